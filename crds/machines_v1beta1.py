@@ -118,7 +118,7 @@ class NstanceClusterStatus(Status):
     _VERSION,
     categories=_CATEGORIES,
     labels=CONTRACT_LABELS,
-    conditions=("Ready", "Paused"),
+    conditions=("Ready", "ShardsReachable", "Paused"),
     columns=(Column("Provisioned", ".status.initialization.provisioned", type="boolean"),),
 )
 class NstanceCluster(CustomResource[NstanceClusterSpec, NstanceClusterStatus]):

@@ -1,6 +1,23 @@
 """Machine pools over the shards of Nstance, inside the contract of Cluster API.
 
-wire    the messages and services of an Nstance server
+A drop-in for the Nstance operator (`infrastructure.cluster.x-k8s.io/v1beta1`). Facts and decisions: docs/reference/machines.md.
+
+    words.py, settings.py, metrics.py, kinds.py, pausing.py
+    wire/        the messages and services of an Nstance server
+    shards/      connections to the servers, and what they showed last
+    identity/    the operator's key and certificate
+    service.py   the background work: the link to the servers, and the Cluster
+    clusters/    the NstanceCluster: the document of shards, imports of groups
+    pools/       the replicas of a MachinePool over shards; groups/: a group on one shard
+    distribution.py, correlation.py, imports.py   pure decisions
+
+Guarantees: Kubernetes decides the replicas of a pool; the servers' are read once, at the import. Nothing is imported before every shard has
+listed its groups. A shard that is away delays no other.
 """
 
 from __future__ import annotations
+
+from konverge.reconcilers.machines.install import install
+from konverge.reconcilers.machines.settings import MachineSettings
+
+__all__ = ["MachineSettings", "install"]

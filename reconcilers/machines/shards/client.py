@@ -21,13 +21,14 @@ from konverge.reconcilers.machines.shards.failures import ShardFailure, failure_
 from konverge.reconcilers.machines.shards.messages import (
     DrainEvent,
     Group,
+    GroupConfig,
     ProviderFailure,
     drain_event,
     group,
     provider_failure,
 )
+from konverge.reconcilers.machines.wire import operator_pb2 as pb
 from konverge.reconcilers.machines.wire.operator_grpc import OperatorServiceStub
-from konverge.reconcilers.machines.wire.operator_pb2 import RenewCertificateRequest
 from konverge.reconcilers.machines.wire.registration_grpc import RegistrationServiceStub
 from konverge.reconcilers.machines.wire.registration_pb2 import RegisterClientRequest
 
@@ -66,6 +67,21 @@ class ShardClient:
         response = await self._call(self._stub.ListGroups(Empty()))
         return tuple(group(one) for one in response.groups)
 
+    async def upsert_group(self, key: str, config: GroupConfig) -> Group:
+        """Create or change a group; returns it as the server merged it."""
+        sent = pb.GroupConfig(
+            template=config.template,
+            size=config.size,
+            instance_type=config.instance_type,
+            subnet_pool=config.subnet_pool,
+            vars=config.vars,
+        )
+        return group(await self._call(self._stub.UpsertGroup(pb.UpsertGroupRequest(key=key, config=sent))))
+
+    async def delete_group(self, key: str) -> None:
+        """Delete a dynamic group, or the changes of a static one; an absent group is a success."""
+        await self._call(self._stub.DeleteGroup(pb.DeleteGroupRequest(key=key)))
+
     async def group_changes(self) -> AsyncGenerator[None, None]:
         """Yield whenever groups changed.
 
@@ -86,7 +102,7 @@ class ShardClient:
 
     async def renew_certificate(self, public_key: bytes) -> bytes:
         """Return the next certificate, PEM, of the caller's key; NOT_LEADER unless this server leads the cluster."""
-        response = await self._call(self._stub.RenewCertificate(RenewCertificateRequest(public_key_pem=public_key)))
+        response = await self._call(self._stub.RenewCertificate(pb.RenewCertificateRequest(public_key_pem=public_key)))
         return bytes(response.client_certificate_pem)
 
     async def _call(self, call: Awaitable[Response]) -> Response:

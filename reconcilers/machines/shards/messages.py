@@ -12,7 +12,15 @@ if TYPE_CHECKING:
 
     from konverge.reconcilers.machines.wire import operator_pb2 as pb
 
-__all__ = ["DrainEvent", "Group", "ProviderFailure", "drain_event", "group", "provider_failure"]
+__all__ = [
+    "DrainEvent",
+    "Group",
+    "GroupConfig",
+    "ProviderFailure",
+    "drain_event",
+    "group",
+    "provider_failure",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,17 @@ class Group:
     etag: str = ""
     actual_size: int = 0
     provider_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """The settings of a group that are sent to a shard; an empty one leaves the server's as it is."""
+
+    size: int
+    template: str = ""
+    instance_type: str = ""
+    subnet_pool: str = ""
+    vars: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

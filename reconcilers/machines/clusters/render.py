@@ -1,0 +1,56 @@
+"""The objects that are made once: the Cluster with its NstanceCluster, and the pools of groups that were found on the servers. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from konverge.crds.machines_v1beta1 import GROUP, NstanceCluster, NstanceMachinePool, NstanceMachinePoolSpec
+from konverge.kinds import Resource
+from konverge.objects import Object
+from konverge.reconcilers.machines.imports import ImportedPool
+from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE_POOL
+from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
+
+__all__ = ["cluster_objects", "imported_pool", "machine_pool"]
+
+_OURS = {MachinesAnnotation.MANAGED_BY: MachinesAnnotation.OPERATOR}
+
+
+def cluster_objects(name: str, namespace: str) -> tuple[Resource, ...]:
+    """Return the NstanceCluster and the Cluster, in the order of their creation: the reference before what refers."""
+    reference = {"apiGroup": GROUP, "kind": "NstanceCluster", "name": name}
+    return (
+        NstanceCluster.new(name, namespace, labels={MachinesLabel.CLUSTER: name}, annotations=_OURS),
+        CLUSTER.new(name, namespace, annotations=_OURS, spec={"infrastructureRef": reference}),
+    )
+
+
+def imported_pool(found: ImportedPool, *, namespace: str, cluster: str) -> NstanceMachinePool:
+    """Return the pool of a group."""
+    spec: dict[str, Any] = {"group": found.group, "shards": list(found.shards)}
+    if found.template:
+        spec["template"] = found.template
+    if found.instance_type:
+        spec["instance_type"] = found.instance_type
+    if found.vars:
+        spec["vars"] = dict(found.vars)
+    return NstanceMachinePool.new(
+        found.group,
+        namespace,
+        spec=NstanceMachinePoolSpec(**spec),
+        labels={MachinesLabel.CLUSTER: cluster, MachinesLabel.GROUP: found.group},
+        annotations=_OURS,
+    )
+
+
+def machine_pool(name: str, namespace: str, *, cluster: str, replicas: int) -> Object:
+    """Return the MachinePool of a pool. The empty name of a Secret says that machines need no bootstrap data from Cluster API."""
+    reference = {"apiGroup": GROUP, "kind": "NstanceMachinePool", "name": name}
+    machine = {"clusterName": cluster, "bootstrap": {"dataSecretName": ""}, "infrastructureRef": reference}
+    return MACHINE_POOL.new(
+        name,
+        namespace,
+        labels={MachinesLabel.CLUSTER: cluster},
+        annotations=_OURS,
+        spec={"clusterName": cluster, "replicas": replicas, "template": {"spec": machine}},
+    )

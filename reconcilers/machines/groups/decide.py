@@ -1,0 +1,146 @@
+"""Whether a group is sent to its shard, and with which settings. Pure.
+
+A server merges what it gets: an empty setting keeps the old one, and a key of vars never goes away. So only settings that the spec has are
+compared, and what is sent for a static group leaves out template and subnet pool, which the server refuses there.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from konverge.crds.machines_v1beta1 import NstanceShardGroupSpec, ShardGroupConfig
+from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
+from konverge.reconcilers.machines.shards.messages import Group, GroupConfig
+from konverge.reconcilers.machines.shards.states import GroupView
+from konverge.reconcilers.machines.words import GroupReason, MachinesCondition
+from konverge.runtime import ConditionUpdate
+
+__all__ = [
+    "GroupStep",
+    "InSync",
+    "SendGroup",
+    "WaitForShard",
+    "conditions_of_failure",
+    "drift",
+    "in_sync",
+    "next_step",
+    "shown_config",
+    "unreachable",
+    "wanted_config",
+]
+
+_VALIDATION = re.compile(
+    r"cannot override|is required for new group|has no subnet pool|template .*not found|\binvalid\b"
+)
+"""The texts by which a server refuses settings: the code is the same as that of a failure that goes away."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendGroup:
+    """Send these settings."""
+
+    config: GroupConfig
+
+
+@dataclass(frozen=True, slots=True)
+class InSync:
+    """The server has the settings already."""
+
+    shown: Group
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForShard:
+    """The shard cannot be asked."""
+
+    problem: str
+
+
+GroupStep: TypeAlias = SendGroup | InSync | WaitForShard
+
+
+def wanted_config(spec: NstanceShardGroupSpec) -> GroupConfig:
+    """Return the settings of a spec."""
+    return GroupConfig(
+        size=spec.size,
+        template=spec.template or "",
+        instance_type=spec.instance_type or "",
+        subnet_pool=next(iter(spec.subnets or ()), ""),
+        vars=dict(spec.vars or {}),
+    )
+
+
+def next_step(wanted: GroupConfig, view: GroupView, *, accepted: bool, static: bool) -> GroupStep:
+    """Return what to do: `accepted` says that the shard accepted this generation, `static` what the status has."""
+    if not view.known or view.problem:
+        return WaitForShard(view.problem)
+    shown = view.listed
+    if shown.is_static if shown is not None else static:
+        wanted = replace(wanted, template="", subnet_pool="")
+    if accepted and shown is not None and not drift(wanted, shown):
+        return InSync(shown)
+    return SendGroup(wanted)
+
+
+def drift(wanted: GroupConfig, shown: Group) -> tuple[str, ...]:
+    """Return the names of the settings in which a group differs from what is wanted, sorted.
+
+    >>> drift(GroupConfig(2, vars={"a": "1"}), Group("workers", size=3, vars={"a": "1", "b": "2"}))
+    ('size',)
+    """
+    differs = {name for name in _TEXTS if getattr(wanted, name) not in ("", getattr(shown, name))}
+    if wanted.size != shown.size:
+        differs.add("size")
+    if any(shown.vars.get(name) != value for name, value in wanted.vars.items()):
+        differs.add("vars")
+    return tuple(sorted(differs))
+
+
+_TEXTS = ("template", "instance_type", "subnet_pool")
+
+
+def shown_config(shown: Group) -> ShardGroupConfig:
+    """Return the settings of a group for a status."""
+    return ShardGroupConfig(
+        template=shown.template or None,
+        subnets=(shown.subnet_pool,) if shown.subnet_pool else (),
+        instance_type=shown.instance_type or None,
+        vars=dict(shown.vars) or None,
+    )
+
+
+def conditions_of_failure(failure: ShardFailure, *, ready_reason: str) -> tuple[ConditionUpdate, ...]:
+    """Return the conditions after a call that failed; `ready_reason` is that of Ready if the shard answered."""
+    if failure.kind is FailureKind.UNREACHABLE:
+        return unreachable(failure.said, pending=True)
+    found = [
+        ConditionUpdate(MachinesCondition.READY, False, ready_reason, failure.said),
+        ConditionUpdate(MachinesCondition.SHARD_REACHABLE, True, GroupReason.CONNECTED, "the shard answers"),
+    ]
+    if failure.kind is FailureKind.INVALID or _VALIDATION.search(failure.said):
+        found.append(
+            ConditionUpdate(MachinesCondition.CONFIG_VALID, False, GroupReason.VALIDATION_FAILED, failure.said)
+        )
+    return tuple(found)
+
+
+def unreachable(problem: str, *, pending: bool) -> tuple[ConditionUpdate, ...]:
+    """Return the conditions of a group whose shard cannot be asked; `pending` says that the shard lacks present settings."""
+    found = [ConditionUpdate(MachinesCondition.SHARD_REACHABLE, False, GroupReason.SHARD_UNREACHABLE, problem)]
+    if pending:
+        message = f"the shard does not have the present settings: {problem}"
+        found.append(ConditionUpdate(MachinesCondition.READY, False, GroupReason.SYNCING, message))
+    return tuple(found)
+
+
+def in_sync() -> tuple[ConditionUpdate, ...]:
+    """Return the conditions of a group that its shard has."""
+    return (
+        ConditionUpdate(
+            MachinesCondition.READY, True, GroupReason.SYNC_SUCCEEDED, "the shard has the present settings"
+        ),
+        ConditionUpdate(MachinesCondition.SHARD_REACHABLE, True, GroupReason.CONNECTED, "the shard answers"),
+        ConditionUpdate(MachinesCondition.CONFIG_VALID, True, GroupReason.VALID, "the shard accepts the settings"),
+    )

@@ -1,0 +1,175 @@
+"""The family's controllers in a manager: their watches, predicates, indexes, background work and RBAC rules."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from konverge.client.credentials import TlsMaterial
+from konverge.crds.machines_v1beta1 import (
+    GROUP,
+    NstanceCluster,
+    NstanceMachinePool,
+    NstanceShardGroup,
+)
+from konverge.errors import UsageError
+from konverge.informers import Change
+from konverge.keys import Key
+from konverge.kinds import kind_of
+from konverge.reconcilers.machines.clusters.reconciler import ClusterReconciler
+from konverge.reconcilers.machines.groups.reconciler import BY_PLACE, ShardGroupReconciler, by_place
+from konverge.reconcilers.machines.kinds import CAPI_GROUP, CLUSTER, CONFIG_MAP, MACHINE_POOL, NODE, POOL
+from konverge.reconcilers.machines.metrics import MachineMetrics
+from konverge.reconcilers.machines.pools import indexes
+from konverge.reconcilers.machines.pools.reconciler import MachinePoolReconciler
+from konverge.reconcilers.machines.service import NstanceService
+from konverge.reconcilers.machines.settings import MachineSettings
+from konverge.reconcilers.machines.shards.dialing import Dial, over_tls
+from konverge.reconcilers.machines.words import MachinesController, MachinesFinalizer
+from konverge.runtime import Controller, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from konverge.runtime import Caches, Manager
+
+__all__ = ["cluster_controller", "group_controller", "install", "pool_controller", "rules"]
+
+
+def rules(settings: MachineSettings) -> tuple[Rule, ...]:
+    """Return the rights of the background work: the identity in the operator's namespace, and the objects that it makes there.
+
+    >>> [rule.verbs for rule in rules(MachineSettings()) if rule.names == ("nstance-operator-nonce",)]
+    [('delete',)]
+    """
+    names, where = settings.identity_names, settings.namespace
+    read = (names.certificate_secret, names.key_secret, names.nonce_secret)
+    return (
+        Rule("", ("configmaps",), ("get",), (settings.ca_configmap, settings.shards_configmap), where),
+        Rule("", ("secrets",), ("create",), namespace=where),
+        Rule("", ("secrets",), ("get",), read, where),
+        Rule("", ("secrets",), ("update",), (names.certificate_secret, names.key_secret), where),
+        Rule("", ("secrets",), ("delete",), (names.nonce_secret,), where),
+        Rule(CAPI_GROUP, ("clusters",), ("create", "get"), namespace=where),
+        Rule(GROUP, ("nstanceclusters",), ("create", "get"), namespace=where),
+    )
+
+
+def _named(name: str, change: Change) -> bool:
+    shown = change.new or change.old
+    return shown is not None and shown.metadata.name == name
+
+
+def _clusters(changed: Any, caches: Caches) -> Iterable[Key]:
+    return caches(NstanceCluster).keys(namespace=changed.namespace)
+
+
+def _groups_of_pool(pool: Any, caches: Caches) -> Iterable[Key]:
+    found = caches(NstanceShardGroup).metadata_by_index("owner", pool.metadata.uid)
+    return [Key("", kind_of(NstanceShardGroup), one.namespace, one.name) for one in found]
+
+
+def _groups_of_cluster(cluster: Any, caches: Caches) -> Iterable[Key]:
+    return caches(NstanceShardGroup).keys(namespace=cluster.namespace)
+
+
+def cluster_controller(service: NstanceService) -> Controller[NstanceCluster]:
+    """Return the controller of NstanceClusters."""
+    settings = service.settings
+    return (
+        Controller.of(NstanceCluster)
+        .named(MachinesController.CLUSTER)
+        .counts_conditions()
+        .watches(
+            CONFIG_MAP,
+            to=_clusters,
+            metadata_only=True,
+            when=partial(_named, settings.shards_configmap),
+            namespaces=(settings.namespace,) if settings.namespace else (),
+        )
+        .watches(CLUSTER, to=_clusters, when=indexes.pauses)
+        .watches(POOL, to=_clusters, when=indexes.pause_or_life_changed)
+        .reads_live(CONFIG_MAP, POOL)
+        .needs(
+            Rule(GROUP, ("nstancemachinepools",), ("create", "list")),
+            Rule(GROUP, ("nstanceclusters",), ("patch",)),
+        )
+        .reconciled_by(ClusterReconciler(service))
+    )
+
+
+def pool_controller(service: NstanceService) -> Controller[NstanceMachinePool]:
+    """Return the controller of NstanceMachinePools."""
+    return (
+        Controller.of(NstanceMachinePool)
+        .named(MachinesController.POOL)
+        .finalizer(MachinesFinalizer.POOL)
+        .counts_conditions()
+        .owns(NstanceShardGroup)
+        .watches(POOL, to=indexes.pools_of_group, when=indexes.pause_or_life_changed)
+        .watches(MACHINE_POOL, to=indexes.pool_of_machine_pool)
+        .watches(NODE, to=indexes.pools_of_node, when=indexes.new_provider_id)
+        .watches(CLUSTER, to=indexes.pools_of_cluster, when=indexes.pauses)
+        .indexes(POOL, indexes.BY_GROUP, by=indexes.by_group)
+        .indexes(POOL, indexes.BY_INSTANCE, by=indexes.by_pool_instance)
+        .indexes(MACHINE_POOL, indexes.BY_POOL, by=indexes.by_pool)
+        .indexes(NODE, indexes.BY_INSTANCE, by=indexes.by_node_instance)
+        .reads_live()
+        .needs(
+            Rule(CAPI_GROUP, ("machinepools",), ("create",)),
+            Rule(GROUP, ("nstancemachinepools",), ("patch",)),
+        )
+        .reconciled_by(MachinePoolReconciler(service))
+    )
+
+
+def group_controller(service: NstanceService, metrics: MachineMetrics) -> Controller[NstanceShardGroup]:
+    """Return the controller of NstanceShardGroups."""
+    return (
+        Controller.of(NstanceShardGroup)
+        .named(MachinesController.GROUP)
+        .finalizer(MachinesFinalizer.GROUP)
+        .counts_conditions()
+        .watches(POOL, to=_groups_of_pool, when=indexes.pause_or_life_changed)
+        .watches(CLUSTER, to=_groups_of_cluster, when=indexes.pauses)
+        .indexes(NstanceShardGroup, BY_PLACE, by=by_place)
+        .reads_live()
+        .with_(concurrency=service.settings.groups_at_once)
+        .reconciled_by(ShardGroupReconciler(service, metrics))
+    )
+
+
+def install(
+    manager: Manager,
+    settings: MachineSettings | None = None,
+    *,
+    dial: Callable[[TlsMaterial], Awaitable[Dial]] = over_tls,
+    entropy: Callable[[int], bytes] = secrets.token_bytes,
+    random: Random | None = None,
+) -> None:
+    """Add the family's controllers, metrics and background work to a manager.
+
+    `dial` makes channels to servers; tests give one to a double in the same process (`konverge.testing.nstance`). `entropy` returns the
+    random bytes of the operator's key.
+
+    >>> from konverge.runtime import Manager
+    >>> manager = Manager("konverge")
+    >>> install(manager)
+    >>> [controller.name for controller in manager.controllers]
+    ['nstancecluster', 'nstancemachinepool', 'nstanceshardgroup']
+    """
+    if manager.settings.namespace:
+        raise UsageError(
+            "the family of machines reads Nodes, which belong to no namespace: install it into a manager without a namespace"
+        )
+    chosen = MachineSettings() if settings is None else settings
+    metrics = MachineMetrics.within(manager.metrics)
+    service = NstanceService(chosen, metrics, dial=dial, entropy=entropy, random=random)
+    manager.add(cluster_controller(service))
+    manager.add(pool_controller(service))
+    manager.add(group_controller(service, metrics))
+    manager.run_while_leading("nstance", service.run)
+    manager.needs(*rules(chosen))

@@ -1,0 +1,18 @@
+"""The kinds that the family reads and writes, as thin views: an object that does not fit its model is still seen."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from konverge.crds.machines_v1beta1 import GROUP
+from konverge.kinds import kind
+
+__all__ = ["CAPI_GROUP", "CLUSTER", "CONFIG_MAP", "MACHINE_POOL", "NODE", "POOL"]
+
+CAPI_GROUP: Final = "cluster.x-k8s.io"
+
+CLUSTER: Final = kind(f"{CAPI_GROUP}/v1beta2", "Cluster", namespaced=True, plural="clusters")
+MACHINE_POOL: Final = kind(f"{CAPI_GROUP}/v1beta2", "MachinePool", namespaced=True, plural="machinepools")
+POOL: Final = kind(f"{GROUP}/v1beta1", "NstanceMachinePool", namespaced=True, plural="nstancemachinepools")
+NODE: Final = kind("v1", "Node", namespaced=False, plural="nodes")
+CONFIG_MAP: Final = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")

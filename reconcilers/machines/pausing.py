@@ -1,0 +1,31 @@
+"""Pauses by the contract of Cluster API: of a Cluster with all that belongs to it, or of one object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from konverge.reconcilers.machines.kinds import CLUSTER
+from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesCondition, MachinesLabel, PausedReason
+
+if TYPE_CHECKING:
+    from konverge.objects import Metadata
+    from konverge.runtime import Context
+
+__all__ = ["pause_of", "show_pause"]
+
+
+def pause_of(metadata: Metadata, ctx: Context[Any], *, cluster: str) -> str:
+    """Return why an object is not to be reconciled, "" if it is; `cluster` is its Cluster if no label names one."""
+    if MachinesAnnotation.PAUSED in (metadata.annotations or {}):
+        return f"the annotation {MachinesAnnotation.PAUSED} is set"
+    name = metadata.label(MachinesLabel.CLUSTER) or cluster
+    found = ctx.cache(CLUSTER).find(metadata.namespace, name)
+    return f"Cluster {name} is paused" if found is not None and found.get("spec", "paused") is True else ""
+
+
+def show_pause(why: str, ctx: Context[Any]) -> None:
+    """Set the condition Paused."""
+    if why:
+        ctx.status.set_condition(MachinesCondition.PAUSED, True, PausedReason.PAUSED, why)
+    else:
+        ctx.status.set_condition(MachinesCondition.PAUSED, False, PausedReason.NOT_PAUSED, "it is reconciled")

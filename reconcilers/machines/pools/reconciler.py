@@ -1,0 +1,164 @@
+"""The reconciler of NstanceMachinePools: the async shell around `decide`.
+
+Guarantees: a MachinePool is made only if the pool has none and never had one, with the number of replicas that the servers have by then, so
+that nothing is scaled by it. After that its replicas are read and never written. A pool that is deleted waits for its shard groups, which
+delete the group on the servers; the pool itself calls no server.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from konverge.crds.machines_v1beta1 import Initialization, NstanceMachinePool, NstanceShardGroup
+from konverge.errors import AlreadyExists
+from konverge.objects import Object
+from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.reconcilers.machines.clusters.render import machine_pool
+from konverge.reconcilers.machines.kinds import CAPI_GROUP, MACHINE_POOL, NODE, POOL
+from konverge.reconcilers.machines.pausing import pause_of, show_pause
+from konverge.reconcilers.machines.pools.decide import Member, PoolPlan, Rival, SeenPool, duplicate_of, plan_pool
+from konverge.reconcilers.machines.pools.indexes import BY_GROUP, BY_INSTANCE, BY_POOL
+from konverge.reconcilers.machines.pools.render import group_spec, shard_group
+from konverge.reconcilers.machines.service import NstanceService
+from konverge.reconcilers.machines.words import MachinesCondition, MachinesLabel, PoolReason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from konverge.objects import Metadata
+    from konverge.runtime import Context
+
+__all__ = ["MachinePoolReconciler"]
+
+
+class MachinePoolReconciler:
+    """Distributes the replicas of a MachinePool over the shards of its pool."""
+
+    def __init__(self, service: NstanceService) -> None:
+        self._service = service
+
+    async def reconcile(self, pool: NstanceMachinePool, ctx: Context[Any]) -> Outcome:
+        """Write the shard groups, the provider ids and the status."""
+        settings = self._service.settings
+        paused = pause_of(pool.metadata, ctx, cluster=settings.cluster_name)
+        show_pause(paused, ctx)
+        if paused:
+            return Done()
+        owner = _machine_pool(pool.metadata, ctx)
+        seen = self._observe(pool, owner, ctx)
+        if owner is None and not seen.duplicate_of:
+            problem = await self._make_owner(pool, ctx)
+            seen = self._observe(pool, owner, ctx, problem)
+        plan = plan_pool(seen, lambda instance: _nodes(instance, ctx))
+        if plan.sizes is not None:
+            await ctx.apply_children(shard_group(pool, shard, size) for shard, size in plan.sizes.items())
+        if seen.duplicate_of == "" and plan.provider_ids != tuple(pool.spec.provider_id_list):
+            await ctx.apply(_with_ids(pool, plan.provider_ids), force=True)
+        self._report(pool, plan, owner, ctx)
+        if plan.sizes is None:
+            self._service.states.wait_for_all(ctx.key)
+        if plan.reason == PoolReason.INVALID:
+            return RequeueAfter(timedelta(seconds=settings.unreachable_retry))
+        return Done()
+
+    async def finalize(self, pool: NstanceMachinePool, ctx: Context[Any]) -> Outcome:
+        """Delete the shard groups; Done when they are gone."""
+        groups = ctx.cache(NstanceShardGroup).metadata_by_index("owner", pool.uid)
+        for one in groups:
+            if not one.deleting:
+                await ctx.delete(NstanceShardGroup, one.name, one.namespace, uid=one.uid)
+        if groups:
+            names = ", ".join(sorted(one.name for one in groups))
+            ctx.status.set_condition(MachinesCondition.READY, False, PoolReason.DELETING, f"waits for {names}")
+            return RequeueAfter(timedelta(seconds=self._service.settings.retry))
+        return Done()
+
+    def _observe(
+        self, pool: NstanceMachinePool, owner: Object | None, ctx: Context[Any], owner_problem: str = ""
+    ) -> SeenPool:
+        groups = ctx.cache(NstanceShardGroup).by_index("owner", pool.uid)
+        replicas = None if owner is None else owner.get("spec", "replicas", default=0) or 0
+        return SeenPool(
+            group=pool.spec.group,
+            shards=pool.spec.shards,
+            document=self._service.states.expected,
+            replicas=replicas,
+            owner_problem=owner_problem,
+            duplicate_of=_duplicate(pool, groups, ctx),
+            members=tuple(_member(pool, group) for group in sorted(groups, key=lambda one: one.spec.shard)),
+            published=pool.spec.provider_id_list,
+        )
+
+    async def _make_owner(self, pool: NstanceMachinePool, ctx: Context[Any]) -> str:
+        """Create the MachinePool of a pool that never had one; returns why there is none."""
+        owners = pool.metadata.owner_references or ()
+        if pool.status.observed_owner_generation is not None or any(
+            one.kind == "MachinePool" and one.group == CAPI_GROUP for one in owners
+        ):
+            return "its MachinePool is gone: delete the pool too, or create the MachinePool again"
+        if ctx.cache(MACHINE_POOL).metadata(pool.namespace, pool.name) is not None:
+            return f"MachinePool {pool.name} refers to other infrastructure: refer to this pool by another MachinePool"
+        replicas = self._service.states.size_of(pool.spec.group)
+        if replicas is None:
+            return "waits for every shard, to make a MachinePool with as many replicas as the group has"
+        cluster = pool.metadata.label(MachinesLabel.CLUSTER) or self._service.settings.cluster_name
+        try:
+            await ctx.client.create(machine_pool(pool.name, pool.namespace, cluster=cluster, replicas=replicas))
+        except AlreadyExists:
+            return "waits for the cache to show its MachinePool"
+        return "its MachinePool was made"
+
+    def _report(self, pool: NstanceMachinePool, plan: PoolPlan, owner: Object | None, ctx: Context[Any]) -> None:
+        draft = ctx.status.draft
+        ctx.status.set_condition(MachinesCondition.READY, plan.ready, plan.reason, plan.message)
+        if plan.reason == PoolReason.DUPLICATE_GROUP:
+            return
+        draft.replicas, draft.is_static = plan.replicas, plan.is_static
+        draft.template, draft.subnets = plan.template, plan.subnets
+        if plan.ready or pool.status.ready:  # once true it stays: Cluster API takes a pool back that is not
+            draft.ready, draft.initialization = True, Initialization(provisioned=True)
+        else:
+            draft.ready = False
+        if owner is not None and plan.sizes is not None:
+            draft.observed_owner_generation = owner.metadata.generation
+
+
+def _machine_pool(pool: Metadata, ctx: Context[Any]) -> Object | None:
+    """Return the MachinePool that refers to a pool; of several the first by name."""
+    found = ctx.cache(MACHINE_POOL).by_index(BY_POOL, f"{pool.namespace}/{pool.name}")
+    return min(found, key=lambda one: one.name, default=None)
+
+
+def _nodes(instance: str, ctx: Context[Any]) -> Iterable[str]:
+    nodes = ctx.cache(NODE).by_index(BY_INSTANCE, instance.rpartition("/")[2])
+    return [str(node.get("spec", "providerID", default="")) for node in nodes]
+
+
+def _duplicate(pool: NstanceMachinePool, groups: list[NstanceShardGroup], ctx: Context[Any]) -> str:
+    own = Rival(pool.uid, pool.metadata.path, pool.metadata.created, bool(groups))
+    others = [one for one in ctx.cache(POOL).metadata_by_index(BY_GROUP, pool.spec.group) if one.uid != pool.uid]
+    owned = ctx.cache(NstanceShardGroup)
+    rivals = [Rival(one.uid, one.path, one.created, bool(owned.metadata_by_index("owner", one.uid))) for one in others]
+    return duplicate_of(own, rivals)
+
+
+def _member(pool: NstanceMachinePool, group: NstanceShardGroup) -> Member:
+    ready, status = group.find_condition(MachinesCondition.READY), group.status
+    current = ready is not None and ready.observed_generation == group.metadata.generation
+    return Member(
+        shard=group.spec.shard,
+        size=group.spec.size,
+        accepted=ready is not None and current and ready.is_true,
+        problem=ready.message if ready is not None and current else "",
+        replicas=status.replicas or 0,
+        provider_ids=status.provider_ids,
+        is_static=bool(status.is_static),
+        template=None if status.config is None else status.config.template,
+        subnets=() if status.config is None else status.config.subnets,
+        copied=group.spec == group_spec(pool, group.spec.shard, group.spec.size),
+    )
+
+
+def _with_ids(pool: NstanceMachinePool, ids: tuple[str, ...]) -> Object:
+    return POOL.new(pool.name, pool.namespace, spec={"providerIDList": list(ids)})

@@ -1,0 +1,128 @@
+"""The operator's work beside its controllers: the link to the servers, and the objects that every Cluster needs.
+
+Guarantees: nothing is connected or written unless this process leads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from konverge.client import Client
+from konverge.client.credentials import TlsMaterial
+from konverge.crds.machines_v1beta1 import NstanceCluster
+from konverge.errors import AlreadyExists, ApiError, KonvergeError, NotFound
+from konverge.keys import Key
+from konverge.kinds import kind_of
+from konverge.logs import get_logger
+from konverge.reconcilers.machines.clusters.render import cluster_objects
+from konverge.reconcilers.machines.identity.certificates import OperatorName
+from konverge.reconcilers.machines.identity.link import ServerLink
+from konverge.reconcilers.machines.metrics import MachineMetrics
+from konverge.reconcilers.machines.settings import MachineSettings
+from konverge.reconcilers.machines.shards.addresses import ShardMap
+from konverge.reconcilers.machines.shards.client import ShardClient
+from konverge.reconcilers.machines.shards.connections import Connections
+from konverge.reconcilers.machines.shards.dialing import Dial, over_tls
+from konverge.reconcilers.machines.shards.states import ShardStates
+from konverge.tasks import wait_first
+from konverge.words import LogKey
+
+if TYPE_CHECKING:
+    from konverge.runtime.manager.background import BackgroundServices
+
+__all__ = ["NstanceService"]
+
+_LOOK_AGAIN: Final = 30.0
+"""Seconds between two looks whether the Cluster and its NstanceCluster are there."""
+
+
+class NstanceService:
+    """The link of one operator; `run` is the background work of its manager. `dial` makes channels, `entropy` random bytes."""
+
+    def __init__(
+        self,
+        settings: MachineSettings,
+        metrics: MachineMetrics,
+        *,
+        dial: Callable[[TlsMaterial], Awaitable[Dial]] = over_tls,
+        entropy: Callable[[int], bytes] = secrets.token_bytes,
+        random: Random | None = None,
+    ) -> None:
+        self.settings = settings
+        self.states = ShardStates(metrics, settle=settings.call_timeout)
+        self._connections = Connections(
+            self.states,
+            random=Random() if random is None else random,  # noqa: S311  # jitter
+            pace=settings.pace,
+        )
+        self._dial = dial
+        self._entropy = entropy
+        self._shards: ShardMap | None = None
+        self._link: ServerLink | None = None
+        self._log = get_logger("konverge.machines")
+
+    @property
+    def problem(self) -> str:
+        """The reason why no certificate can be used; "" while one is in use."""
+        return "the link to the servers has not begun yet" if self._link is None else self._link.problem
+
+    def namespace(self, client: Client) -> str:
+        """Return the namespace of the operator."""
+        return self.settings.namespace or client.config.namespace or "default"
+
+    def use(self, shards: ShardMap) -> None:
+        """Serve these shards from now on."""
+        self._shards = shards
+        self.states.expect(shards.shards)
+        if self._link is not None:
+            self._link.use(shards)
+
+    def shard(self, name: str) -> ShardClient:
+        """Return the calls of a shard; raises ShardFailure at once while it is unreachable."""
+        return self._connections.client(name)
+
+    async def run(self, services: BackgroundServices) -> None:
+        """Work while this process leads."""
+        settings, namespace = self.settings, self.namespace(services.client)
+        self.states.cluster = Key("", kind_of(NstanceCluster), namespace, settings.cluster_name)
+        self.states.begin(services.enqueue)
+        self._link = link = ServerLink(
+            self._connections,
+            owner=OperatorName(settings.cluster_id, settings.tenant),
+            namespace=namespace,
+            names=settings.identity_names,
+            dial=self._dial,
+            entropy=self._entropy,
+            seconds=settings.call_timeout,
+        )
+        if self._shards is not None:
+            link.use(self._shards)
+        try:
+            await wait_first(link.run(services.client, services.random), self._keep_cluster(services.client, namespace))
+        finally:
+            self._link = None
+            self.states.end()
+
+    async def _keep_cluster(self, client: Client, namespace: str) -> None:
+        """Create the Cluster and what it refers to, also if one of them was deleted meanwhile; never returns."""
+        said = ""
+        while True:
+            problem = ""
+            try:
+                for wanted in cluster_objects(self.settings.cluster_name, namespace):
+                    try:
+                        await client.get(kind_of(wanted), wanted.name, namespace)
+                    except NotFound:
+                        await client.create(wanted)
+            except AlreadyExists:
+                continue  # another client was faster: look again
+            except (ApiError, KonvergeError) as error:
+                problem = str(error)
+            if problem and problem != said:
+                self._log.warning("the Cluster cannot be created", **{LogKey.ERROR: problem})
+            said = problem
+            await asyncio.sleep(_LOOK_AGAIN)

@@ -1,0 +1,104 @@
+"""Settings of the machines family: every number and name, with unit, default and reason.
+
+Guarantees: the defaults are safe to run with.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from konverge.errors import ConfigError
+from konverge.reconcilers.machines.identity.decide import IdentityNames
+from konverge.reconcilers.machines.shards.addresses import Address, is_identifier
+from konverge.reconcilers.machines.shards.session import SessionPace
+
+__all__ = ["MachineSettings"]
+
+_LONGEST_NAME = 63
+"""Of a Cluster, whose name is the value of a label."""
+
+
+def _identifier(text: str) -> str:
+    if not is_identifier(text):
+        raise ValueError("use at most 32 lower-case letters and digits, with single hyphens inside")
+    return text
+
+
+def _endpoint(text: str) -> str:
+    if text:
+        try:
+            Address.parse(text)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+    return text
+
+
+Seconds = Annotated[float, Field(gt=0)]
+Identifier = Annotated[str, AfterValidator(_identifier)]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
+
+
+class MachineSettings(BaseModel):
+    """Settings of the operator of Nstance.
+
+    >>> MachineSettings(cluster_id="acme", tenant="blue").cluster_name
+    'acme--blue'
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    namespace: str = ""
+    """The namespace of the operator: of the document of shards, of its identity, and of the Cluster with all that is imported; empty: the
+    pod's own, or the one that the kubeconfig names."""
+    cluster_id: Identifier = "nstance"
+    """The cluster of the Nstance servers; the certificate has to name it."""
+    tenant: Identifier = "default"
+    """The tenant; the certificate has to name it."""
+    shards_configmap: Name = "nstance-shards"
+    """The ConfigMap with the document of shards. A change takes effect without a restart."""
+    ca_configmap: Name = "nstance-cluster-ca"
+    """The ConfigMap with the authority of the cluster, key ca.crt."""
+    certificate_secret: Name = "nstance-operator-cert"  # noqa: S105  # the name of an object
+    """The Secret with the operator's certificate; the operator writes it."""
+    key_secret: Name = "nstance-operator-key"  # noqa: S105  # the name of an object
+    """The Secret with the operator's key; the operator writes it."""
+    nonce_secret: Name = "nstance-operator-nonce"  # noqa: S105  # the name of an object
+    """The Secret with the nonce of the registration, key nonce.jwt; the operator deletes it after use."""
+    control_plane_endpoint: Annotated[str, AfterValidator(_endpoint)] = ""
+    """Where machines reach the API server, as host:port; empty: where the operator reaches it."""
+    call_timeout: Seconds = 10.0
+    """The longest time in seconds of one call to a server."""
+    poll: Seconds = 30.0
+    """Seconds between two listings of the groups of a shard, without an event."""
+    retry: Seconds = 30.0
+    """Seconds until a refused change of a group is sent again; doubled up to ten times as much."""
+    unreachable_retry: Seconds = 10.0
+    """Seconds until something is tried again that a shard's absence prevents; the return of the shard wakes it earlier."""
+    groups_at_once: Annotated[int, Field(ge=1)] = 8
+    """Workers of the controller of shard groups: each waits for at most one call."""
+
+    @model_validator(mode="after")
+    def _short_enough(self) -> Self:
+        if len(self.cluster_name) > _LONGEST_NAME:
+            raise ValueError(
+                f"the Cluster would be {self.cluster_name!r}, {len(self.cluster_name)} characters: use a cluster_id and a tenant of at "
+                f"most {_LONGEST_NAME - 2} together"
+            )
+        return self
+
+    @property
+    def cluster_name(self) -> str:
+        """The name of the Cluster and of its NstanceCluster."""
+        return f"{self.cluster_id}--{self.tenant}"
+
+    @property
+    def identity_names(self) -> IdentityNames:
+        """The objects of the identity."""
+        return IdentityNames(self.ca_configmap, self.certificate_secret, self.key_secret, self.nonce_secret)
+
+    @property
+    def pace(self) -> SessionPace:
+        """The times of a session."""
+        return SessionPace(call=self.call_timeout, poll=self.poll)

@@ -1,0 +1,227 @@
+"""The last listing of each shard, and the objects that are reconciled when it changes. It hears what the sessions hear, and blocks nothing.
+
+Guarantees: a listing counts only in the turn of leading in which it was made. A change of a group wakes its followers alone. A group that
+was deleted by us does not come back by a listing that was under way meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from konverge.clock import wall_clock
+from konverge.keys import Key
+from konverge.logs import get_logger
+from konverge.reconcilers.machines.metrics import MachineMetrics
+from konverge.reconcilers.machines.shards.failures import ShardFailure
+from konverge.reconcilers.machines.shards.messages import DrainEvent, Group, ProviderFailure
+from konverge.reconcilers.machines.words import MachinesController
+from konverge.words import LogKey
+
+__all__ = ["GroupView", "ShardStates"]
+
+Place = tuple[str, str]
+"""Shard and group."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """A group on a shard, as it was last shown."""
+
+    known: bool
+    """Whether the document names the shard."""
+    problem: str = ""
+    """The reason why the shard cannot be asked; "": it can."""
+    listed: Group | None = None
+    """None: the shard does not have the group, or has listed nothing yet."""
+
+
+class ShardStates:
+    """The listings of all shards in this turn of leading; `settle` is the longest time in seconds that a listing is under way."""
+
+    def __init__(self, metrics: MachineMetrics, *, settle: float) -> None:
+        self.expected: tuple[str, ...] | None = None
+        """The shards of the document, sorted; None before one was read."""
+        self.cluster: Key | None = None
+        """The NstanceCluster, which is reconciled when any group comes or goes."""
+        self._metrics = metrics
+        self._settle = settle
+        self._listings: dict[str, dict[str, Group]] = {}
+        self._failures: dict[str, str] = {}
+        self._deleted: dict[Place, float] = {}
+        self._errors: dict[Place, str] = {}
+        self._followers: dict[Place, set[Key]] = {}
+        self._places: dict[Key, Place] = {}
+        self._waiting: set[Key] = set()
+        self._enqueue: Callable[[str, Key], None] | None = None
+        self._log = get_logger("konverge.machines")
+
+    # --- turns and documents -------------------------------------------------------------------------------------------------
+
+    def begin(self, enqueue: Callable[[str, Key], None]) -> None:
+        """Begin a turn of leading, in which nothing was heard yet."""
+        self._enqueue = enqueue
+        for shard in self.expected or ():
+            self._metrics.begin_shard(shard)
+
+    def end(self) -> None:
+        """End the turn, and forget what was heard in it."""
+        self._enqueue = None
+        for heard in (self._listings, self._failures, self._deleted, self._errors):
+            heard.clear()
+        for shard in self.expected or ():
+            self._metrics.forget_shard(shard)
+
+    def expect(self, shards: Collection[str]) -> None:
+        """Take the shards of a new document; those that it does not name are forgotten."""
+        before, self.expected = self.expected or (), tuple(sorted(shards))
+        self._wake_waiting()
+        for shard in sorted(set(self.expected) - set(before)):
+            self._metrics.begin_shard(shard)
+            self._wake_all(shard)
+        for shard in sorted(set(before) - set(self.expected)):
+            self._listings.pop(shard, None)
+            self._failures.pop(shard, None)
+            self._metrics.forget_shard(shard)
+            self._wake_all(shard)
+
+    # --- reads ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def listings(self) -> Mapping[str, Collection[Group]]:
+        """The last listing of each shard that made one."""
+        return {shard: tuple(groups.values()) for shard, groups in self._listings.items()}
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """The shards of the document that cannot be asked, and why."""
+        return {shard: problem for shard in self.expected or () if (problem := self.problem(shard))}
+
+    def problem(self, shard: str) -> str:
+        """Return why a shard of the document cannot be asked, "" if it can."""
+        if shard in self._failures:
+            return self._failures[shard]
+        return "" if shard in self._listings else "it was not reached yet"
+
+    def view(self, shard: str, group: str) -> GroupView:
+        """Return a group on a shard."""
+        if self.expected is None:
+            return GroupView(known=True, problem="the document of shards was not read yet")
+        if shard not in self.expected:
+            return GroupView(known=False, problem="it is not in the document of shards")
+        return GroupView(known=True, problem=self.problem(shard), listed=self._listings.get(shard, {}).get(group))
+
+    def size_of(self, group: str) -> int | None:
+        """Return the wanted size of a group over all shards of the document, None before each has listed its groups."""
+        if self.expected is None or set(self.expected) - self._listings.keys():
+            return None
+        return sum(max(listed[group].size, 0) for listed in self._listings.values() if group in listed)
+
+    def take_error(self, shard: str, group: str) -> str:
+        """Return the last error of the provider about a group, once."""
+        return self._errors.pop((shard, group), "")
+
+    # --- followers -----------------------------------------------------------------------------------------------------------
+
+    def follow(self, key: Key, shard: str, group: str) -> None:
+        """Reconcile this shard group whenever the group changes on the shard."""
+        place = shard, group
+        if self._places.get(key) != place:
+            self.unfollow(key)
+            self._places[key] = place
+            self._followers.setdefault(place, set()).add(key)
+
+    def unfollow(self, key: Key) -> None:
+        """Follow no group for this key."""
+        place = self._places.pop(key, None)
+        if place is not None:
+            self._followers[place].discard(key)
+            if not self._followers[place]:
+                del self._followers[place]
+
+    def wait_for_all(self, key: Key) -> None:
+        """Reconcile this pool when the document of shards changes, or a shard comes back."""
+        self._waiting.add(key)
+
+    # --- our own calls -------------------------------------------------------------------------------------------------------
+
+    def answered(self, shard: str, group: Group) -> None:
+        """Take a group as the shard answered about it; its followers know it already."""
+        self._deleted.pop((shard, group.key), None)
+        if shard in self._listings:
+            self._listings[shard][group.key] = group
+
+    def deleted(self, shard: str, group: str) -> None:
+        """Forget a group that was deleted by a call which has ended just now."""
+        self._deleted[shard, group] = asyncio.get_running_loop().time()
+        self._listings.get(shard, {}).pop(group, None)
+
+    # --- what sessions hear --------------------------------------------------------------------------------------------------
+
+    def listed(self, shard: str, groups: tuple[Group, ...]) -> None:
+        """Take all groups of a shard, which is reachable."""
+        if shard not in (self.expected or ()):
+            return
+        oldest = asyncio.get_running_loop().time() - self._settle
+        self._deleted = {place: when for place, when in self._deleted.items() if when > oldest}
+        shown = {group.key: group for group in groups if (shard, group.key) not in self._deleted}
+        was_away, before = bool(self.problem(shard)), self._listings.get(shard, {})
+        self._failures.pop(shard, None)
+        self._listings[shard] = shown
+        self._metrics.connected.labels(shard).set(1)
+        self._metrics.listed.labels(shard).set(wall_clock().timestamp())
+        if was_away:
+            self._wake_all(shard)
+            self._wake_waiting()
+            return
+        for name in before.keys() | shown.keys():
+            if before.get(name) != shown.get(name):
+                self._wake((shard, name))
+        if before.keys() != shown.keys():
+            self._wake_cluster()
+
+    def unreachable(self, shard: str, failure: ShardFailure) -> None:
+        """Take the failure by which a shard became unreachable."""
+        if shard not in (self.expected or ()):
+            return
+        self._failures[shard] = failure.said
+        self._metrics.connected.labels(shard).set(0)
+        self._metrics.failures.labels(shard).inc()
+        self._log.warning("a shard is unreachable", **{LogKey.NAME: shard, LogKey.ERROR: failure.said})
+        self._wake_all(shard)
+
+    def drain(self, shard: str, event: DrainEvent) -> None:
+        """Take a change of an instance."""
+
+    def provider_failed(self, shard: str, event: ProviderFailure) -> None:
+        """Take an error of the provider: the shard group reports it, and without a group the log does."""
+        if (shard, event.group) in self._followers:
+            about = f" (instance {event.instance_id})" if event.instance_id else ""
+            self._errors[shard, event.group] = f"{event.error}{about}"
+            self._wake((shard, event.group))
+        else:
+            self._log.warning("the provider failed", **{LogKey.NAME: shard, LogKey.ERROR: event.error})
+
+    # --- inside --------------------------------------------------------------------------------------------------------------
+
+    def _wake(self, place: Place) -> None:
+        if self._enqueue is not None:
+            for key in self._followers.get(place, ()):
+                self._enqueue(MachinesController.GROUP, key)
+
+    def _wake_all(self, shard: str) -> None:
+        for place in self._followers:
+            if place[0] == shard:
+                self._wake(place)
+        self._wake_cluster()
+
+    def _wake_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, set()
+        if self._enqueue is not None:
+            for key in waiting:
+                self._enqueue(MachinesController.POOL, key)
+
+    def _wake_cluster(self) -> None:
+        if self._enqueue is not None and self.cluster is not None:
+            self._enqueue(MachinesController.CLUSTER, self.cluster)

@@ -1,0 +1,137 @@
+"""The vocabulary of the family: names of controllers, labels, annotations, finalizers, condition types and reasons, events.
+
+Guarantees: labels, annotations, finalizers and reasons are those of the original operator and of Cluster API; a comment says what is ours.
+
+Source: docs/reference/machines.md#words.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "ClusterReason",
+    "GroupReason",
+    "MachinesAnnotation",
+    "MachinesCondition",
+    "MachinesController",
+    "MachinesEvent",
+    "MachinesFinalizer",
+    "MachinesLabel",
+    "PausedReason",
+    "PoolReason",
+]
+
+
+class MachinesController:
+    """Names of the controllers in metrics, logs and debug."""
+
+    CLUSTER: Final = "nstancecluster"
+    POOL: Final = "nstancemachinepool"
+    GROUP: Final = "nstanceshardgroup"
+
+
+class MachinesFinalizer:
+    """Finalizers of the family."""
+
+    POOL: Final = "nstancemachinepool.infrastructure.cluster.x-k8s.io/finalizer"
+    """Holds a deleted pool until its shard groups are gone."""
+    GROUP: Final = "nstanceshardgroup.infrastructure.cluster.x-k8s.io/finalizer"
+    """Holds a deleted shard group until the group is deleted on its shard."""
+
+
+class MachinesLabel:
+    """Labels that the family writes and reads."""
+
+    GROUP: Final = "nstance.dev/group"
+    SHARD: Final = "nstance.dev/shard"
+    CLUSTER: Final = "cluster.x-k8s.io/cluster-name"
+    """The Cluster of an object of Cluster API."""
+
+
+class MachinesAnnotation:
+    """Annotations that the family writes and reads."""
+
+    MANAGED_BY: Final = "nstance.dev/managed-by"
+    """On objects that were made from a group of the servers."""
+    OPERATOR: Final = "nstance-operator"
+    """The value of MANAGED_BY."""
+    PAUSED: Final = "cluster.x-k8s.io/paused"
+    """On an object, with any value: it is not reconciled."""
+    EXTERNALLY_MANAGED: Final = "cluster.x-k8s.io/managed-by"
+    """On an NstanceCluster: another program provisions it."""
+
+
+class MachinesCondition:
+    """Condition types."""
+
+    READY: Final = "Ready"
+    PAUSED: Final = "Paused"
+    # of a shard group
+    SHARD_REACHABLE: Final = "ShardReachable"
+    CONFIG_VALID: Final = "ConfigValid"
+    # of a cluster; ours
+    SHARDS_REACHABLE: Final = "ShardsReachable"
+    """Whether the document of shards is good, the operator has a certificate, and every shard has listed its groups."""
+
+
+class PausedReason:
+    """Reasons of Paused."""
+
+    PAUSED: Final = "Paused"
+    NOT_PAUSED: Final = "NotPaused"
+
+
+class ClusterReason:
+    """Reasons of the conditions of an NstanceCluster."""
+
+    PROVISIONED: Final = "Provisioned"
+    # ours, of ShardsReachable
+    CONNECTED: Final = "Connected"
+    SHARD_UNREACHABLE: Final = "ShardUnreachable"
+    INVALID_DOCUMENT: Final = "InvalidShardMap"
+    NO_CERTIFICATE: Final = "NoCertificate"
+    CONNECTING: Final = "Connecting"
+    """No document was used yet, or not every shard has listed its groups yet."""
+
+
+class PoolReason:
+    """Reasons of Ready of an NstanceMachinePool."""
+
+    RECONCILED: Final = "Reconciled"
+    RECONCILING: Final = "Reconciling"
+    """It waits for its MachinePool or its shard groups."""
+    INVALID: Final = "Invalid"
+    """A shard that the document does not name, or a name that no group can have."""
+    DUPLICATE_GROUP: Final = "DuplicateGroup"
+    """Another pool has the group."""
+    # ours
+    DELETING: Final = "Deleting"
+
+
+class GroupReason:
+    """Reasons of the conditions of an NstanceShardGroup."""
+
+    SYNC_SUCCEEDED: Final = "SyncSucceeded"
+    PROVIDER_ERROR: Final = "ProviderError"
+    CONNECTED: Final = "Connected"
+    SHARD_UNREACHABLE: Final = "ShardUnreachable"
+    VALID: Final = "Valid"
+    VALIDATION_FAILED: Final = "ConfigValidationFailed"
+    DELETE_FAILED: Final = "DeleteFailed"
+    # ours
+    SYNCING: Final = "Syncing"
+    """The server does not have the present settings yet."""
+
+
+class MachinesEvent:
+    """Reasons of events that belong to no condition."""
+
+    PROVIDER_ERROR: Final = "ProviderError"
+    DELETE_SUCCEEDED: Final = "DeleteSucceeded"
+    DELETE_FAILED: Final = "DeleteFailed"
+    VALIDATION_FAILED: Final = "ConfigValidationFailed"
+    # ours
+    IMPORTED: Final = "Imported"
+    """A pool was made for a group of the servers."""
+    NOT_IMPORTED: Final = "NotImported"

@@ -1,0 +1,162 @@
+"""Bad input is reported on the object concerned, nothing is lost, and the others work."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from machines_lab import NAME, Farm
+
+from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceMachinePool, NstanceShardGroup
+from konverge.kinds import kind
+from konverge.reconcilers.machines.kinds import CLUSTER, CONFIG_MAP, MACHINE_POOL
+from konverge.runtime import ManagerSettings
+from konverge.testing.nstance import CallFault, GroupSpec
+
+EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
+
+
+async def notes(farm: Farm, reason: str) -> list[str]:
+    """Return the texts of the events with this reason."""
+    await asyncio.sleep(5)
+    events = (await farm.lab.client.list(EVENT, farm.lab.namespace)).items
+    return [str(one.get("note")) for one in events if one.get("reason") == reason]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"a": "10.0.0.1"}, "shard a: '10.0.0.1' has no port: write host:port or [IPv6]:port"),
+        ({"A": "10.0.0.1:8993"}, "the shard 'A' is not an identifier"),
+        ({"config.yaml": "shards: ["}, "config.yaml is neither YAML nor JSON"),
+        (
+            {
+                "config.yaml": "{cluster_id: other, tenant: blue, shards: {a: {operator_addr: 'a:1', registration_addr: 'a:2'}}}"
+            },
+            "its cluster_id is 'other', the settings say 'acme'",
+        ),
+    ],
+)
+async def test_an_invalid_document_is_reported_and_the_shards_in_use_stay(
+    farm: Farm, data: dict[str, str], words: str
+) -> None:
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    before = await farm.lab.get(CONFIG_MAP, "nstance-shards")
+    await farm.lab.client.delete(CONFIG_MAP, "nstance-shards", farm.lab.namespace, uid=before.metadata.uid)
+    await farm.write_document(data=data)
+    found = await farm.cluster(lambda one: one.condition("ShardsReachable").reason == "InvalidShardMap")
+    message = found.condition("ShardsReachable").message
+    assert words in message
+    assert message.endswith("; the shards in use stay")
+    await farm.scale("workers", 6)
+    await farm.until(lambda: farm.sizes() == {"a": 2, "b": 2, "c": 2})
+
+
+async def test_a_missing_document_is_reported_with_the_remedy(farm: Farm) -> None:
+    await farm.prepare()
+    await farm.lab.start(farm.build, settings=ManagerSettings(strict=True))
+    found = await farm.cluster(lambda one: one.find_condition("ShardsReachable") is not None)
+    assert found.condition("ShardsReachable").message.startswith("there is no ConfigMap nstance-shards: create it")
+    assert found.status.initialization is not None
+    assert found.status.initialization.provisioned
+    await farm.write_document()
+    await farm.cluster(lambda one: one.condition("ShardsReachable").is_true)
+
+
+async def test_a_pool_of_an_unknown_shard_or_of_a_bad_name_is_invalid_and_nothing_is_sent(farm: Farm) -> None:
+    await farm.start()
+    await farm.create_pool("lost", shards=["a", "nowhere"])
+    await farm.create_pool("named", group="Not_A_Group")
+    await farm.create_pool("workers")
+    lost = await farm.pool("lost", lambda one: one.find_condition("Ready") is not None)
+    assert lost.condition("Ready").message == "the document of shards does not name nowhere"
+    named = await farm.pool("named", lambda one: one.find_condition("Ready") is not None)
+    assert (named.condition("Ready").reason, "is not an identifier" in named.condition("Ready").message) == (
+        "Invalid",
+        True,
+    )
+    await farm.pool()
+    assert farm.sizes("lost") == {}
+    await farm.lab.delete(NstanceMachinePool, "named")
+    await farm.lab.until_gone(NstanceMachinePool, "named")
+
+
+async def test_a_group_whose_name_no_object_can_have_is_reported_once_and_the_others_are_imported(farm: Farm) -> None:
+    farm["a"].groups.dynamic["Not_A_Group"] = GroupSpec("std", 1, subnet_pool="private")
+    farm.set_static("a", 1)
+    await farm.start()
+    await farm.pool()
+    (note,) = await notes(farm, "NotImported")
+    assert note == "group 'Not_A_Group' is not imported: it is not an identifier, so no object can have its name"
+
+
+async def test_a_name_that_a_pool_of_another_group_has_is_reported_and_taken_from_none(farm: Farm) -> None:
+    await farm.start()
+    await farm.create_pool("workers", group="other")
+    await farm.pool()
+    farm.set_static("a", 1)
+    (note,) = await notes(farm, "NotImported")
+    assert note == "group 'workers' is not imported: the name is taken by a pool of another group"
+    assert (await farm.pool()).spec.group == "other"
+
+
+async def test_a_machine_pool_of_other_infrastructure_keeps_its_name(farm: Farm) -> None:
+    await farm.start()
+    await farm.create_machine_pool("workers", 3, pool="elsewhere")
+    await farm.create_pool(replicas=None)
+    pool = await farm.pool(test=lambda one: one.find_condition("Ready") is not None)
+    assert "MachinePool workers refers to other infrastructure" in pool.condition("Ready").message
+    assert (await farm.lab.get(MACHINE_POOL, "workers")).spec["replicas"] == 3
+
+
+@pytest.mark.parametrize("fault", list(CallFault))
+async def test_a_change_of_a_group_whose_call_fails_in_any_way_arrives_once_it_can(
+    farm: Farm, fault: CallFault
+) -> None:
+    await farm.start()
+    for shard in farm.world.shards.values():
+        shard.faults.add("UpsertGroup", fault, times=2)
+    await farm.create_pool(replicas=3)
+    await farm.pool(timeout=400)
+    assert farm.sizes() == {"a": 1, "b": 1, "c": 1}
+
+
+async def test_an_error_of_the_provider_becomes_an_event_of_the_shard_group(farm: Farm) -> None:
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    farm["b"].state.report_error("blue", "no capacity", group="workers", instance_id="knc1")
+    farm["b"].state.report_error("blue", "an error of no group")
+    assert await notes(farm, "ProviderError") == ["no capacity (instance knc1)"]
+
+
+async def test_a_cluster_or_its_infrastructure_that_is_deleted_is_made_again(farm: Farm) -> None:
+    await farm.start()
+    for what in (NstanceCluster, CLUSTER):
+        await farm.lab.delete(what, NAME)
+        await asyncio.sleep(40)
+        assert await farm.lab.find(what, NAME) is not None
+    await farm.cluster(lambda one: one.status.initialization is not None)
+
+
+async def test_an_nstance_cluster_that_another_program_manages_is_not_provisioned(farm: Farm) -> None:
+    await farm.start()
+    other = NstanceCluster.new("other", annotations={"cluster.x-k8s.io/managed-by": "them"})
+    await farm.lab.create(other)
+    found = await farm.lab.until(NstanceCluster, "other", lambda one: one.find_condition("Paused") is not None)
+    assert found.status.initialization is None
+    assert found.find_condition("ShardsReachable") is None
+
+
+async def test_a_shard_group_of_a_users_own_does_not_delete_the_group_of_a_pool(farm: Farm) -> None:
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    found = await farm.lab.get(NstanceShardGroup, "workers--a")
+    await farm.lab.create(NstanceShardGroup.new("mine", spec=found.spec))
+    await farm.lab.until(NstanceShardGroup, "mine", lambda one: one.find_condition("Ready") is not None)
+    await farm.lab.delete(NstanceShardGroup, "mine")
+    await farm.lab.until_gone(NstanceShardGroup, "mine")
+    assert farm["a"].called("DeleteGroup") == 0

@@ -1,0 +1,312 @@
+"""Pools over shards: import, distribution, scaling, static groups, provider ids, duplicates, deletion, pause."""
+
+from __future__ import annotations
+
+import asyncio
+
+from machines_lab import NAME, Farm
+
+from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceMachinePool, NstanceShardGroup
+from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE_POOL, NODE
+from konverge.testing.nstance import CallFault, GroupSpec, Network
+
+
+async def test_groups_of_the_servers_become_pools_with_the_sum_of_their_sizes(farm: Farm) -> None:
+    farm.set_static("a", 3)
+    farm.set_static("b", 2, vars={"zone": "b"})
+    farm["c"].groups.dynamic["gpu"] = GroupSpec("std", 1, "p5", "private")
+    await farm.start()
+    workers, gpu = await farm.pool("workers"), await farm.pool("gpu")
+    assert (workers.spec.shards, workers.spec.template, workers.spec.vars) == (("a", "b"), None, {"zone": "b"})
+    assert (gpu.spec.shards, gpu.spec.template, gpu.spec.instance_type) == (("c",), "std", "p5")
+    assert (workers.status.is_static, gpu.status.is_static) == (True, False)
+    assert workers.status.template == "std"
+    machine_pool = await farm.lab.get(MACHINE_POOL, "workers")
+    assert machine_pool.spec["replicas"] == 5
+    assert machine_pool.spec["template"]["spec"]["infrastructureRef"]["name"] == "workers"
+    assert farm.sizes() == {"a": 3, "b": 2}
+    cluster = await farm.lab.get(CLUSTER, NAME)
+    assert cluster.spec["infrastructureRef"]["name"] == NAME
+
+
+async def test_replicas_are_spread_over_shards_scaled_and_shown(farm: Farm) -> None:
+    await farm.start()
+    await farm.create_pool(replicas=5)
+    pool = await farm.pool()
+    assert farm.sizes() == {"a": 2, "b": 2, "c": 1}
+    assert pool.status.observed_owner_generation == 1
+    await farm.scale("workers", 7)
+    await farm.until(lambda: farm.sizes() == {"a": 3, "b": 2, "c": 2})
+    await farm.scale("workers", 1)
+    await farm.until(lambda: farm.sizes() == {"a": 1, "b": 0, "c": 0})
+    pool = await farm.pool(test=lambda one: one.status.replicas == 1 and len(one.spec.provider_id_list) == 1)
+    assert pool.status.ready is True
+
+
+def silent(cluster: NstanceCluster) -> bool:
+    condition = cluster.find_condition("ShardsReachable")
+    return condition is not None and "no response" in condition.message
+
+
+async def test_nothing_is_imported_before_every_shard_has_listed_its_groups(farm: Farm) -> None:
+    """The original stops its sync for good if a shard is away at the start, and looks healthy."""
+    farm.set_static("a", 2)
+    farm["b"].faults.network = Network.SILENT
+    await farm.start(wait=False)
+    cluster = await farm.cluster(silent)
+    assert cluster.condition("ShardsReachable").reason == "ShardUnreachable"
+    assert cluster.condition("Ready").is_true
+    assert await farm.lab.find(NstanceMachinePool, "workers") is None
+    farm.set_static("b", 1)
+    farm["b"].faults.network = Network.OPEN
+    await farm.pool()
+    assert (await farm.lab.get(MACHINE_POOL, "workers")).spec["replicas"] == 3
+
+
+async def test_a_shard_that_is_added_pauses_imports_until_it_was_heard(farm: Farm) -> None:
+    await farm.start()
+    farm.world.add_shard("d").faults.network = Network.REFUSED
+    await farm.write_document("a", "b", "c", "d")
+    await farm.cluster(lambda one: [domain.name for domain in one.status.failure_domains] == ["a", "b", "c", "d"])
+    farm.set_static("a", 2)
+    await asyncio.sleep(90)
+    assert await farm.lab.find(NstanceMachinePool, "workers") is None
+    farm["d"].faults.network = Network.OPEN
+    await farm.pool()
+
+
+async def test_a_dead_shard_delays_no_other_is_shown_and_catches_up(farm: Farm) -> None:
+    """The original has calls without a deadline, and never takes ShardReachable=False back."""
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    farm["b"].faults.network = Network.SILENT
+    await farm.lab.until(
+        NstanceShardGroup, "workers--b", lambda one: not one.condition("ShardReachable").is_true, timeout=100
+    )
+    await farm.scale("workers", 9)
+    await farm.until(lambda: farm.sizes() == {"a": 3, "b": 1, "c": 3}, timeout=5)
+    pool = await farm.pool(test=lambda one: not one.condition("Ready").is_true)
+    assert "b: the shard does not have the present settings" in pool.condition("Ready").message
+    assert pool.status.ready is True, "once true it stays, or Cluster API takes the pool back"
+    farm["b"].faults.network = Network.OPEN
+    await farm.pool()
+    assert farm.sizes() == {"a": 3, "b": 3, "c": 3}
+    group = await farm.lab.get(NstanceShardGroup, "workers--b")
+    assert group.condition("ShardReachable").is_true
+
+
+async def test_a_pool_is_not_ready_for_a_change_that_no_shard_has_accepted(farm: Farm) -> None:
+    """The original takes Ready from conditions of the settings before."""
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    for shard in farm.world.shards.values():
+        shard.faults.add("UpsertGroup", CallFault.UNAVAILABLE, times=2)
+    await farm.lab.patch(NstanceMachinePool, "workers", {"spec": {"instanceType": "c7.large"}})
+    pool = await farm.pool(test=lambda one: not one.condition("Ready").is_true)
+    assert pool.condition("Ready").reason == "Reconciling"
+    await farm.pool()
+    assert farm["a"].groups.dynamic["workers"].instance_type == "c7.large"
+
+
+async def test_a_change_or_deletion_on_the_server_is_undone(farm: Farm) -> None:
+    """The original does not notice drift and deletions on the server while the generation is unchanged."""
+    await farm.start()
+    await farm.create_pool(replicas=3, instanceType="c7.large")
+    await farm.pool()
+    del farm["a"].groups.dynamic["workers"]
+    farm["b"].groups.dynamic["workers"] = GroupSpec("std", 8, "huge", "private")
+    await farm.until(lambda: farm.sizes() == {"a": 1, "b": 1, "c": 1}, timeout=40)
+    assert farm["b"].groups.dynamic["workers"].instance_type == "c7.large"
+
+
+async def test_settings_of_the_server_are_shown_and_never_written_into_a_spec(farm: Farm) -> None:
+    """The original writes vars and instance types of servers into specs, and they flap between shards."""
+    await farm.start()
+    await farm.create_pool(replicas=3, shards=["c", "b", "a"])
+    pool = await farm.pool()
+    farm.set_static("a", 1, instance_type="c7.small", vars={"zone": "a"})
+    farm.set_static("b", 1, instance_type="c7.large", vars={"zone": "b"})
+    await asyncio.sleep(120)
+    again = await farm.lab.get(NstanceMachinePool, "workers")
+    assert again.spec.model_copy(update={"provider_id_list": ()}) == pool.spec.model_copy(
+        update={"provider_id_list": ()}
+    )
+    assert again.spec.shards == ("c", "b", "a"), "the order is the user's: the static webhook compares it"
+    assert (again.spec.vars, again.spec.instance_type) == (None, None)
+    group = await farm.lab.get(NstanceShardGroup, "workers--b")
+    assert group.status.config is not None
+    assert (group.status.config.instance_type, group.status.config.vars) == ("c7.large", {"zone": "b"})
+
+
+async def test_template_and_subnets_are_not_sent_for_a_static_group(farm: Farm) -> None:
+    farm.set_static("a", 1)
+    await farm.start()
+    await farm.pool()
+    other = {"template": "other", "subnets": ["private"], "instanceType": "c7.large"}
+    await farm.lab.patch(NstanceMachinePool, "workers", {"spec": other})
+    await farm.scale("workers", 4)
+    await farm.pool()
+    assert farm.sizes() == {"a": 4}
+    farm["a"].set_static("workers", None)  # from now on it is a dynamic group, without the template that it needs
+    group = await farm.lab.until(
+        NstanceShardGroup, "workers--a", lambda one: not one.condition("Ready").is_true, timeout=100
+    )
+    assert group.condition("ConfigValid").reason == "ConfigValidationFailed"
+    assert "failed to upsert group" in group.condition("Ready").message
+    await farm.lab.patch(NstanceMachinePool, "workers", {"spec": {"template": "std"}})
+    pool = await farm.pool(timeout=400)
+    assert pool.status.is_static is False
+    assert farm.sizes() == {"a": 4}
+
+
+async def test_full_provider_ids_are_published_and_stay_when_their_node_goes(farm: Farm) -> None:
+    """The original lists bare ids, by which Cluster API pairs no Node; a flap back to them would delete live Nodes."""
+    await farm.start()
+    await farm.create_pool(replicas=1, shards=["a"])
+    pool = await farm.pool(test=lambda one: len(one.spec.provider_id_list) == 1)
+    (bare,) = pool.spec.provider_id_list
+    await farm.add_node("node-1", f"aws:///us-west-2a/{bare}")
+    await farm.add_node("node-2", "dev:///other")
+    await farm.pool(test=lambda one: one.spec.provider_id_list == (f"aws:///us-west-2a/{bare}",), timeout=5)
+    await farm.lab.client.delete(NODE, "node-1")
+    await farm.scale("workers", 2)
+    pool = await farm.pool(test=lambda one: len(one.spec.provider_id_list) == 2)
+    assert f"aws:///us-west-2a/{bare}" in pool.spec.provider_id_list
+
+
+async def test_of_two_pools_with_a_group_the_younger_is_a_duplicate_and_its_deletion_touches_no_server(
+    farm: Farm,
+) -> None:
+    """The original marks both, and deleting the duplicate deletes the group of the other."""
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    await farm.lab.create(
+        NstanceMachinePool.new("twin", spec=(await farm.pool()).spec.model_copy(update={"provider_id_list": ()}))
+    )
+    await farm.create_machine_pool("twin", 9)
+    twin = await farm.pool("twin", lambda one: one.find_condition("Ready") is not None)
+    assert twin.condition("Ready").reason == "DuplicateGroup"
+    assert (await farm.pool()).condition("Ready").is_true
+    await farm.lab.delete(NstanceMachinePool, "twin")
+    await farm.lab.until_gone(NstanceMachinePool, "twin")
+    await asyncio.sleep(60)
+    assert farm.sizes() == {"a": 1, "b": 1, "c": 1}
+    assert sum(shard.called("DeleteGroup") for shard in farm.world.shards.values()) == 0
+
+
+async def test_a_duplicate_takes_over_when_the_other_pool_is_gone(farm: Farm) -> None:
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    await farm.lab.create(NstanceMachinePool.new("twin", spec=(await farm.pool()).spec))
+    await farm.create_machine_pool("twin", 6)
+    await farm.pool("twin", lambda one: one.find_condition("Ready") is not None)
+    await farm.lab.delete(MACHINE_POOL, "workers")
+    await farm.lab.delete(NstanceMachinePool, "workers")
+    await farm.lab.until_gone(NstanceMachinePool, "workers", timeout=60)
+    await farm.pool("twin")
+    assert farm.sizes() == {"a": 2, "b": 2, "c": 2}
+
+
+async def test_a_deleted_pool_deletes_its_group_once_on_each_shard_and_does_not_come_back(farm: Farm) -> None:
+    """In the original pool and shard groups both delete the group."""
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    farm["c"].faults.network = Network.REFUSED
+    farm["c"].reset()
+    await farm.lab.delete(MACHINE_POOL, "workers")
+    await farm.lab.delete(NstanceMachinePool, "workers")
+    await farm.lab.until_gone(NstanceShardGroup, "workers--b")
+    await asyncio.sleep(60)
+    assert farm.sizes() == {"c": 1}
+    assert (await farm.lab.get(NstanceMachinePool, "workers")).condition("Ready").message == "waits for workers--c"
+    farm["c"].faults.network = Network.OPEN
+    await farm.lab.until_gone(NstanceMachinePool, "workers", timeout=100)
+    await asyncio.sleep(60)
+    assert farm.sizes() == {}
+    assert [shard.called("DeleteGroup") for shard in farm.world.shards.values()] == [1, 1, 1]
+    assert await farm.lab.find(NstanceMachinePool, "workers") is None
+
+
+async def test_a_shard_that_left_the_document_blocks_no_deletion(farm: Farm) -> None:
+    """The original waits for it for ever."""
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    await farm.write_document("a", "b")
+    pool = await farm.pool(test=lambda one: not one.condition("Ready").is_true)
+    assert (pool.condition("Ready").reason, pool.condition("Ready").message) == (
+        "Invalid",
+        "the document of shards does not name c",
+    )
+    assert farm.sizes() == {"a": 1, "b": 1, "c": 1}
+    await farm.lab.delete(MACHINE_POOL, "workers")
+    await farm.lab.delete(NstanceMachinePool, "workers")
+    await farm.lab.until_gone(NstanceMachinePool, "workers", timeout=60)
+    assert farm.sizes() == {"c": 1}
+
+
+async def test_a_shard_that_a_pool_no_longer_names_loses_its_group(farm: Farm) -> None:
+    await farm.start()
+    await farm.create_pool(replicas=6)
+    await farm.pool()
+    await farm.lab.patch(NstanceMachinePool, "workers", {"spec": {"shards": ["a", "b"]}})
+    await farm.lab.until_gone(NstanceShardGroup, "workers--c")
+    await farm.pool()
+    assert farm.sizes() == {"a": 3, "b": 3}
+
+
+async def test_a_paused_cluster_or_pool_is_left_alone(farm: Farm) -> None:
+    """The original knows no pause."""
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    await farm.pause(True)
+    await farm.pool(test=lambda one: one.condition("Paused").is_true)
+    await farm.cluster(lambda one: one.condition("Paused").is_true)
+    farm.set_static("a", 5, group="other")
+    await farm.scale("workers", 9)
+    farm["a"].groups.dynamic["workers"] = GroupSpec("std", 2, subnet_pool="private")
+    await asyncio.sleep(120)
+    assert farm.sizes() == {"a": 2, "b": 1, "c": 1}
+    assert await farm.lab.find(NstanceMachinePool, "other") is None
+    await farm.pause(False)
+    await farm.until(lambda: farm.sizes() == {"a": 3, "b": 3, "c": 3})
+    await farm.pool("other")
+    annotation = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}
+    await farm.lab.patch(NstanceMachinePool, "workers", annotation)
+    await farm.pool(test=lambda one: one.condition("Paused").is_true)
+    await farm.scale("workers", 3)
+    await asyncio.sleep(60)
+    assert farm.sizes() == {"a": 3, "b": 3, "c": 3}
+
+
+async def test_a_machine_pool_that_was_deleted_is_not_made_again(farm: Farm) -> None:
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    await farm.lab.delete(MACHINE_POOL, "workers")
+    pool = await farm.pool(test=lambda one: not one.condition("Ready").is_true)
+    assert pool.condition("Ready").message.startswith("its MachinePool is gone: ")
+    await asyncio.sleep(60)
+    assert await farm.lab.find(MACHINE_POOL, "workers") is None
+    assert farm.sizes() == {"a": 1, "b": 1, "c": 1}
+
+
+async def test_a_pool_without_machine_pool_gets_one_that_scales_nothing(farm: Farm) -> None:
+    farm["a"].groups.dynamic["workers"] = GroupSpec("std", 4, subnet_pool="private")
+    farm.world.shards["b"].faults.network = Network.REFUSED
+    await farm.start(wait=False)
+    await farm.create_pool(replicas=None, shards=["a"])
+    pool = await farm.pool(test=lambda one: one.find_condition("Ready") is not None)
+    assert pool.condition("Ready").reason == "Reconciling"
+    await asyncio.sleep(60)
+    assert await farm.lab.find(MACHINE_POOL, "workers") is None, "the size of the group is not known yet"
+    farm["b"].faults.network = Network.OPEN
+    await farm.pool()
+    assert (await farm.lab.get(MACHINE_POOL, "workers")).spec["replicas"] == 4
+    assert farm.sizes() == {"a": 4}

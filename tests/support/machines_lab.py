@@ -1,0 +1,177 @@
+"""A lab in which the family of machines runs against the double of Nstance in memory; a predicate watches every write."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable
+from typing import Any, Self
+
+from nstance_kit import dial
+
+from konverge.client.credentials import TlsMaterial
+from konverge.conditions import Condition
+from konverge.crds import crd
+from konverge.crds.machines_v1beta1 import (
+    NstanceCluster,
+    NstanceMachinePool,
+    NstanceMachinePoolSpec,
+    NstanceShardGroup,
+)
+from konverge.kinds import kind
+from konverge.reconcilers import machines
+from konverge.reconcilers.machines.kinds import CLUSTER, CONFIG_MAP, MACHINE_POOL, NODE
+from konverge.reconcilers.machines.settings import MachineSettings
+from konverge.reconcilers.machines.shards.dialing import Dial
+from konverge.reconcilers.machines.words import MachinesAnnotation
+from konverge.runtime import Manager, ManagerSettings
+from konverge.testing import Lab, install_crds
+from konverge.testing.capi import definitions
+from konverge.testing.nstance import GroupSpec, NstanceShard, NstanceWorld
+
+__all__ = ["NAME", "Farm", "KubernetesDecides"]
+
+NAME = "acme--blue"
+SECRET = kind("v1", "Secret", namespaced=True, plural="secrets")
+KINDS = (NstanceCluster, NstanceMachinePool, NstanceShardGroup)
+
+
+class KubernetesDecides:
+    """The safety predicate, from the stored objects and the calls alone: no pool is imported before every shard listed its groups, and the
+    replicas of a MachinePool are those with which it was made, or that the test wrote.
+    """
+
+    def __init__(self, farm: Farm) -> None:
+        self._farm = farm
+        self._seen: set[str] = set()
+        self._replicas: dict[str, set[int]] = {}
+
+    def __call__(self) -> None:
+        store = self._farm.lab.server.store
+        for entry in store.list(("infrastructure.cluster.x-k8s.io", "nstancemachinepools")):
+            metadata = entry.object()["metadata"]
+            if metadata["uid"] in self._seen:
+                continue
+            self._seen.add(metadata["uid"])
+            if MachinesAnnotation.MANAGED_BY in metadata.get("annotations", {}):
+                silent = [
+                    name for name in self._farm.document if not self._farm.world.shards[name].called("ListGroups")
+                ]
+                assert not silent, f"{metadata['name']} was imported before {silent} listed their groups"
+        for entry in store.list(("cluster.x-k8s.io", "machinepools")):
+            found = entry.object()
+            uid, replicas = found["metadata"]["uid"], found["spec"].get("replicas", 0)
+            allowed = self._replicas.setdefault(uid, {replicas})
+            allowed |= self._farm.scaled.get(found["metadata"]["name"], set())
+            assert replicas in allowed, f"{found['metadata']['name']} was scaled to {replicas}, which no user asked for"
+
+
+class Farm:
+    """A cluster of Nstance with its operator in a lab. `document` are the shards that the ConfigMap names."""
+
+    def __init__(self, lab: Lab, *shards: str) -> None:
+        self.lab = lab
+        self.world = NstanceWorld(random=lab.rng())
+        for name in shards or ("a", "b", "c"):
+            self.world.add_shard(name)
+        self.document: tuple[str, ...] = tuple(self.world.shards)
+        self.scaled: dict[str, set[int]] = {}
+        self.settings = MachineSettings(namespace=lab.namespace, cluster_id="acme", tenant="blue")
+        lab.always.append(KubernetesDecides(self))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.world.close()
+
+    def __getitem__(self, name: str) -> NstanceShard:
+        return self.world.shards[name]
+
+    def build(self, manager: Manager) -> None:
+        async def dialed(tls: TlsMaterial) -> Dial:
+            return dial(self.world, tls)
+
+        machines.install(manager, self.settings, dial=dialed, entropy=self.lab.rng().randbytes, random=self.lab.rng())
+
+    async def prepare(self) -> None:
+        """Install what the operator expects, without the document of shards."""
+        await install_crds(self.lab.client, [*definitions(), *(crd(model) for model in KINDS)])
+        space, names = self.lab.namespace, self.settings.identity_names
+        ca = {"ca.crt": self.world.authority.certificate.decode()}
+        await self.lab.client.create(CONFIG_MAP.new(names.ca_configmap, space, data=ca))
+        nonce = base64.b64encode(self.world.nonce().encode()).decode()
+        await self.lab.client.create(SECRET.new(names.nonce_secret, space, data={"nonce.jwt": nonce}))
+
+    async def start(self, *, wait: bool = True) -> Farm:
+        """Run the operator, and wait until every shard of the document has been heard."""
+        await self.prepare()
+        await self.write_document()
+        # Not until it is ready: its first writes come before, and a plan may end the process at one of them.
+        await self.lab.start(self.build, settings=ManagerSettings(strict=True), wait=False)
+        if wait:
+            await self.cluster(lambda found: is_true(found.find_condition("ShardsReachable")))
+        return self
+
+    async def write_document(self, *names: str, data: dict[str, str] | None = None) -> None:
+        """Name these shards in the ConfigMap; without names those of `document`."""
+        self.document = names or self.document
+        chosen = data or {name: f"{name}.nstance:8993" for name in self.document}
+        body = CONFIG_MAP.new(self.settings.shards_configmap, self.lab.namespace, data=chosen)
+        await self.lab.client.apply(CONFIG_MAP, body.to_dict(), manager="admin", force=True)
+
+    async def cluster(self, test: Callable[[NstanceCluster], bool], *, timeout: float = 200.0) -> NstanceCluster:
+        return await self.lab.until(NstanceCluster, NAME, test, timeout=timeout)
+
+    async def pool(
+        self, name: str = "workers", test: Callable[[NstanceMachinePool], bool] | None = None, *, timeout: float = 200.0
+    ) -> NstanceMachinePool:
+        """Wait until a test holds of a pool; by default until it is Ready for its generation."""
+        return await self.lab.until(NstanceMachinePool, name, test or settled, timeout=timeout)
+
+    async def create_pool(self, name: str = "workers", replicas: int | None = 3, **spec: Any) -> None:
+        """Create a pool with its MachinePool, as a user does."""
+        whole = {"group": name, "shards": list(self.document), "template": "std", **spec}
+        made = NstanceMachinePoolSpec.model_validate(whole)
+        await self.lab.create(NstanceMachinePool.new(name, spec=made))
+        if replicas is not None:
+            await self.create_machine_pool(name, replicas)
+
+    async def create_machine_pool(self, name: str, replicas: int, *, pool: str = "") -> None:
+        group = NstanceMachinePool.kind_of_resource().group
+        reference = {"apiGroup": group, "kind": "NstanceMachinePool", "name": pool or name}
+        machine = {"clusterName": NAME, "bootstrap": {"dataSecretName": ""}, "infrastructureRef": reference}
+        spec = {"clusterName": NAME, "replicas": replicas, "template": {"spec": machine}}
+        await self.lab.create(MACHINE_POOL.new(name, spec=spec))
+
+    async def scale(self, name: str, replicas: int) -> None:
+        self.scaled.setdefault(name, set()).add(replicas)
+        await self.lab.patch(MACHINE_POOL, name, {"spec": {"replicas": replicas}})
+
+    async def pause(self, paused: bool) -> None:
+        await self.lab.patch(CLUSTER, NAME, {"spec": {"paused": paused}})
+
+    async def add_node(self, name: str, provider_id: str) -> None:
+        await self.lab.client.create(NODE.new(name, spec={"providerID": provider_id}))
+
+    def sizes(self, group: str = "workers") -> dict[str, int]:
+        """Return the size of a group on each shard that has it."""
+        found = {name: shard.groups.get(group) for name, shard in self.world.shards.items()}
+        return {name: one.spec.size for name, one in found.items() if one is not None}
+
+    def set_static(self, name: str, size: int, *, group: str = "workers", **spec: Any) -> None:
+        self[name].set_static(group, GroupSpec("std", size, subnet_pool="private", **spec))
+
+    async def until(self, holds: Callable[[], bool], *, timeout: float = 200.0) -> None:
+        async with asyncio.timeout(timeout * self.lab.patience):
+            while not holds():
+                await asyncio.sleep(0.2)
+
+
+def is_true(condition: Condition | None) -> bool:
+    return condition is not None and condition.is_true
+
+
+def settled(pool: NstanceMachinePool) -> bool:
+    ready = pool.find_condition("Ready")
+    return ready is not None and ready.is_true and ready.observed_generation == pool.metadata.generation

@@ -1,0 +1,223 @@
+"""The settings that are sent for a group, and the status of a pool: the decisions as tables."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from konverge.crds.machines_v1beta1 import ControlPlaneEndpoint
+from konverge.reconcilers.machines.clusters.decide import endpoint_of, shards_condition
+from konverge.reconcilers.machines.groups.decide import (
+    GroupStep,
+    InSync,
+    SendGroup,
+    WaitForShard,
+    conditions_of_failure,
+    drift,
+    next_step,
+)
+from konverge.reconcilers.machines.pools.decide import Member, Rival, SeenPool, duplicate_of, plan_pool
+from konverge.reconcilers.machines.settings import MachineSettings
+from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
+from konverge.reconcilers.machines.shards.messages import Group, GroupConfig
+from konverge.reconcilers.machines.shards.states import GroupView
+
+WANTED = GroupConfig(3, "std", "c7.large", "private", {"zone": "a"})
+SHOWN = Group("workers", "std", 3, "c7.large", "private", {"zone": "a", "of": "template"})
+STATIC = Group("workers", "fixed", 3, "c7.large", "public", {"zone": "a"}, is_static=True)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shown", "differs"),
+    [
+        (WANTED, SHOWN, ()),
+        (GroupConfig(3), SHOWN, ()),
+        (GroupConfig(2), SHOWN, ("size",)),
+        (GroupConfig(3, "other", "huge", "public"), SHOWN, ("instance_type", "subnet_pool", "template")),
+        (GroupConfig(3, vars={"zone": "b"}), SHOWN, ("vars",)),
+        (GroupConfig(3, vars={"new": ""}), SHOWN, ("vars",)),
+    ],
+)
+def test_a_group_differs_only_in_settings_that_are_wanted(
+    wanted: GroupConfig, shown: Group, differs: tuple[str, ...]
+) -> None:
+    assert drift(wanted, shown) == differs
+
+
+@pytest.mark.parametrize(
+    ("view", "accepted", "static", "step"),
+    [
+        (GroupView(True, listed=SHOWN), True, False, InSync(SHOWN)),
+        (GroupView(True, listed=SHOWN), False, False, SendGroup(WANTED)),
+        (GroupView(True), True, False, SendGroup(WANTED)),
+        (GroupView(True, "no response"), False, False, WaitForShard("no response")),
+        (GroupView(True, "no response", SHOWN), True, False, WaitForShard("no response")),
+        (GroupView(False, "not named"), True, False, WaitForShard("not named")),
+        (GroupView(True, listed=STATIC), True, False, InSync(STATIC)),
+        (
+            GroupView(True, listed=STATIC),
+            False,
+            False,
+            SendGroup(GroupConfig(3, "", "c7.large", "", {"zone": "a"})),
+        ),
+        (GroupView(True), False, True, SendGroup(GroupConfig(3, "", "c7.large", "", {"zone": "a"}))),
+    ],
+)
+def test_a_group_is_sent_if_the_shard_lacks_it_and_can_be_asked(
+    view: GroupView, accepted: bool, static: bool, step: GroupStep
+) -> None:
+    assert next_step(WANTED, view, accepted=accepted, static=static) == step
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "found"),
+    [
+        (FailureKind.UNREACHABLE, "gone", {"ShardReachable": "ShardUnreachable", "Ready": "Syncing"}),
+        (FailureKind.FAILED, "disk full", {"Ready": "ProviderError", "ShardReachable": "Connected"}),
+        (
+            FailureKind.FAILED,
+            'failed to upsert group: cannot override template for static group "x" (INTERNAL)',
+            {"Ready": "ProviderError", "ShardReachable": "Connected", "ConfigValid": "ConfigValidationFailed"},
+        ),
+        (
+            FailureKind.FAILED,
+            'failed to upsert group: template "x" not found (INTERNAL)',
+            {"Ready": "ProviderError", "ShardReachable": "Connected", "ConfigValid": "ConfigValidationFailed"},
+        ),
+        (
+            FailureKind.FAILED,
+            "failed to upsert group: groups file was modified by another process (INTERNAL)",
+            {"Ready": "ProviderError", "ShardReachable": "Connected"},
+        ),
+        (
+            FailureKind.INVALID,
+            "key is required",
+            {"Ready": "ProviderError", "ShardReachable": "Connected", "ConfigValid": "ConfigValidationFailed"},
+        ),
+    ],
+)
+def test_a_failure_of_a_call_becomes_conditions(kind: FailureKind, said: str, found: dict[str, str]) -> None:
+    conditions = conditions_of_failure(ShardFailure("a", kind, said), ready_reason="ProviderError")
+    assert {one.type: one.reason for one in conditions} == found
+    assert not next(one for one in conditions if one.type == "Ready").status
+
+
+OLD, NEW = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "path"),
+    [
+        (Rival("u1", "x/one", NEW, False), [], ""),
+        (Rival("u1", "x/one", NEW, False), [Rival("u2", "x/two", OLD, False)], "x/two"),
+        (Rival("u1", "x/one", OLD, False), [Rival("u2", "x/two", NEW, False)], ""),
+        (Rival("u1", "x/one", OLD, False), [Rival("u2", "x/two", OLD, False)], ""),
+        (Rival("u1", "x/one", OLD, False), [Rival("u2", "x/two", NEW, True)], "x/two"),
+        (Rival("u1", "x/one", NEW, True), [Rival("u2", "x/two", OLD, False)], ""),
+        (Rival("u1", "x/one", None, False), [Rival("u2", "x/two", NEW, False)], "x/two"),
+    ],
+)
+def test_the_pool_that_works_has_the_group_and_else_the_oldest(own: Rival, others: list[Rival], path: str) -> None:
+    assert duplicate_of(own, others) == path
+
+
+def seen(**changes: object) -> SeenPool:
+    members = (Member("a", 2, True, "", 2, ("i-1", "i-2")), Member("b", 1, True, "", 1, ("i-3",)))
+    values: dict[str, object] = {"document": ("a", "b"), "replicas": 3, "members": members, **changes}
+    return SeenPool("workers", ("b", "a"), **values)  # type: ignore[arg-type]  # a table's
+
+
+@pytest.mark.parametrize(
+    ("pool", "sizes", "reason", "message"),
+    [
+        (seen(), {"a": 2, "b": 1}, "Reconciled", "3 replicas on 2 shards"),
+        (seen(replicas=5), {"a": 3, "b": 2}, "Reconciling", "a: its shard group is being written; b: its shard"),
+        (seen(replicas=None), None, "Reconciling", "waits for its MachinePool"),
+        (seen(replicas=None, owner_problem="it is gone"), None, "Reconciling", "it is gone"),
+        (seen(document=None), None, "Reconciling", "waits for the document of shards"),
+        (seen(document=("a",)), None, "Invalid", "the document of shards does not name b"),
+        (seen(duplicate_of="x/two"), None, "DuplicateGroup", "pool x/two has group workers"),
+        (seen(members=()), {"a": 2, "b": 1}, "Reconciling", "a: its shard group is being written"),
+        (
+            seen(members=(Member("a", 2, True, copied=False), Member("b", 1, False, "no capacity"))),
+            {"a": 2, "b": 1},
+            "Reconciling",
+            "a: its shard group is being written; b: no capacity",
+        ),
+        (
+            seen(members=(Member("a", 2, True), Member("b", 1, True), Member("c", 4, True))),
+            {"a": 2, "b": 1},
+            "Reconciling",
+            "c: the shard group is being deleted",
+        ),
+    ],
+)
+def test_a_pool_distributes_what_its_machine_pool_asks_for_or_says_why_not(
+    pool: SeenPool, sizes: dict[str, int] | None, reason: str, message: str
+) -> None:
+    plan = plan_pool(pool, lambda _: ())
+    assert plan.sizes == sizes
+    assert (plan.ready, plan.reason) == (reason == "Reconciled", reason)
+    assert plan.message.startswith(message)
+
+
+def test_a_pool_shows_what_its_shards_have() -> None:
+    members = (
+        Member("a", 2, True, "", 2, ("i-1", "i-2"), False, "std", ("private",)),
+        Member("b", 1, True, "", 1, ("i-3",), True, "std", ("public",)),
+    )
+    nodes = {"i-1": ["aws:///z/i-1"]}
+    plan = plan_pool(seen(members=members, published=("aws:///z/i-3",)), lambda one: nodes.get(one, []))
+    assert plan.provider_ids == ("aws:///z/i-1", "aws:///z/i-3", "i-2")
+    assert (plan.replicas, plan.is_static, plan.template, plan.subnets) == (3, True, "std", ("private", "public"))
+
+
+@pytest.mark.parametrize(
+    ("document", "certificate", "problems", "shards", "reason", "message"),
+    [
+        ("", "", {}, ("a",), "Connected", "1 shards answer"),
+        ("bad", "none", {"a": "gone"}, ("a",), "InvalidShardMap", "bad; the shards in use stay"),
+        ("bad", "", {}, None, "InvalidShardMap", "bad"),
+        ("", "none", {"a": "gone"}, ("a",), "NoCertificate", "none"),
+        ("", "", {"b": "y", "a": "x"}, ("a", "b"), "ShardUnreachable", "groups are not imported meanwhile: a: x; b: y"),
+    ],
+)
+def test_the_state_of_all_shards_is_one_condition(
+    document: str,
+    certificate: str,
+    problems: dict[str, str],
+    shards: tuple[str, ...] | None,
+    reason: str,
+    message: str,
+) -> None:
+    found = shards_condition(document=document, certificate=certificate, problems=problems, shards=shards)
+    assert (found.status, found.reason, found.message) == (reason == "Connected", reason, message)
+
+
+@pytest.mark.parametrize(
+    ("setting", "server", "host", "port"),
+    [
+        ("api.example.com:6443", "https://10.0.0.1", "api.example.com", 6443),
+        ("", "https://10.0.0.1", "10.0.0.1", 443),
+        ("", "https://[2001:db8::1]:6443", "2001:db8::1", 6443),
+        ("", "http://localhost", "localhost", 80),
+    ],
+)
+def test_machines_reach_the_api_server_by_the_setting_or_as_the_operator_does(
+    setting: str, server: str, host: str, port: int
+) -> None:
+    assert endpoint_of(setting, server) == ControlPlaneEndpoint(host=host, port=port)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"cluster_id": "A"}, "at most 32 lower-case letters"),
+        ({"cluster_id": "a" * 32, "tenant": "b" * 32}, "at most 61 together"),
+        ({"control_plane_endpoint": "10.0.0.1"}, "has no port"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_with_the_remedy(settings: dict[str, str], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        MachineSettings.model_validate(settings)
