@@ -6,7 +6,6 @@ password changes.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 import pytest
@@ -14,7 +13,6 @@ from pools.family import Family, whole_family
 from pools.materials import CLAIM
 
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool
-from konverge.errors import NotFound
 from konverge.reconcilers.pools.buckets.failures import failure_of
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
 from konverge.reconcilers.pools.kinds import INSTANCE
@@ -90,22 +88,16 @@ async def test_a_deleted_pool_takes_its_spare_instances_with_their_databases_and
     taken = await here.ready()
     bucket = await here.fill(taken, 10)
     await lab.client.delete(NextcloudPool, "small")
-    async with asyncio.timeout(6 * _HOUR):
-        while await pool_is_there(lab):
-            await asyncio.sleep(1)
+
+    async def pool_is_gone() -> bool:
+        return not (await lab.client.list(NextcloudPool)).items
+
+    await here.wait(pool_is_gone, 6 * _HOUR)
     assert [one.name for one in await here.instances()] == [taken]
     assert await here.parts(taken) == {*KEPT, "HelmRelease/*", f"Bucket/{bucket}".replace(taken, "*")}
     assert set(here.below.s3.buckets) == {bucket}
     await here.patch(Nextcloud, "main", {"spec": {"replicas": 3}})
     await lab.until(NextcloudInstance, taken, lambda one: one.spec.replicas == 3)
-
-
-async def pool_is_there(lab: Lab) -> bool:
-    try:
-        await lab.client.get(NextcloudPool, "small")
-    except NotFound:
-        return False
-    return True
 
 
 @pytest.mark.scenario(foreign=False, quick=3)

@@ -51,9 +51,11 @@ async def test_a_changed_profile_replaces_what_is_not_assigned(lab: Lab) -> None
     assert served.status.instance_ref is not None
     await the_end(here, ready=2, assigned=1)
     await here.patch(NextcloudProfile, "base", {"spec": {"defaults": {"version": "33"}}}, "")
-    async with asyncio.timeout(5 * _HOUR * here.lab.patience):
-        while any(one.spec.get("version") != "33" for one in await here.instances() if not one.spec.get("claimRef")):
-            await asyncio.sleep(1)
+
+    async def is_rolled() -> bool:
+        return all(one.spec.get("version") == "33" for one in await here.instances() if not one.spec.get("claimRef"))
+
+    await here.wait(is_rolled, 5 * _HOUR)
     kept = await here.lab.get(NextcloudInstance, served.status.instance_ref.name)
     assert kept.spec.version == "32"
     await the_end(here, ready=2, assigned=1)
@@ -98,9 +100,12 @@ async def test_two_claims_race_the_end_of_the_instances_that_are_too_old(lab: La
     await asyncio.gather(here.claim("a", replicas=3), here.claim("b", replicas=4))
     taken = [(await here.assigned(name)).status.instance_ref for name in ("a", "b")]
     assert len({one.name for one in taken if one is not None}) == 2
-    async with asyncio.timeout(9 * _HOUR * lab.patience):
-        while {one.uid for one in members} & {one.metadata.uid for one in await here.instances() if not is_taken(one)}:
-            await asyncio.sleep(1)
+    old = {one.uid for one in members}
+
+    async def are_replaced() -> bool:
+        return not old & {one.metadata.uid for one in await here.instances() if not is_taken(one)}
+
+    await here.wait(are_replaced, 9 * _HOUR)
     await here.patch(NextcloudPool, "small", {"spec": {"lifecycle": {"maxUnassignedAge": "0s"}}}, "")
     await the_end(here, ready=2, assigned=2)
 
@@ -132,7 +137,9 @@ async def test_a_profile_rolls_with_never_more_than_a_quarter_of_the_pool_missin
     await here.pool(replicas=5, profileRef={"name": "base"}, lifecycle={"recreateOnProfileChange": True})
     await the_end(here, ready=5, assigned=0)
     await here.patch(NextcloudProfile, "base", {"spec": {"defaults": {"version": "33"}}}, "")
-    async with asyncio.timeout(9 * _HOUR * lab.patience):
-        while {one.spec.get("version") for one in await here.instances()} != {"33"}:
-            await asyncio.sleep(1)
+
+    async def is_rolled() -> bool:
+        return {one.spec.get("version") for one in await here.instances()} == {"33"}
+
+    await here.wait(is_rolled, 9 * _HOUR)
     await the_end(here, ready=5, assigned=0)

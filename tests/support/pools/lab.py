@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Any, Self
 
@@ -197,12 +197,22 @@ class Clouds:
         return await self.pool_until(name, full)
 
     async def pool_until(self, name: str, test: Callable[[NextcloudPool], bool], seconds: float = 600) -> NextcloudPool:
+        found: list[NextcloudPool] = []
+
+        async def holds() -> bool:
+            found[:] = [await self.lab.client.get(NextcloudPool, name)]
+            return test(found[0])
+
+        await self.wait(holds, seconds)
+        return found[0]
+
+    async def wait(self, test: Callable[[], Awaitable[bool]], seconds: float = 600) -> None:
+        """Wait until a test holds; a wait of hours, as the process may be down in a plan, does not look more often than a short one."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         async with asyncio.timeout(seconds * self.lab.patience):
-            while True:
-                found = await self.lab.client.get(NextcloudPool, name)
-                if test(found):
-                    return found
-                await asyncio.sleep(0.2)
+            while not await test():
+                await asyncio.sleep(max(0.2, (loop.time() - began) / 50))
 
     async def events(self, reason: str) -> list[Object]:
         found = (await self.lab.client.list(EVENT)).items
