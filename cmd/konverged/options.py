@@ -34,7 +34,11 @@ _FLAGS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("--log-level",), "LEVEL", "debug, info, warning or error."),
     (("--log-format",), "FORMAT", "auto, json or console."),
     (("--drain",), "SECONDS", "Time for running reconciles after SIGTERM (25)."),
-    (("--sharding",), "MODE", "How replicas share the objects: off, leader (one has all), hash (each has its own)."),
+    (
+        ("--sharding",),
+        "MODE",
+        "How replicas share the objects: off, leader (one has all), hash (each its own), ordinal.",
+    ),
 )
 
 _PATHS = {"sharding": "sharding.mode"}

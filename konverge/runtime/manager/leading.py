@@ -6,6 +6,7 @@ from konverge.errors import NotLeading
 from konverge.runtime.election.leadership import Leadership, Turn
 from konverge.runtime.election.record import LEASE
 from konverge.runtime.observability.readiness import ControllerReport, Obstacle, State
+from konverge.runtime.sharding.ordinal import OrdinalRing
 from konverge.runtime.sharding.ring import Ring
 from konverge.tasks import Broadcast
 
@@ -42,7 +43,7 @@ class Leading:
     def report(self) -> ControllerReport:
         """Return whether this process leads, and if the leadership does not work why."""
         problem, holder = self.leadership.problem(), self.leadership.holder()
-        member = isinstance(self.leadership, Ring)
+        member = isinstance(self.leadership, Ring | OrdinalRing)
         name = "shard-ring" if member else "leader-election"
         if self.turn.leads:
             # Not a failed check: it leads until the lease runs out, and taking it out of its Service would mend nothing.

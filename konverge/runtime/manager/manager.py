@@ -45,15 +45,21 @@ from konverge.runtime.manager.background import BackgroundServices, BackgroundWo
 from konverge.runtime.manager.explain import describe, explain
 from konverge.runtime.manager.leading import Leading
 from konverge.runtime.manager.settings import ManagerSettings
-from konverge.runtime.manager.sharding import RingMember, election_settings, join_ring, open_ring, renew_seconds
+from konverge.runtime.manager.sharding import (
+    AnyRing,
+    RingMember,
+    election_settings,
+    join_ring,
+    open_ring,
+    renew_seconds,
+)
 from konverge.runtime.manager.start_checks import check_controller, check_running, field_managers
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.observability.failures import FailureObserver
 from konverge.runtime.observability.readiness import ControllerReport, Report, State
 from konverge.runtime.reconcile.services import ManagerServices
-from konverge.runtime.sharding.ownership import Owned
+from konverge.runtime.sharding.interface import Owned
 from konverge.runtime.sharding.rights import rules_of_sharding
-from konverge.runtime.sharding.ring import Ring
 from konverge.tasks import Broadcast, wait_first
 
 if TYPE_CHECKING:
@@ -414,7 +420,7 @@ class Manager:
             stack.push_async_callback(self._leadership.release)
         return self._leadership
 
-    async def _work(self, background: tuple[asyncio.Task[None], ...], ring: Ring | None) -> None:
+    async def _work(self, background: tuple[asyncio.Task[None], ...], ring: AnyRing | None) -> None:
         """Run the controllers until the stop, or until a failure, which is fatal; then drain them, still leading."""
         leading = {asyncio.create_task(one.run(), name=f"konverge leadership {self.name}") for one in self._leading}
         try:

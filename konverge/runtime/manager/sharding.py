@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 from konverge.client import Client, ClientConfig
 from konverge.errors import UsageError
@@ -18,17 +18,22 @@ from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.manager.leading import Leading
 from konverge.runtime.manager.settings import ManagerSettings
 from konverge.runtime.reconcile.services import ManagerServices
+from konverge.runtime.sharding.interface import Shares
+from konverge.runtime.sharding.ordinal import OrdinalRing, OrdinalShares
 from konverge.runtime.sharding.ownership import Ownership
 from konverge.runtime.sharding.ring import Ring
 
-__all__ = ["RingMember", "election_settings", "join_ring", "open_ring", "renew_seconds"]
+__all__ = ["AnyRing", "RingMember", "election_settings", "join_ring", "open_ring", "renew_seconds"]
+
+
+AnyRing: TypeAlias = Ring | OrdinalRing
 
 
 @dataclass(frozen=True, slots=True)
 class RingMember:
     """The part that a manager takes in its ring."""
 
-    ownership: Ownership
+    ownership: Shares
     services: ManagerServices
     """The services of the controllers whose objects replicas share."""
     leading: Leading
@@ -48,9 +53,9 @@ def election_settings(
 
 def renew_seconds(settings: ManagerSettings) -> float:
     """Return for how long the event loop may be blocked before a lease is lost; 0 without one."""
-    if settings.sharding.enabled:
+    if settings.sharding.mode == "hash":
         return settings.sharding.renew_seconds
-    elects = settings.election.enabled or settings.sharding.mode == "leader"
+    elects = settings.election.enabled or settings.sharding.mode != "off"
     return settings.election.renew_seconds if elects else 0.0
 
 
@@ -64,7 +69,7 @@ async def open_ring(
     host: str,
     metrics: Metrics,
     random: Random,
-) -> Ring | None:
+) -> AnyRing | None:
     """Return the ring in which this replica takes part; its Lease is released when all that is opened after it has ended."""
     if not settings.sharding.enabled:
         return None
@@ -74,12 +79,16 @@ async def open_ring(
             f"manager {client.name!r} has sharding, and no controller whose objects replicas can share (controllers: {there}): "
             "declare one with .sharded(), or set sharding.mode=leader"
         )
+    if settings.sharding.mode == "ordinal":
+        ordinals = OrdinalRing(config, settings.sharding, name=client.name, host=host, metrics=metrics)
+        stack.push_async_callback(ordinals.release)
+        return ordinals
     ring = Ring(config, client, settings.sharding, name=client.name, host=host, metrics=metrics, random=random)
     return await stack.enter_async_context(ring)
 
 
 async def join_ring(
-    stack: contextlib.AsyncExitStack, ring: Ring, services: ManagerServices, client: Client, *, instance: str
+    stack: contextlib.AsyncExitStack, ring: AnyRing, services: ManagerServices, client: Client, *, instance: str
 ) -> RingMember:
     """Follow the ring, and return the services of the controllers whose objects replicas share."""
     fenced = client.fenced_by(ring.fence)
@@ -88,7 +97,11 @@ async def join_ring(
         fenced, controller=services.manager, instance=instance, metrics=services.metrics, random=services.random
     )
     events = await stack.enter_async_context(recorder)
-    ownership = Ownership(ring, fenced, events, services.metrics, manager=services.manager)
+    ownership: Shares
+    if isinstance(ring, OrdinalRing):
+        ownership = OrdinalShares(ring)
+    else:
+        ownership = Ownership(ring, fenced, events, services.metrics, manager=services.manager)
     stack.push_async_callback(ownership.close)
     await stack.enter_async_context(ring.following(services.informers))
     turn = Turn()

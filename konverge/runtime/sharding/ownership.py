@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Hashable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from konverge.client import Client
 from konverge.errors import Conflict, KonvergeError, NotFound, NotLeading
@@ -21,31 +21,16 @@ from konverge.objects import Metadata
 from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.events.types import Regarding
 from konverge.runtime.sharding.decision import ShardAction, ShardDecision, ShardView, decide, former_after
+from konverge.runtime.sharding.interface import Admission, Owned
 from konverge.runtime.sharding.ring import Ring
 from konverge.runtime.sharding.stamp import Stamp, annotation_of, read_stamp
 from konverge.words import EventType, LogKey, Reason
 
-__all__ = ["Admission", "Owned", "Ownership"]
+__all__ = ["Ownership"]
 
 _AGAIN = 0.05
 """Seconds after a conflict: the cache shows by then what the other wrote, or the barrier of own writes puts the reconcile off."""
 _AFTER_FAILURE = 1.0
-
-
-class Owned(NamedTuple):
-    """The owner of an object, and the epoch in which it became the owner; `owner` "" for none."""
-
-    owner: str
-    epoch: int
-
-
-class Admission(NamedTuple):
-    """Whether an object may be reconciled now: in this epoch, if it is not 0; else it is looked at again after so many seconds, if any."""
-
-    epoch: int = 0
-    again: float | None = None
-    inherited: bool = False
-    """Whether another member owned the object before, whose writes the caches may not show yet."""
 
 
 @dataclass(slots=True)

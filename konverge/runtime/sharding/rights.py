@@ -8,6 +8,7 @@ from typing import Any
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.builder.rules import Rule, plural_of
 from konverge.runtime.election.record import LEASE
+from konverge.runtime.sharding.ordinal import STATEFUL_SET
 from konverge.runtime.sharding.settings import ShardingSettings
 
 __all__ = ["rules_of_sharding"]
@@ -21,6 +22,8 @@ def rules_of_sharding(settings: ShardingSettings, controllers: Iterable[Controll
     """
     if not settings.enabled:
         return ()
+    if settings.mode == "ordinal":
+        return (Rule(STATEFUL_SET.group, (plural_of(STATEFUL_SET),), ("list", "watch"), namespace=settings.namespace),)
     verbs = ("create", "delete", "get", "list", "patch", "watch")
     return (
         Rule(LEASE.group, (plural_of(LEASE),), verbs, namespace=settings.namespace),

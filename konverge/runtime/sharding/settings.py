@@ -11,8 +11,8 @@ from konverge.runtime.election.settings import ElectionSettings
 
 __all__ = ["MODES", "ShardingMode", "ShardingSettings"]
 
-ShardingMode = Literal["off", "leader", "hash"]
-MODES: Final = ("off", "leader", "hash")
+ShardingMode = Literal["off", "leader", "hash", "ordinal"]
+MODES: Final = ("off", "leader", "hash", "ordinal")
 _RING = re.compile(r"[a-z0-9]([-a-z0-9.]{0,48}[a-z0-9])?")
 
 
@@ -27,7 +27,7 @@ class ShardingSettings:
     """
 
     mode: ShardingMode = "off"
-    """off: this process reconciles every object. leader: the elected replica does. hash: each replica reconciles its own objects."""
+    """off: this process has every object. leader: the elected one. hash: each replica its own. ordinal: by crc32(uid) % replicas."""
     ring: str = ""
     """The name that the replicas have in common; empty: the manager's. Up to 50 characters."""
     namespace: str = ""

@@ -271,6 +271,24 @@ async def test_s14_after_a_restart_of_all_replicas_everything_is_owned_within_20
         assert shards.overlaps() == []
 
 
+async def test_s15_five_replicas_do_at_least_three_times_the_work_of_one() -> None:
+    seconds = {}
+    for names in ("a", "abcde"):
+        async with Shards(concurrency=2) as shards:
+            await started(shards, *names)
+            await shards.objects(200)
+            owners = await shards.settled(names)
+            await asyncio.sleep(10)
+            shards.cost = lambda: 0.5
+            began = asyncio.get_running_loop().time()
+            for name in owners:
+                await shards.change(name, "2")
+            await shards.all_run_by(owners, since=began, within=600.0)
+            seconds[names] = asyncio.get_running_loop().time() - began
+            assert shards.overlaps() == []
+    assert seconds["a"] / seconds["abcde"] >= 3.0
+
+
 async def test_at_rest_no_stamp_is_written() -> None:
     async with Shards() as shards:
         await started(shards, "a", "b")

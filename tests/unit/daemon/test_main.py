@@ -96,7 +96,7 @@ def test_the_version_is_that_of_the_package() -> None:
         (("run", "--drain", "long"), "drain (flag --drain): "),
         (
             ("run", "--sharding", "coordinator"),
-            "sharding.mode (flag --set sharding.mode): Input should be 'off', 'leader' or 'hash'",
+            "sharding.mode (flag --set sharding.mode): Input should be 'off', 'leader', 'hash' or 'ordinal'",
         ),
         (("run", "--set", "sharding.ring=NO"), "no ring can be named 'NO'"),
         (("run", "--set", "nope=1"), "there is no setting nope"),
@@ -295,6 +295,22 @@ def test_rbac_with_sharding_has_the_rights_on_the_leases_of_members_in_the_names
     assert "'leases'" not in str(plain)
     assert set(shared) - set(plain) == {"ops"}
     assert [rule["verbs"] for rule in shared["ops"]["rules"]] == [["create", "delete", "get", "list", "patch", "watch"]]
+
+
+def test_rbac_with_sharding_by_ordinals_has_the_rights_on_the_stateful_set_where_it_is() -> None:
+    words = (
+        "-n",
+        "web",
+        "--service-account",
+        "ops/konverge",
+        "--controllers",
+        "applicationinstance",
+        "--sharding",
+        "ordinal",
+    )
+    roles = [one for one in yaml.safe_load_all(konverge("rbac", *words).stdout) if "rules" in one]
+    [role] = [one for one in roles if one["metadata"]["namespace"] == "ops"]
+    assert [(rule["resources"], rule["verbs"]) for rule in role["rules"]] == [(["statefulsets"], ["list", "watch"])]
 
 
 def test_rbac_with_sharding_and_controllers_that_are_not_shared_has_the_rights_on_the_lease_of_their_leader() -> None:
