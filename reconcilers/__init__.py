@@ -4,6 +4,7 @@
     machines  machine pools over the shards of Nstance, in the contract of Cluster API
     pools   NextcloudPool, Nextcloud -> NextcloudInstance -> Flux HelmRelease, CloudNativePG Cluster, bucket
     quota   ResourcePool, ResourcePoolClaim -> ResourceQuota
+    workspaces  WorkspaceClaim -> a workspace of kcp, a Secret with its kubeconfig
     shared  code that several families need; it knows none
 
 A family decides in pure code (`observe` -> frozen `Seen`, `decide` -> frozen `Plan`) and acts in one thin reconciler. Families do not

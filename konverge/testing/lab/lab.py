@@ -513,8 +513,13 @@ class Lab(Allowances):
         return await self.client.create(self._in_namespace(object_) if info.namespaced else object_)
 
     async def get(self, what: Kind[R] | type[R], name: str, namespace: str | None = None) -> R:
-        """Read an object live; raises NotFound."""
-        return await self.client.get(what, name, self.namespace if namespace is None else namespace)
+        """Read an object live, of the lab's namespace unless another is given or its kind has none; raises NotFound."""
+        return await self.client.get(what, name, await self._place(what) if namespace is None else namespace)
+
+    async def _place(self, what: Kind[Any] | type[Any]) -> str:
+        """Return the namespace of this lab, "" for a kind that has none."""
+        info = await self.client.resource(kind_of(what))
+        return self.namespace if info.namespaced else ""
 
     async def find(self, what: Kind[R] | type[R], name: str) -> R | None:
         """Read an object live, or None if there is none."""
@@ -525,11 +530,13 @@ class Lab(Allowances):
 
     async def patch(self, what: Kind[R] | type[R], name: str, patch: dict[str, Any], *, subresource: str = "") -> R:
         """Merge-patch an object, as a person with `kubectl edit` would."""
-        return await self.client.patch(what, name, self.namespace, patch=patch, style="merge", subresource=subresource)
+        return await self.client.patch(
+            what, name, await self._place(what), patch=patch, style="merge", subresource=subresource
+        )
 
     async def delete(self, what: Kind[Any] | type[Any], name: str) -> None:
         """Delete an object; does nothing if it is gone."""
-        await self.client.delete(what, name, self.namespace)
+        await self.client.delete(what, name, await self._place(what))
 
     async def namespace_also(self, name: str) -> str:
         """Make sure that another namespace exists."""

@@ -1,0 +1,42 @@
+"""The family of WorkspaceClaim: a workspace of kcp, and a Secret with a kubeconfig that is renewed before it expires.
+
+A drop-in for cloudapi-operator (`cloudapi.team-orca.dev/v1alpha1`). Behaviour and decisions: docs/reference/workspaces.md.
+
+    words.py, settings.py
+    provider.py    the interface of a provider: three verbs. Pure
+    memory.py      workspaces in memory, for tests and the demo
+    decide.py      the conditions, and whether a credential is due. Pure
+    secrets.py     the Secret with the kubeconfig. Pure
+    reconciler.py, install.py
+
+Guarantees: a workspace or Secret that another owner made is neither used nor deleted. A kubeconfig is in no log, Event, status or
+exception.
+"""
+
+from __future__ import annotations
+
+from konverge.reconcilers.workspaces.install import install
+from konverge.reconcilers.workspaces.memory import MemoryWorkspaces
+from konverge.reconcilers.workspaces.provider import (
+    ClaimOfWorkspace,
+    ProviderUnavailable,
+    WorkspaceCredential,
+    WorkspacePhase,
+    WorkspaceProvider,
+    WorkspaceState,
+    WorkspaceTaken,
+)
+from konverge.reconcilers.workspaces.settings import WorkspaceSettings
+
+__all__ = [
+    "ClaimOfWorkspace",
+    "MemoryWorkspaces",
+    "ProviderUnavailable",
+    "WorkspaceCredential",
+    "WorkspacePhase",
+    "WorkspaceProvider",
+    "WorkspaceSettings",
+    "WorkspaceState",
+    "WorkspaceTaken",
+    "install",
+]

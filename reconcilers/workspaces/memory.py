@@ -1,0 +1,125 @@
+"""Workspaces in memory: a provider for tests and for the demo.
+
+Guarantees: a call with an epoch below the highest one of its claim is refused, and noted in `late`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+from konverge.clock import wall_clock
+from konverge.reconcilers.workspaces.provider import (
+    ClaimOfWorkspace,
+    ProviderUnavailable,
+    WorkspaceCredential,
+    WorkspacePhase,
+    WorkspaceState,
+    WorkspaceTaken,
+)
+
+__all__ = ["MemoryWorkspaces"]
+
+
+@dataclass(slots=True)
+class _Workspace:
+    owner: str
+    ready_at: float
+    identity: str
+    gone_at: float | None = None
+    outage: str = ""
+
+
+class MemoryWorkspaces:
+    """A provider whose workspaces become ready, and go, after some seconds.
+
+    >>> MemoryWorkspaces().url("acme")
+    'https://workspaces.example.com/clusters/root:acme'
+    """
+
+    def __init__(self, *, preparing: float = 2.0, deleting: float = 2.0, epochs: dict[str, int] | None = None) -> None:
+        self.preparing = preparing
+        self.deleting = deleting
+        self.away = ""
+        """Why no call succeeds, "" if they do."""
+        self.created: list[str] = []
+        """The names of the workspaces that were made, in their order."""
+        self.issued: list[str] = []
+        """The names of the workspaces for which a credential was issued."""
+        self.late: list[tuple[str, int]] = []
+        """Calls of a former owner: the workspace, and the epoch."""
+        self._epochs = {} if epochs is None else epochs
+        self._workspaces: dict[str, _Workspace] = {}
+
+    def url(self, workspace: str) -> str:
+        """Return the URL of a workspace."""
+        return f"https://workspaces.example.com/clusters/root:{workspace}"
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the workspaces that exist."""
+        return tuple(name for name in self._workspaces if self._state(name).phase is not WorkspacePhase.GONE)
+
+    def make_by_hand(self, workspace: str, owner: str = "") -> None:
+        """Make a workspace that is ready, for another owner."""
+        self._workspaces[workspace] = _Workspace(owner, self._now(), f"by-hand-{workspace}")
+
+    def break_down(self, workspace: str, why: str) -> None:
+        """Make a workspace unavailable, until it is called with ""."""
+        self._workspaces[workspace].outage = why
+
+    async def ensure(self, claim: ClaimOfWorkspace) -> WorkspaceState:
+        """Make the workspace if it does not exist."""
+        self._check(claim)
+        if self._state(claim.workspace).phase is WorkspacePhase.GONE:
+            self.created.append(claim.workspace)
+            made = _Workspace(claim.uid, self._now() + self.preparing, f"workspace-{len(self.created)}")
+            self._workspaces[claim.workspace] = made
+        self._check_owner(claim)
+        return self._state(claim.workspace)
+
+    async def credential(self, claim: ClaimOfWorkspace, lifetime: timedelta) -> WorkspaceCredential:
+        """Issue a credential."""
+        self._check(claim)
+        self._check_owner(claim)
+        self.issued.append(claim.workspace)
+        text = f"server: {self.url(claim.workspace)}\ntoken: top-secret-{len(self.issued)}\n"
+        return WorkspaceCredential(text, wall_clock() + lifetime)
+
+    async def delete(self, claim: ClaimOfWorkspace) -> WorkspaceState:
+        """Begin to delete the workspace."""
+        self._check(claim)
+        found = self._workspaces.get(claim.workspace)
+        if found is None or found.owner != claim.uid:
+            return WorkspaceState(WorkspacePhase.GONE)
+        if found.gone_at is None:
+            found.gone_at = self._now() + self.deleting
+        return self._state(claim.workspace)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _check(self, claim: ClaimOfWorkspace) -> None:
+        if self.away:
+            raise ProviderUnavailable(self.away)
+        if claim.epoch < self._epochs.get(claim.uid, 0):
+            self.late.append((claim.workspace, claim.epoch))
+            raise ProviderUnavailable(f"another replica owns the claim of workspace {claim.workspace} by now")
+        self._epochs[claim.uid] = claim.epoch
+
+    def _check_owner(self, claim: ClaimOfWorkspace) -> None:
+        if self._workspaces[claim.workspace].owner != claim.uid:
+            raise WorkspaceTaken(f"the workspace {claim.workspace} exists and was not made for this claim")
+
+    def _state(self, workspace: str) -> WorkspaceState:
+        found = self._workspaces.get(workspace)
+        if found is None or (found.gone_at is not None and found.gone_at <= self._now()):
+            self._workspaces.pop(workspace, None)
+            return WorkspaceState(WorkspacePhase.GONE)
+        if found.gone_at is not None:
+            return WorkspaceState(WorkspacePhase.DELETING, message="its content is being deleted")
+        if found.outage:
+            return WorkspaceState(WorkspacePhase.UNAVAILABLE, self.url(workspace), found.outage)
+        if found.ready_at > self._now():
+            return WorkspaceState(WorkspacePhase.PREPARING, message="it is being prepared")
+        return WorkspaceState(WorkspacePhase.READY, self.url(workspace), identity=found.identity)

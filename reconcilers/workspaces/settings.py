@@ -1,0 +1,33 @@
+"""Settings of the family of workspaces: every number with its unit, default and reason.
+
+Guarantees: the defaults are safe to run with. None of the settings is a secret.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["WorkspaceSettings"]
+
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class WorkspaceSettings(BaseModel):
+    """Settings of the controller of WorkspaceClaims.
+
+    >>> WorkspaceSettings(namespace="cloudapi").credential_seconds
+    86400.0
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    namespace: Annotated[str, Field(pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$", max_length=63)] = ""
+    """The namespace of the Secrets with kubeconfigs. Empty: the operator's own; then a Secret that was deleted is missed at `recheck`."""
+    credential_seconds: Annotated[float, Field(ge=600)] = 86400.0
+    """Seconds for which a credential is asked for; kcp may give another time. It is renewed when a third of its time is left."""
+    poll: Seconds = 5.0
+    """Seconds until a workspace that is being prepared or deleted is looked at again: kcp is another API server, and is not watched."""
+    recheck: Seconds = 300.0
+    """Seconds until one that is ready is looked at again: it may become unavailable."""

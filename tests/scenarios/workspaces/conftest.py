@@ -1,0 +1,13 @@
+"""The kit of the scenarios of workspaces; it is in tests/support/workspaces_lab.py."""
+
+from __future__ import annotations
+
+import pytest
+from workspaces_lab import Workspaces
+
+from konverge.testing import Lab
+
+
+@pytest.fixture
+def made(lab: Lab) -> Workspaces:
+    return Workspaces(lab)

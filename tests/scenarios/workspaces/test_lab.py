@@ -1,0 +1,34 @@
+"""The life of claims as the lab plays it: `make test` once, `make lab` under every plan, with a crash before and after each write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from workspaces_lab import Workspaces, phase
+
+from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
+from konverge.reconcilers.workspaces.secrets import SECRET
+from konverge.testing import Lab
+
+
+def forget(data: dict[str, Any]) -> None:
+    """Take out what is issued anew, or read from a clock."""
+    if data["kind"] == "Secret":
+        data.pop("data", None)
+        data["metadata"].pop("annotations", None)
+
+
+@pytest.mark.scenario(quick=10)
+async def test_claims_are_served_renewed_and_deleted(lab: Lab) -> None:
+    made = Workspaces(lab)
+    lab.may_differ(None, forget, why="tokens and times")
+    await made.start(credential_seconds=600.0)
+    await made.claim("acme")
+    await made.claim("second", id="other")
+    await made.until("acme", phase("Ready"), timeout=400)
+    await made.until("second", phase("Ready"), timeout=400)
+    await lab.delete(WorkspaceClaim, "second")
+    await lab.until_gone(WorkspaceClaim, "second", timeout=400)
+    assert made.memory.names() == ("acme",)
+    assert await lab.find(SECRET, "ws-other-kubeconfig") is None
