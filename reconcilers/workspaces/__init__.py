@@ -5,6 +5,7 @@ A drop-in for cloudapi-operator (`cloudapi.team-orca.dev/v1alpha1`). Behaviour a
     words.py, settings.py
     provider.py    the interface of a provider: three verbs. Pure
     memory.py      workspaces in memory, for tests and the demo
+    kcp.py         workspaces of kcp
     decide.py      the conditions, and whether a credential is due. Pure
     secrets.py     the Secret with the kubeconfig. Pure
     reconciler.py, install.py
@@ -16,6 +17,7 @@ exception.
 from __future__ import annotations
 
 from konverge.reconcilers.workspaces.install import install
+from konverge.reconcilers.workspaces.kcp import KcpWorkspaces
 from konverge.reconcilers.workspaces.memory import MemoryWorkspaces
 from konverge.reconcilers.workspaces.provider import (
     ClaimOfWorkspace,
@@ -30,6 +32,7 @@ from konverge.reconcilers.workspaces.settings import WorkspaceSettings
 
 __all__ = [
     "ClaimOfWorkspace",
+    "KcpWorkspaces",
     "MemoryWorkspaces",
     "ProviderUnavailable",
     "WorkspaceCredential",

@@ -1,0 +1,202 @@
+"""Workspaces of kcp: the provider that asks its API server.
+
+    ensure       a Workspace below the root that bears the uid of its claim
+    credential   in the workspace: a ServiceAccount, cluster-admin there, and a token with a lifetime
+    delete       the Workspace, by its uid; kcp deletes the content, and its finalizer goes last
+
+Guarantees: a Workspace without the uid of the claim is not touched. No finalizer is removed. Ready is never kept: a Workspace may become
+unavailable, and ready again.
+
+Source: docs/reference/workspaces.md#kcp.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, Final
+
+from konverge.client import Client, ClientConfig
+from konverge.clock import from_rfc3339
+from konverge.errors import AlreadyExists, KonvergeError, NotFound
+from konverge.kinds import Kind, kind
+from konverge.objects import Object
+from konverge.reconcilers.workspaces.provider import (
+    ClaimOfWorkspace,
+    ProviderUnavailable,
+    WorkspaceCredential,
+    WorkspacePhase,
+    WorkspaceState,
+    WorkspaceTaken,
+)
+from konverge.reconcilers.workspaces.words import WorkspaceAnnotation
+
+__all__ = ["WORKSPACE", "KcpWorkspaces", "kcp_state", "kubeconfig_text", "root_of"]
+
+WORKSPACE: Final[Kind[Object]] = kind("tenancy.kcp.io/v1alpha1", "Workspace", namespaced=False, plural="workspaces")
+_SERVICE_ACCOUNT: Final = kind("v1", "ServiceAccount", namespaced=True, plural="serviceaccounts")
+_BINDING: Final = kind(
+    "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", namespaced=False, plural="clusterrolebindings"
+)
+_ACCOUNT: Final = "workspace-claim"
+"""The ServiceAccount, and its binding; in `default`, which each workspace has."""
+_HOME: Final = "default"
+_NAME: Final = "konverge-workspaces"
+_PHASES: Final = {
+    "Ready": WorkspacePhase.READY,
+    "Unavailable": WorkspacePhase.UNAVAILABLE,
+    "Inactive": WorkspacePhase.UNAVAILABLE,
+    "Terminating": WorkspacePhase.DELETING,
+    "Deleting": WorkspacePhase.DELETING,
+}
+"""The others (Scheduling, Initializing, and those of later versions) are not ready."""
+_CONTENT: Final = "WorkspaceContentDeleted"
+
+
+def kcp_state(found: Object) -> WorkspaceState:
+    """Return the state of a Workspace.
+
+    >>> kcp_state(Object({"spec": {"URL": "https://kcp/clusters/root:a"}, "status": {"phase": "Ready"}})).url
+    'https://kcp/clusters/root:a'
+    """
+    url, identity = found.get("spec", "URL", default=""), found.metadata.uid
+    phase = _PHASES.get(found.get("status", "phase", default=""), WorkspacePhase.PREPARING)
+    if found.metadata.deleting:
+        phase = WorkspacePhase.DELETING
+    if phase is WorkspacePhase.READY and not url:
+        return WorkspaceState(WorkspacePhase.PREPARING, message="kcp has not given it a URL yet", identity=identity)
+    deleting = phase is WorkspacePhase.DELETING
+    problems = [
+        f"{one.get('reason', '')}: {one.get('message', '')}".strip(": ")
+        for one in found.get("status", "conditions", default=[])
+        if one.get("status") == "False"
+        and (one.get("type") == _CONTENT if deleting else str(one.get("type")).startswith("Workspace"))
+    ]
+    return WorkspaceState(phase, url, "" if phase is WorkspacePhase.READY else "; ".join(problems), identity)
+
+
+def kubeconfig_text(server: str, token: str, ca: bytes) -> str:
+    """Return a kubeconfig with one context, as JSON, which is YAML."""
+    cluster = {"server": server, **({"certificate-authority-data": base64.b64encode(ca).decode()} if ca else {})}
+    data = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "workspace", "cluster": cluster}],
+        "users": [{"name": "workspace", "user": {"token": token}}],
+        "contexts": [{"name": "workspace", "context": {"cluster": "workspace", "user": "workspace"}}],
+        "current-context": "workspace",
+    }
+    return json.dumps(data, indent=2) + "\n"
+
+
+def root_of(kubeconfig: str) -> Callable[[str], Awaitable[ClientConfig]]:
+    """Return a function that finds a configuration: of a kubeconfig, whose server is the root, or of another URL with its credentials."""
+
+    async def find(url: str) -> ClientConfig:
+        root = await ClientConfig.from_kubeconfig(kubeconfig)
+        if not url:
+            return root
+        return ClientConfig(server=url, source=root.source, tls=root.tls, proxy=root.proxy, origin=root.origin)
+
+    return find
+
+
+class KcpWorkspaces:
+    """The workspaces below the root of a kcp. `find` returns the configuration of a URL, "" for the root."""
+
+    def __init__(self, find: Callable[[str], Awaitable[ClientConfig]]) -> None:
+        self._find = find
+        self._root: Client | None = None
+        self._opening = asyncio.Lock()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        root, self._root = self._root, None
+        if root is not None:
+            await root.close()
+
+    @asynccontextmanager
+    async def _asking(self) -> AsyncIterator[Client]:
+        try:
+            async with self._opening:
+                if self._root is None:
+                    self._root = Client(await self._find(""), name=_NAME)
+            yield self._root
+        except (ProviderUnavailable, WorkspaceTaken):
+            raise
+        except KonvergeError as error:
+            raise ProviderUnavailable(f"kcp: {error}") from error
+
+    async def ensure(self, claim: ClaimOfWorkspace) -> WorkspaceState:
+        """Create the Workspace if it does not exist."""
+        async with self._asking() as client:
+            found = await _find(client, claim.workspace)
+            if found is None:
+                annotations = {WorkspaceAnnotation.CLAIM: claim.uid}
+                wanted = WORKSPACE.new(claim.workspace, annotations=annotations, spec={})
+                with contextlib.suppress(AlreadyExists):
+                    found = await client.create(wanted)
+            found = found or await client.get(WORKSPACE, claim.workspace)
+            if not _is_of(claim, found):
+                raise WorkspaceTaken(f"the workspace {claim.workspace} exists and was not made for this claim")
+            return kcp_state(found)
+
+    async def credential(self, claim: ClaimOfWorkspace, lifetime: timedelta) -> WorkspaceCredential:
+        """Ask for a token of the ServiceAccount in the workspace, which has no access before it is ready."""
+        state = await self.ensure(claim)
+        if state.phase is not WorkspacePhase.READY:
+            raise ProviderUnavailable(f"kcp: the workspace {claim.workspace} is not ready any more")
+        async with self._asking():
+            config = await self._find(state.url)
+            async with Client(config, name=_NAME) as inside:
+                token, expires = await _token(inside, lifetime)
+            ca = (await config.source.current()).tls.ca
+            return WorkspaceCredential(kubeconfig_text(state.url, token, ca), from_rfc3339(expires))
+
+    async def delete(self, claim: ClaimOfWorkspace) -> WorkspaceState:
+        """Delete the Workspace, unless it is another's."""
+        async with self._asking() as client:
+            found = await _find(client, claim.workspace)
+            if found is None or not _is_of(claim, found):
+                return WorkspaceState(WorkspacePhase.GONE)
+            if not found.metadata.deleting:
+                await client.delete(WORKSPACE, claim.workspace, uid=found.metadata.uid)
+                found = await _find(client, claim.workspace)
+                if found is None:
+                    return WorkspaceState(WorkspacePhase.GONE)
+            return kcp_state(found)
+
+
+async def _find(client: Client, name: str) -> Object | None:
+    try:
+        return await client.get(WORKSPACE, name)
+    except NotFound:
+        return None
+
+
+def _is_of(claim: ClaimOfWorkspace, found: Object) -> bool:
+    return found.metadata.annotation(WorkspaceAnnotation.CLAIM) == claim.uid
+
+
+async def _token(inside: Client, lifetime: timedelta) -> tuple[str, str]:
+    """Return a token, and when it expires."""
+    await inside.apply(_SERVICE_ACCOUNT, _SERVICE_ACCOUNT.new(_ACCOUNT, _HOME).to_dict(), force=True)
+    binding: dict[str, Any] = _BINDING.new(
+        _ACCOUNT,
+        subjects=[{"kind": "ServiceAccount", "name": _ACCOUNT, "namespace": _HOME}],
+        roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+    ).to_dict()
+    await inside.apply(_BINDING, binding, force=True)
+    body = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": int(lifetime.total_seconds())},
+    }
+    path = f"/api/v1/namespaces/{_HOME}/serviceaccounts/{_ACCOUNT}/token"
+    status = json.loads(await inside.raw("POST", path, body=body, repeatable=True))["status"]
+    return str(status["token"]), str(status["expirationTimestamp"])

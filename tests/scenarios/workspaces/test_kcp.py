@@ -1,0 +1,185 @@
+"""The provider of kcp on two API servers in memory: the root with its Workspaces, and one workspace; the test plays kcp."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from konverge.client import Client, ClientConfig
+from konverge.clock import wall_clock
+from konverge.errors import Unreachable
+from konverge.objects import Object
+from konverge.reconcilers.workspaces import ClaimOfWorkspace, ProviderUnavailable, WorkspacePhase, WorkspaceTaken
+from konverge.reconcilers.workspaces.kcp import WORKSPACE, KcpWorkspaces, kcp_state
+from konverge.testing import install_crds
+from konverge.testing.apiserver import ApiServer
+
+URL = "https://kcp.example.com/clusters/root:acme"
+CLAIM = ClaimOfWorkspace("acme", "uid-of-claim")
+DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "workspaces.tenancy.kcp.io"},
+    "spec": {
+        "group": "tenancy.kcp.io",
+        "scope": "Cluster",
+        "names": {"kind": "Workspace", "listKind": "WorkspaceList", "plural": "workspaces", "singular": "workspace"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+class Kcp:
+    """kcp, as far as a provider sees it."""
+
+    def __init__(self, root: ApiServer, workspace: ApiServer) -> None:
+        self.servers = {"": root, URL: workspace}
+        self.asked: list[str] = []
+        self.away = False
+        self.provider = KcpWorkspaces(self.find)
+        self.client = Client(root.config(), name="kcp", random=Random(1))
+
+    async def find(self, url: str) -> ClientConfig:
+        self.asked.append(url)
+        if self.away:
+            raise Unreachable("connection refused")
+        return self.servers[url].config()
+
+    async def shows(self, phase: str, *conditions: dict[str, Any]) -> None:
+        status = {"phase": phase, "conditions": list(conditions)}
+        await self.client.patch(WORKSPACE, "acme", patch={"status": status}, style="merge", subresource="status")
+
+    async def ready(self) -> None:
+        await self.client.patch(WORKSPACE, "acme", patch={"spec": {"URL": URL}}, style="merge")
+        await self.shows("Ready")
+
+
+@pytest_asyncio.fixture
+async def kcp() -> AsyncIterator[Kcp]:
+    async with ApiServer(random=Random(1), rbac=False) as root, ApiServer(random=Random(2), rbac=False) as workspace:
+        made = Kcp(root, workspace)
+        await install_crds(made.client, [DEFINITION])
+        yield made
+        await made.provider.close()
+        await made.client.close()
+
+
+def condition(type_: str, reason: str, message: str) -> dict[str, Any]:
+    return {"type": type_, "status": "False", "severity": "Error", "reason": reason, "message": message}
+
+
+async def test_a_workspace_is_made_once_and_bears_the_uid_of_its_claim(kcp: Kcp) -> None:
+    first, second = await kcp.provider.ensure(CLAIM), await kcp.provider.ensure(CLAIM)
+    assert first == second
+    assert first.phase is WorkspacePhase.PREPARING
+    found = await kcp.client.get(WORKSPACE, "acme")
+    assert found.metadata.annotation("cloudapi.team-orca.dev/workspace-claim-uid") == "uid-of-claim"
+    assert first.identity == found.metadata.uid
+
+
+async def test_ready_takes_a_url_and_is_lost_again_with_the_reason(kcp: Kcp) -> None:
+    await kcp.provider.ensure(CLAIM)
+    await kcp.shows("Ready")
+    assert (await kcp.provider.ensure(CLAIM)).phase is WorkspacePhase.PREPARING
+    await kcp.ready()
+    found = await kcp.provider.ensure(CLAIM)
+    assert (found.phase, found.url) == (WorkspacePhase.READY, URL)
+    await kcp.shows(
+        "Unavailable", condition("WorkspaceScheduled", "Unschedulable", "no shard"), condition("Other", "A", "b")
+    )
+    found = await kcp.provider.ensure(CLAIM)
+    assert (found.phase, found.message) == (WorkspacePhase.UNAVAILABLE, "Unschedulable: no shard")
+
+
+@pytest.mark.parametrize(
+    ("phase", "means"),
+    [
+        ("", WorkspacePhase.PREPARING),
+        ("Scheduling", WorkspacePhase.PREPARING),
+        ("Initializing", WorkspacePhase.PREPARING),
+        ("Ready", WorkspacePhase.READY),
+        ("Unavailable", WorkspacePhase.UNAVAILABLE),
+        ("Inactive", WorkspacePhase.UNAVAILABLE),
+        ("Terminating", WorkspacePhase.DELETING),
+        ("Deleting", WorkspacePhase.DELETING),
+        ("Invented", WorkspacePhase.PREPARING),
+    ],
+)
+def test_of_the_phases_of_kcp_ready_alone_is_ready(phase: str, means: WorkspacePhase) -> None:
+    assert kcp_state(Object({"spec": {"URL": URL}, "status": {"phase": phase}})).phase is means
+
+
+async def test_a_credential_is_a_token_of_a_service_account_in_the_workspace_with_its_lifetime(kcp: Kcp) -> None:
+    await kcp.provider.ensure(CLAIM)
+    await kcp.ready()
+    before = wall_clock()
+    issued = await kcp.provider.credential(CLAIM, timedelta(hours=2))
+    assert abs((issued.expires - before).total_seconds() - 7200) < 5
+    config = json.loads(issued.kubeconfig)
+    assert config["clusters"][0]["cluster"] == {"server": URL}
+    token = config["users"][0]["user"]["token"]
+    assert token
+    assert token not in repr(issued)
+    async with Client(kcp.servers[URL].config(), name="test", random=Random(3)) as inside:
+        answer = await inside.raw("GET", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/workspace-claim")
+    assert json.loads(answer)["roleRef"]["name"] == "cluster-admin"
+    again = await kcp.provider.credential(CLAIM, timedelta(hours=2))
+    assert again.kubeconfig != issued.kubeconfig
+
+
+async def test_no_credential_is_asked_for_before_the_workspace_is_ready(kcp: Kcp) -> None:
+    await kcp.provider.ensure(CLAIM)
+    with pytest.raises(ProviderUnavailable, match="not ready"):
+        await kcp.provider.credential(CLAIM, timedelta(hours=2))
+    assert URL not in kcp.asked
+
+
+async def test_a_workspace_of_another_is_neither_used_nor_deleted(kcp: Kcp) -> None:
+    await kcp.client.create(WORKSPACE.new("acme", spec={}))
+    for verb in (kcp.provider.ensure(CLAIM), kcp.provider.credential(CLAIM, timedelta(hours=2))):
+        with pytest.raises(WorkspaceTaken, match="was not made for this claim"):
+            await verb
+    assert (await kcp.provider.delete(CLAIM)).phase is WorkspacePhase.GONE
+    assert not (await kcp.client.get(WORKSPACE, "acme")).metadata.deleting
+
+
+async def test_deletion_waits_for_the_content_tells_what_remains_and_removes_no_finalizer(kcp: Kcp) -> None:
+    await kcp.provider.ensure(CLAIM)
+    finalizers = {"metadata": {"finalizers": ["core.kcp.io/logicalcluster"]}}
+    await kcp.client.patch(WORKSPACE, "acme", patch=finalizers, style="merge")
+    await kcp.ready()
+    assert (await kcp.provider.delete(CLAIM)).phase is WorkspacePhase.DELETING
+    await kcp.shows("Deleting", condition("WorkspaceContentDeleted", "ContentDeletionFailed", "3 objects remain"))
+    found = await kcp.provider.delete(CLAIM)
+    assert (found.phase, found.message) == (WorkspacePhase.DELETING, "ContentDeletionFailed: 3 objects remain")
+    assert (await kcp.provider.ensure(CLAIM)).phase is WorkspacePhase.DELETING
+    await kcp.client.patch(WORKSPACE, "acme", patch={"metadata": {"finalizers": None}}, style="merge")
+    assert (await kcp.provider.delete(CLAIM)).phase is WorkspacePhase.GONE
+
+
+async def test_a_kcp_that_does_not_respond_is_an_error_of_the_provider_and_is_asked_again(kcp: Kcp) -> None:
+    kcp.away = True
+    with pytest.raises(ProviderUnavailable, match="connection refused"):
+        await kcp.provider.ensure(CLAIM)
+    kcp.away = False
+    assert (await kcp.provider.ensure(CLAIM)).phase is WorkspacePhase.PREPARING
+
+
+async def test_an_api_server_without_workspaces_is_an_error_of_the_provider(kcp: Kcp) -> None:
+    kcp.servers[""] = kcp.servers[URL]
+    with pytest.raises(ProviderUnavailable, match="kcp: "):
+        await kcp.provider.ensure(CLAIM)
