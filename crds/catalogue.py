@@ -25,9 +25,10 @@ def own_resources() -> tuple[type[CustomResource[Any, Any]], ...]:
         NextcloudVersionMap,
     )
     from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
+    from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 
     pools = (Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile, NextcloudVersionMap)
-    return (ApplicationInstance, Cluster, Operation, ResourcePool, ResourcePoolClaim, *pools)
+    return (ApplicationInstance, Cluster, Operation, ResourcePool, ResourcePoolClaim, WorkspaceClaim, *pools)
 
 
 def all_manifests() -> list[dict[str, Any]]:

@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING
 
 from konverge.daemon.settings import Settings
 from konverge.errors import UsageError
-from konverge.reconcilers import apps, pools, quota
+from konverge.reconcilers import apps, pools, quota, workspaces
 from konverge.reconcilers.apps import Settings as AppsSettings
 from konverge.reconcilers.apps import clusters
 from konverge.reconcilers.apps.clusters import Settings as ClusterSettings
 from konverge.reconcilers.pools import PoolSettings
 from konverge.reconcilers.quota import Settings as QuotaSettings
+from konverge.reconcilers.workspaces import WorkspaceSettings
 
 if TYPE_CHECKING:
     from konverge.runtime import Manager
 
 __all__ = ["DaemonSettings", "families", "install_families", "left_out"]
 
-_CLUSTER_WIDE = ("clusters", "pools", "quota")
+_CLUSTER_WIDE = ("clusters", "pools", "quota", "workspaces")
 
 
 class DaemonSettings(Settings):
@@ -36,6 +37,8 @@ class DaemonSettings(Settings):
     """The family of Nextcloud pools."""
     quota: QuotaSettings = QuotaSettings()
     """The family of ResourcePool and ResourcePoolClaim."""
+    workspaces: WorkspaceSettings = WorkspaceSettings()
+    """The family of WorkspaceClaim."""
 
 
 def families(settings: DaemonSettings) -> dict[str, Callable[[Manager], None]]:
@@ -45,6 +48,7 @@ def families(settings: DaemonSettings) -> dict[str, Callable[[Manager], None]]:
         "clusters": lambda manager: clusters.install(manager, settings.clusters),
         "pools": lambda manager: pools.install(manager, settings.pools),
         "quota": lambda manager: quota.install(manager, settings.quota),
+        "workspaces": lambda manager: workspaces.install(manager, settings.workspaces),
     }
 
 

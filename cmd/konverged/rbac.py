@@ -67,9 +67,14 @@ def rbac(
     if home and build is None:  # and our own daemon reads its Secrets there
         from konverge.daemon.families import DaemonSettings
 
-        if isinstance(settings, DaemonSettings) and not settings.clusters.namespace:
-            clusters = settings.clusters.model_copy(update={"namespace": home})
-            settings = settings.model_copy(update={"clusters": clusters})
+        if isinstance(settings, DaemonSettings):
+            at_home = {
+                "clusters": settings.clusters.model_copy(update={"namespace": settings.clusters.namespace or home}),
+                "workspaces": settings.workspaces.model_copy(
+                    update={"namespace": settings.workspaces.namespace or home}
+                ),
+            }
+            settings = settings.model_copy(update=at_home)
     rules = asyncio.run(rules_for(build, settings, found))
     documents = manifests(name or found, rules, settings.namespace, service_account)
     if output == "json":

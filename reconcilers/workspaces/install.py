@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from konverge.client import ClientConfig
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
-from konverge.errors import UsageError
+from konverge.errors import ConfigError, UsageError
 from konverge.keys import Key
 from konverge.kinds import kind_of
 from konverge.objects import Metadata
+from konverge.reconcilers.workspaces.kcp import KcpWorkspaces, root_of
+from konverge.reconcilers.workspaces.memory import MemoryWorkspaces
 from konverge.reconcilers.workspaces.provider import WorkspaceProvider
 from konverge.reconcilers.workspaces.reconciler import WorkspaceClaimReconciler
 from konverge.reconcilers.workspaces.secrets import SECRET
@@ -52,13 +55,26 @@ def controller(settings: WorkspaceSettings, provider: WorkspaceProvider) -> Cont
     return described.reconciled_by(WorkspaceClaimReconciler(settings, provider))
 
 
-def install(manager: Manager, settings: WorkspaceSettings | None = None, *, provider: WorkspaceProvider) -> None:
-    """Add the controller of WorkspaceClaims to a manager.
+async def _no_kubeconfig(_url: str) -> ClientConfig:
+    raise ConfigError("there is no kubeconfig of a kcp: set workspaces.kubeconfig")
 
-    >>> from konverge.reconcilers.workspaces.memory import MemoryWorkspaces
+
+def _provider_of(settings: WorkspaceSettings, manager: Manager) -> WorkspaceProvider:
+    if settings.provider == "memory":
+        return MemoryWorkspaces()
+    kcp = KcpWorkspaces(root_of(settings.kubeconfig) if settings.kubeconfig else _no_kubeconfig)
+    manager.closes(kcp.close)
+    return kcp
+
+
+def install(
+    manager: Manager, settings: WorkspaceSettings | None = None, *, provider: WorkspaceProvider | None = None
+) -> None:
+    """Add the controller of WorkspaceClaims to a manager. `provider` replaces the one of the settings.
+
     >>> from konverge.runtime import Manager
     >>> manager = Manager("konverge")
-    >>> install(manager, provider=MemoryWorkspaces())
+    >>> install(manager)
     >>> [controller.name for controller in manager.controllers]
     ['workspaceclaim']
     """
@@ -67,4 +83,5 @@ def install(manager: Manager, settings: WorkspaceSettings | None = None, *, prov
             f"a WorkspaceClaim is cluster-scoped, and this manager sees {manager.settings.namespace!r} alone; "
             "give it a manager without a namespace"
         )
-    manager.add(controller(WorkspaceSettings() if settings is None else settings, provider))
+    chosen = WorkspaceSettings() if settings is None else settings
+    manager.add(controller(chosen, provider or _provider_of(chosen, manager)))

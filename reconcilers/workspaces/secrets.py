@@ -86,7 +86,6 @@ def new_secret(claim: WorkspaceClaim, namespace: str, written: dict[str, Any]) -
         "name": claim.name,
         "uid": claim.metadata.uid,
         "controller": True,
-        "blockOwnerDeletion": True,
     }
     metadata = {
         **written["metadata"],

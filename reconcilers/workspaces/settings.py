@@ -5,7 +5,7 @@ Guarantees: the defaults are safe to run with. None of the settings is a secret.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -23,6 +23,10 @@ class WorkspaceSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    provider: Literal["kcp", "memory"] = "kcp"
+    """Where workspaces are made. memory: in this process alone, for a demo: they are lost when it ends."""
+    kubeconfig: str = ""
+    """The file of a kubeconfig whose server is the root workspace of kcp (`https://host/clusters/root`); it may make workspaces there."""
     namespace: Annotated[str, Field(pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$", max_length=63)] = ""
     """The namespace of the Secrets with kubeconfigs. Empty: the operator's own; then a Secret that was deleted is missed at `recheck`."""
     credential_seconds: Annotated[float, Field(ge=600)] = 86400.0

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from pools.crd_cases import KINDS
 from pull_lab import Plane
 from quota.lab import CPU, Quotas
+from workspaces_lab import Workspaces
 
 from konverge import errors
 from konverge.client import Client, decode_object
@@ -32,6 +33,7 @@ from konverge.crds.catalogue import own_resources
 from konverge.crds.ops_v1alpha1 import Cluster, Operation
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
+from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.errors import ApiError, NotFound
 from konverge.kinds import Kind, kind_of
 from konverge.objects import Object
@@ -110,6 +112,10 @@ async def _pools(lab: Lab, stack: AsyncExitStack) -> None:
     await lab.start(lambda manager: pools.install(manager, settings), name="konverge", settings=everywhere)
 
 
+async def _workspaces(lab: Lab, stack: AsyncExitStack) -> None:
+    await Workspaces(lab).start(credential_seconds=1e9, recheck=1e9)
+
+
 @dataclass(frozen=True)
 class Family:
     model: type[CustomResource[Any, Any]]
@@ -131,6 +137,7 @@ FAMILIES = (
     Family(NextcloudInstance, (INSTANCE,), _pools, later=True, kept=True),
     Family(ResourcePool, (POOL,), _quota, ""),
     Family(ResourcePoolClaim, (CLAIM,), _quota, "lab-a"),
+    Family(WorkspaceClaim, ({"id": "acme"}, {}), _workspaces, ""),
 )
 
 

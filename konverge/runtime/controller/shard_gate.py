@@ -21,7 +21,7 @@ from konverge.metrics import Metrics
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.consistency.barrier import StalenessBarrier
 from konverge.runtime.controller.watches import ControllerWatches
-from konverge.runtime.sharding.interface import Shares
+from konverge.runtime.sharding.interface import ShardOwnership
 from konverge.words import Why
 from konverge.workqueue import WorkQueue
 
@@ -34,7 +34,7 @@ class ShardGate:
     def __init__(
         self,
         spec: Controller[Any],
-        ownership: Shares,
+        ownership: ShardOwnership,
         queue: WorkQueue[Key],
         *,
         watches: ControllerWatches,

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from itertools import chain
 from random import Random
@@ -101,6 +101,7 @@ class Manager:
         self._specs: dict[str, Controller[Any]] = {}
         self._managers: frozenset[str] = frozenset()
         self._rules: list[Rule] = []
+        self._closes: list[Callable[[], Awaitable[None]]] = []
         self._background: dict[str, BackgroundWork] = {}
         self._admission = WebhookRegistry(name, self.settings.webhooks, self.settings.namespace)
         self._runners: dict[str, ControllerRunner] = {}
@@ -174,6 +175,12 @@ class Manager:
                 f"background work {name!r}: give each work a name of its own, before the manager is started"
             )
         self._background[name] = work
+
+    def closes(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Await this at the end, after the last reconcile: connections that reconcilers share. Before the start only."""
+        if self._supervisor is not None:
+            raise UsageError(f"manager {self.name!r} was started already: say before what it is to close")
+        self._closes.append(close)
 
     def needs(self, *rules: Rule) -> None:
         """Declare rights beyond those of the controllers."""
@@ -317,6 +324,8 @@ class Manager:
         writers = (field_managers(self.name, spec) for spec in self._specs.values())
         self._managers = frozenset({self.name, *chain.from_iterable(writers)})
         async with contextlib.AsyncExitStack() as stack:
+            for close in self._closes:
+                stack.push_async_callback(close)
             client = await stack.enter_async_context(
                 Client(
                     config,

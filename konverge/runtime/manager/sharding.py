@@ -18,7 +18,7 @@ from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.manager.leading import Leading
 from konverge.runtime.manager.settings import ManagerSettings
 from konverge.runtime.reconcile.services import ManagerServices
-from konverge.runtime.sharding.interface import Shares
+from konverge.runtime.sharding.interface import ShardOwnership
 from konverge.runtime.sharding.ordinal import OrdinalRing, OrdinalShares
 from konverge.runtime.sharding.ownership import Ownership
 from konverge.runtime.sharding.ring import Ring
@@ -33,7 +33,7 @@ AnyRing: TypeAlias = Ring | OrdinalRing
 class RingMember:
     """The part that a manager takes in its ring."""
 
-    ownership: Shares
+    ownership: ShardOwnership
     services: ManagerServices
     """The services of the controllers whose objects replicas share."""
     leading: Leading
@@ -97,7 +97,7 @@ async def join_ring(
         fenced, controller=services.manager, instance=instance, metrics=services.metrics, random=services.random
     )
     events = await stack.enter_async_context(recorder)
-    ownership: Shares
+    ownership: ShardOwnership
     if isinstance(ring, OrdinalRing):
         ownership = OrdinalShares(ring)
     else:

@@ -26,7 +26,7 @@ from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.observability.failures import FailureObserver
 from konverge.runtime.reconcile.threads import Threads
-from konverge.runtime.sharding.interface import Shares
+from konverge.runtime.sharding.interface import ShardOwnership
 from konverge.tasks import Broadcast
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class ManagerServices:
     wall_clock: Callable[[], datetime] = wall_clock
     observer: FailureObserver | None = None
     """Receives contained exceptions; None in production."""
-    ownership: Shares | None = None
+    ownership: ShardOwnership | None = None
     """Which objects this replica owns; None if objects are not shared among replicas."""
 
 

@@ -9,7 +9,7 @@ from konverge.keys import Key
 from konverge.objects import Metadata
 from konverge.tasks import Broadcast
 
-__all__ = ["Admission", "Owned", "ShardRing", "Shares"]
+__all__ = ["Admission", "Owned", "ShardRing", "ShardOwnership"]
 
 
 class Owned(NamedTuple):
@@ -47,7 +47,7 @@ class ShardRing(Protocol):
         """Return the replica that should own a key; "" if none is known."""
 
 
-class Shares(Protocol):
+class ShardOwnership(Protocol):
     """The objects of this replica."""
 
     @property

@@ -36,10 +36,6 @@ __all__ = ["STATEFUL_SET", "OrdinalRing", "OrdinalShares", "ordinal_of", "share_
 
 STATEFUL_SET: Final = kind("apps/v1", "StatefulSet", namespaced=True, plural="statefulsets")
 _POD: Final = re.compile(r"(.+)-([0-9]{1,9})")
-_LIMITS: Final = (
-    "sharding by ordinals: an object can have two owners while replicas see different counts, and none while a pod is missing; "
-    "sharding.mode=hash has neither"
-)
 
 
 def ordinal_of(host: str) -> tuple[str, int]:
@@ -61,7 +57,7 @@ def share_of(uid: str, replicas: int) -> int:
     """Return which of so many shares an object belongs to.
 
     >>> share_of("0b9ee9a4-6f2e-4a4b-9c93-0d1c7f1e6f35", 3)
-    2
+    1
     """
     return crc32(uid.encode()) % replicas
 
@@ -143,7 +139,11 @@ class OrdinalRing:
 
     async def acquire(self) -> None:
         """Return once the number of replicas is known."""
-        self._log.warning(_LIMITS, **{LogKey.IDENTITY: self.member})
+        self._log.warning(
+            "sharding by ordinals: an object can have two owners while replicas see different counts, and none while a pod is missing; "
+            "sharding.mode=hash has neither",
+            **{LogKey.IDENTITY: self.member},
+        )
         await self._known.wait()
         self._fence.open = True
         self.generation += 1

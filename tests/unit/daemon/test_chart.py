@@ -52,6 +52,7 @@ def test_the_chart_of_an_operator_says_whose_it_is_in_every_file(tmp_path: Path)
         "files/operator/crd-backups.example.com.yaml",
         "files/operator/rules-certificates.yaml",
         "files/operator/rules-election.yaml",
+        "files/operator/rules-members.yaml",
         "files/operator/rules-metrics.yaml",
         "files/operator/rules.yaml",
         "files/operator/webhooks.yaml",

@@ -136,7 +136,7 @@ def test_wrong_usage_is_exit_code_2_with_a_hint(words: tuple[str, ...], said: st
             (
                 "there is no controller 'nobody' here; controllers: applicationinstance, operation, cluster, nextcloudpool, nextcloud, "
                 "nextcloud-orphans, nextcloudinstance, resourcepool, "
-                "resourcepoolclaim; families: apps, clusters, pools, quota"
+                "resourcepoolclaim, workspaceclaim; families: apps, clusters, pools, quota, workspaces"
             ),
         ),
         (("explain", "a/b", "--url", "http://127.0.0.1:9"), "no daemon answers at http://127.0.0.1:9"),
@@ -235,6 +235,7 @@ def test_crds_prints_our_own_definitions() -> None:
         "operations.ops.vworkspace.io",
         "resourcepoolclaims.capsule.clastix.io",
         "resourcepools.capsule.clastix.io",
+        "workspaceclaims.cloudapi.team-orca.dev",
     ]
 
 
