@@ -95,6 +95,26 @@ async def test_the_demo_stays_until_ctrl_c_or_sigterm_and_leaves_nothing_behind(
     assert not kubeconfig.parent.exists()
 
 
+@ON_BOTH
+async def test_the_demo_of_replicas_shows_how_claims_go_from_one_that_is_killed_and_one_that_is_stopped_to_the_others(
+    plane: str,
+) -> None:
+    process = await started("--control-plane", plane, "--replicas=3", ci=True)
+    said = await output_until(process, "")
+    assert await ended(process) == 0, said
+    assert re.search(r"^claim-00 +replica-\d Phase=Ready Reconciled", said, re.MULTILINE)
+    killed = re.search(
+        r"replica-0 is killed\n(?:.*\n)*? +after ([\d.]+) s its claims belong to replica-1 and replica-2", said
+    )
+    stopped = re.search(r"replica-1 is stopped\n(?:.*\n)*? +after ([\d.]+) s its claims belong to replica-2", said)
+    assert killed is not None, said
+    assert stopped is not None, said
+    assert float(killed[1]) > 4.0, "the lease of a replica that is killed has to run out"
+    assert float(stopped[1]) < 4.0, "one that is stopped gives its claims back"
+    assert "Each workspace was made once: 18. Calls of a former owner: 0." in said
+    assert "top-secret" not in said
+
+
 async def test_by_default_the_api_server_is_in_memory_and_answers_other_programs() -> None:
     process = await started(ci=False)
     said = await output_until(process, "Ctrl-C ends it")

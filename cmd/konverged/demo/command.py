@@ -86,7 +86,15 @@ _NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
     show_default=True,
     help="The API server: in this process, or etcd and kube-apiserver.",
 )
-def demo(timeout: float, port: int, control_plane: str) -> None:
+@click.option(
+    "--replicas",
+    default=1,
+    show_default=True,
+    metavar="NUMBER",
+    type=click.IntRange(1, 9),
+    help="More than one: replicas share WorkspaceClaims instead; one is killed, one is stopped.",
+)
+def demo(timeout: float, port: int, control_plane: str, replicas: int) -> None:
     """Run an API server, the daemon and samples on this machine, until Ctrl-C.
 
     The API server is part of this process. With --control-plane=real it is kube-apiserver, whose programs come from the cache;
@@ -95,7 +103,12 @@ def demo(timeout: float, port: int, control_plane: str) -> None:
     """
     stay = os.environ.get("CI", "").lower() not in {"1", "true", "yes"}
     try:
-        done = asyncio.run(_until_sigterm(_demo(STAGES[control_plane], timeout, f"127.0.0.1:{port}", stay=stay)))
+        enter = STAGES[control_plane]
+        if replicas > 1:
+            playing = _of_replicas(enter, replicas, timeout, stay=stay)
+        else:
+            playing = _demo(enter, timeout, f"127.0.0.1:{port}", stay=stay)
+        done = asyncio.run(_until_sigterm(playing))
     except (KeyboardInterrupt, asyncio.CancelledError):
         click.echo("\nstopped; nothing is left behind")
         return
@@ -111,6 +124,15 @@ async def _until_sigterm(playing: Coroutine[Any, Any, bool]) -> bool:
         return await task
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
+
+
+async def _of_replicas(
+    enter: Callable[[], AbstractAsyncContextManager[Stage]], replicas: int, timeout: float, *, stay: bool
+) -> bool:
+    from konverge.daemon.demo.replicas import demo_of_replicas
+
+    async with enter() as stage, Client(stage.config, name="konverge-demo") as admin:
+        return await demo_of_replicas(stage, admin, replicas, timeout, stay=stay)
 
 
 async def _demo(

@@ -22,6 +22,7 @@ __all__ = [
     "NEXTCLOUDS",
     "OPERATIONS",
     "POOLS",
+    "WORKSPACES",
     "Expected",
     "cluster_samples",
     "hint",
@@ -40,6 +41,7 @@ OPERATIONS: Final = "Operation"
 CLUSTERS: Final = "Cluster"
 POOLS: Final = "Pool"
 NEXTCLOUDS: Final = "Nextcloud"
+WORKSPACES: Final = "Workspace"
 """The sections of the table."""
 
 

@@ -12,10 +12,20 @@ from typing import Any, Final, NamedTuple, Self
 
 import click
 
-from konverge.daemon.demo.samples import CLUSTERS, INSTANCES, NEXTCLOUDS, OPERATIONS, POOLS, Expected
+from konverge.daemon.demo.samples import CLUSTERS, INSTANCES, NEXTCLOUDS, OPERATIONS, POOLS, WORKSPACES, Expected
 from konverge.objects import Object
 
-__all__ = ["Row", "Table", "cluster_row", "converged", "nextcloud_row", "operation_row", "pool_row", "row_of"]
+__all__ = [
+    "Row",
+    "Table",
+    "cluster_row",
+    "converged",
+    "nextcloud_row",
+    "operation_row",
+    "pool_row",
+    "row_of",
+    "workspace_row",
+]
 
 
 HEADS: Final = {
@@ -23,9 +33,17 @@ HEADS: Final = {
     OPERATIONS: ("Operation", "Type", "Engine", "Target", "Phase", "Reason", "Message"),
     CLUSTERS: ("Cluster", "Mode", "Control plane", "", "Phase", "Reason", "Message"),
     POOLS: ("Pool", "Wanted", "Idle", "Assigned", "Ready", "Reason", "Message"),
+    WORKSPACES: ("Claim", "Replica", "URL", "Secret", "Phase", "Reason", "Message"),
     NEXTCLOUDS: ("Nextcloud", "From", "Instance", "URL", "Assigned", "Reason", "Message"),
 }
-_SHORT: Final = {INSTANCES: "", OPERATIONS: "op/", CLUSTERS: "cluster/", POOLS: "pool/", NEXTCLOUDS: "nextcloud/"}
+_SHORT: Final = {
+    INSTANCES: "",
+    OPERATIONS: "op/",
+    CLUSTERS: "cluster/",
+    POOLS: "pool/",
+    NEXTCLOUDS: "nextcloud/",
+    WORKSPACES: "",
+}
 _HEADS_OF_STATE: Final = {INSTANCES: "Ready", POOLS: "Ready", NEXTCLOUDS: "Assigned"}
 _STYLES: Final = {
     "True": "green",
@@ -55,7 +73,8 @@ class Row(NamedTuple):
     def line(self) -> str:
         """The row as one line of a log."""
         head = _HEADS_OF_STATE.get(self.section, "Phase")
-        state = f"{head}={self.ready or '?'} {self.reason}".rstrip()
+        owner = f"{self.mode} " if self.section == WORKSPACES else ""
+        state = f"{owner}{head}={self.ready or '?'} {self.reason}".rstrip()
         return f"{_SHORT[self.section]}{self.name:<6} {state}{': ' if self.message else ''}{self.message}"
 
 
@@ -135,6 +154,21 @@ def nextcloud_row(nextcloud: Object) -> Row:
         reason=said.reason if said else "",
         message=said.message if said else "",
         section=NEXTCLOUDS,
+    )
+
+
+def workspace_row(claim: Object, replica: str) -> Row:
+    """Return the row of a WorkspaceClaim and the replica that owns it."""
+    said = claim.find_condition("Available")
+    return Row(
+        name=claim.name,
+        mode=replica,
+        chart=str(claim.get("status", "clusterUrl", default="") or ""),
+        values=str(claim.get("status", "kubeConfigSecret", "name", default="") or ""),
+        ready=str(claim.get("status", "phase", default="") or ""),
+        reason=said.reason if said else "",
+        message=said.message if said else "",
+        section=WORKSPACES,
     )
 
 
