@@ -82,9 +82,11 @@ def plan_status(observed: ObservedWorkspace, settings: WorkspaceSettings, now: d
         before = claim.status.find_condition(WorkspaceCondition.AVAILABLE)
         # While the provider is away nothing is known of a workspace that was ready: it may well work.
         available = None if known and before is not None and before.status != "False" else False
-        return _plan(
-            available, None if known else False, problem.reason, problem.message, degraded=True, settings=settings
-        )
+        # A namespace is not watched, and each look at a missing one is a write.
+        wait = settings.recheck if problem.reason == WorkspaceReason.NAMESPACE_MISSING else settings.poll
+        # The other problems end by a deed of a person, in kcp or in a namespace that is not watched.
+        wait = settings.retry if known else settings.recheck
+        return _plan(available, None if known else False, problem.reason, problem.message, degraded=True, wait=wait)
     assert state is not None, "without a problem the provider has responded"
     if state.phase is WorkspacePhase.READY:
         draft = WorkspaceClaimStatus(
@@ -118,7 +120,7 @@ def plan_status(observed: ObservedWorkspace, settings: WorkspaceSettings, now: d
         reason,
         text,
         degraded=state.phase is not WorkspacePhase.PREPARING,
-        settings=settings,
+        wait=settings.poll,
         draft=WorkspaceClaimStatus(phase=WorkspacePhaseWord.INITIALIZING),
     )
 
@@ -132,7 +134,7 @@ def plan_deleting(state: WorkspaceState, settings: WorkspaceSettings) -> Plan[Wo
         WorkspaceReason.DELETING,
         text,
         degraded=False,
-        settings=settings,
+        wait=settings.poll,
         draft=WorkspaceClaimStatus(phase=WorkspacePhaseWord.DELETING),
     )
 
@@ -144,7 +146,7 @@ def _plan(
     message: str,
     *,
     degraded: bool,
-    settings: WorkspaceSettings,
+    wait: float,
     draft: WorkspaceClaimStatus | None = None,
 ) -> Plan[WorkspaceClaimStatus]:
     return Plan(
@@ -154,5 +156,5 @@ def _plan(
             ConditionUpdate(WorkspaceCondition.DEGRADED, degraded, reason, message),
         ),
         draft=draft,
-        outcome=RequeueAfter(settings.poll),
+        outcome=RequeueAfter(wait),
     )

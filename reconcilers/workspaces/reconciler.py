@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.errors import AlreadyExists, Conflict, NotFound, RetryAfter
-from konverge.objects import Object
 from konverge.outcome import Done, Outcome
 from konverge.reconcilers.workspaces.decide import (
     ObservedWorkspace,
@@ -72,21 +71,20 @@ class WorkspaceClaimReconciler:
         return replace(observed, state=state, secret=secret)
 
     async def _issue(self, observed: ObservedWorkspace, ctx: Context[Any]) -> ObservedWorkspace:
-        """Write a new credential into the Secret."""
+        """Write a new credential into the Secret, which is made first: none is issued that has no place."""
         claim, state, namespace = observed.claim, observed.state, observed.namespace
         assert state is not None, "a credential is due for a workspace that is ready"
         lifetime = timedelta(seconds=self.settings.credential_seconds)
         try:
+            if observed.secret is None:
+                made = await ctx.client.create(new_secret(claim, namespace))
+                observed = replace(observed, secret=kubeconfig_secret(claim, made))
             credential = await self._provider.credential(_on_behalf_of(claim, ctx), lifetime)
+            assert observed.secret is not None, "it was there, or was made"
+            written = content(state, credential, ctx.now(), uid=observed.secret.uid)
+            stored = await ctx.patch(SECRET, secret_name(claim.workspace), namespace, patch=written)
         except (ProviderUnavailable, WorkspaceTaken) as error:
             return replace(observed, problem=_problem_of(error))
-        written = content(state, credential, ctx.now())
-        try:
-            if observed.secret is None:
-                stored: Object = await ctx.client.create(new_secret(claim, namespace, written))
-            else:
-                written["metadata"]["uid"] = observed.secret.uid
-                stored = await ctx.patch(SECRET, secret_name(claim.workspace), namespace, patch=written)
         except (AlreadyExists, Conflict, NotFound) as error:
             if observed.secret is None and isinstance(error, NotFound):
                 text = f"there is no namespace {namespace} for the Secret: make it, or set workspaces.namespace"

@@ -63,7 +63,7 @@ def kubeconfig_secret(claim: WorkspaceClaim, found: Object | None) -> Kubeconfig
     )
 
 
-def content(state: WorkspaceState, credential: WorkspaceCredential, now: datetime) -> dict[str, Any]:
+def content(state: WorkspaceState, credential: WorkspaceCredential, now: datetime, *, uid: str) -> dict[str, Any]:
     """Return what a credential changes in the Secret: a merge patch."""
     annotations = {
         WorkspaceAnnotation.ISSUED: rfc3339(now),
@@ -72,13 +72,13 @@ def content(state: WorkspaceState, credential: WorkspaceCredential, now: datetim
         WorkspaceAnnotation.IDENTITY: state.identity,
     }
     return {
-        "metadata": {"annotations": annotations},
+        "metadata": {"uid": uid, "annotations": annotations},
         "data": {KEY: base64.b64encode(credential.kubeconfig.encode()).decode()},
     }
 
 
-def new_secret(claim: WorkspaceClaim, namespace: str, written: dict[str, Any]) -> Object:
-    """Return the Secret of a claim with this content."""
+def new_secret(claim: WorkspaceClaim, namespace: str) -> Object:
+    """Return the Secret of a claim, without a credential."""
     kind_ = kind_of(WorkspaceClaim)
     reference = {
         "apiVersion": kind_.api_version,
@@ -88,10 +88,9 @@ def new_secret(claim: WorkspaceClaim, namespace: str, written: dict[str, Any]) -
         "controller": True,
     }
     metadata = {
-        **written["metadata"],
         "name": secret_name(claim.workspace),
         "namespace": namespace,
         "labels": {WorkspaceLabel.WORKSPACE: claim.workspace},
         "ownerReferences": [reference],
     }
-    return Object({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", **written, "metadata": metadata})
+    return Object({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata})

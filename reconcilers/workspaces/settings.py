@@ -33,5 +33,7 @@ class WorkspaceSettings(BaseModel):
     """Seconds for which a credential is asked for; kcp may give another time. It is renewed when a third of its time is left."""
     poll: Seconds = 5.0
     """Seconds until a workspace that is being prepared or deleted is looked at again: kcp is another API server, and is not watched."""
+    retry: Seconds = 30.0
+    """Seconds until a provider that did not respond is asked again."""
     recheck: Seconds = 300.0
-    """Seconds until one that is ready is looked at again: it may become unavailable."""
+    """Seconds until one that is ready, or that another owner has, is looked at again: that may change."""

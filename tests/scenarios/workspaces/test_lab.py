@@ -23,6 +23,7 @@ def forget(data: dict[str, Any]) -> None:
 async def test_claims_are_served_and_deleted(lab: Lab) -> None:
     made = Workspaces(lab)
     lab.may_differ(None, forget, why="tokens and times")
+    lab.skip_plans("workspaceclaims*: recreate by hand *", why="the workspace has the uid of the claim before")
     await made.start()
     await made.claim("acme")
     await made.claim("second", id="other")

@@ -98,8 +98,10 @@ async def test_a_namespace_that_is_missing_is_named_and_the_secret_comes_when_it
     await made.claim()
     found = await made.until("acme", shows("Degraded", "True", "NamespaceMissing"))
     assert "kubeconfigs" in found.condition("Degraded").message
+    assert made.memory.issued == [], "none is issued that has no place"
     await made.lab.client.create(NAMESPACE.new("kubeconfigs"))
-    await made.until("acme", *READY)
+    await made.until("acme", *READY, timeout=400)
+    assert made.memory.issued == ["acme"]
 
 
 async def test_a_secret_that_is_deleted_is_written_again_at_once(made: Workspaces) -> None:
