@@ -1,6 +1,6 @@
 """Replicas that share their objects, as processes that are killed, paused, cut off, stopped and added; the record is the audit log.
 
-The rows are those of docs/reference/sharding.md. One set of processes goes through them; at its end S1 is asked of the whole record.
+The rows are those of docs/guide/sharding.md. One set of processes goes through them; at its end S1 is asked of the whole record.
 `SHARDING_ROUNDS=20 pytest tests/e2e/sharding` goes through them as often, `SHARDING_LONG=1` runs the pause of a minute with the default times.
 """
 

@@ -9,11 +9,15 @@ import pytest
 from workspaces_lab import EVENT, Workspaces, phase, shows
 
 from konverge.clock import from_rfc3339, wall_clock
+from konverge.crds import crd
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.errors import Invalid
 from konverge.kinds import kind
+from konverge.reconcilers import workspaces
 from konverge.reconcilers.workspaces import ClaimOfWorkspace
 from konverge.reconcilers.workspaces.secrets import SECRET
+from konverge.runtime import ManagerSettings
+from konverge.testing import Lab, install_crds
 
 READY = (phase("Ready"), shows("Available", "True", "Reconciled"), shows("Degraded", "False", "Reconciled"))
 NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
@@ -145,6 +149,14 @@ async def test_a_provider_that_is_away_is_told_and_nothing_that_works_is_called_
     made.memory.away = ""
     await made.until("acme", *READY)
     assert made.memory.created == ["acme"]
+
+
+async def test_without_a_kubeconfig_of_kcp_the_setting_is_named(lab: Lab) -> None:
+    await install_crds(lab.client, [crd(WorkspaceClaim)])
+    await lab.start(workspaces.install, settings=ManagerSettings(strict=True))
+    await lab.create(WorkspaceClaim.new("acme"))
+    found = await lab.until(WorkspaceClaim, "acme", shows("Degraded", "True", "ProviderUnavailable"))
+    assert "set workspaces.kubeconfig" in found.condition("Degraded").message
 
 
 async def test_readiness_is_not_kept_when_the_workspace_loses_it(made: Workspaces) -> None:
