@@ -99,7 +99,7 @@ def decide(view: ShardView, state_of: Callable[[str], MemberState]) -> ShardDeci
 
     >>> view = ShardView("b", desired="b", stamp=Stamp("a", 7), version="12")
     >>> decide(view, lambda member: MemberState.DEAD)
-    ShardDecision(action=<ShardAction.CLAIM: 'write the own stamp with this epoch, by compare-and-swap'>, epoch=8)
+    ShardDecision(action=<ShardAction.CLAIM: 'write the own stamp with this epoch, by compare-and-swap'>, epoch=12)
     """
     if view.held:
         return _of_held(view)

@@ -4,9 +4,9 @@
     <member>/<n>    owned since epoch n
     /<n>            given back by the owner of epoch n
 
-Guarantees: the epochs of an object strictly increase, also if its stamp was removed or forged: the first one is the object's
-resourceVersion, and each later one is one greater than the last. An epoch is thus less than the resourceVersion of the object that bears
-it, and a stamp for which this does not hold was forged.
+Guarantees: the epochs of an object strictly increase, also if its stamp was removed or forged: each is the resourceVersion at which its
+owner claimed the object. An epoch is thus less than the resourceVersion of the object that bears it, and a stamp for which this does not
+hold was forged.
 """
 
 from __future__ import annotations
@@ -67,9 +67,10 @@ def read_stamp(annotations: Mapping[str, str] | None, annotation: str, version: 
 def next_epoch(stamp: Stamp | None, version: str) -> int:
     """Return the epoch of the next owner of an object with this stamp and resourceVersion.
 
-    >>> next_epoch(Stamp("a", 7), "12"), next_epoch(None, "12")
-    (8, 12)
+    Not one more than that of the stamp, which anyone may have written: the resourceVersion is greater than all epochs before.
+
+    >>> next_epoch(Stamp("a", 7), "12"), next_epoch(None, "12"), next_epoch(Stamp("a", 7), "opaque")
+    (12, 12, 8)
     """
-    if stamp is not None:
-        return stamp.epoch + 1
-    return int(version) if version.isascii() and version.isdigit() and int(version) > 0 else _FIRST
+    after = _FIRST if stamp is None else stamp.epoch + 1
+    return max(int(version), after) if version.isascii() and version.isdigit() else after

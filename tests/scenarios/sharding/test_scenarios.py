@@ -254,6 +254,27 @@ async def test_s13_a_stamp_that_was_removed_or_forged_costs_one_write_and_an_eve
         assert sum(one.data["reason"] == Reason.SHARD_STAMP_REPLACED for one in events) == 2
 
 
+async def test_s13_epochs_increase_although_a_low_one_was_forged_while_the_owner_was_dead() -> None:
+    async with Shards() as shards:
+        await started(shards, "a", "b")
+        await shards.objects(8)
+        before = await shards.settled("ab")
+        gone = (await shards.client.get(CONFIG_MAP, of(before, "b"), NAMESPACE)).metadata.annotation(STAMP)
+        await shards.stop("b")
+        await shards.settled("a")
+        await asyncio.sleep(40)
+        shards.kill("a")
+        await shards.stamp("source-1", f"{gone.partition('/')[0]}/1")
+        await started(shards, "c")
+        owners = await shards.settled("c")
+        await shards.all_run_by(owners, since=40.0, within=60.0)
+        assert shards.overlaps() == []
+
+
+def of(owners: dict[str, str], replica: str) -> str:
+    return next(name for name, owner in owners.items() if owner == replica)
+
+
 async def test_s14_after_a_restart_of_all_replicas_everything_is_owned_within_20_seconds_and_nothing_created_twice() -> (
     None
 ):
