@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from replicas import NAMESPACE
-from shards import STAMP, Shards
+from shards import HASH, STAMP, Shards
 from widgets import CONFIG_MAP
 
 import konverge as kv
@@ -308,6 +310,36 @@ async def test_s15_five_replicas_do_at_least_three_times_the_work_of_one() -> No
             seconds[names] = asyncio.get_running_loop().time() - began
             assert shards.overlaps() == []
     assert seconds["a"] / seconds["abcde"] >= 3.0
+
+
+async def test_s16_from_a_leader_to_a_ring_and_back_with_all_replicas_stopped_in_between_no_object_is_reconciled_twice_at_once() -> (
+    None
+):
+    async with Shards() as shards:
+        shards.cost = lambda: 0.5
+        await shards.objects(12)
+        loading = asyncio.create_task(keep_changing(shards, 12))
+        led = replace(HASH, mode="leader")
+        for sharding, names in ((led, "ab"), (HASH, "cde"), (led, "fg")):
+            shards.sharding = sharding
+            await started(shards, *names)
+            await asyncio.sleep(30)
+            worked = {span.replica for span in shards.spans if span.replica in names}
+            assert len(worked) == (1 if sharding is led else 3)
+            await asyncio.gather(*(shards.stop(name) for name in names))
+        loading.cancel()
+        for name in (f"source-{number}" for number in range(12)):
+            spans = sorted((span for span in shards.spans if span.name == name), key=lambda span: span.began)
+            assert all(one.ended is not None and one.ended <= after.began for one, after in pairwise(spans))
+            assert {span.epoch == 0 for span in spans} == {True, False}
+
+
+async def keep_changing(shards: Shards, count: int) -> None:
+    number = 0
+    while True:
+        number += 1
+        await shards.change(f"source-{number % count}", str(number))
+        await asyncio.sleep(0.2)
 
 
 async def test_at_rest_no_stamp_is_written() -> None:
