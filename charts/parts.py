@@ -28,6 +28,8 @@ class Rules:
     """While replicas elect a leader, in the namespace of its Lease."""
     members: tuple[dict[str, Any], ...] = ()
     """While replicas share the objects, in the namespace of their Leases: those of the members, and that of the leader for the rest."""
+    ordinals: tuple[dict[str, Any], ...] = ()
+    """While replicas share the objects by the ordinals of a StatefulSet, in its namespace."""
     stamps: tuple[dict[str, Any], ...] = ()
     """While replicas share the objects, for the objects that bear stamps."""
     metrics: tuple[dict[str, Any], ...] = ()
@@ -45,6 +47,7 @@ class Rules:
             "rules-certificates.yaml": self.certificates,
             "rules-election.yaml": self.election,
             "rules-members.yaml": self.members,
+            "rules-ordinals.yaml": self.ordinals,
             "rules-stamps.yaml": self.stamps,
             "rules-home.yaml": self.home,
             "rules-metrics.yaml": self.metrics,

@@ -198,6 +198,7 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
     mounted = await needed({**blind, "webhooks": {"service": _SERVICE, "certificates": _MOUNTED}})
     self_made = await needed({**blind, "webhooks": {"service": _SERVICE}})
     home = await needed({**blind, **unserved}, home=True)
+    ordinals = {"election": {"namespace": _HOME}, "sharding": {"mode": "ordinal", "namespace": _HOME}}
     leases = {"election": {"namespace": _HOME}, "sharding": {"mode": "hash", "namespace": _HOME}}
     return Rules(
         always=tuple(always),
@@ -206,6 +207,7 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
         certificates=difference(self_made, mounted),
         election=tuple(rule.to_dict() for rule in lease),
         members=difference(await needed({**blind, **unserved, **leases}, home=True), home),
+        ordinals=difference(await needed({**blind, **unserved, **ordinals}, home=True), home),
         stamps=difference(await needed({**blind, **unserved, **leases}), always),
         metrics=difference(await needed({**blind, **unserved, "metrics_secure": True}), always),
         home=tuple(home),

@@ -61,7 +61,9 @@ class Rendered:
 
     @property
     def pod(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.one("Deployment")["spec"]["template"]["spec"]
+        found: dict[str, Any] = self.one("StatefulSet" if self.all("StatefulSet") else "Deployment")["spec"][
+            "template"
+        ]["spec"]
         return found
 
     @property

@@ -116,7 +116,12 @@ annotations:
 
 {{/* Whether replicas share the objects. YAML reads a bare `off` as false. */}}
 {{- define "konverge.shares" -}}
-{{- if eq (toString .Values.sharding.mode) "hash" -}}true{{- end -}}
+{{- if has (toString .Values.sharding.mode) (list "hash" "ordinal") -}}true{{- end -}}
+{{- end -}}
+
+{{/* Whether the pods are those of a StatefulSet, whose ordinals say which objects they have. */}}
+{{- define "konverge.ordinals" -}}
+{{- if eq (toString .Values.sharding.mode) "ordinal" -}}true{{- end -}}
 {{- end -}}
 
 {{/* Whether replicas elect one that writes, if only for what they do not share. */}}

@@ -212,7 +212,10 @@ def test_everything_at_once_has_every_kind(template: Template) -> None:
             {"election": {"enabled": False}},
             "replicas: 2 processes would write at once; set election.enabled=true or sharding.mode=hash, or replicas=1",
         ),
-        ({"sharding": {"mode": "coordinator"}}, "at '/sharding/mode': value must be one of 'off', 'leader', 'hash'"),
+        (
+            {"sharding": {"mode": "coordinator"}},
+            "at '/sharding/mode': value must be one of 'off', 'leader', 'hash', 'ordinal'",
+        ),
         ({"settings": {"drain": 30}}, "set it above settings.drain"),
         (merged(MONITORS, deep("metrics.service.enabled", False)), "set metrics.service.enabled=true"),
         ({"settings": {"metrics_secure": True}}, "at '/settings': additional properties 'metrics_secure' not allowed"),
@@ -232,6 +235,7 @@ SECRETS_IN_TWO = {"settings": {"apps": {"secret_namespaces": ["web", "shop"]}}}
 NO_SECRETS = {"settings": {"apps": {"watch_secrets": False}}}
 ONE_NAMESPACE = merged(APPS_ALONE, {"watchNamespace": "web"})
 SHARED: dict[str, Any] = {"election": {"enabled": False}, "sharding": {"mode": "hash"}}
+BY_ORDINALS: dict[str, Any] = {"election": {"enabled": False}, "sharding": {"mode": "ordinal"}}
 WITH_WORKSPACES = {"families": {"workspaces": {"enabled": True}}}
 WITH_POOLS = {"families": {"pools": {"enabled": True}}}
 V014: dict[str, Any] = {"settings": {"quota": {"semantics": "v0.14"}}}
@@ -273,6 +277,9 @@ def settings_of(rendered: Rendered) -> DaemonSettings:
         merged(ONE_NAMESPACE, SHARED),
         merged(WITH_POOLS, SHARED),
         merged(WITH_WORKSPACES, SHARED),
+        BY_ORDINALS,
+        merged(APPS_ALONE, BY_ORDINALS),
+        merged(ONE_NAMESPACE, BY_ORDINALS),
     ],
     ids=str,
 )
@@ -478,6 +485,10 @@ def test_replicas_are_spread_and_take_turns_only_if_they_elect_a_leader(template
     assert shared.one("Deployment")["spec"]["strategy"]["type"] == "RollingUpdate"
     ring = settings_of(shared).sharding
     assert (ring.mode, ring.namespace, ring.ring) == ("hash", NAMESPACE, "konverge")
+    by_ordinals = template(BY_ORDINALS)
+    assert not by_ordinals.all("Deployment")
+    spec = by_ordinals.one("StatefulSet")["spec"]
+    assert (spec["serviceName"], spec["podManagementPolicy"], "strategy" in spec) == ("konverge", "Parallel", False)
     bare = template({"replicas": 1, "election": {"enabled": False}, "sharding": {"mode": False}})
     assert settings_of(bare).sharding.mode == "off"
     assert not [one for one in one.objects if "election" in one["metadata"]["name"]]

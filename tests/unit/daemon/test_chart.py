@@ -54,6 +54,7 @@ def test_the_chart_of_an_operator_says_whose_it_is_in_every_file(tmp_path: Path)
         "files/operator/rules-election.yaml",
         "files/operator/rules-members.yaml",
         "files/operator/rules-metrics.yaml",
+        "files/operator/rules-ordinals.yaml",
         "files/operator/rules.yaml",
         "files/operator/webhooks.yaml",
     }
