@@ -119,8 +119,11 @@ class Shards(Replicas):
         return {one.name: _replica(one.metadata.annotation(STAMP)) for one in found}
 
     async def copy(self, name: str) -> str:
-        """The value in the copy of an object."""
-        secret = await self.client.get(SECRET, f"copy-of-{name}", NAMESPACE)
+        """The value in the copy of an object, "" before it was made: the owner may be dead since before its first reconcile."""
+        try:
+            secret = await self.client.get(SECRET, f"copy-of-{name}", NAMESPACE)
+        except kv.errors.NotFound:
+            return ""
         return base64.b64decode(secret.data["data"]["value"]).decode()
 
     async def settled(self, owners: Iterable[str], *, within: float = 60.0) -> dict[str, str]:
