@@ -19,7 +19,7 @@ from konverge.errors import UsageError
 from konverge.informers import Change
 from konverge.keys import Key
 from konverge.kinds import kind_of
-from konverge.reconcilers.machines.clusters.reconciler import ClusterReconciler
+from konverge.reconcilers.machines.clusters.reconciler import NstanceClusterReconciler
 from konverge.reconcilers.machines.groups.reconciler import BY_PLACE, ShardGroupReconciler, by_place
 from konverge.reconcilers.machines.kinds import CAPI_GROUP, CLUSTER, CONFIG_MAP, MACHINE_POOL, NODE, POOL
 from konverge.reconcilers.machines.metrics import MachineMetrics
@@ -97,7 +97,7 @@ def cluster_controller(service: NstanceService) -> Controller[NstanceCluster]:
             Rule(GROUP, ("nstancemachinepools",), ("create", "list")),
             Rule(GROUP, ("nstanceclusters",), ("patch",)),
         )
-        .reconciled_by(ClusterReconciler(service))
+        .reconciled_by(NstanceClusterReconciler(service))
     )
 
 

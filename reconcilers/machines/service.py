@@ -56,7 +56,7 @@ class NstanceService:
         self.states = ShardStates(metrics, settle=settings.call_timeout)
         self._connections = Connections(
             self.states,
-            random=Random() if random is None else random,  # noqa: S311  # jitter
+            random=Random() if random is None else random,  # noqa: S311  # jitter needs no secrecy
             pace=settings.pace,
         )
         self._dial = dial

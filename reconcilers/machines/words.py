@@ -2,7 +2,7 @@
 
 Guarantees: labels, annotations, finalizers and reasons are those of the original operator and of Cluster API; a comment says what is ours.
 
-Source: docs/reference/machines.md#words.
+Source: docs/reference/machines.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = [
     "MachinesFinalizer",
     "MachinesLabel",
     "PausedReason",
-    "PoolReason",
+    "MachinePoolReason",
 ]
 
 
@@ -95,7 +95,7 @@ class ClusterReason:
     """No document was used yet, or not every shard has listed its groups yet."""
 
 
-class PoolReason:
+class MachinePoolReason:
     """Reasons of Ready of an NstanceMachinePool."""
 
     RECONCILED: Final = "Reconciled"

@@ -29,7 +29,7 @@ from konverge.reconcilers.apps.clusters.execute import Executor
 from konverge.reconcilers.apps.clusters.job_worker import JobWorker
 from konverge.reconcilers.apps.clusters.jobs import Gates
 from konverge.reconcilers.apps.clusters.metrics import PullMetrics
-from konverge.reconcilers.apps.clusters.plane_session import RETRY_AFTER_MOST, Failed, PlaneSession, Stopped
+from konverge.reconcilers.apps.clusters.plane_session import RETRY_AFTER_MOST, PlaneSession, SessionFailed, Stopped
 from konverge.reconcilers.apps.clusters.protocol import StatusEvent
 from konverge.reconcilers.apps.clusters.secrets import JournalStore, SecretStore
 from konverge.reconcilers.apps.clusters.transport import PlaneTransport
@@ -142,7 +142,7 @@ class Agent:
             raise
         except KonvergeError as error:
             self._failures += 1
-            after = (error.retry_after or 0.0) if isinstance(error, Failed) else 0.0
+            after = (error.retry_after or 0.0) if isinstance(error, SessionFailed) else 0.0
             pause = min(_SOONEST * 2.0 ** min(self._failures - 1, 30), self._settings.retry_most.total_seconds())
             delay = max(min(after, RETRY_AFTER_MOST), pause * self._random.uniform(1.0, 1.5))
             if self._failures == 1:

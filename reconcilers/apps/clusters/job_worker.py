@@ -22,7 +22,7 @@ from konverge.reconcilers.apps.clusters.execute import Executor, final_result
 from konverge.reconcilers.apps.clusters.jobs import Gates, JobRefusal, Task, read_job, result_of
 from konverge.reconcilers.apps.clusters.journal import Finished, Journal, JournalEntry
 from konverge.reconcilers.apps.clusters.metrics import PullMetrics
-from konverge.reconcilers.apps.clusters.plane_session import CONFLICT, OK, REFUSED, Failed, PlaneSession
+from konverge.reconcilers.apps.clusters.plane_session import CONFLICT, OK, REFUSED, PlaneSession, SessionFailed
 from konverge.reconcilers.apps.clusters.protocol import JobResult, Outcome, read
 from konverge.reconcilers.apps.clusters.secrets import JournalStore
 from konverge.reconcilers.apps.clusters.settings import Settings
@@ -86,14 +86,14 @@ class JobWorker:
                 limit = 1  # one at a time, so that the jobs that are small enough come through
                 continue
             if response.status != OK:
-                raise Failed(f"the control plane responds to the poll for jobs with status {response.status}")
+                raise SessionFailed(f"the control plane responds to the poll for jobs with status {response.status}")
             try:
                 jobs = read_batch(response.body)
             except protocol.Malformed as error:
                 if limit > 1:
                     limit = 1  # as above
                     continue
-                raise Failed(f"{error}; remove its oldest job from the control plane, or repair it") from None
+                raise SessionFailed(f"{error}; remove its oldest job from the control plane, or repair it") from None
             self._worked()
             limit = min(limit * 2, self._settings.most_pending)
             if not await self._take(jobs):
@@ -159,7 +159,7 @@ class JobWorker:
         except NotLeading:
             raise
         except KonvergeError as error:
-            raise Failed(f"the journal of jobs could not be written ({type(error).__name__})") from None
+            raise SessionFailed(f"the journal of jobs could not be written ({type(error).__name__})") from None
         self._journal = journal
 
     async def _ack(self, job_id: str) -> bool:
@@ -210,7 +210,7 @@ class JobWorker:
         while True:
             try:
                 return await self._executor.run(task, uid=uid, note=note, resumed=resumed)
-            except (Failed, NoResponse, NotLeading):
+            except (SessionFailed, NoResponse, NotLeading):
                 raise
             except KonvergeError as error:
                 final = final_result(task, error, self._now())

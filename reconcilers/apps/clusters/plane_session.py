@@ -27,7 +27,7 @@ from konverge.reconcilers.apps.clusters.secrets import AgentCredentials, SecretS
 from konverge.reconcilers.apps.clusters.transport import PlaneRequest, PlaneResponse, PlaneTransport
 from konverge.reconcilers.apps.clusters.words import Authenticated
 
-__all__ = ["CONFLICT", "OK", "REFUSED", "RETRY_AFTER_MOST", "Failed", "PlaneSession", "Stopped"]
+__all__ = ["CONFLICT", "OK", "REFUSED", "RETRY_AFTER_MOST", "SessionFailed", "PlaneSession", "Stopped"]
 
 OK: Final = 200
 CONFLICT: Final = 409
@@ -47,7 +47,7 @@ class Stopped(Exception):
         self.reason = reason
 
 
-class Failed(KonvergeError):
+class SessionFailed(KonvergeError):
     """The control plane does not work at present."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
@@ -104,7 +104,7 @@ class PlaneSession:
                 "the control plane forbids this cluster to work with it",
             )
         if response.status >= _FAILED or _REDIRECTED <= response.status < REFUSED:
-            raise Failed(f"the control plane responds with status {response.status}", response.retry_after)
+            raise SessionFailed(f"the control plane responds with status {response.status}", response.retry_after)
         self._report.responded()
         return response
 
@@ -156,7 +156,7 @@ class PlaneSession:
         self._use(None)
         _, response = await self._send("POST", "/register", request, {}, 0.0)
         if response.status >= _FAILED or _REDIRECTED <= response.status < REFUSED:
-            raise Failed(f"the control plane responds to the registration with status {response.status}")
+            raise SessionFailed(f"the control plane responds to the registration with status {response.status}")
         if response.status >= REFUSED:
             why = "the token was used before" if response.status == CONFLICT else f"status {response.status}"
             raise Stopped(Authenticated.REGISTRATION_FAILED, f"the control plane refuses the registration: {why}")
@@ -180,7 +180,7 @@ class PlaneSession:
         try:
             issued = read(protocol.Credential, response.body)
         except protocol.Malformed as error:
-            raise Failed(str(error)) from None
+            raise SessionFailed(str(error)) from None
         if issued.cluster_id != self._cluster_id:
             raise Stopped(Authenticated.REGISTRATION_FAILED, "the credential is for another cluster")
         return await self._secret.save_credentials(replace(about, credential=issued.credential), now=self._now())

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from konverge.objects import Object
     from konverge.runtime import Context
 
-__all__ = ["ClusterReconciler"]
+__all__ = ["NstanceClusterReconciler"]
 
 
-class ClusterReconciler:
+class NstanceClusterReconciler:
     """Reconciles NstanceClusters; that of the operator also has the document of shards and the imports."""
 
     def __init__(self, service: NstanceService) -> None:

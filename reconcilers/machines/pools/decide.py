@@ -14,16 +14,16 @@ from typing import Final
 from konverge.reconcilers.machines.correlation import pool_provider_ids
 from konverge.reconcilers.machines.distribution import distribute
 from konverge.reconcilers.machines.shards.addresses import is_identifier
-from konverge.reconcilers.machines.words import PoolReason
+from konverge.reconcilers.machines.words import MachinePoolReason
 
-__all__ = ["Member", "PoolPlan", "Rival", "SeenPool", "duplicate_of", "plan_pool"]
+__all__ = ["ShardSize", "MachinePoolPlan", "SameGroupPool", "SeenPool", "duplicate_of", "plan_pool"]
 
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ShardSize:
     """A shard group of the pool."""
 
     shard: str
@@ -41,7 +41,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Rival:
+class SameGroupPool:
     """A pool with the same group."""
 
     uid: str
@@ -64,18 +64,18 @@ class SeenPool:
     owner_problem: str = ""
     """The reason why its MachinePool is missing."""
     duplicate_of: str = ""
-    members: tuple[Member, ...] = ()
+    members: tuple[ShardSize, ...] = ()
     published: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class PoolPlan:
+class MachinePoolPlan:
     """The sizes to distribute, and what the status shows."""
 
     sizes: Mapping[str, int] | None = None
     """By shard; None: the shard groups stay as they are."""
     ready: bool = False
-    reason: str = PoolReason.RECONCILING
+    reason: str = MachinePoolReason.RECONCILING
     message: str = ""
     provider_ids: tuple[str, ...] = ()
     replicas: int = 0
@@ -84,7 +84,7 @@ class PoolPlan:
     subnets: tuple[str, ...] = field(default=())
 
 
-def duplicate_of(own: Rival, others: Iterable[Rival]) -> str:
+def duplicate_of(own: SameGroupPool, others: Iterable[SameGroupPool]) -> str:
     """Return the pool that has the group instead, "" if it is this one: the one with shard groups, else the oldest.
 
     One that is being deleted has the group until it is gone, since its shard groups delete it on the servers.
@@ -93,17 +93,17 @@ def duplicate_of(own: Rival, others: Iterable[Rival]) -> str:
     return "" if first.uid == own.uid else first.path
 
 
-def plan_pool(seen: SeenPool, nodes_of: Callable[[str], Iterable[str]]) -> PoolPlan:
+def plan_pool(seen: SeenPool, nodes_of: Callable[[str], Iterable[str]]) -> MachinePoolPlan:
     """Return the plan; `nodes_of` returns the provider ids of the Nodes that could be an instance's."""
     sizes, reason, message = _sizes(seen)
     instances = [one for member in seen.members for one in member.provider_ids]
     nodes = {node for one in instances for node in nodes_of(one)}
     waiting = _waiting(seen, sizes) if sizes is not None else message
     shown = [member for member in seen.members if sizes is None or member.shard in sizes]
-    return PoolPlan(
+    return MachinePoolPlan(
         sizes=sizes,
         ready=sizes is not None and not waiting,
-        reason=PoolReason.RECONCILED if sizes is not None and not waiting else reason,
+        reason=MachinePoolReason.RECONCILED if sizes is not None and not waiting else reason,
         message=waiting or f"{sum((sizes or {}).values())} replicas on {len(sizes or {})} shards",
         provider_ids=pool_provider_ids(instances, published=seen.published, node_ids=nodes),
         replicas=sum(member.replicas for member in seen.members),
@@ -115,18 +115,22 @@ def plan_pool(seen: SeenPool, nodes_of: Callable[[str], Iterable[str]]) -> PoolP
 
 def _sizes(seen: SeenPool) -> tuple[dict[str, int] | None, str, str]:
     if seen.duplicate_of:
-        return None, PoolReason.DUPLICATE_GROUP, f"pool {seen.duplicate_of} has group {seen.group}: delete one of them"
+        return (
+            None,
+            MachinePoolReason.DUPLICATE_GROUP,
+            f"pool {seen.duplicate_of} has group {seen.group}: delete one of them",
+        )
     if not is_identifier(seen.group):
         message = f"group {seen.group!r} is not an identifier: use at most 32 lower-case letters and digits, with single hyphens inside"
-        return None, PoolReason.INVALID, message
+        return None, MachinePoolReason.INVALID, message
     if seen.document is None:
-        return None, PoolReason.RECONCILING, "waits for the document of shards"
+        return None, MachinePoolReason.RECONCILING, "waits for the document of shards"
     unknown = sorted(set(seen.shards) - set(seen.document))
     if unknown:
-        return None, PoolReason.INVALID, f"the document of shards does not name {', '.join(unknown)}"
+        return None, MachinePoolReason.INVALID, f"the document of shards does not name {', '.join(unknown)}"
     if seen.replicas is None:
-        return None, PoolReason.RECONCILING, seen.owner_problem or "waits for its MachinePool"
-    return distribute(seen.replicas, seen.shards), PoolReason.RECONCILING, ""
+        return None, MachinePoolReason.RECONCILING, seen.owner_problem or "waits for its MachinePool"
+    return distribute(seen.replicas, seen.shards), MachinePoolReason.RECONCILING, ""
 
 
 def _waiting(seen: SeenPool, sizes: Mapping[str, int]) -> str:

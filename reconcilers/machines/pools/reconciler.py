@@ -17,11 +17,18 @@ from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.machines.clusters.render import machine_pool
 from konverge.reconcilers.machines.kinds import CAPI_GROUP, MACHINE_POOL, NODE, POOL
 from konverge.reconcilers.machines.pausing import pause_of, show_pause
-from konverge.reconcilers.machines.pools.decide import Member, PoolPlan, Rival, SeenPool, duplicate_of, plan_pool
+from konverge.reconcilers.machines.pools.decide import (
+    MachinePoolPlan,
+    SameGroupPool,
+    SeenPool,
+    ShardSize,
+    duplicate_of,
+    plan_pool,
+)
 from konverge.reconcilers.machines.pools.indexes import BY_GROUP, BY_INSTANCE, BY_POOL
 from konverge.reconcilers.machines.pools.render import group_spec, shard_group
 from konverge.reconcilers.machines.service import NstanceService
-from konverge.reconcilers.machines.words import MachinesCondition, MachinesLabel, PoolReason
+from konverge.reconcilers.machines.words import MachinePoolReason, MachinesCondition, MachinesLabel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,7 +65,7 @@ class MachinePoolReconciler:
         self._report(pool, plan, owner, ctx)
         if plan.sizes is None:
             self._service.states.wait_for_all(ctx.key)
-        if plan.reason == PoolReason.INVALID:
+        if plan.reason == MachinePoolReason.INVALID:
             return RequeueAfter(timedelta(seconds=settings.unreachable_retry))
         return Done()
 
@@ -70,7 +77,7 @@ class MachinePoolReconciler:
                 await ctx.delete(NstanceShardGroup, one.name, one.namespace, uid=one.uid)
         if groups:
             names = ", ".join(sorted(one.name for one in groups))
-            ctx.status.set_condition(MachinesCondition.READY, False, PoolReason.DELETING, f"waits for {names}")
+            ctx.status.set_condition(MachinesCondition.READY, False, MachinePoolReason.DELETING, f"waits for {names}")
             return RequeueAfter(timedelta(seconds=self._service.settings.retry))
         return Done()
 
@@ -109,10 +116,10 @@ class MachinePoolReconciler:
             return "waits for the cache to show its MachinePool"
         return "its MachinePool was made"
 
-    def _report(self, pool: NstanceMachinePool, plan: PoolPlan, owner: Object | None, ctx: Context[Any]) -> None:
+    def _report(self, pool: NstanceMachinePool, plan: MachinePoolPlan, owner: Object | None, ctx: Context[Any]) -> None:
         draft = ctx.status.draft
         ctx.status.set_condition(MachinesCondition.READY, plan.ready, plan.reason, plan.message)
-        if plan.reason == PoolReason.DUPLICATE_GROUP:
+        if plan.reason == MachinePoolReason.DUPLICATE_GROUP:
             return
         draft.replicas, draft.is_static = plan.replicas, plan.is_static
         draft.template, draft.subnets = plan.template, plan.subnets
@@ -136,17 +143,19 @@ def _nodes(instance: str, ctx: Context[Any]) -> Iterable[str]:
 
 
 def _duplicate(pool: NstanceMachinePool, groups: list[NstanceShardGroup], ctx: Context[Any]) -> str:
-    own = Rival(pool.uid, pool.metadata.path, pool.metadata.created, bool(groups))
+    own = SameGroupPool(pool.uid, pool.metadata.path, pool.metadata.created, bool(groups))
     others = [one for one in ctx.cache(POOL).metadata_by_index(BY_GROUP, pool.spec.group) if one.uid != pool.uid]
     owned = ctx.cache(NstanceShardGroup)
-    rivals = [Rival(one.uid, one.path, one.created, bool(owned.metadata_by_index("owner", one.uid))) for one in others]
+    rivals = [
+        SameGroupPool(one.uid, one.path, one.created, bool(owned.metadata_by_index("owner", one.uid))) for one in others
+    ]
     return duplicate_of(own, rivals)
 
 
-def _member(pool: NstanceMachinePool, group: NstanceShardGroup) -> Member:
+def _member(pool: NstanceMachinePool, group: NstanceShardGroup) -> ShardSize:
     ready, status = group.find_condition(MachinesCondition.READY), group.status
     current = ready is not None and ready.observed_generation == group.metadata.generation
-    return Member(
+    return ShardSize(
         shard=group.spec.shard,
         size=group.spec.size,
         accepted=ready is not None and current and ready.is_true,

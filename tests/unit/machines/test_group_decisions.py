@@ -17,7 +17,7 @@ from konverge.reconcilers.machines.groups.decide import (
     drift,
     next_step,
 )
-from konverge.reconcilers.machines.pools.decide import Member, Rival, SeenPool, duplicate_of, plan_pool
+from konverge.reconcilers.machines.pools.decide import SameGroupPool, SeenPool, ShardSize, duplicate_of, plan_pool
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import Group, GroupConfig
@@ -109,21 +109,23 @@ OLD, NEW = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("own", "others", "path"),
     [
-        (Rival("u1", "x/one", NEW, False), [], ""),
-        (Rival("u1", "x/one", NEW, False), [Rival("u2", "x/two", OLD, False)], "x/two"),
-        (Rival("u1", "x/one", OLD, False), [Rival("u2", "x/two", NEW, False)], ""),
-        (Rival("u1", "x/one", OLD, False), [Rival("u2", "x/two", OLD, False)], ""),
-        (Rival("u1", "x/one", OLD, False), [Rival("u2", "x/two", NEW, True)], "x/two"),
-        (Rival("u1", "x/one", NEW, True), [Rival("u2", "x/two", OLD, False)], ""),
-        (Rival("u1", "x/one", None, False), [Rival("u2", "x/two", NEW, False)], "x/two"),
+        (SameGroupPool("u1", "x/one", NEW, False), [], ""),
+        (SameGroupPool("u1", "x/one", NEW, False), [SameGroupPool("u2", "x/two", OLD, False)], "x/two"),
+        (SameGroupPool("u1", "x/one", OLD, False), [SameGroupPool("u2", "x/two", NEW, False)], ""),
+        (SameGroupPool("u1", "x/one", OLD, False), [SameGroupPool("u2", "x/two", OLD, False)], ""),
+        (SameGroupPool("u1", "x/one", OLD, False), [SameGroupPool("u2", "x/two", NEW, True)], "x/two"),
+        (SameGroupPool("u1", "x/one", NEW, True), [SameGroupPool("u2", "x/two", OLD, False)], ""),
+        (SameGroupPool("u1", "x/one", None, False), [SameGroupPool("u2", "x/two", NEW, False)], "x/two"),
     ],
 )
-def test_the_pool_that_works_has_the_group_and_else_the_oldest(own: Rival, others: list[Rival], path: str) -> None:
+def test_the_pool_that_works_has_the_group_and_else_the_oldest(
+    own: SameGroupPool, others: list[SameGroupPool], path: str
+) -> None:
     assert duplicate_of(own, others) == path
 
 
 def seen(**changes: object) -> SeenPool:
-    members = (Member("a", 2, True, "", 2, ("i-1", "i-2")), Member("b", 1, True, "", 1, ("i-3",)))
+    members = (ShardSize("a", 2, True, "", 2, ("i-1", "i-2")), ShardSize("b", 1, True, "", 1, ("i-3",)))
     values: dict[str, object] = {"document": ("a", "b"), "replicas": 3, "members": members, **changes}
     return SeenPool("workers", ("b", "a"), **values)  # type: ignore[arg-type]  # a table's
 
@@ -140,13 +142,13 @@ def seen(**changes: object) -> SeenPool:
         (seen(duplicate_of="x/two"), None, "DuplicateGroup", "pool x/two has group workers"),
         (seen(members=()), {"a": 2, "b": 1}, "Reconciling", "a: its shard group is being written"),
         (
-            seen(members=(Member("a", 2, True, copied=False), Member("b", 1, False, "no capacity"))),
+            seen(members=(ShardSize("a", 2, True, copied=False), ShardSize("b", 1, False, "no capacity"))),
             {"a": 2, "b": 1},
             "Reconciling",
             "a: its shard group is being written; b: no capacity",
         ),
         (
-            seen(members=(Member("a", 2, True), Member("b", 1, True), Member("c", 4, True))),
+            seen(members=(ShardSize("a", 2, True), ShardSize("b", 1, True), ShardSize("c", 4, True))),
             {"a": 2, "b": 1},
             "Reconciling",
             "c: the shard group is being deleted",
@@ -164,8 +166,8 @@ def test_a_pool_distributes_what_its_machine_pool_asks_for_or_says_why_not(
 
 def test_a_pool_shows_what_its_shards_have() -> None:
     members = (
-        Member("a", 2, True, "", 2, ("i-1", "i-2"), False, "std", ("private",)),
-        Member("b", 1, True, "", 1, ("i-3",), True, "std", ("public",)),
+        ShardSize("a", 2, True, "", 2, ("i-1", "i-2"), False, "std", ("private",)),
+        ShardSize("b", 1, True, "", 1, ("i-3",), True, "std", ("public",)),
     )
     nodes = {"i-1": ["aws:///z/i-1"]}
     plan = plan_pool(seen(members=members, published=("aws:///z/i-3",)), lambda one: nodes.get(one, []))
