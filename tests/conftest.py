@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Generator
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -48,16 +49,37 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByPlane(config, log)
 
 
-_phases: list[tuple[str, float]] = []
+_phases: list[tuple[str, float, float]] = []
+_CPU_BEFORE = pytest.StashKey[float]()
+_CPU: Final = "seconds of CPU"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    item.stash[_CPU_BEFORE] = _cpu()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note in the report what its phase took of CPU, in the process that runs the test and in those that it started and waited for."""
+    report = yield
+    before, item.stash[_CPU_BEFORE] = item.stash[_CPU_BEFORE], _cpu()
+    report.user_properties.append((_CPU, item.stash[_CPU_BEFORE] - before))
+    return report
+
+
+def _cpu() -> float:
+    return sum(os.times()[:4])
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Note the time of each phase; under xdist the reports of all processes come here."""
-    _phases.append((report.nodeid, report.duration))
+    """Note the time of each phase; under xdist the reports of all processes come here, with what the processes noted in them."""
+    cpu = [value for name, value in report.user_properties if name == _CPU]
+    _phases.append((report.nodeid, report.duration, sum(float(str(value)) for value in cpu)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if sum(seconds for _, seconds in _phases) >= _LONG:
+    if sum(seconds for _, seconds, _ in _phases) >= _LONG:
         terminalreporter.section("where the time went")
         for line in lines(_phases):
             terminalreporter.write_line(line)

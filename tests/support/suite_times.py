@@ -1,9 +1,10 @@
-"""The time of a test run by folder, and its slowest tests. Pure."""
+"""The time and the CPU time of a test run by folder, and its slowest tests. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 DEPTH = 2
@@ -16,23 +17,38 @@ def folder_of(nodeid: str) -> str:
     return "/".join(PurePosixPath(nodeid.partition("::")[0]).parts[:-1][:DEPTH]) or "."
 
 
-def lines(phases: Iterable[tuple[str, float]], *, slowest: int = SLOWEST) -> list[str]:
-    """Return the table of folders and the slowest tests, given a test and its seconds for each set-up, call and end."""
-    seconds, times, tests = defaultdict[str, float](float), defaultdict[str, float](float), Counter[str]()
-    for nodeid, spent in phases:
-        seconds[nodeid] += spent
-    for nodeid, spent in seconds.items():
-        times[folder_of(nodeid)] += spent
+def lines(phases: Iterable[tuple[str, float, float]], *, slowest: int = SLOWEST) -> list[str]:
+    """Return the table of folders and the slowest tests, given a test, its seconds and its seconds of CPU for each set-up, call and end."""
+    by_test, folders, tests = defaultdict[str, _Spent](_Spent), defaultdict[str, _Spent](_Spent), Counter[str]()
+    for nodeid, seconds, cpu in phases:
+        by_test[nodeid].add(seconds, cpu)
+    whole = _Spent()
+    for nodeid, spent in by_test.items():
+        folders[folder_of(nodeid)].add(spent.seconds, spent.cpu)
         tests[folder_of(nodeid)] += 1
-    slow = sorted(seconds.items(), key=lambda one: -one[1])[:slowest]
+        whole.add(spent.seconds, spent.cpu)
+    slow = sorted(by_test.items(), key=lambda one: -one[1].seconds)[:slowest]
     return [
-        "seconds  tests  folder",
+        "seconds      CPU  tests  folder",
         *(
-            f"{spent:7.1f}  {tests[folder]:5}  {folder}"
-            for folder, spent in sorted(times.items(), key=lambda one: -one[1])
+            f"{spent}  {tests[folder]:5}  {folder}"
+            for folder, spent in sorted(folders.items(), key=lambda one: -one[1].seconds)
         ),
-        f"{sum(times.values()):7.1f}  {len(seconds):5}  all, summed over the processes",
+        f"{whole}  {len(by_test):5}  all, summed over the processes",
         "",
-        f"seconds  the {len(slow)} slowest tests",
-        *(f"{spent:7.1f}  {nodeid}" for nodeid, spent in slow),
+        f"seconds      CPU  the {len(slow)} slowest tests",
+        *(f"{spent}  {nodeid}" for nodeid, spent in slow),
     ]
+
+
+@dataclass(slots=True)
+class _Spent:
+    seconds: float = 0.0
+    cpu: float = 0.0
+
+    def add(self, seconds: float, cpu: float) -> None:
+        self.seconds += seconds
+        self.cpu += cpu
+
+    def __str__(self) -> str:
+        return f"{self.seconds:7.1f}  {self.cpu:7.1f}"

@@ -1,4 +1,4 @@
-"""A long test run prints its time by folder, and its slowest tests."""
+"""A long test run prints its time and its CPU time by folder, and its slowest tests."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from suite_times import lines
 pytest_plugins = ["pytester"]
 
 PHASES = [
-    ("tests/unit/client/test_a.py::test_one", 0.5),
-    ("tests/unit/client/test_a.py::test_one", 1.0),
-    ("tests/unit/test_b.py::test_two[x::y]", 0.25),
-    ("tests/e2e/test_c.py::test_three", 9.0),
-    ("examples/test_d.py::test_four", 0.125),
+    ("tests/unit/client/test_a.py::test_one", 0.5, 0.25),
+    ("tests/unit/client/test_a.py::test_one", 1.0, 1.0),
+    ("tests/unit/test_b.py::test_two[x::y]", 0.25, 0.0),
+    ("tests/e2e/test_c.py::test_three", 9.0, 0.5),
+    ("examples/test_d.py::test_four", 0.125, 0.125),
 ]
 
 
 def test_the_phases_of_a_test_add_up_to_its_folder_and_the_longest_comes_first() -> None:
     assert lines(PHASES)[:5] == [
-        "seconds  tests  folder",
-        "    9.0      1  tests/e2e",
-        "    1.8      2  tests/unit",
-        "    0.1      1  examples",
-        "   10.9      4  all, summed over the processes",
+        "seconds      CPU  tests  folder",
+        "    9.0      0.5      1  tests/e2e",
+        "    1.8      1.2      2  tests/unit",
+        "    0.1      0.1      1  examples",
+        "   10.9      1.9      4  all, summed over the processes",
     ]
 
 
 def test_the_slowest_tests_are_named_with_all_their_phases() -> None:
     assert lines(PHASES, slowest=2)[-3:] == [
-        "seconds  the 2 slowest tests",
-        "    9.0  tests/e2e/test_c.py::test_three",
-        "    1.5  tests/unit/client/test_a.py::test_one",
+        "seconds      CPU  the 2 slowest tests",
+        "    9.0      0.5  tests/e2e/test_c.py::test_three",
+        "    1.5      1.2  tests/unit/client/test_a.py::test_one",
     ]
 
 
@@ -41,10 +41,12 @@ def test_the_table_is_printed_at_the_end_of_a_long_run_alone(
 ) -> None:
     conftest = (pytestconfig.rootpath / "tests" / "conftest.py").read_text()
     pytester.makeconftest(conftest.replace("_LONG = 60.0", f"_LONG = {seconds}"))
-    pytester.makepyfile("def test_one(): pass")
+    pytester.makepyfile("def test_one():\n    import time\n    while time.process_time() < 1.5: pass")
     pytester.makeini(
         f"[pytest]\nasyncio_default_fixture_loop_scope = function\npythonpath = {pytestconfig.rootpath}/tests/support"
     )
     result = pytester.runpytest_subprocess("-n2")
     result.assert_outcomes(passed=1)
-    assert any("1  all, summed over" in line for line in result.outlines) is printed
+    table = [line.split() for line in result.outlines if "1  all, summed over" in line]
+    assert len(table) == printed
+    assert all(float(cpu) > 0.0 for _, cpu, *_ in table)
