@@ -9,15 +9,13 @@ import pytest
 import pytest_asyncio
 from pools.lab import Clouds
 
-from konverge.crds import crd
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool
-from konverge.errors import Conflict, NotFound
+from konverge.errors import NotFound
 from konverge.kinds import kind
 from konverge.objects import Object
-from konverge.reconcilers.pools.claims.render import lock_patch
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
-from konverge.testing import ControlPlane, Lab, install_crds
+from konverge.testing import ControlPlane, Lab
 
 pytestmark = pytest.mark.control_plane
 
@@ -49,44 +47,6 @@ async def gone(lab: Lab, what: type[Nextcloud | NextcloudInstance], name: str, n
             except NotFound:
                 return
             await asyncio.sleep(0.2)
-
-
-async def test_p3_of_100_claims_on_10_instances_exactly_10_win_and_each_instance_has_one(clouds: Clouds) -> None:
-    here, lab = clouds, clouds.lab
-    tier = lab.namespace
-    await install_crds(lab.client, [crd(one) for one in (NextcloudPool, Nextcloud, NextcloudInstance)])
-    free = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, "tier": tier}
-    for number in range(10):
-        await here.instance(f"one-{number}", free)
-    claims = [await here.claim(f"claim-{number:02}", tier=tier) for number in range(100)]
-    seen = [one.metadata for one in await here.instances()]  # every claim has read the same versions
-
-    async def take(claim: Nextcloud, first: int) -> str:
-        for candidate in seen[first:] + seen[:first]:
-            try:
-                patch = lock_patch(claim, candidate, "Delete")
-                await lab.client.patch(INSTANCE, candidate.name, lab.namespace, patch=patch, style="merge")
-            except Conflict:
-                continue
-            return candidate.name
-        return ""
-
-    won = await asyncio.gather(*(take(claim, number % 10) for number, claim in enumerate(claims)))
-    assert sorted(filter(None, won)) == [f"one-{number}" for number in range(10)]
-    # The process that starts now resumes each claim from its lock, and gives nothing to the others.
-    await here.start()
-
-    async def reasons() -> list[str]:
-        found = (await lab.client.list(Nextcloud, lab.namespace)).items
-        said = [one.find_condition("InstanceAssigned") for one in found]
-        return sorted(one.reason for one in said if one is not None)
-
-    async with asyncio.timeout(PATIENCE):
-        while len(await reasons()) < 100:
-            await asyncio.sleep(0.5)
-    assert await reasons() == ["Assigned"] * 10 + ["PoolExhausted"] * 90
-    owners = {one.name: one.spec["claimRef"]["name"] for one in await here.instances()}
-    assert owners == {name: f"claim-{number:02}" for number, name in enumerate(won) if name}
 
 
 async def test_p13_p14_p15_real_deletion_and_garbage_collection(clouds: Clouds) -> None:

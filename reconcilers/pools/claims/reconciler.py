@@ -200,11 +200,12 @@ class NextcloudReconciler:
         ]
         reserved = {instance.uid for claim, instance in turns([*older, me], ready) if claim is not me}
         free = [instance for instance in sorted(ready, key=order_of) if instance.uid not in reserved]
-        if free:
+        for candidate in free[:_TRIES]:
+            # Before each write: the conflict with the last candidate may be the same claim's, by another process or by a write of
+            # ours whose response was lost.
             before = await self._taken_before(nextcloud, ctx)
             if before is not None:
                 return before
-        for candidate in free[:_TRIES]:
             try:
                 return await self._lock(nextcloud, candidate, ctx)
             except (Conflict, NotFound):

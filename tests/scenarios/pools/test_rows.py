@@ -17,6 +17,8 @@ from konverge.reconcilers.pools.claims.render import lock_patch
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
+from konverge.runtime import ManagerSettings
+from konverge.testing.apiserver.faults.rules import Delay, Match, Rule
 
 FREE = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, "tier": "small"}
 
@@ -64,6 +66,24 @@ async def test_p3_of_two_claims_on_one_instance_one_gets_it(clouds: Clouds) -> N
     instance = await here.lab.get(NextcloudInstance, "one")
     assert instance.spec.claim_ref is not None
     assert (instance.spec.claim_ref.uid, instance.spec.replicas) == (winner.uid, winner.spec.replicas)
+
+
+@pytest.mark.parametrize("idle", [2, 6])
+async def test_two_processes_that_take_an_instance_for_the_same_claim_take_one(clouds: Clouds, idle: int) -> None:
+    here = await clouds.start()
+    await here.lab.start(here.build, name="second", settings=ManagerSettings(namespace=None, strict=True))
+    for number in range(idle):
+        await here.instance(f"one-{number}", FREE)
+        await here.lab.until(NextcloudInstance, f"one-{number}", lambda found: found.status.phase == "Ready")
+    # Both have looked for an instance of the claim and found none when the first write arrives.
+    slow = Match(verbs=("patch",), resources=("nextcloudinstances.k8s.bnerd.com",))
+    here.lab.server.faults.add(Rule(slow, Delay(seconds=3), count=2))
+    await here.claim(replicas=3)
+    served = await here.assigned()
+    await asyncio.sleep(70)
+    [taken] = [one for one in await here.instances() if one.spec.get("claimRef")]
+    assert served.status.instance_ref is not None
+    assert (taken.name, taken.spec["replicas"]) == (served.status.instance_ref.name, 3)
 
 
 @pytest.mark.parametrize("taken", ["one", "two"])
