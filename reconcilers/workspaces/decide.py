@@ -82,9 +82,7 @@ def plan_status(observed: ObservedWorkspace, settings: WorkspaceSettings, now: d
         before = claim.status.find_condition(WorkspaceCondition.AVAILABLE)
         # While the provider is away nothing is known of a workspace that was ready: it may well work.
         available = None if known and before is not None and before.status != "False" else False
-        # A namespace is not watched, and each look at a missing one is a write.
-        wait = settings.recheck if problem.reason == WorkspaceReason.NAMESPACE_MISSING else settings.poll
-        # The other problems end by a deed of a person, in kcp or in a namespace that is not watched.
+        # The other problems end by a deed of a person, in kcp or in a namespace, which is not watched; each look is a write.
         wait = settings.retry if known else settings.recheck
         return _plan(available, None if known else False, problem.reason, problem.message, degraded=True, wait=wait)
     assert state is not None, "without a problem the provider has responded"
