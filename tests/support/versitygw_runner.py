@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from asyncio.subprocess import DEVNULL, STDOUT
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,13 +16,15 @@ __all__ = ["Versitygw", "versitygw"]
 
 _SECONDS = 60
 _ROOT = ("root-key", "root-secret")
+_ETAG = '"d41d8cd98f00b204e9800998ecf8427e"'
 
 
 class Versitygw:
     """One running server."""
 
-    def __init__(self, program: Path, port: int) -> None:
+    def __init__(self, program: Path, folder: Path, port: int) -> None:
         self._program = program
+        self._folder = folder
         self.endpoint = f"http://127.0.0.1:{port}"
         self.root = S3Access(endpoint=self.endpoint, access_key=_ROOT[0], secret_key=_ROOT[1])
 
@@ -38,9 +41,35 @@ class Versitygw:
         await self._admin("create-user", "--access", name, "--secret", f"{name}-secret", "--role", "userplus")
         return S3Access(endpoint=self.endpoint, access_key=name, secret_key=f"{name}-secret")
 
+    def put_deleted(self, bucket: str, key: str, *, versions: int) -> None:
+        """Put empty versions of an object and a delete marker into a bucket with versioning, as files: a tenth of the time of requests.
+
+        The layout is that of the posix backend: the latest version lies in the bucket, older ones in a folder by the hash of the key.
+        """
+        digest = hashlib.sha256(key.encode()).hexdigest()
+        older = self._folder / "versions" / bucket / digest[:2] / digest[2:4] / digest[4:6] / digest
+        older.mkdir(parents=True)
+        sidecar = self._folder / "sidecar"
+        for number in range(versions):
+            (older / _version(number)).touch()
+            _describe(sidecar / str(older).lstrip("/") / _version(number), {"version-id": _version(number)})
+        (self._folder / "buckets" / bucket / key).touch()
+        _describe(sidecar / bucket / key, {"version-id": _version(versions), "delete-marker": ""})
+
     async def revoke(self, access: S3Access) -> None:
         """Delete an account; its buckets stay."""
         await self._admin("delete-user", "--access", access.access_key)
+
+
+def _version(number: int) -> str:
+    """Return the id of a version; a higher number is a later one."""
+    return f"01M86Q8G4H{number:016d}"
+
+
+def _describe(sidecar: Path, attributes: dict[str, str]) -> None:
+    (sidecar / "meta").mkdir(parents=True)
+    for name, value in {"etag": _ETAG, **attributes}.items():
+        (sidecar / "meta" / name).write_text(value)
 
 
 async def _listening(port: int, process: asyncio.subprocess.Process, log: Path) -> None:
@@ -75,7 +104,7 @@ async def versitygw(program: Path, folder: Path) -> AsyncIterator[Versitygw]:
         )
         try:
             await _listening(port.number, process, log)
-            yield Versitygw(program, port.number)
+            yield Versitygw(program, folder, port.number)
         finally:
             if process.returncode is None:
                 process.kill()

@@ -198,15 +198,22 @@ async def test_a_bucket_of_another_account_is_taken_on_a_server_that_shows_it_to
         assert raised.value.reason == BucketReason.TAKEN
 
 
-async def test_twelve_thousand_objects_are_deleted_in_pages(
+async def test_twelve_thousand_versions_and_delete_markers_are_deleted_in_pages(
     gateway: Versitygw, tmp_path: Path, connections: HttpS3Connections
 ) -> None:
     request = wanted(gateway.root, "nc-large")
     await buckets(connections).ensure(request, CTX)
-    for number in range(12_000):
-        (tmp_path / "buckets" / "nc-large" / f"file-{number}").touch()
+    async with client(connections, gateway.root) as s3:
+        await s3.put_bucket_versioning(Bucket="nc-large", VersioningConfiguration={"Status": "Enabled"})
+        for number in range(100):
+            gateway.put_deleted("nc-large", f"file-{number}", versions=119)
+        pages = [page async for page in s3.get_paginator("list_object_versions").paginate(Bucket="nc-large")]
+    assert sum(len(page.get("Versions", ())) for page in pages) == 11_900
+    assert sum(len(page.get("DeleteMarkers", ())) for page in pages) == 100
+    assert isinstance(await buckets(connections, pages=7).remove(request, CTX), BucketInProgress)
     assert await buckets(connections).remove(request, CTX) is None
-    assert not (tmp_path / "buckets" / "nc-large").exists()
+    left = [path for part in ("buckets", "versions") for path in (tmp_path / part).rglob("*") if path.is_file()]
+    assert left == []
 
 
 @pytest.fixture
