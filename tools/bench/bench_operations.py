@@ -13,13 +13,12 @@ import json
 import logging
 import os
 from collections import Counter
-from collections.abc import Awaitable, Iterable
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
 import structlog
 from peers.machine import memory
-from unbounded import take_off_bounds
+from unbounded import in_batches, take_off_bounds
 
 from konverge.clock import cpu_time, rfc3339, wall_clock
 from konverge.crds import crd
@@ -44,7 +43,6 @@ TARGETS: Final = 10 if QUICK else 100
 OPERATIONS: Final = 50 if QUICK else 1000
 FINISHED: Final = 100 if QUICK else 5000
 REST: Final = 3600.0
-AT_ONCE: Final = 50
 JOB_SECONDS: Final = 1.0
 PATIENCE: Final = 36_000.0
 JOB: Final = kind("batch/v1", "Job", namespaced=True, plural="jobs")
@@ -114,13 +112,13 @@ class World:
 
     async def targets(self) -> None:
         spec = {"mode": "placeholder", "appRef": {"catalogId": "shop"}}
-        await _all(
+        await in_batches(
             self.lab.create(ApplicationInstance.decode({"metadata": {"name": f"app-{number:03}"}, "spec": spec}))
             for number in range(TARGETS)
         )
 
     async def operations(self, first: int, count: int, *, exclusive: bool) -> None:
-        await _all(self._operation(number, exclusive=exclusive) for number in range(first, first + count))
+        await in_batches(self._operation(number, exclusive=exclusive) for number in range(first, first + count))
 
     async def _operation(self, number: int, *, exclusive: bool) -> None:
         ref = {
@@ -233,18 +231,6 @@ async def _at_rest(world: World) -> list[Row]:
             f"{how}: resident memory after a restart of the controller, less that before it",
         ),
     ]
-
-
-async def _all(calls: Iterable[Awaitable[object]]) -> None:
-    """Make calls, so many at once."""
-    batch: list[Awaitable[object]] = []
-    for call in calls:
-        batch.append(call)
-        if len(batch) == AT_ONCE:
-            await asyncio.gather(*batch)
-            batch.clear()
-            await asyncio.sleep(0.01)  # a moment of virtual time has a bound of turns
-    await asyncio.gather(*batch)
 
 
 def _completed() -> dict[str, Any]:

@@ -12,12 +12,11 @@ import gc
 import logging
 import os
 from collections import Counter
-from collections.abc import Awaitable, Iterable
 from random import Random
 from typing import Any, Final, TypeAlias
 
 import structlog
-from unbounded import take_off_bounds
+from unbounded import in_batches, take_off_bounds
 
 from konverge.clock import cpu_time
 from konverge.crds import crd
@@ -43,7 +42,6 @@ POOLS: Final = 4 if QUICK else 20
 SIZE: Final = 10 if QUICK else 50
 CLAIMS: Final = POOLS * SIZE
 REST: Final = 600.0
-AT_ONCE: Final = 50
 PATIENCE: Final = 36_000.0
 PROCESS: Final = "konverge"
 KINDS: Final = (NextcloudPool, Nextcloud, NextcloudInstance, NextcloudProfile)
@@ -120,7 +118,7 @@ class World:
             )
 
     async def claims(self) -> None:
-        await _all(self._claim(number) for number in range(CLAIMS))
+        await in_batches(self._claim(number) for number in range(CLAIMS))
 
     async def _claim(self, number: int) -> None:
         spec = {
@@ -206,15 +204,3 @@ async def _at_rest(world: World, how: str) -> list[Row]:
         row("at rest: writes", sum(world.writes.values()), "writes", how, 0),
         row("at rest: CPU", 1e6 * cost / REST, "us/s", how),
     ]
-
-
-async def _all(calls: Iterable[Awaitable[object]]) -> None:
-    """Make calls, so many at once."""
-    batch: list[Awaitable[object]] = []
-    for call in calls:
-        batch.append(call)
-        if len(batch) == AT_ONCE:
-            await asyncio.gather(*batch)
-            batch.clear()
-            await asyncio.sleep(0.01)  # a moment of virtual time has a bound of turns
-    await asyncio.gather(*batch)
