@@ -56,8 +56,9 @@ GROUP: Final = "infrastructure.cluster.x-k8s.io"
 CONTRACT_LABELS: Final[Mapping[str, str]] = {
     "cluster.x-k8s.io/v1beta1": "v1beta1",
     "cluster.x-k8s.io/v1beta2": "v1beta1",
+    "cluster.x-k8s.io/provider": "infrastructure-nstance",
 }
-"""Contract of Cluster API to the version of the kind that fulfils it."""
+"""Contract of Cluster API to the version of the kind that fulfils it, and the name by which clusterctl finds a provider's definitions."""
 
 _VERSION: Final = f"{GROUP}/v1beta1"
 _CATEGORIES: Final = ("cluster-api",)

@@ -12,6 +12,7 @@ from konverge.client.credentials import TlsMaterial
 from konverge.crds.machines_v1beta1 import (
     GROUP,
     NstanceCluster,
+    NstanceMachine,
     NstanceMachinePool,
     NstanceShardGroup,
 )
@@ -21,7 +22,17 @@ from konverge.keys import Key
 from konverge.kinds import kind_of
 from konverge.reconcilers.machines.clusters.reconciler import NstanceClusterReconciler
 from konverge.reconcilers.machines.groups.reconciler import BY_PLACE, ShardGroupReconciler, by_place
-from konverge.reconcilers.machines.kinds import CAPI_GROUP, CLUSTER, CONFIG_MAP, MACHINE_POOL, NODE, POOL
+from konverge.reconcilers.machines.instances import reconciler as instances
+from konverge.reconcilers.machines.kinds import (
+    CAPI_GROUP,
+    CLUSTER,
+    CONFIG_MAP,
+    MACHINE,
+    MACHINE_POOL,
+    NODE,
+    NSTANCE_MACHINE,
+    POOL,
+)
 from konverge.reconcilers.machines.metrics import MachineMetrics
 from konverge.reconcilers.machines.pools import indexes
 from konverge.reconcilers.machines.pools.reconciler import MachinePoolReconciler
@@ -36,7 +47,7 @@ if TYPE_CHECKING:
 
     from konverge.runtime import Caches, Manager
 
-__all__ = ["cluster_controller", "group_controller", "install", "pool_controller", "rules"]
+__all__ = ["cluster_controller", "group_controller", "install", "machine_controller", "pool_controller", "rules"]
 
 
 def rules(settings: MachineSettings) -> tuple[Rule, ...]:
@@ -142,6 +153,32 @@ def group_controller(service: NstanceService, metrics: MachineMetrics) -> Contro
     )
 
 
+def _machines_of_cluster(cluster: Any, caches: Caches) -> Iterable[Key]:
+    return caches(NstanceMachine).keys(namespace=cluster.namespace)
+
+
+def machine_controller(service: NstanceService) -> Controller[NstanceMachine]:
+    """Return the controller of NstanceMachines."""
+    return (
+        Controller.of(NstanceMachine)
+        .named(MachinesController.MACHINE)
+        .finalizer(MachinesFinalizer.MACHINE)
+        .counts_conditions()
+        .watches(MACHINE, to=instances.machine_of_owner)
+        .watches(NODE, to=instances.machine_of_node, when=indexes.new_provider_id)
+        .watches(CLUSTER, to=_machines_of_cluster, when=indexes.pauses)
+        .indexes(NSTANCE_MACHINE, instances.BY_INSTANCE_PLACE, by=instances.by_instance_place)
+        .indexes(NSTANCE_MACHINE, indexes.BY_INSTANCE, by=instances.by_provider_name)
+        .reads_live()
+        .needs(
+            Rule(CAPI_GROUP, ("machines",), ("delete",)),
+            Rule(GROUP, ("nstancemachines",), ("delete", "patch")),
+        )
+        .with_(concurrency=service.settings.machines_at_once)
+        .reconciled_by(instances.NstanceMachineReconciler(service))
+    )
+
+
 def install(
     manager: Manager,
     settings: MachineSettings | None = None,
@@ -159,7 +196,7 @@ def install(
     >>> manager = Manager("konverge")
     >>> install(manager)
     >>> [controller.name for controller in manager.controllers]
-    ['nstancecluster', 'nstancemachinepool', 'nstanceshardgroup']
+    ['nstancecluster', 'nstancemachinepool', 'nstanceshardgroup', 'nstancemachine']
     """
     if manager.settings.namespace:
         raise UsageError(
@@ -171,5 +208,6 @@ def install(
     manager.add(cluster_controller(service))
     manager.add(pool_controller(service))
     manager.add(group_controller(service, metrics))
+    manager.add(machine_controller(service))
     manager.run_while_leading("nstance", service.run)
     manager.needs(*rules(chosen))

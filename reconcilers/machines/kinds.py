@@ -7,11 +7,13 @@ from typing import Final
 from konverge.crds.machines_v1beta1 import GROUP
 from konverge.kinds import kind
 
-__all__ = ["CAPI_GROUP", "CLUSTER", "CONFIG_MAP", "MACHINE_POOL", "NODE", "POOL"]
+__all__ = ["CAPI_GROUP", "CLUSTER", "CONFIG_MAP", "MACHINE", "MACHINE_POOL", "NODE", "NSTANCE_MACHINE", "POOL"]
 
 CAPI_GROUP: Final = "cluster.x-k8s.io"
 
 CLUSTER: Final = kind(f"{CAPI_GROUP}/v1beta2", "Cluster", namespaced=True, plural="clusters")
+MACHINE: Final = kind(f"{CAPI_GROUP}/v1beta2", "Machine", namespaced=True, plural="machines")
+NSTANCE_MACHINE: Final = kind(f"{GROUP}/v1beta1", "NstanceMachine", namespaced=True, plural="nstancemachines")
 MACHINE_POOL: Final = kind(f"{CAPI_GROUP}/v1beta2", "MachinePool", namespaced=True, plural="machinepools")
 POOL: Final = kind(f"{GROUP}/v1beta1", "NstanceMachinePool", namespaced=True, plural="nstancemachinepools")
 NODE: Final = kind("v1", "Node", namespaced=False, plural="nodes")

@@ -76,6 +76,12 @@ class MachineSettings(BaseModel):
     """Seconds until a refused change of a group is sent again; doubled up to ten times as much."""
     unreachable_retry: Seconds = 10.0
     """Seconds until something is tried again that a shard's absence prevents; the return of the shard wakes it earlier."""
+    instance_start_poll: Seconds = 5.0
+    """Seconds between two questions for the state of an instance on demand that does not run yet."""
+    instance_poll: Seconds = 60.0
+    """Seconds between two questions for the state of one that runs: servers send no event when it ends."""
+    machines_at_once: Annotated[int, Field(ge=1)] = 8
+    """Workers of the controller of NstanceMachines: each waits for at most one call."""
     groups_at_once: Annotated[int, Field(ge=1)] = 8
     """Workers of the controller of shard groups: each waits for at most one call."""
 

@@ -12,6 +12,7 @@ from typing import Final
 __all__ = [
     "ClusterReason",
     "GroupReason",
+    "MachineReason",
     "MachinesAnnotation",
     "MachinesCondition",
     "MachinesController",
@@ -29,6 +30,7 @@ class MachinesController:
     CLUSTER: Final = "nstancecluster"
     POOL: Final = "nstancemachinepool"
     GROUP: Final = "nstanceshardgroup"
+    MACHINE: Final = "nstancemachine"
 
 
 class MachinesFinalizer:
@@ -38,6 +40,8 @@ class MachinesFinalizer:
     """Holds a deleted pool until its shard groups are gone."""
     GROUP: Final = "nstanceshardgroup.infrastructure.cluster.x-k8s.io/finalizer"
     """Holds a deleted shard group until the group is deleted on its shard."""
+    MACHINE: Final = "nstancemachine.infrastructure.cluster.x-k8s.io/finalizer"
+    """Holds a deleted NstanceMachine until its instance is deleted."""
 
 
 class MachinesLabel:
@@ -60,6 +64,8 @@ class MachinesAnnotation:
     """On an object, with any value: it is not reconciled."""
     EXTERNALLY_MANAGED: Final = "cluster.x-k8s.io/managed-by"
     """On an NstanceCluster: another program provisions it."""
+    INSTANCE: Final = "nstance.dev/instance"
+    """Ours, on an NstanceMachine: shard and id of its instance, `shard/id`, stored before it is created."""
 
 
 class MachinesCondition:
@@ -70,6 +76,9 @@ class MachinesCondition:
     # of a shard group
     SHARD_REACHABLE: Final = "ShardReachable"
     CONFIG_VALID: Final = "ConfigValid"
+    # of an NstanceMachine
+    SERVER_DELETED: Final = "ServerDeleted"
+    """The instance is gone though nothing in Kubernetes asked for it."""
     # of a cluster; ours
     SHARDS_REACHABLE: Final = "ShardsReachable"
     """Whether the document of shards is good, the operator has a certificate, and every shard has listed its groups."""
@@ -122,6 +131,22 @@ class GroupReason:
     # ours
     SYNCING: Final = "Syncing"
     """The server does not have the present settings yet."""
+
+
+class MachineReason:
+    """Reasons of the conditions of an NstanceMachine."""
+
+    SERVER_DELETED: Final = "ServerDeleted"
+    PROVIDER_ERROR: Final = "ProviderError"
+    SHARD_UNREACHABLE: Final = "ShardUnreachable"
+    INVALID: Final = "Invalid"
+    DELETE_FAILED: Final = "DeleteFailed"
+    # ours
+    RUNNING: Final = "InstanceRunning"
+    STARTING: Final = "InstanceStarting"
+    STOPPED: Final = "InstanceStopped"
+    WAITING_FOR_MACHINE: Final = "WaitingForMachine"
+    WAITING_FOR_SHARD: Final = "WaitingForShard"
 
 
 class MachinesEvent:

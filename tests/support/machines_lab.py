@@ -14,26 +14,30 @@ from konverge.conditions import Condition
 from konverge.crds import crd
 from konverge.crds.machines_v1beta1 import (
     NstanceCluster,
+    NstanceMachine,
     NstanceMachinePool,
     NstanceMachinePoolSpec,
     NstanceShardGroup,
 )
 from konverge.kinds import kind
 from konverge.reconcilers import machines
-from konverge.reconcilers.machines.kinds import CLUSTER, CONFIG_MAP, MACHINE_POOL, NODE
+from konverge.reconcilers.machines.kinds import CLUSTER, CONFIG_MAP, MACHINE, MACHINE_POOL, NODE
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.dialing import Dial
 from konverge.reconcilers.machines.words import MachinesAnnotation
 from konverge.runtime import Manager, ManagerSettings
 from konverge.testing import Lab, install_crds
-from konverge.testing.capi import definitions
+from konverge.testing.capi import CapiCore, definitions
+from konverge.testing.capi.kinds import CLUSTER_LABEL
 from konverge.testing.nstance import GroupSpec, NstanceShard, NstanceWorld
+from konverge.testing.nstance.instances import DELETED, DELETING
 
 __all__ = ["NAME", "Farm", "KubernetesDecides"]
 
 NAME = "acme--blue"
 SECRET = kind("v1", "Secret", namespaced=True, plural="secrets")
-KINDS = (NstanceCluster, NstanceMachinePool, NstanceShardGroup)
+KINDS = (NstanceCluster, NstanceMachinePool, NstanceShardGroup, NstanceMachine)
+INFRASTRUCTURE = (NstanceCluster, NstanceMachinePool, NstanceMachine)
 
 
 class KubernetesDecides:
@@ -66,6 +70,37 @@ class KubernetesDecides:
             assert replicas in allowed, f"{found['metadata']['name']} was scaled to {replicas}, which no user asked for"
 
 
+class OneInstanceEach:
+    """The safety predicate of NstanceMachines: no id reaches a server that an object does not have yet, and no object has two instances."""
+
+    def __init__(self, farm: Farm) -> None:
+        self._farm = farm
+        self._places: dict[str, set[str]] = {}
+        self._heard: dict[str, int] = {}
+        self._maker: dict[str, str] = {}
+
+    def __call__(self) -> None:
+        for entry in self._farm.lab.server.store.list(("infrastructure.cluster.x-k8s.io", "nstancemachines")):
+            metadata = entry.object()["metadata"]
+            place = metadata.get("annotations", {}).get(MachinesAnnotation.INSTANCE)
+            if place:
+                self._places.setdefault(place, set()).add(metadata["uid"])
+        alive = set()
+        for name, shard in self._farm.world.shards.items():
+            begun = self._heard.get(name, 0)
+            self._heard[name] = len(shard.calls)
+            for call in shard.calls[begun:]:
+                if call.method == "CreateInstance":
+                    sent = f"{name}/{call.request.instance_id}"  # type: ignore[attr-defined]  # the message of this method
+                    assert sent in self._places, f"{sent} was created before it was stored"
+                    self._maker.setdefault(sent, min(self._places[sent]))
+            for one in shard.state.fleet.instances.values():
+                if not one.managed and one.status not in (DELETING, DELETED):
+                    alive.add(f"{name}/{one.id}")
+        makers = [self._maker[one] for one in alive if one in self._maker]
+        assert len(makers) == len(set(makers)), f"an object has two instances: {sorted(alive)}"
+
+
 class Farm:
     """A cluster of Nstance with its operator in a lab. `document` are the shards that the ConfigMap names."""
 
@@ -78,6 +113,7 @@ class Farm:
         self.scaled: dict[str, set[int]] = {}
         self.settings = MachineSettings(namespace=lab.namespace, cluster_id="acme", tenant="blue")
         lab.always.append(KubernetesDecides(self))
+        lab.always.append(OneInstanceEach(self))
 
     async def __aenter__(self) -> Self:
         return self
@@ -112,6 +148,44 @@ class Farm:
         if wait:
             await self.cluster(lambda found: is_true(found.find_condition("ShardsReachable")))
         return self
+
+    async def start_core(self) -> None:
+        """Let the double of Cluster API's core work, and give it the kubeconfig without which it pairs no Node."""
+        core = CapiCore(self.lab.config, infrastructure=INFRASTRUCTURE, random=self.lab.rng())
+        await self.lab.enter(core)
+        data, labels = {"value": base64.b64encode(b"kubeconfig").decode()}, {CLUSTER_LABEL: NAME}
+        await self.lab.client.create(SECRET.new(f"{NAME}-kubeconfig", self.lab.namespace, labels=labels, data=data))
+
+    async def create_machine(self, name: str, *, failure_domain: str = "", group: str = "workers", **spec: Any) -> None:
+        """Create an NstanceMachine with its Machine, as a user does."""
+        await self.lab.create(NstanceMachine.decode({"metadata": {"name": name}, "spec": {"groupRef": group, **spec}}))
+        await self.create_owner(name, failure_domain=failure_domain)
+
+    async def create_owner(self, name: str, *, failure_domain: str = "") -> None:
+        """Create the Machine of an NstanceMachine."""
+        group = NstanceMachine.kind_of_resource().group
+        reference = {"apiGroup": group, "kind": "NstanceMachine", "name": name}
+        whole = {"clusterName": NAME, "bootstrap": {"dataSecretName": ""}, "infrastructureRef": reference}
+        if failure_domain:
+            whole["failureDomain"] = failure_domain
+        await self.lab.create(MACHINE.new(name, spec=whole))
+
+    async def machine(
+        self, name: str, test: Callable[[NstanceMachine], bool] | None = None, *, timeout: float = 200.0
+    ) -> NstanceMachine:
+        """Wait until a test holds of an NstanceMachine; by default until its instance runs."""
+        return await self.lab.until(
+            NstanceMachine, name, test or (lambda one: is_true(one.find_condition("Ready"))), timeout=timeout
+        )
+
+    def on_demand(self) -> dict[str, str]:
+        """Return the status of each instance that was created on demand, by `shard/id`."""
+        return {
+            f"{name}/{one.id}": one.status
+            for name, shard in self.world.shards.items()
+            for one in shard.state.fleet.instances.values()
+            if not one.managed
+        }
 
     async def write_document(self, *names: str, data: dict[str, str] | None = None) -> None:
         """Name these shards in the ConfigMap; without names those of `document`."""

@@ -22,9 +22,12 @@ from konverge.reconcilers.machines.shards.messages import (
     DrainEvent,
     Group,
     GroupConfig,
+    InstanceConfig,
+    InstanceState,
     ProviderFailure,
     drain_event,
     group,
+    instance_state,
     provider_failure,
 )
 from konverge.reconcilers.machines.wire import operator_pb2 as pb
@@ -81,6 +84,22 @@ class ShardClient:
     async def delete_group(self, key: str) -> None:
         """Delete a dynamic group, or the changes of a static one; an absent group is a success."""
         await self._call(self._stub.DeleteGroup(pb.DeleteGroupRequest(key=key)))
+
+    async def create_instance(self, instance_id: str, config: InstanceConfig) -> InstanceState:
+        """Create an instance on demand under this id."""
+        sent = pb.InstanceConfig(group=config.group, instance_type=config.instance_type, vars=config.vars)
+        request = pb.CreateInstanceRequest(instance_id=instance_id, config=sent)
+        return InstanceState((await self._call(self._stub.CreateInstance(request))).status)
+
+    async def instance_state(self, instance_id: str) -> InstanceState:
+        """Return the state of an instance; NOT_FOUND if the server does not know it."""
+        request = pb.GetInstanceStatusRequest(instance_id=instance_id)
+        return instance_state(await self._call(self._stub.GetInstanceStatus(request)))
+
+    async def delete_instance(self, instance_id: str) -> str:
+        """Delete an instance, and return its status: "unknown" if the server does not know it."""
+        request = pb.DeleteInstanceRequest(instance_id=instance_id)
+        return str((await self._call(self._stub.DeleteInstance(request))).status)
 
     async def group_changes(self) -> AsyncGenerator[None, None]:
         """Yield whenever groups changed.

@@ -16,9 +16,12 @@ __all__ = [
     "DrainEvent",
     "Group",
     "GroupConfig",
+    "InstanceConfig",
+    "InstanceState",
     "ProviderFailure",
     "drain_event",
     "group",
+    "instance_state",
     "provider_failure",
 ]
 
@@ -48,6 +51,23 @@ class GroupConfig:
     instance_type: str = ""
     subnet_pool: str = ""
     vars: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceConfig:
+    """The settings of an instance on demand; empty: those of its group."""
+
+    group: str
+    instance_type: str = ""
+    vars: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceState:
+    """An instance as a shard shows it; without provider id as long as its provider has none."""
+
+    status: str
+    provider_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +109,11 @@ def group(message: pb.GroupStatus) -> Group:
         actual_size=message.actual_size,
         provider_ids=tuple(message.provider_ids),
     )
+
+
+def instance_state(message: pb.InstanceStatusResponse) -> InstanceState:
+    """Read the state of an instance."""
+    return InstanceState(message.status, message.provider_instance_id)
 
 
 def drain_event(message: pb.InstanceEvent) -> DrainEvent:

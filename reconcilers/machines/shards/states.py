@@ -54,6 +54,9 @@ class ShardStates:
         self._followers: dict[Place, set[Key]] = {}
         self._places: dict[Key, Place] = {}
         self._waiting: set[Key] = set()
+        self._instances: dict[Place, Key] = {}
+        self._instance_places: dict[Key, Place] = {}
+        self._ended: dict[Place, str] = {}
         self._enqueue: Callable[[str, Key], None] | None = None
         self._log = get_logger("konverge.machines")
 
@@ -68,7 +71,7 @@ class ShardStates:
     def end(self) -> None:
         """End the turn, and forget what was heard in it."""
         self._enqueue = None
-        for heard in (self._listings, self._failures, self._deleted, self._errors):
+        for heard in (self._listings, self._failures, self._deleted, self._errors, self._ended):
             heard.clear()
         for shard in self.expected or ():
             self._metrics.forget_shard(shard)
@@ -144,6 +147,35 @@ class ShardStates:
         """Reconcile this pool when the document of shards changes, or a shard comes back."""
         self._waiting.add(key)
 
+    # --- instances on demand ---------------------------------------------------------------------------------------------------
+
+    def follow_instance(self, key: Key, shard: str, instance_id: str) -> None:
+        """Reconcile this NstanceMachine when the server says that its instance ended."""
+        place = shard, instance_id
+        if self._instance_places.get(key) != place:
+            self.unfollow_instance(key)
+            self._instance_places[key] = place
+            self._instances[place] = key
+
+    def unfollow_instance(self, key: Key) -> None:
+        """Follow no instance for this key."""
+        place = self._instance_places.pop(key, None)
+        if place is not None and self._instances.get(place) == key:
+            del self._instances[place]
+            self._ended.pop(place, None)
+
+    def instance_ended(self, shard: str, instance_id: str, reason: str) -> None:
+        """Take the end of an instance; one that no NstanceMachine follows is ignored."""
+        key = self._instances.get((shard, instance_id))
+        if key is not None:
+            self._ended[shard, instance_id] = reason
+            if self._enqueue is not None:
+                self._enqueue(MachinesController.MACHINE, key)
+
+    def take_ended(self, shard: str, instance_id: str) -> str | None:
+        """Return why an instance ended, once; None if nothing says that it did."""
+        return self._ended.pop((shard, instance_id), None)
+
     # --- our own calls -------------------------------------------------------------------------------------------------------
 
     def answered(self, shard: str, group: Group) -> None:
@@ -193,6 +225,8 @@ class ShardStates:
 
     def drain(self, shard: str, event: DrainEvent) -> None:
         """Take a change of an instance."""
+        if event.status == "deleted":
+            self.instance_ended(shard, event.instance_id, event.reason)
 
     def provider_failed(self, shard: str, event: ProviderFailure) -> None:
         """Take an error of the provider: the shard group reports it, and without a group the log does."""

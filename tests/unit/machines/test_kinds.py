@@ -6,14 +6,19 @@ The same table runs on kube-apiserver in tests/e2e/machines/test_kinds_on_a_serv
 from __future__ import annotations
 
 import asyncio
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from conformance.targets import memory_target
 from machines_crd_cases import CASES, KINDS, ask
 
 from konverge.crds import crd, declaration_of
-from konverge.crds.machines_v1beta1 import NstanceMachinePoolSpec, NstanceMachineSpec
+from konverge.crds.machines_v1beta1 import CONTRACT_LABELS, NstanceMachinePoolSpec, NstanceMachineSpec
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +59,11 @@ def test_a_definition_fulfils_the_contract_of_cluster_api(kind: Any) -> None:
     made = crd(kind)
     assert made["metadata"] == {
         "name": f"{kind.__name__.lower()}s.infrastructure.cluster.x-k8s.io",
-        "labels": {"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta1"},
+        "labels": {
+            "cluster.x-k8s.io/v1beta1": "v1beta1",
+            "cluster.x-k8s.io/v1beta2": "v1beta1",
+            "cluster.x-k8s.io/provider": "infrastructure-nstance",
+        },
     }
     assert made["spec"]["scope"] == "Namespaced"
     assert made["spec"]["names"]["categories"] == ["cluster-api"]
@@ -73,3 +82,12 @@ def test_the_provider_ids_are_written_as_cluster_api_reads_them() -> None:
     spec = NstanceMachinePoolSpec.model_validate({"group": "g", "shards": ["a"], "providerIDList": ["i-1"]})
     assert spec.provider_id_list == ("i-1",)
     assert spec.wire()["providerIDList"] == ["i-1"]
+
+
+def test_clusterctl_finds_the_contract_of_the_present_version() -> None:
+    made = yaml.safe_load((ROOT / "deploy" / "cluster-api" / "metadata.yaml").read_text())
+    assert (made["apiVersion"], made["kind"]) == ("clusterctl.cluster.x-k8s.io/v1alpha3", "Metadata")
+    contracts = {(one["major"], one["minor"]): one["contract"] for one in made["releaseSeries"]}
+    major, minor = version("konverge").split(".")[:2]
+    assert contracts[int(major), int(minor)] == "v1beta2"
+    assert f"cluster.x-k8s.io/{contracts[int(major), int(minor)]}" in CONTRACT_LABELS

@@ -1,0 +1,186 @@
+"""Where an instance is placed, under which id, and what its state means for an NstanceMachine. Pure.
+
+The shard and the id are chosen and stored before the instance is created, so that a crash at any point finds them again. The id follows
+from the object: its time of creation, then a hash of its uid.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Self
+
+from konverge.reconcilers.machines.correlation import pool_provider_ids
+from konverge.reconcilers.machines.shards.addresses import is_identifier
+from konverge.reconcilers.machines.shards.messages import InstanceState
+from konverge.reconcilers.machines.words import MachineReason
+
+__all__ = [
+    "InstancePlace",
+    "InstancePlan",
+    "NotPlaced",
+    "PlaceRequest",
+    "choose_place",
+    "condition_reason",
+    "instance_id",
+    "is_copy",
+    "plan_instance",
+]
+
+_RUNNING: Final = "running"
+_GONE: Final = frozenset({"deleted", "terminated"})
+_STOPS: Final = frozenset({"deleting", "stopping", "stopped", "suspending", "suspended", "terminating"})
+
+
+@dataclass(frozen=True, slots=True)
+class InstancePlace:
+    """The shard and the id of an instance.
+
+    >>> InstancePlace.parse("us-west-2a/knc01")
+    InstancePlace(shard='us-west-2a', instance_id='knc01')
+    """
+
+    shard: str
+    instance_id: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Read an annotation; None if it names no place."""
+        shard, slash, instance = text.partition("/")
+        return cls(shard, instance) if slash and shard and instance and "/" not in instance else None
+
+    def __str__(self) -> str:
+        return f"{self.shard}/{self.instance_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class NotPlaced:
+    """The reason why no instance can be created."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRequest:
+    """An NstanceMachine without a place."""
+
+    uid: str
+    created: datetime | None
+    group: str
+    has_machine: bool = True
+    """Whether a Machine that stays is its owner."""
+    failure_domain: str = ""
+    """The shard that its Machine or its own spec asks for."""
+    document: Collection[str] | None = None
+    """The shards that the document names; None: it was not read yet."""
+    reachable: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InstancePlan:
+    """The next status of an NstanceMachine that has an instance."""
+
+    ready: bool
+    reason: str
+    message: str
+    provider_id: str = ""
+    """That of the Node if it is known, else that of the server; "" while the server has none."""
+    provisioned: bool = False
+    settled: bool = False
+    """Whether it is enough to ask again in a while."""
+    ended: bool = False
+    """Whether the instance is gone though the NstanceMachine is not."""
+
+
+def instance_id(uid: str, created: datetime | None) -> str:
+    """Return the id of the instance of an NstanceMachine: 31 lower-case letters and digits, later objects after earlier ones.
+
+    >>> instance_id("0b7e", None)
+    'knc000000000000cd5caaffbccd34cf'
+    """
+    since = 0 if created is None else int(created.timestamp() * 1000)
+    return f"knc{since:012x}{hashlib.sha256(uid.encode()).hexdigest()[:16]}"
+
+
+def choose_place(asked: PlaceRequest) -> InstancePlace | NotPlaced:
+    """Return the place of a new instance: on the shard that is asked for, else on one that follows from the uid."""
+    if not asked.has_machine:
+        return NotPlaced(MachineReason.WAITING_FOR_MACHINE, "waits for the Machine that owns it")
+    if not is_identifier(asked.group):
+        message = (
+            f"groupRef {asked.group!r} is not the name of a group: use at most 32 lower-case letters and digits, "
+            "with single hyphens inside"
+        )
+        return NotPlaced(MachineReason.INVALID, message)
+    if asked.document is None:
+        return NotPlaced(MachineReason.WAITING_FOR_SHARD, "waits for the document of shards")
+    if asked.failure_domain:
+        if asked.failure_domain not in asked.document:
+            message = f"the document of shards does not name {asked.failure_domain}, which is the failure domain"
+            return NotPlaced(MachineReason.INVALID, message)
+        return InstancePlace(asked.failure_domain, instance_id(asked.uid, asked.created))
+    shards = sorted(set(asked.reachable) & set(asked.document))
+    if not shards:
+        return NotPlaced(MachineReason.WAITING_FOR_SHARD, "waits for a shard that can be reached")
+    number = int.from_bytes(hashlib.sha256(asked.uid.encode()).digest()[:8])
+    return InstancePlace(shards[number % len(shards)], instance_id(asked.uid, asked.created))
+
+
+def is_copy(
+    place: InstancePlace, own: tuple[str, datetime | None], others: Collection[tuple[str, datetime | None]]
+) -> bool:
+    """Tell whether the place was copied from another object: two must never share an instance.
+
+    `own` and `others` are uid and time of creation. The place belongs to the object that its id follows from, else to the oldest.
+    """
+    rivals = sorted((created.timestamp() if created else 0.0, uid) for uid, created in others)
+    if not rivals or instance_id(*own) == place.instance_id:
+        return False
+    return any(instance_id(*other) == place.instance_id for other in others) or rivals[0] < (
+        own[1].timestamp() if own[1] else 0.0,
+        own[0],
+    )
+
+
+def plan_instance(
+    state: InstanceState | None, *, provisioned: bool, published: str = "", node_ids: Iterable[str] = ()
+) -> InstancePlan:
+    """Return what the state of an instance means; None is one that the server does not know any more.
+
+    `published` is the provider id of the spec: that of a matched Node stays. `provisioned` was true before, and stays.
+    """
+    if state is None or state.status in _GONE:
+        said = "the server does not know it any more" if state is None else f"it is {state.status}"
+        return InstancePlan(
+            False, MachineReason.SERVER_DELETED, f"the instance is gone: {said}", published, provisioned, ended=True
+        )
+    known = [published] if published else []
+    bare = state.provider_id
+    found = pool_provider_ids([bare], published=known, node_ids=node_ids) if bare else ()
+    provider_id = found[0] if found else published
+    runs = state.status == _RUNNING and bool(provider_id)
+    if runs:
+        return InstancePlan(True, MachineReason.RUNNING, "the instance runs", provider_id, True, settled=True)
+    reason = MachineReason.STOPPED if state.status in _STOPS else MachineReason.STARTING
+    message = f"the instance is {state.status or 'in no known state'}"
+    if state.status == _RUNNING:
+        message = "the instance runs, and the server does not know its provider id yet"
+    return InstancePlan(False, reason, message, provider_id, provisioned)
+
+
+_REASON = re.compile(r"[^A-Za-z0-9]+")
+
+
+def condition_reason(said: str) -> str:
+    """Return the reason of a condition from a reason of a server.
+
+    >>> condition_reason("spot-interruption: 2m"), condition_reason(""), condition_reason("42")
+    ('SpotInterruption2m', 'ServerDeleted', 'ServerDeleted')
+    """
+    words = [word[:1].upper() + word[1:] for word in _REASON.split(said) if word]
+    made = "".join(words)[:256]
+    return made if made[:1].isalpha() else MachineReason.SERVER_DELETED

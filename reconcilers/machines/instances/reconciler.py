@@ -1,0 +1,303 @@
+"""The reconciler of NstanceMachines: the async shell around `decide`.
+
+Guarantees: the shard and the id of an instance are stored, by a write that another version of the object refuses, before CreateInstance is
+called. After a crash or a lost response the server is asked for that id first, so no NstanceMachine ever has two instances. An instance
+that is gone is not replaced: the Machine is deleted, and its owner makes another. `spec.providerID` is written before `provisioned`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from konverge.crds.machines_v1beta1 import Initialization, MachineAddress, NstanceMachine
+from konverge.errors import RetryAfter
+from konverge.keys import Key
+from konverge.kinds import kind_of
+from konverge.objects import Object
+from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.reconcilers.machines.instances.decide import (
+    InstancePlace,
+    InstancePlan,
+    NotPlaced,
+    PlaceRequest,
+    choose_place,
+    condition_reason,
+    is_copy,
+    plan_instance,
+)
+from konverge.reconcilers.machines.kinds import CAPI_GROUP, MACHINE, NODE, NSTANCE_MACHINE
+from konverge.reconcilers.machines.pausing import pause_of, show_pause
+from konverge.reconcilers.machines.pools.indexes import BY_INSTANCE
+from konverge.reconcilers.machines.service import NstanceService
+from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
+from konverge.reconcilers.machines.shards.messages import InstanceConfig, InstanceState
+from konverge.reconcilers.machines.words import (
+    MachineReason,
+    MachinesAnnotation,
+    MachinesCondition,
+    MachinesEvent,
+    MachinesLabel,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from konverge.objects import OwnerReference
+    from konverge.runtime import Caches, Context
+
+__all__ = [
+    "BY_INSTANCE_PLACE",
+    "NstanceMachineReconciler",
+    "by_instance_place",
+    "by_provider_name",
+    "machine_of_node",
+    "machine_of_owner",
+]
+
+BY_INSTANCE_PLACE: Final = "place"
+_MOST_DOUBLINGS: Final = 10
+
+
+def by_instance_place(machine: Object) -> tuple[str, ...]:
+    """Return the values of the index BY_INSTANCE_PLACE."""
+    place = machine.metadata.annotation(MachinesAnnotation.INSTANCE)
+    return (place,) if place else ()
+
+
+def by_provider_name(machine: Object) -> tuple[str, ...]:
+    """Return the last part of the provider id, by which a Node can be matched."""
+    provider_id = machine.get("spec", "providerID", default="") or machine.get("status", "providerID", default="")
+    return (str(provider_id).rpartition("/")[2],) if provider_id else ()
+
+
+def machine_of_owner(machine: Object, _: Caches) -> Iterable[Key]:
+    """Map a Machine to the NstanceMachine that it refers to."""
+    found = machine.get("spec", "infrastructureRef", default={}) or {}
+    if (found.get("kind"), found.get("apiGroup")) != ("NstanceMachine", NSTANCE_MACHINE.group):
+        return ()
+    return [_key(machine.namespace, str(found.get("name", "")))]
+
+
+def machine_of_node(node: Object, caches: Caches) -> Iterable[Key]:
+    """Map a Node to the NstanceMachine of its instance."""
+    name = str(node.get("spec", "providerID", default="")).rpartition("/")[2]
+    found = caches(NSTANCE_MACHINE).metadata_by_index(BY_INSTANCE, name) if name else ()
+    return [_key(one.namespace, one.name) for one in found]
+
+
+def _key(namespace: str, name: str) -> Key:
+    return Key("", kind_of(NstanceMachine), namespace, name)
+
+
+class NstanceMachineReconciler:
+    """Keeps one instance for each NstanceMachine."""
+
+    def __init__(self, service: NstanceService) -> None:
+        self._service = service
+        self._failures: dict[str, int] = {}
+        self._unknown: set[str] = set()
+
+    async def reconcile(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
+        """Place, create and follow the instance."""
+        settings = self._service.settings
+        paused = pause_of(machine.metadata, ctx, cluster=settings.cluster_name)
+        show_pause(paused, ctx)
+        if paused:
+            return Done()
+        if _server_deleted(machine):
+            return await self._end(machine, ctx)
+        place = self._placed(machine, ctx)
+        new = place is None
+        if place is None:
+            chosen = choose_place(self._request(machine, ctx))
+            if isinstance(chosen, NotPlaced):
+                ctx.status.set_condition(MachinesCondition.READY, False, chosen.reason, chosen.message)
+                return RequeueAfter(settings.unreachable_retry)
+            place = chosen
+            await self._store(machine, place, ctx)
+        states = self._service.states
+        states.follow_instance(ctx.key, place.shard, place.instance_id)
+        said = states.take_ended(place.shard, place.instance_id)
+        if said is not None and machine.status.instance_id:
+            return self._lost(condition_reason(said), f"the server deleted the instance: {said or 'no reason'}", ctx)
+        try:
+            state = await self._ask(machine, place, new=new)
+        except ShardFailure as failure:
+            self._report_failure(failure, ctx)
+            raise RetryAfter(self._delay(machine.uid, failure), str(failure)) from failure
+        self._failures.pop(machine.uid, None)
+        return await self._show(machine, place, state, ctx)
+
+    async def finalize(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
+        """Delete the instance; Done when the server confirmed it, or never had one."""
+        states, settings = self._service.states, self._service.settings
+        place = self._placed(machine, ctx)
+        if place is not None and not _server_deleted(machine):
+            if states.expected is not None and place.shard not in states.expected:
+                message = f"shard {place.shard} is not in the document of shards: add it, or remove the finalizer if the instance is gone"
+                ctx.status.set_condition(MachinesCondition.READY, False, MachineReason.DELETE_FAILED, message)
+                return RequeueAfter(settings.unreachable_retry)
+            try:
+                status = await self._service.shard(place.shard).delete_instance(place.instance_id)
+            except ShardFailure as failure:
+                if failure.kind not in (FailureKind.NOT_FOUND, FailureKind.INVALID):  # such an id was never accepted
+                    ctx.status.set_condition(MachinesCondition.READY, False, MachineReason.DELETE_FAILED, failure.said)
+                    return RequeueAfter(settings.unreachable_retry)
+                status = "unknown"
+            if status == "unknown" and not machine.status.instance_id and machine.uid not in self._unknown:
+                # A call that creates it may still be under way: the server is asked once more when that has ended.
+                self._unknown.add(machine.uid)
+                return RequeueAfter(settings.call_timeout)
+            ctx.event(
+                MachinesEvent.DELETE_SUCCEEDED, f"instance {place.instance_id} on shard {place.shard} is {status}"
+            )
+        states.unfollow_instance(ctx.key)
+        self._failures.pop(machine.uid, None)
+        self._unknown.discard(machine.uid)
+        return Done()
+
+    # --- the place -----------------------------------------------------------------------------------------------------------
+
+    def _placed(self, machine: NstanceMachine, ctx: Context[Any]) -> InstancePlace | None:
+        """Return the stored place of an NstanceMachine; None if it has none of its own."""
+        status = machine.status
+        if status.instance_id and status.shard:
+            return InstancePlace(status.shard, status.instance_id)
+        place = InstancePlace.parse(machine.metadata.annotation(MachinesAnnotation.INSTANCE))
+        if place is None:
+            return None
+        others = ctx.cache(NSTANCE_MACHINE).metadata_by_index(BY_INSTANCE_PLACE, str(place))
+        rivals = [(one.uid, one.created) for one in others if one.uid != machine.uid]
+        return None if is_copy(place, (machine.uid, machine.metadata.created), rivals) else place
+
+    def _request(self, machine: NstanceMachine, ctx: Context[Any]) -> PlaceRequest:
+        states, owner = self._service.states, _owner(machine)
+        found = None if owner is None else ctx.cache(MACHINE).find(machine.namespace, owner.name)
+        stays = (
+            found is not None and owner is not None and found.metadata.uid == owner.uid and not found.metadata.deleting
+        )
+        wanted = "" if found is None else str(found.get("spec", "failureDomain", default="") or "")
+        expected = states.expected
+        return PlaceRequest(
+            machine.uid,
+            machine.metadata.created,
+            machine.spec.group,
+            has_machine=stays,
+            failure_domain=wanted or machine.spec.failure_domain or "",
+            document=expected,
+            reachable=[name for name in expected or () if not states.problem(name)],
+        )
+
+    async def _store(self, machine: NstanceMachine, place: InstancePlace, ctx: Context[Any]) -> None:
+        """Store the place in this very version of the object: of two leaders one is refused."""
+        metadata = {
+            "resourceVersion": machine.metadata.resource_version,
+            "annotations": {MachinesAnnotation.INSTANCE: str(place)},
+            "labels": {MachinesLabel.GROUP: machine.spec.group, MachinesLabel.SHARD: place.shard},
+        }
+        await ctx.client.patch(
+            NSTANCE_MACHINE, machine.name, machine.namespace, patch={"metadata": metadata}, style="merge"
+        )
+
+    # --- the server ----------------------------------------------------------------------------------------------------------
+
+    async def _ask(self, machine: NstanceMachine, place: InstancePlace, *, new: bool) -> InstanceState | None:
+        """Return the state of the instance, which is created if the server never confirmed it and does not know it."""
+        client = self._service.shard(place.shard)
+        if not new:
+            try:
+                return await client.instance_state(place.instance_id)
+            except ShardFailure as failure:
+                if failure.kind is not FailureKind.NOT_FOUND:
+                    raise
+                if machine.status.instance_id:
+                    return None
+        spec = machine.spec
+        config = InstanceConfig(spec.group, spec.instance_type or "", dict(spec.vars or {}))
+        return await client.create_instance(place.instance_id, config)
+
+    def _report_failure(self, failure: ShardFailure, ctx: Context[Any]) -> None:
+        reason = {
+            FailureKind.UNREACHABLE: MachineReason.SHARD_UNREACHABLE,
+            FailureKind.INVALID: MachineReason.INVALID,
+        }.get(failure.kind, MachineReason.PROVIDER_ERROR)
+        ctx.status.set_condition(MachinesCondition.READY, False, reason, failure.said)
+
+    def _delay(self, uid: str, failure: ShardFailure) -> float:
+        settings = self._service.settings
+        if failure.kind is FailureKind.UNREACHABLE:
+            return settings.unreachable_retry
+        failures = self._failures.get(uid, 0)
+        self._failures[uid] = min(failures + 1, _MOST_DOUBLINGS)
+        return min(settings.retry * float(2**failures), settings.retry * 10)
+
+    # --- what is shown -------------------------------------------------------------------------------------------------------
+
+    async def _show(
+        self, machine: NstanceMachine, place: InstancePlace, state: InstanceState | None, ctx: Context[Any]
+    ) -> Outcome:
+        settings, before = self._service.settings, machine.status
+        nodes = _nodes("" if state is None else state.provider_id, ctx)
+        plan = plan_instance(
+            state,
+            provisioned=before.initialization is not None and bool(before.initialization.provisioned),
+            published=machine.spec.provider_id or "",
+            node_ids=[str(node.get("spec", "providerID", default="")) for node in nodes],
+        )
+        if plan.ended:
+            return self._lost(plan.reason, plan.message, ctx)
+        if plan.provider_id:
+            spec = {"providerID": plan.provider_id, "failureDomain": place.shard}
+            await ctx.apply(NSTANCE_MACHINE.new(machine.name, machine.namespace, spec=spec), force=True)
+        draft = ctx.status.draft
+        draft.instance_id, draft.shard, draft.failure_domain = place.instance_id, place.shard, place.shard
+        draft.provider_id = (state.provider_id if state is not None else "") or before.provider_id
+        draft.addresses = _addresses(plan, nodes) or before.addresses
+        draft.ready = plan.ready
+        if plan.provisioned:
+            draft.initialization = Initialization(provisioned=True)
+        ctx.status.set_condition(MachinesCondition.READY, plan.ready, plan.reason, plan.message)
+        return RequeueAfter(settings.instance_poll if plan.settled else settings.instance_start_poll)
+
+    def _lost(self, reason: str, message: str, ctx: Context[Any]) -> Outcome:
+        """Show that the server deleted the instance; the next reconcile deletes the Machine."""
+        ctx.status.draft.ready = False
+        ctx.status.set_condition(MachinesCondition.READY, False, MachineReason.SERVER_DELETED, message)
+        ctx.status.set_condition(MachinesCondition.SERVER_DELETED, True, reason, message)
+        return RequeueAfter(0.001)
+
+    async def _end(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
+        """Delete the Machine of an instance that is gone, or without Machine the NstanceMachine."""
+        self._service.states.unfollow_instance(ctx.key)
+        owner = _owner(machine)
+        if owner is None:
+            await ctx.delete(NSTANCE_MACHINE, machine.name, machine.namespace, uid=machine.uid)
+            return Done()
+        found = ctx.cache(MACHINE).metadata(machine.namespace, owner.name)
+        if found is not None and found.uid == owner.uid and not found.deleting:
+            await ctx.delete(MACHINE, owner.name, machine.namespace, uid=owner.uid)
+        return Done()
+
+
+def _owner(machine: NstanceMachine) -> OwnerReference | None:
+    """Return the Machine that owns an NstanceMachine; a MachineSet may own it first."""
+    references = machine.metadata.owner_references or ()
+    return next((one for one in references if (one.kind, one.group) == ("Machine", CAPI_GROUP)), None)
+
+
+def _server_deleted(machine: NstanceMachine) -> bool:
+    condition = machine.find_condition(MachinesCondition.SERVER_DELETED)
+    return condition is not None and condition.is_true
+
+
+def _nodes(instance: str, ctx: Context[Any]) -> list[Object]:
+    return ctx.cache(NODE).by_index(BY_INSTANCE, instance.rpartition("/")[2]) if instance else []
+
+
+def _addresses(plan: InstancePlan, nodes: Iterable[Object]) -> tuple[MachineAddress, ...]:
+    """Return the addresses of the Node that was matched: the server tells none."""
+    for node in nodes:
+        if node.get("spec", "providerID", default="") == plan.provider_id:
+            listed = node.get("status", "addresses", default=()) or ()
+            return tuple(MachineAddress(type=str(one["type"]), address=str(one["address"])) for one in listed)
+    return ()

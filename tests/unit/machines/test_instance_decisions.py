@@ -1,0 +1,166 @@
+"""The place of an instance, its id, and the meaning of its state: the decisions as tables, and their properties."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from konverge.reconcilers.machines.instances.decide import (
+    InstancePlace,
+    NotPlaced,
+    PlaceRequest,
+    choose_place,
+    condition_reason,
+    instance_id,
+    is_copy,
+    plan_instance,
+)
+from konverge.reconcilers.machines.shards.messages import InstanceState
+
+BORN = datetime(2026, 11, 24, tzinfo=UTC)
+ASKED = PlaceRequest("u1", BORN, "workers", document=("a", "b", "c"), reachable=("a", "b", "c"))
+UIDS = st.uuids().map(str)
+FULL = "aws:///us-west-2a/i-0a"
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason", "words"),
+    [
+        (replace(ASKED, has_machine=False), "WaitingForMachine", "waits for the Machine"),
+        (replace(ASKED, group="No Group"), "Invalid", "groupRef 'No Group' is not the name of a group"),
+        (replace(ASKED, group=""), "Invalid", "groupRef ''"),
+        (replace(ASKED, document=None), "WaitingForShard", "document of shards"),
+        (replace(ASKED, failure_domain="nowhere"), "Invalid", "does not name nowhere"),
+        (replace(ASKED, reachable=()), "WaitingForShard", "waits for a shard"),
+        (replace(ASKED, reachable=("z",)), "WaitingForShard", "waits for a shard"),
+    ],
+)
+def test_an_instance_without_a_place_waits_and_says_for_what(asked: PlaceRequest, reason: str, words: str) -> None:
+    found = choose_place(asked)
+    assert isinstance(found, NotPlaced)
+    assert found.reason == reason
+    assert words in found.message
+
+
+def test_the_failure_domain_is_the_shard_even_while_it_cannot_be_reached() -> None:
+    found = choose_place(replace(ASKED, failure_domain="b", reachable=("a",)))
+    assert found == InstancePlace("b", instance_id("u1", BORN))
+
+
+@given(UIDS, st.permutations(["a", "b", "c"]))
+def test_a_place_depends_on_the_object_and_not_on_the_order_of_shards(uid: str, shards: list[str]) -> None:
+    asked = replace(ASKED, uid=uid)
+    found = choose_place(replace(asked, document=shards, reachable=shards))
+    assert found == choose_place(asked)
+    assert isinstance(found, InstancePlace)
+    assert InstancePlace.parse(str(found)) == found
+
+
+def test_places_spread_over_the_shards() -> None:
+    places = [choose_place(replace(ASKED, uid=f"uid-{number}")) for number in range(300)]
+    counts = [sum(isinstance(one, InstancePlace) and one.shard == name for one in places) for name in "abc"]
+    assert min(counts) > 60
+
+
+@given(UIDS, UIDS, st.integers(0, 10**6))
+def test_ids_are_ordered_by_time_differ_among_objects_and_are_identifiers(first: str, second: str, later: int) -> None:
+    one = instance_id(first, BORN)
+    assert re.fullmatch(r"[a-z0-9]{31}", one)
+    assert one == instance_id(first, BORN)
+    assert (one == instance_id(second, BORN)) is (first == second)
+    assert later == 0 or one < instance_id(second, BORN + timedelta(seconds=later))
+
+
+@pytest.mark.parametrize("text", ["", "a", "a/", "/b", "a/b/c"])
+def test_an_annotation_that_names_no_place_is_none(text: str) -> None:
+    assert InstancePlace.parse(text) is None
+
+
+MINE, OTHER = ("u1", BORN), ("u2", BORN - timedelta(days=1))
+
+
+@pytest.mark.parametrize(
+    ("place", "others", "copied"),
+    [
+        (instance_id(*MINE), [], False),
+        (instance_id(*MINE), [OTHER], False),
+        (instance_id(*OTHER), [OTHER], True),
+        (instance_id(*OTHER), [], False),  # restored under another uid: the instance is taken over
+        ("knc-by-hand", [OTHER], True),
+        ("knc-by-hand", [("u3", BORN + timedelta(days=1))], False),
+    ],
+)
+def test_a_place_that_was_copied_from_another_object_is_not_taken(
+    place: str, others: list[tuple[str, datetime]], copied: bool
+) -> None:
+    assert is_copy(InstancePlace("a", place), MINE, others) is copied
+
+
+@given(
+    st.lists(st.tuples(UIDS, st.integers(0, 5)), min_size=2, max_size=5, unique_by=lambda one: one[0]), st.booleans()
+)
+def test_of_several_objects_with_one_place_exactly_one_keeps_it(found: list[tuple[str, int]], derived: bool) -> None:
+    objects = [(uid, BORN + timedelta(seconds=age)) for uid, age in found]
+    place = InstancePlace("a", instance_id(*objects[-1]) if derived else "knc-by-hand")
+    keep = [one for one in objects if not is_copy(place, one, [other for other in objects if other != one])]
+    assert len(keep) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "published", "nodes", "expected"),
+    [
+        (InstanceState("pending"), "", [], (False, "InstanceStarting", "", False)),
+        (InstanceState("running"), "", [], (False, "InstanceStarting", "", False)),
+        (InstanceState("running", "i-0a"), "", [], (True, "InstanceRunning", "i-0a", True)),
+        (InstanceState("running", "i-0a"), "", [FULL], (True, "InstanceRunning", FULL, True)),
+        (InstanceState("running", "i-0a"), FULL, [], (True, "InstanceRunning", FULL, True)),
+        (InstanceState("pending", "i-0a"), "", [], (False, "InstanceStarting", "i-0a", False)),
+        (InstanceState("stopped", "i-0a"), FULL, [], (False, "InstanceStopped", FULL, False)),
+        (InstanceState("deleting", "i-0a"), FULL, [], (False, "InstanceStopped", FULL, False)),
+        (InstanceState(""), "", [], (False, "InstanceStarting", "", False)),
+    ],
+)
+def test_only_a_running_instance_with_a_provider_id_is_ready(
+    state: InstanceState, published: str, nodes: list[str], expected: tuple[bool, str, str, bool]
+) -> None:
+    plan = plan_instance(state, provisioned=False, published=published, node_ids=nodes)
+    assert (plan.ready, plan.reason, plan.provider_id, plan.provisioned) == expected
+    assert not plan.ended
+
+
+@pytest.mark.parametrize("state", [None, InstanceState("deleted"), InstanceState("terminated", "i-0a")])
+def test_an_instance_that_is_gone_has_ended_and_keeps_what_was_published(state: InstanceState | None) -> None:
+    plan = plan_instance(state, provisioned=True, published=FULL)
+    assert (plan.ended, plan.ready, plan.provisioned, plan.provider_id) == (True, False, True, FULL)
+
+
+STATES = st.sampled_from(
+    ["pending", "running", "stopping", "stopped", "suspending", "suspended", "deleting", "repairing", "unknown"]
+)
+
+
+@given(st.lists(st.tuples(STATES, st.sampled_from(["", "i-0a"]), st.lists(st.sampled_from([FULL, "i-0b"])))))
+def test_provisioned_and_the_id_of_a_node_stay_once_they_were_there(
+    seen: list[tuple[str, str, list[str]]],
+) -> None:
+    provisioned, published = False, ""
+    for status, provider_id, nodes in seen:
+        plan = plan_instance(
+            InstanceState(status, provider_id), provisioned=provisioned, published=published, node_ids=nodes
+        )
+        assert plan.provisioned >= provisioned
+        assert not plan.provisioned or plan.provider_id, "provisioned without an id"
+        assert published != FULL or plan.provider_id == FULL
+        provisioned, published = plan.provisioned, plan.provider_id
+
+
+@given(st.text(max_size=400))
+def test_any_reason_of_a_server_becomes_a_reason_that_the_api_accepts(said: str) -> None:
+    made = condition_reason(said)
+    assert re.fullmatch(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", made)
+    assert len(made) <= 1024
