@@ -180,6 +180,7 @@ async def _burst(world: World, how: str) -> list[Row]:
     count = world.writes
     return [
         row("burst: virtual time until the last claim is served", took, "s", how),
+        row("burst: CPU until the last claim is served", cost, "s", f"{how}; the refill that began meanwhile included"),
         row("burst: CPU", 1000 * cost / CLAIMS, "ms/claim", f"{how}; the refill that began meanwhile included"),
         row("burst: writes of Nextclouds", count["nextclouds"] / CLAIMS, "writes/claim", f"{how}; the finalizer"),
         row("burst: status writes of Nextclouds", count["nextclouds/status"] / CLAIMS, "writes/claim", how),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from by_test_pools import POOLS
 from planting import Mutant
 
 __all__ = ["BY_TEST"]
@@ -556,4 +557,5 @@ BY_TEST: Final = (
         "True",
         test=CANDIDATE + "test_a_response_that_comes_after_another_holder_was_seen_does_not_make_a_leader",
     ),
+    *POOLS,
 )

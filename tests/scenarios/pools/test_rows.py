@@ -86,6 +86,23 @@ async def test_two_processes_that_take_an_instance_for_the_same_claim_take_one(c
     assert (taken.name, taken.spec["replicas"]) == (served.status.instance_ref.name, 3)
 
 
+async def test_an_instance_that_fails_while_it_is_taken_is_left_for_the_next_one(clouds: Clouds) -> None:
+    here = await clouds.start(ready=False)
+    for name in ("one", "two"):
+        await here.instance(name, FREE)
+        await here.phase(name, "Ready")
+    await here.lab.settled()
+    slow = Match(verbs=("patch",), resources=("nextcloudinstances.k8s.bnerd.com",))
+    here.lab.server.faults.add(Rule(slow, Delay(seconds=3), count=1))
+    await here.claim()
+    await asyncio.sleep(1)
+    await here.phase("one", "Failed")
+    served = await here.assigned()
+    assert served.status.instance_ref is not None
+    assert served.status.instance_ref.name == "two"
+    assert [one.name for one in await here.instances() if one.spec.get("claimRef")] == ["two"]
+
+
 @pytest.mark.parametrize("taken", ["one", "two"])
 async def test_p4_after_a_crash_behind_the_lock_the_same_instance_is_resumed(clouds: Clouds, taken: str) -> None:
     here = await clouds.start()
@@ -412,6 +429,23 @@ async def test_waiting_claims_are_served_in_the_order_of_their_age(clouds: Cloud
             if name not in served and (await here.lab.get(Nextcloud, name)).status.instance_ref is not None
         ]
     assert served == ["c", "a", "b"]
+
+
+async def test_a_younger_claim_leaves_the_instance_to_an_older_one_that_is_slow_to_take_it(clouds: Clouds) -> None:
+    here = await clouds.start(ready=False)
+    await here.claim("old")
+    await here.says("old", "False", "PoolExhausted")
+    await here.instance("one", FREE)
+    await here.lab.settled()
+    slow = Match(verbs=("patch",), resources=("nextcloudinstances.k8s.bnerd.com",), subresource="")
+    here.lab.server.faults.add(Rule(slow, Delay(seconds=3), count=1))
+    await here.phase("one", "Ready")
+    await asyncio.sleep(1)
+    await here.claim("young")
+    await here.says("young", "False", "PoolExhausted")
+    await here.says("old", "True", "Assigned")
+    await asyncio.sleep(70)
+    await here.says("young", "False", "PoolExhausted")
 
 
 async def test_failed_instances_are_replaced_more_and_more_slowly(clouds: Clouds) -> None:
