@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any, Final
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 from suite_order import FILLER_NICENESS, chosen, is_filler, unit_of
 from suite_times import lines
@@ -47,6 +48,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 super()._reschedule(node)
 
     return ByPlane(config, log)
+
+
+@pytest.fixture(autouse=True)
+def _logs_go_where_they_went_before() -> Iterator[None]:
+    """Undo what a test configured of structlog: what others read from the standard library's loggers would be empty."""
+    before = structlog.is_configured()
+    yield
+    if not before:
+        structlog.reset_defaults()
 
 
 _phases: list[tuple[str, float, float]] = []
