@@ -82,6 +82,9 @@ class MachineSettings(BaseModel):
     """Seconds between two questions for the state of one that runs: servers send no event when it ends."""
     machines_at_once: Annotated[int, Field(ge=1)] = 8
     """Workers of the controller of NstanceMachines: each waits for at most one call."""
+    retire_after: Seconds = 30.0
+    """Seconds from the moment at which a server lists an instance of a pool no more until its provider id leaves the pool, which makes
+    Cluster API delete its Node. An instance that is being drained keeps its id until that has ended."""
     groups_at_once: Annotated[int, Field(ge=1)] = 8
     """Workers of the controller of shard groups: each waits for at most one call."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 from nstance_kit import dial
@@ -29,8 +30,8 @@ from konverge.runtime import Manager, ManagerSettings
 from konverge.testing import Lab, install_crds
 from konverge.testing.capi import CapiCore, definitions
 from konverge.testing.capi.kinds import CLUSTER_LABEL
-from konverge.testing.nstance import GroupSpec, NstanceShard, NstanceWorld
-from konverge.testing.nstance.instances import DELETED, DELETING
+from konverge.testing.nstance import CallFault, GroupSpec, NstanceShard, NstanceWorld
+from konverge.testing.nstance.instances import DELETED, DELETING, RUNNING
 
 __all__ = ["NAME", "Farm", "KubernetesDecides"]
 
@@ -101,6 +102,33 @@ class OneInstanceEach:
         assert len(makers) == len(set(makers)), f"an object has two instances: {sorted(alive)}"
 
 
+class IdsStay:
+    """The safety predicate of pools: the id of a Node stays published while its instance runs, drains included.
+
+    Cluster API deletes the Node of an id that leaves.
+    """
+
+    def __init__(self, farm: Farm) -> None:
+        self._farm = farm
+        self._published: dict[str, set[str]] = {}
+
+    def __call__(self) -> None:
+        running = {
+            one.provider_id: one
+            for shard in self._farm.world.shards.values()
+            for one in shard.state.fleet.instances.values()
+            if one.status == RUNNING
+        }
+        for entry in self._farm.lab.server.store.list(("infrastructure.cluster.x-k8s.io", "nstancemachinepools")):
+            found = entry.object()
+            uid, ids = found["metadata"]["uid"], set(found["spec"].get("providerIDList", ()))
+            if "deletionTimestamp" in found["metadata"]:
+                continue
+            lost = {one for one in self._published.get(uid, set()) - ids if one.rpartition("/")[2] in running}
+            assert not lost, f"{found['metadata']['name']} dropped {sorted(lost)}, whose instances run"
+            self._published[uid] = {one for one in ids if "/" in one}
+
+
 class Farm:
     """A cluster of Nstance with its operator in a lab. `document` are the shards that the ConfigMap names."""
 
@@ -114,6 +142,7 @@ class Farm:
         self.settings = MachineSettings(namespace=lab.namespace, cluster_id="acme", tenant="blue")
         lab.always.append(KubernetesDecides(self))
         lab.always.append(OneInstanceEach(self))
+        lab.always.append(IdsStay(self))
 
     async def __aenter__(self) -> Self:
         return self
@@ -177,6 +206,26 @@ class Farm:
         return await self.lab.until(
             NstanceMachine, name, test or (lambda one: is_true(one.find_condition("Ready"))), timeout=timeout
         )
+
+    def crash_at(self, method: str, number: int, fault: CallFault) -> list[str]:
+        """Kill the operator at a call of the servers, counted from 1 over all shards; returns a list that names the shard once it happened."""
+        crashed: list[str] = []
+        seen = 0
+
+        def chooser(shard: str, called: str) -> CallFault | None:
+            nonlocal seen
+            if called != method or crashed:
+                return None
+            seen += 1
+            if seen < number:
+                return None
+            crashed.append(shard)
+            self.lab.crash()
+            return fault
+
+        for name, shard in self.world.shards.items():
+            shard.faults.chooser = partial(chooser, name)
+        return crashed
 
     def on_demand(self) -> dict[str, str]:
         """Return the status of each instance that was created on demand, by `shard/id`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 __all__ = ["CallFault", "Network", "ShardFaults"]
@@ -43,12 +44,19 @@ class ShardFaults:
     next_calls: dict[str, list[CallFault]] = field(default_factory=dict)
     """By the name of a method: the faults of its next calls, in order. "*" is every method."""
 
+    chooser: Callable[[str], CallFault | None] | None = None
+    """Chooses the fault of each call, by the name of its method, before `next_calls` is asked: for tests that count calls, or that kill the
+    caller in the middle of one.
+    """
+
     def add(self, method: str, fault: CallFault, *, times: int = 1) -> None:
         """Let the next calls of a method fail."""
         self.next_calls.setdefault(method, []).extend([fault] * times)
 
     def take(self, method: str) -> CallFault | None:
         """Return the fault of the call that begins now, which is used up."""
+        if self.chooser is not None and (chosen := self.chooser(method)) is not None:
+            return chosen
         for name in (method, "*"):
             if self.next_calls.get(name):
                 return self.next_calls[name].pop(0)

@@ -100,7 +100,7 @@ def instance_id(uid: str, created: datetime | None) -> str:
     """Return the id of the instance of an NstanceMachine: 31 lower-case letters and digits, later objects after earlier ones.
 
     >>> instance_id("0b7e", None)
-    'knc000000000000cd5caaffbccd34cf'
+    'knc00000000000041769743a108c396'
     """
     since = 0 if created is None else int(created.timestamp() * 1000)
     return f"knc{since:012x}{hashlib.sha256(uid.encode()).hexdigest()[:16]}"

@@ -16,7 +16,7 @@ from konverge.reconcilers.machines.distribution import distribute
 from konverge.reconcilers.machines.shards.addresses import is_identifier
 from konverge.reconcilers.machines.words import MachinePoolReason
 
-__all__ = ["ShardSize", "MachinePoolPlan", "SameGroupPool", "SeenPool", "duplicate_of", "plan_pool"]
+__all__ = ["ShardSize", "MachinePoolPlan", "SameGroupPool", "SeenPool", "duplicate_of", "plan_pool", "unlisted_ids"]
 
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
@@ -66,6 +66,8 @@ class SeenPool:
     duplicate_of: str = ""
     members: tuple[ShardSize, ...] = ()
     published: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    """The published ids that no shard lists now and that stay all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,16 @@ class MachinePoolPlan:
     is_static: bool = False
     template: str | None = None
     subnets: tuple[str, ...] = field(default=())
+
+
+def unlisted_ids(published: Iterable[str], members: Iterable[ShardSize]) -> tuple[str, ...]:
+    """Return the published ids whose instance no shard lists.
+
+    >>> unlisted_ids(["aws:///z/i-1", "i-2"], [ShardSize("a", provider_ids=("i-1",))])
+    ('i-2',)
+    """
+    listed = {one for member in members for one in member.provider_ids}
+    return tuple(one for one in published if not listed & {one, one.rpartition("/")[2]})
 
 
 def duplicate_of(own: SameGroupPool, others: Iterable[SameGroupPool]) -> str:
@@ -105,7 +117,9 @@ def plan_pool(seen: SeenPool, nodes_of: Callable[[str], Iterable[str]]) -> Machi
         ready=sizes is not None and not waiting,
         reason=MachinePoolReason.RECONCILED if sizes is not None and not waiting else reason,
         message=waiting or f"{sum((sizes or {}).values())} replicas on {len(sizes or {})} shards",
-        provider_ids=pool_provider_ids(instances, published=seen.published, node_ids=nodes),
+        provider_ids=tuple(
+            sorted({*seen.kept, *pool_provider_ids(instances, published=seen.published, node_ids=nodes)})
+        ),
         replicas=sum(member.replicas for member in seen.members),
         is_static=any(member.is_static for member in shown),
         template=next((member.template for member in shown if member.template), None),

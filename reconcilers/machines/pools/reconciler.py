@@ -7,6 +7,7 @@ delete the group on the servers; the pool itself calls no server.
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from konverge.reconcilers.machines.pools.decide import (
     ShardSize,
     duplicate_of,
     plan_pool,
+    unlisted_ids,
 )
 from konverge.reconcilers.machines.pools.indexes import BY_GROUP, BY_INSTANCE, BY_POOL
 from konverge.reconcilers.machines.pools.render import group_spec, shard_group
@@ -44,6 +46,7 @@ class MachinePoolReconciler:
 
     def __init__(self, service: NstanceService) -> None:
         self._service = service
+        self._unlisted: dict[str, dict[str, float]] = {}
 
     async def reconcile(self, pool: NstanceMachinePool, ctx: Context[Any]) -> Outcome:
         """Write the shard groups, the provider ids and the status."""
@@ -67,7 +70,7 @@ class MachinePoolReconciler:
             self._service.states.wait_for_all(ctx.key)
         if plan.reason == MachinePoolReason.INVALID:
             return RequeueAfter(timedelta(seconds=settings.unreachable_retry))
-        return Done()
+        return RequeueAfter(settings.retire_after / 3) if seen.kept else Done()
 
     async def finalize(self, pool: NstanceMachinePool, ctx: Context[Any]) -> Outcome:
         """Delete the shard groups; Done when they are gone."""
@@ -75,16 +78,34 @@ class MachinePoolReconciler:
         for one in groups:
             if not one.deleting:
                 await ctx.delete(NstanceShardGroup, one.name, one.namespace, uid=one.uid)
+        self._unlisted.pop(pool.uid, None)
         if groups:
             names = ", ".join(sorted(one.name for one in groups))
             ctx.status.set_condition(MachinesCondition.READY, False, MachinePoolReason.DELETING, f"waits for {names}")
             return RequeueAfter(timedelta(seconds=self._service.settings.retry))
         return Done()
 
+    def _kept(self, pool: NstanceMachinePool, members: Iterable[ShardSize]) -> tuple[str, ...]:
+        """Return the ids that stay though no shard lists them: Cluster API deletes the Node of an id that leaves.
+
+        An instance that is being drained still runs; the event that says so may come after a listing without it, and a server that has just
+        started may list too few.
+        """
+        states, now = self._service.states, asyncio.get_running_loop().time()
+        before = self._unlisted.get(pool.uid, {})
+        since = {one: before.get(one, now) for one in unlisted_ids(pool.spec.provider_id_list, members)}
+        if since:
+            self._unlisted[pool.uid] = since
+        else:
+            self._unlisted.pop(pool.uid, None)
+        fresh = now - self._service.settings.retire_after
+        return tuple(one for one, begun in since.items() if begun > fresh or states.drains(one.rpartition("/")[2]))
+
     def _observe(
         self, pool: NstanceMachinePool, owner: Object | None, ctx: Context[Any], owner_problem: str = ""
     ) -> SeenPool:
         groups = ctx.cache(NstanceShardGroup).by_index("owner", pool.uid)
+        members = tuple(_member(pool, group) for group in sorted(groups, key=lambda one: one.spec.shard))
         replicas = None if owner is None else owner.get("spec", "replicas", default=0) or 0
         return SeenPool(
             group=pool.spec.group,
@@ -93,8 +114,9 @@ class MachinePoolReconciler:
             replicas=replicas,
             owner_problem=owner_problem,
             duplicate_of=_duplicate(pool, groups, ctx),
-            members=tuple(_member(pool, group) for group in sorted(groups, key=lambda one: one.spec.shard)),
+            members=members,
             published=pool.spec.provider_id_list,
+            kept=self._kept(pool, members),
         )
 
     async def _make_owner(self, pool: NstanceMachinePool, ctx: Context[Any]) -> str:

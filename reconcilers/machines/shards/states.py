@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
 
 from konverge.clock import wall_clock
 from konverge.keys import Key
@@ -20,6 +22,9 @@ from konverge.reconcilers.machines.words import MachinesController
 from konverge.words import LogKey
 
 __all__ = ["GroupView", "ShardStates"]
+
+_DRAIN: Final = timedelta(minutes=5)
+"""How long a drain takes at most if its event does not say it."""
 
 Place = tuple[str, str]
 """Shard and group."""
@@ -57,6 +62,7 @@ class ShardStates:
         self._instances: dict[Place, Key] = {}
         self._instance_places: dict[Key, Place] = {}
         self._ended: dict[Place, str] = {}
+        self._drains: dict[str, datetime] = {}
         self._enqueue: Callable[[str, Key], None] | None = None
         self._log = get_logger("konverge.machines")
 
@@ -71,7 +77,7 @@ class ShardStates:
     def end(self) -> None:
         """End the turn, and forget what was heard in it."""
         self._enqueue = None
-        for heard in (self._listings, self._failures, self._deleted, self._errors, self._ended):
+        for heard in (self._listings, self._failures, self._deleted, self._errors, self._ended, self._drains):
             heard.clear()
         for shard in self.expected or ():
             self._metrics.forget_shard(shard)
@@ -176,6 +182,15 @@ class ShardStates:
         """Return why an instance ended, once; None if nothing says that it did."""
         return self._ended.pop((shard, instance_id), None)
 
+    def drains(self, provider_id: str) -> bool:
+        """Tell whether an instance is being drained, and so still runs."""
+        end = self._drains.get(provider_id)
+        return end is not None and wall_clock() < end
+
+    def drain_ended(self, provider_id: str) -> None:
+        """Take the end of a drain: the instance is deleted, or is deleted now."""
+        self._drains.pop(provider_id, None)
+
     # --- our own calls -------------------------------------------------------------------------------------------------------
 
     def answered(self, shard: str, group: Group) -> None:
@@ -225,7 +240,10 @@ class ShardStates:
 
     def drain(self, shard: str, event: DrainEvent) -> None:
         """Take a change of an instance."""
+        if event.status == "pending_deletion" and event.provider_id:
+            self._drains[event.provider_id] = event.delete_at or wall_clock() + _DRAIN
         if event.status == "deleted":
+            self.drain_ended(event.provider_id)
             self.instance_ended(shard, event.instance_id, event.reason)
 
     def provider_failed(self, shard: str, event: ProviderFailure) -> None:

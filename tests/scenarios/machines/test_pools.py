@@ -310,3 +310,25 @@ async def test_a_pool_without_machine_pool_gets_one_that_scales_nothing(farm: Fa
     await farm.pool()
     assert (await farm.lab.get(MACHINE_POOL, "workers")).spec["replicas"] == 4
     assert farm.sizes() == {"a": 4}
+
+
+async def test_a_node_keeps_its_id_in_the_pool_until_its_drained_instance_is_gone(farm: Farm) -> None:
+    """Cluster API deletes the Node of an id that leaves: its pods would be lost before they are drained."""
+    for shard in farm.world.shards.values():
+        shard.state.fleet.pace.drain_timeout = 120
+    await farm.start()
+    await farm.start_core()
+    await farm.create_pool(replicas=2, shards=["a"])
+    pool = await farm.pool(test=lambda one: len(one.spec.provider_id_list) == 2)
+    full = sorted(f"aws:///us-west-2a/{one.rpartition('/')[2]}" for one in pool.spec.provider_id_list)
+    for number, one in enumerate(full):
+        await farm.add_node(f"n{number}", one)
+    await farm.pool(test=lambda one: list(one.spec.provider_id_list) == full)
+    await farm.lab.until(MACHINE_POOL, "workers", lambda one: len(one.status.get("nodeRefs", ())) == 2, timeout=100)
+    await farm.scale("workers", 1)
+    await farm.until(lambda: farm.sizes() == {"a": 1})
+    await asyncio.sleep(60)
+    assert list((await farm.lab.get(NstanceMachinePool, "workers")).spec.provider_id_list) == full
+    await farm.pool(test=lambda one: len(one.spec.provider_id_list) == 1, timeout=200)
+    await farm.lab.until(MACHINE_POOL, "workers", lambda one: len(one.status.get("nodeRefs", ())) == 1, timeout=100)
+    assert len((await farm.lab.client.list(NODE)).items) == 1

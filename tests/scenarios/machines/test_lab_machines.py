@@ -1,0 +1,85 @@
+"""The life of Machines, Nodes and shards as the lab plays it, with the double of Cluster API's core: `make lab` plays every plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from machines_lab import Farm
+
+from konverge.crds.machines_v1beta1 import NstanceMachine
+from konverge.reconcilers.machines.kinds import MACHINE, MACHINE_POOL, NODE
+from konverge.reconcilers.machines.words import MachinesAnnotation
+from konverge.testing import Lab
+
+RANDOM = {
+    "spec": ("providerID", "providerIDList"),
+    "status": ("providerID", "providerIDs", "providerIDList", "instanceID", "lastSyncTime", "nodeRefs", "addresses"),
+}
+
+
+def forget(data: dict[str, Any]) -> None:
+    """Take out what is drawn, made of uids, or read from a clock."""
+    if data["kind"] in ("Secret", "ConfigMap"):
+        data.pop("data", None)
+    for part, names in RANDOM.items():
+        for name in names:
+            (data.get(part) or {}).pop(name, None)
+    (data["metadata"].get("annotations") or {}).pop(MachinesAnnotation.INSTANCE, None)
+
+
+async def guarded(lab: Lab) -> Farm:
+    farm = await lab.enter(Farm(lab))
+    lab.may_differ(None, forget, why="keys and ids are random")
+    lab.skip_plans("the namespace is deleted *", why="it takes the document of shards and the authority")
+    lab.skip_plans("secrets*: * by hand *", why="the nonce is used once, and nobody brings a kubeconfig back")
+    lab.skip_plans(
+        "nstancemachines*: * by hand *", why="a Machine outlives its infrastructure, which nobody makes again"
+    )
+    lab.skip_plans("the CRD of *", why="nothing brings back the objects of a user")
+    return farm
+
+
+@pytest.mark.scenario(quick=10)
+async def test_a_machine_gets_an_instance_and_a_node_and_is_deleted(lab: Lab) -> None:
+    farm = await guarded(lab)
+    for name in farm.world.shards:
+        farm.set_static(name, 0)
+    await farm.start()
+    await farm.start_core()
+    await farm.create_machine("m1", failure_domain="b")
+    bare = (await farm.machine("m1", timeout=400)).status.provider_id
+    await farm.add_node("n1", f"aws:///us-west-2a/{bare}")
+    await lab.until(MACHINE, "m1", lambda one: one.status.get("nodeRef") == {"name": "n1"}, timeout=400)
+    await lab.delete(MACHINE, "m1")
+    await lab.until_gone(NstanceMachine, "m1", timeout=400)
+    await lab.until_gone(MACHINE, "m1", timeout=400)
+    assert len(farm.on_demand()) == 1
+    assert set(farm.on_demand().values()) <= {"deleting", "deleted"}
+
+
+@pytest.mark.scenario(quick=10)
+async def test_nodes_of_a_pool_are_paired_and_stay_while_a_shard_is_added_and_another_removed(lab: Lab) -> None:
+    farm = await guarded(lab)
+    lab.skip_plans("*.spec.shards after*", why="another set of shards is another pool")
+    farm.set_static("a", 1)
+    await farm.start()
+    await farm.start_core()
+    pool = await farm.pool("workers", lambda one: len(one.spec.provider_id_list) == 1, timeout=400)
+    full = f"aws:///us-west-2a/{pool.spec.provider_id_list[0].rpartition('/')[2]}"
+    await farm.add_node("n1", full)
+    await farm.pool("workers", lambda one: one.spec.provider_id_list == (full,), timeout=400)
+    await lab.until(
+        MACHINE_POOL,
+        "workers",
+        lambda one: [node["name"] for node in one.status.get("nodeRefs", ())] == ["n1"],
+        timeout=400,
+    )
+    farm.world.add_shard("d")
+    farm.set_static("d", 2, group="gpu")
+    await farm.write_document("a", "b", "c", "d")
+    await farm.pool("gpu", timeout=400)
+    await farm.write_document("a", "d")
+    await farm.cluster(lambda one: [domain.name for domain in one.status.failure_domains] == ["a", "d"], timeout=400)
+    await farm.pool("workers", timeout=400)
+    assert await lab.find(NODE, "n1") is not None
