@@ -1,4 +1,4 @@
-"""P3 on a real control plane: two processes, neither of which elects a leader, serve the same claims; objects and audit log are the judges."""
+"""P3 on a real control plane: two processes, each with the Nextclouds of a tenant, race for the same instances; objects and audit log judge."""
 
 from __future__ import annotations
 
@@ -28,14 +28,21 @@ pytestmark = pytest.mark.control_plane
 
 SECONDS: Final = 60 * PATIENCE
 NAMESPACE: Final = "pools-race"
-TIER: Final = "race"
+MEMBERS: Final = ("one", "two")
 INSTANCES: Final = 10
 CLAIMS: Final = 100
+SELECTOR: Final = {"tier": "race", "zone": "a"}
+LABELS: Final = {**SELECTOR, **{f"label-{number}": "x" for number in range(6)}}
+"""More than the order of claims looks at: with a selector of two of them no claim knows of another, and the lock alone decides."""
 _OPERATOR: Final = Path(__file__).parents[2] / "support" / "pools" / "claim_operator.py"
 
 
+def tenant(member: str) -> str:
+    return f"{NAMESPACE}-{member}"
+
+
 class Rivals(Fleet):
-    """Processes with all controllers of pools and claims."""
+    """Processes that serve the Nextclouds of one tenant each, and elect no leader."""
 
     def operator(self, name: str, kubeconfig: Path) -> Operator:
         return Operator(
@@ -45,7 +52,7 @@ class Rivals(Fleet):
                 *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0"),
             ),
             self.folder / f"{name}.log",
-            environment={"INSTANCES": self.namespace, "PYTHONPATH": str(_OPERATOR.parents[1])},
+            environment={"INSTANCES": self.namespace, "TENANT": tenant(name), "PYTHONPATH": str(_OPERATOR.parents[1])},
         )
 
 
@@ -55,33 +62,30 @@ def is_lock(call: ProxiedRequest) -> bool:
 
 
 async def instance(client: Client, number: int) -> None:
-    labels = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, "tier": TIER}
+    labels = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, **LABELS}
     await client.create(INSTANCE.new(f"one-{number}", NAMESPACE, labels=labels, spec={}))
-
-
-async def make_ready(client: Client, number: int) -> None:
     patch = {"status": {"phase": "Ready"}}
     await client.patch(INSTANCE, f"one-{number}", NAMESPACE, patch=patch, style="merge", subresource="status")
 
 
 async def claim(client: Client, number: int) -> None:
-    spec = {"poolSelector": {"matchLabels": {"tier": TIER}}, "ingress": {"host": f"claim-{number}.example.com"}}
-    metadata = {"name": f"claim-{number}", "namespace": NAMESPACE}
+    spec = {"poolSelector": {"matchLabels": SELECTOR}, "ingress": {"host": f"claim-{number}.example.com"}}
+    metadata = {"name": f"claim-{number}", "namespace": tenant(MEMBERS[number % 2])}
     await client.create(Nextcloud.decode({"metadata": metadata, "spec": spec}))
 
 
-async def reasons(client: Client) -> Counter[str]:
-    found = (await client.list(Nextcloud, NAMESPACE)).items
-    said = (one.find_condition(PoolsCondition.INSTANCE_ASSIGNED) for one in found)
-    return Counter(one.reason for one in said if one is not None)
+async def claims(client: Client) -> list[Nextcloud]:
+    return [one for member in MEMBERS for one in (await client.list(Nextcloud, tenant(member))).items]
 
 
 async def until_reasons(client: Client, wanted: dict[str, int]) -> None:
     found: Counter[str] = Counter()
     try:
         async with asyncio.timeout(SECONDS):
-            while (found := await reasons(client)) != Counter(wanted):
+            while found != Counter(wanted):
                 await asyncio.sleep(0.3)
+                said = [one.find_condition(PoolsCondition.INSTANCE_ASSIGNED) for one in await claims(client)]
+                found = Counter(one.reason for one in said if one is not None)
     except TimeoutError:
         raise AssertionError(f"{dict(found)} instead of {wanted}") from None
 
@@ -107,49 +111,48 @@ async def test_p3_of_100_claims_of_two_processes_on_10_instances_exactly_10_win_
     audited_plane: ControlPlane, tmp_path: Path
 ) -> None:
     plane = audited_plane
-    await plane.create_namespace(NAMESPACE)
+    for namespace in (NAMESPACE, *map(tenant, MEMBERS)):
+        await plane.create_namespace(namespace)
     config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
     fleet = Rivals(plane, NAMESPACE, tmp_path, lease=(0, 0, 0))
     async with Client(config, name="test-user") as client:
         await install_crds(client, [crd(one) for one in KINDS])
         await asyncio.gather(*(instance(client, number) for number in range(INSTANCES)))
-        await asyncio.gather(*(claim(client, number) for number in range(CLAIMS)))
-        async with fleet.member("one") as one, fleet.member("two") as two:
-            await until_reasons(client, {InstanceReason.POOL_EXHAUSTED: CLAIMS})
-            # Each write that takes an instance is held up, so that both processes have chosen before the first arrives.
+        async with fleet.member(MEMBERS[0]) as one, fleet.member(MEMBERS[1]) as two:
+            # Each write that takes an instance is held up, so that many have chosen it before the first arrives.
             for member in (one, two):
-                member.proxy.delay(is_lock, 1.0)
-            await asyncio.gather(*(make_ready(client, number) for number in range(INSTANCES)))
+                member.proxy.delay(is_lock, 0.3)
+            await asyncio.gather(*(claim(client, number) for number in range(CLAIMS)))
             wanted = {InstanceReason.ASSIGNED: INSTANCES, InstanceReason.POOL_EXHAUSTED: CLAIMS - INSTANCES}
             await until_reasons(client, wanted)
             found = await until_applied(client)
             users = {one.user, two.user}
         winners = {
-            one.name: one.status.instance_ref.name
-            for one in (await client.list(Nextcloud, NAMESPACE)).items
-            if one.status.instance_ref is not None
+            (each.namespace, each.name): each.status.instance_ref.name
+            for each in await claims(client)
+            if each.status.instance_ref is not None
         }
-        for claimed in (await client.list(Nextcloud, NAMESPACE)).items:
-            await _free(client, Nextcloud, claimed.name)
-        for each in found:
-            await _free(client, NextcloudInstance, each.name)
+        for each in await claims(client):
+            await _free(client, Nextcloud, each.name, each.namespace)
+        for taken in found:
+            await _free(client, NextcloudInstance, taken.name, NAMESPACE)
         with pytest.raises(NotFound):
             await client.get(INSTANCE, "the-end", NAMESPACE)
         end = f"/apis/k8s.bnerd.com/v1alpha1/namespaces/{NAMESPACE}/nextcloudinstances/the-end"
         await until_audited(plane, ProxiedRequest("GET", end))
     assert len(winners) == INSTANCES
-    assert {name: holder for holder, name in winners.items()} == {
-        one.name: one.spec["claimRef"]["name"] for one in found
-    }
-    assert {one.get("status", "phase") for one in found} == {"Ready"}
+    held = {(each.spec["claimRef"]["namespace"], each.spec["claimRef"]["name"]): each.name for each in found}
+    assert held == winners
     log = locks(plane, users)
-    taken = Counter(one.name for one in log if one.code == 200)
-    assert taken == Counter({one.name: 1 for one in found}), "an instance was taken by one write, and no two"
-    assert {one.user for one in log} == users, "both processes tried"
-    assert {one.code for one in log} == {200, 409}, "and met each other"
+    won = Counter(each.name for each in log if each.code == 200)
+    assert won == Counter(winners.values()), "an instance was taken by one write, and no two"
+    assert {each.user for each in log} == users, "both processes tried"
+    assert {each.code for each in log} == {200, 409}
+    lost = {each.name: {other.user for other in log if other.name == each.name} for each in log if each.code == 409}
+    assert users in lost.values(), "and met at an instance"
 
 
-async def _free(client: Client, what: type[Nextcloud | NextcloudInstance], name: str) -> None:
+async def _free(client: Client, what: type[Nextcloud | NextcloudInstance], name: str, namespace: str) -> None:
     """Delete an object, which holds up no other test of this server."""
-    await client.patch(what, name, NAMESPACE, patch={"metadata": {"finalizers": None}}, style="merge")
-    await client.delete(what, name, NAMESPACE)
+    await client.patch(what, name, namespace, patch={"metadata": {"finalizers": None}}, style="merge")
+    await client.delete(what, name, namespace)

@@ -101,6 +101,8 @@ async def test_an_instance_that_fails_while_it_is_taken_is_left_for_the_next_one
     assert served.status.instance_ref is not None
     assert served.status.instance_ref.name == "two"
     assert [one.name for one in await here.instances() if one.spec.get("claimRef")] == ["two"]
+    value = here.lab.manager.metrics.registry.get_sample_value
+    assert value("konverge_nextcloud_assignment_conflicts_total") == 1
 
 
 @pytest.mark.parametrize("taken", ["one", "two"])

@@ -1,18 +1,38 @@
-"""The controllers of pools and claims as a program: `konverge run claim_operator.py:build`. Instances are made ready by the test."""
+"""The controller of Nextclouds as a program that serves the Nextclouds of one namespace: `konverge run claim_operator.py:build`.
+
+Two of them share the instances and no decision. Instances are made ready by the test.
+"""
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import konverge as kv
-from konverge.reconcilers.pools.install import controllers
+from konverge.crds.pools_v1alpha1 import Nextcloud
+from konverge.reconcilers.pools.claims.reconciler import NextcloudReconciler
+from konverge.reconcilers.pools.install import claim_controller
 from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.settings import PoolSettings
 
 __all__ = ["build"]
 
 
+class OfOneTenant(NextcloudReconciler):
+    """Leaves the Nextclouds of other namespaces to other processes."""
+
+    def __init__(self, settings: PoolSettings, metrics: PoolMetrics, tenant: str) -> None:
+        super().__init__(settings, metrics)
+        self._tenant = tenant
+
+    async def reconcile(self, nextcloud: Nextcloud, ctx: kv.Context[Any]) -> kv.Outcome:
+        if nextcloud.namespace == self._tenant:
+            return await super().reconcile(nextcloud, ctx)
+        ctx.status.skip_write()
+        return kv.Done()
+
+
 def build(manager: kv.Manager) -> None:
     settings = PoolSettings(instance_namespace=os.environ["INSTANCES"], claims_at_once=8)
-    for controller in controllers(settings, PoolMetrics.within(manager.metrics)):
-        manager.add(controller)
+    metrics = PoolMetrics.within(manager.metrics)
+    manager.add(claim_controller(settings, metrics).reconciled_by(OfOneTenant(settings, metrics, os.environ["TENANT"])))

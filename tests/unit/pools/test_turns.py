@@ -169,6 +169,26 @@ BAD = frozenset(
     ]
 )
 """Adjectives that make a bad pair with some noun."""
+RUDE = (
+    "anal",
+    "arse",
+    "ass",
+    "cock",
+    "crap",
+    "cum",
+    "damn",
+    "dick",
+    "hell",
+    "kill",
+    "nazi",
+    "piss",
+    "rape",
+    "sex",
+    "shit",
+    "slut",
+    "tit",
+)
+"""Parts of words that no pair may form, at the seam of its two words either."""
 
 
 def test_the_words_of_names_are_fifty_and_fifty_short_lower_case_and_make_no_bad_pair() -> None:
@@ -178,6 +198,8 @@ def test_the_words_of_names_are_fifty_and_fifty_short_lower_case_and_make_no_bad
         assert word == word.lower()
         assert len(word) <= MAX_WORD
     assert not BAD & {*ADJECTIVES, *NOUNS}
+    pairs = [f"{adjective}{noun}" for adjective in ADJECTIVES for noun in NOUNS]
+    assert [pair for pair in pairs for word in RUDE if word in pair] == []
 
 
 def test_a_name_of_the_longest_words_leaves_room_for_derived_names() -> None:
