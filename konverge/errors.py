@@ -12,6 +12,7 @@
     │   ├── Expired          410    the version is too old to watch from                  informer: list again
     │   ├── Invalid          422
     │   ├── TooManyRequests  429    with the server's delay
+    │   │   └── EvictionRefused     a PodDisruptionBudget allows no eviction now
     │   └── ServerFailure    5xx
     ├── Unreachable                 no response; a write may have been done               runtime: back off and retry
     ├── NotServed                   the cluster does not serve the kind                   runtime: the controller is not ready
@@ -57,6 +58,7 @@ __all__ = [
     "ConfigError",
     "Conflict",
     "Contested",
+    "EvictionRefused",
     "Expired",
     "FieldConflict",
     "Forbidden",
@@ -192,6 +194,10 @@ class Invalid(ApiError):
 
 class TooManyRequests(ApiError):
     """429: the server limits the rate; `retry_after` is its delay in seconds."""
+
+
+class EvictionRefused(TooManyRequests):
+    """429 to an eviction: a PodDisruptionBudget allows none now. The answer of a budget, not a limit of rate: it is not repeated."""
 
 
 class ServerFailure(ApiError):

@@ -5,6 +5,7 @@
 | nothing was sent (refused, DNS, TLS, connect timeout) | again                    | again           |
 | sent, and no response                                 | again                    | never           |
 | 429, with or without Retry-After                      | again                    | again           |
+| 429 of a PodDisruptionBudget                          | never                    | never           |
 | 503 with Retry-After                                  | again                    | again           |
 | other 5xx                                             | again                    | never           |
 | 401, once                                             | again, with credentials looked up afresh   ||
@@ -30,7 +31,7 @@ from tenacity.wait import wait_base
 
 from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
-from konverge.errors import ApiError, ServerFailure, TooManyRequests, Unauthorized, Unreachable
+from konverge.errors import ApiError, EvictionRefused, ServerFailure, TooManyRequests, Unauthorized, Unreachable
 
 __all__ = ["backoff_delay", "may_repeat", "retrying"]
 
@@ -40,7 +41,7 @@ def may_repeat(request: Request, error: BaseException, attempt: int) -> bool:
     if isinstance(error, Unreachable):
         return request.repeatable or not error.maybe_done
     if isinstance(error, TooManyRequests):
-        return True
+        return not isinstance(error, EvictionRefused)
     if isinstance(error, Unauthorized):
         return attempt == 1
     if isinstance(error, ServerFailure):

@@ -27,6 +27,7 @@ from konverge.errors import (
     ApplyConflict,
     BadRequest,
     Conflict,
+    EvictionRefused,
     Expired,
     FieldConflict,
     Forbidden,
@@ -41,6 +42,7 @@ __all__ = ["deleted_uid", "missing_rule", "retry_after_seconds", "status_error"]
 
 _MAX_QUOTE = 200
 _FIELD_CONFLICT = "FieldManagerConflict"
+_BUDGET = "DisruptionBudget"
 
 
 class _Cause(msgspec.Struct):
@@ -178,7 +180,9 @@ def status_error(
     conflicts = [_field_conflict(cause) for cause in causes if cause.reason == _FIELD_CONFLICT]
     if conflicts and status == 409:
         return ApplyConflict(message, conflicts=conflicts, status=status, request=request)
-    return _class_of(status, found.reason)(
+    refused = status == 429 and any(cause.reason == _BUDGET for cause in causes)
+    made = EvictionRefused if refused else _class_of(status, found.reason)
+    return made(
         message,
         status=status,
         reason=found.reason,

@@ -6,6 +6,7 @@ A drop-in for the Nstance operator (`infrastructure.cluster.x-k8s.io/v1beta1`). 
     wire/        the messages and services of an Nstance server
     shards/      connections to the servers, and what they showed last
     identity/    the operator's key and certificate
+    drains/      Nodes that are emptied before the servers delete their instances
     service.py   the background work: the link to the servers, and the Cluster
     clusters/    the NstanceCluster: the document of shards, imports of groups
     pools/       the replicas of a MachinePool over shards; groups/: a group on one shard

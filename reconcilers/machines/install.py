@@ -51,7 +51,7 @@ __all__ = ["cluster_controller", "group_controller", "install", "machine_control
 
 
 def rules(settings: MachineSettings) -> tuple[Rule, ...]:
-    """Return the rights of the background work: the identity in the operator's namespace, and the objects that it makes there.
+    """Return the rights of the background work: the identity in the operator's namespace, the objects that it makes there, and drains.
 
     >>> [rule.verbs for rule in rules(MachineSettings()) if rule.names == ("nstance-operator-nonce",)]
     [('delete',)]
@@ -66,6 +66,9 @@ def rules(settings: MachineSettings) -> tuple[Rule, ...]:
         Rule("", ("secrets",), ("delete",), (names.nonce_secret,), where),
         Rule(CAPI_GROUP, ("clusters",), ("create", "get"), namespace=where),
         Rule(GROUP, ("nstanceclusters",), ("create", "get"), namespace=where),
+        Rule("", ("nodes",), ("get", "list", "patch")),
+        Rule("", ("pods",), ("list",)),
+        Rule("", ("pods/eviction",), ("create",)),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from konverge.crds.machines_v1beta1 import GROUP
 from konverge.kinds import kind
 
-__all__ = ["CAPI_GROUP", "CLUSTER", "CONFIG_MAP", "MACHINE", "MACHINE_POOL", "NODE", "NSTANCE_MACHINE", "POOL"]
+__all__ = ["CAPI_GROUP", "CLUSTER", "CONFIG_MAP", "MACHINE", "MACHINE_POOL", "NODE", "NSTANCE_MACHINE", "POD", "POOL"]
 
 CAPI_GROUP: Final = "cluster.x-k8s.io"
 
@@ -17,4 +17,5 @@ NSTANCE_MACHINE: Final = kind(f"{GROUP}/v1beta1", "NstanceMachine", namespaced=T
 MACHINE_POOL: Final = kind(f"{CAPI_GROUP}/v1beta2", "MachinePool", namespaced=True, plural="machinepools")
 POOL: Final = kind(f"{GROUP}/v1beta1", "NstanceMachinePool", namespaced=True, plural="nstancemachinepools")
 NODE: Final = kind("v1", "Node", namespaced=False, plural="nodes")
+POD: Final = kind("v1", "Pod", namespaced=True, plural="pods")
 CONFIG_MAP: Final = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")

@@ -10,6 +10,7 @@ from contextlib import suppress
 from prometheus_client import Counter, Gauge, Histogram
 
 from konverge.metrics import Metrics
+from konverge.reconcilers.machines.words import DrainResult
 
 __all__ = ["MachineMetrics"]
 
@@ -52,6 +53,18 @@ class MachineMetrics:
             ("shard",),
             registry=registry,
         )
+        self.drains = Gauge(
+            "konverge_nstance_drains_open",
+            "Drains that have begun and are not acknowledged yet",
+            ("shard",),
+            registry=registry,
+        )
+        self.drained = Counter(
+            "konverge_nstance_drains",
+            "Drains that have ended, by result: drained, no_node, timed_out, or unacknowledged if the server took no acknowledgement",
+            ("shard", "result"),
+            registry=registry,
+        )
 
     @classmethod
     def within(cls, metrics: Metrics) -> MachineMetrics:
@@ -66,9 +79,15 @@ class MachineMetrics:
         self.connected.labels(shard).set(0)
         for one in (self.failures, self.upserts, self.refused):
             one.labels(shard)
+        self.drains.labels(shard).set(0)
+        for result in DrainResult:
+            self.drained.labels(shard, result)
 
     def forget_shard(self, shard: str) -> None:
         """Remove the series of a shard."""
-        for one in (self.connected, self.listed, self.failures, self.upserts, self.refused):
+        for one in (self.connected, self.listed, self.failures, self.upserts, self.refused, self.drains):
             with suppress(KeyError):  # a shard that never answered has no time
                 one.remove(shard)
+        for result in DrainResult:
+            with suppress(KeyError):
+                self.drained.remove(shard, result)

@@ -19,6 +19,7 @@ from konverge.keys import Key
 from konverge.kinds import kind_of
 from konverge.logs import get_logger
 from konverge.reconcilers.machines.clusters.render import cluster_objects
+from konverge.reconcilers.machines.drains.keeper import DrainKeeper
 from konverge.reconcilers.machines.identity.certificates import OperatorName
 from konverge.reconcilers.machines.identity.link import ServerLink
 from konverge.reconcilers.machines.metrics import MachineMetrics
@@ -53,7 +54,8 @@ class NstanceService:
         random: Random | None = None,
     ) -> None:
         self.settings = settings
-        self.states = ShardStates(metrics, settle=settings.call_timeout)
+        self._drains = DrainKeeper(settings, metrics, self._acknowledge)
+        self.states = ShardStates(metrics, settle=settings.call_timeout, drains=self._drains)
         self._connections = Connections(
             self.states,
             random=Random() if random is None else random,  # noqa: S311  # jitter needs no secrecy
@@ -85,11 +87,15 @@ class NstanceService:
         """Return the calls of a shard; raises ShardFailure at once while it is unreachable."""
         return self._connections.client(name)
 
+    async def _acknowledge(self, shard: str, instance_id: str) -> None:
+        await self.shard(shard).acknowledge_drained(instance_id)
+
     async def run(self, services: BackgroundServices) -> None:
         """Work while this process leads."""
         settings, namespace = self.settings, self.namespace(services.client)
         self.states.cluster = Key("", kind_of(NstanceCluster), namespace, settings.cluster_name)
         self.states.begin(services.enqueue)
+        self._drains.begin(services)
         self._link = link = ServerLink(
             self._connections,
             owner=OperatorName(settings.cluster_id, settings.tenant),
@@ -105,6 +111,7 @@ class NstanceService:
             await wait_first(link.run(services.client, services.random), self._keep_cluster(services.client, namespace))
         finally:
             self._link = None
+            await self._drains.end()
             self.states.end()
 
     async def _keep_cluster(self, client: Client, namespace: str) -> None:

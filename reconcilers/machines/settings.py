@@ -80,6 +80,12 @@ class MachineSettings(BaseModel):
     """Seconds between two questions for the state of an instance on demand that does not run yet."""
     instance_poll: Seconds = 60.0
     """Seconds between two questions for the state of one that runs: servers send no event when it ends."""
+    drain_timeout: Seconds = 300.0
+    """Seconds for a drain whose event names no time of the deletion."""
+    drain_poll: Seconds = 5.0
+    """Seconds between two looks at the pods of a Node that is drained, and between two tries of an eviction that a budget refused."""
+    drain_margin: Seconds = 15.0
+    """Seconds before the server deletes the instance at which a drain is given up and acknowledged; at most a quarter of its time."""
     machines_at_once: Annotated[int, Field(ge=1)] = 8
     """Workers of the controller of NstanceMachines: each waits for at most one call."""
     retire_after: Seconds = 30.0

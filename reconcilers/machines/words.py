@@ -7,10 +7,12 @@ Source: docs/reference/machines.md.
 
 from __future__ import annotations
 
+import enum
 from typing import Final
 
 __all__ = [
     "ClusterReason",
+    "DrainResult",
     "GroupReason",
     "MachineReason",
     "MachinesAnnotation",
@@ -149,6 +151,15 @@ class MachineReason:
     WAITING_FOR_SHARD: Final = "WaitingForShard"
 
 
+class DrainResult(enum.StrEnum):
+    """The ends of a drain, in a metric."""
+
+    DRAINED = "drained"
+    NO_NODE = "no_node"
+    TIMED_OUT = "timed_out"
+    UNACKNOWLEDGED = "unacknowledged"
+
+
 class MachinesEvent:
     """Reasons of events that belong to no condition."""
 
@@ -160,3 +171,11 @@ class MachinesEvent:
     IMPORTED: Final = "Imported"
     """A pool was made for a group of the servers."""
     NOT_IMPORTED: Final = "NotImported"
+    # ours, about a Node
+    DRAINING: Final = "Draining"
+    DRAINED: Final = "Drained"
+    DRAIN_BLOCKED: Final = "DrainBlocked"
+    """A budget, or several at once, let a pod not be evicted yet."""
+    DRAIN_TIMED_OUT: Final = "DrainTimedOut"
+    """Pods were left when the server was about to delete the instance; it was acknowledged all the same."""
+    DRAIN_NOT_ACKNOWLEDGED: Final = "DrainNotAcknowledged"

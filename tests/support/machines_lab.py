@@ -11,6 +11,7 @@ from typing import Any, Self
 from nstance_kit import dial
 
 from konverge.client.credentials import TlsMaterial
+from konverge.clock import rfc3339, wall_clock
 from konverge.conditions import Condition
 from konverge.crds import crd
 from konverge.crds.machines_v1beta1 import (
@@ -22,7 +23,8 @@ from konverge.crds.machines_v1beta1 import (
 )
 from konverge.kinds import kind
 from konverge.reconcilers import machines
-from konverge.reconcilers.machines.kinds import CLUSTER, CONFIG_MAP, MACHINE, MACHINE_POOL, NODE
+from konverge.reconcilers.machines.drains.decide import drain_times
+from konverge.reconcilers.machines.kinds import CLUSTER, CONFIG_MAP, MACHINE, MACHINE_POOL, NODE, POD
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.dialing import Dial
 from konverge.reconcilers.machines.words import MachinesAnnotation
@@ -31,12 +33,13 @@ from konverge.testing import Lab, install_crds
 from konverge.testing.capi import CapiCore, definitions
 from konverge.testing.capi.kinds import CLUSTER_LABEL
 from konverge.testing.nstance import CallFault, GroupSpec, NstanceShard, NstanceWorld
-from konverge.testing.nstance.instances import DELETED, DELETING, RUNNING
+from konverge.testing.nstance.instances import DELETED, DELETING, RUNNING, Instance
 
 __all__ = ["NAME", "Farm", "KubernetesDecides"]
 
 NAME = "acme--blue"
 SECRET = kind("v1", "Secret", namespaced=True, plural="secrets")
+BUDGET = kind("policy/v1", "PodDisruptionBudget", namespaced=True, plural="poddisruptionbudgets")
 KINDS = (NstanceCluster, NstanceMachinePool, NstanceShardGroup, NstanceMachine)
 INFRASTRUCTURE = (NstanceCluster, NstanceMachinePool, NstanceMachine)
 
@@ -129,6 +132,48 @@ class IdsStay:
             self._published[uid] = {one for one in ids if "/" in one}
 
 
+class NothingIsLost:
+    """The safety predicate of drains: an acknowledgement comes when no pod is left on the Node, or shortly before the deletion."""
+
+    def __init__(self, farm: Farm) -> None:
+        self._farm = farm
+        self._heard: dict[str, int] = {}
+        self._occupied: dict[str, list[str]] = {}
+        self.acknowledged: dict[str, int] = {}
+
+    def __call__(self) -> None:
+        for name, shard in self._farm.world.shards.items():
+            begun = self._heard.get(name, 0)
+            self._heard[name] = len(shard.calls)
+            for call in shard.calls[begun:]:
+                if call.method == "AcknowledgeDrained":
+                    instance = call.request.instance_id  # type: ignore[attr-defined]  # the message of this method
+                    self._check(f"{name}/{instance}", shard.state.fleet.instances[instance].provider_id, call.time)
+        # Calls until the next write see what this one left behind.
+        self._occupied = self._pods()
+
+    def _check(self, place: str, provider_id: str, time: float) -> None:
+        self.acknowledged[place] = self.acknowledged.get(place, 0) + 1
+        left = self._occupied.get(provider_id, [])
+        assert not left or time >= self._farm.gives_up.get(place, 0.0), (
+            f"{place} was acknowledged with {left} at {time}"
+        )
+
+    def _pods(self) -> dict[str, list[str]]:
+        store = self._farm.lab.server.store
+        nodes = {}
+        for entry in store.list(("", "nodes")):
+            node = entry.object()
+            nodes[node["metadata"]["name"]] = node["spec"].get("providerID", "").rpartition("/")[2]
+        found: dict[str, list[str]] = {}
+        for entry in store.list(("", "pods")):
+            pod = entry.object()
+            owners = [one["kind"] for one in pod["metadata"].get("ownerReferences", ())]
+            if "DaemonSet" not in owners and pod["spec"].get("nodeName") in nodes:
+                found.setdefault(nodes[pod["spec"]["nodeName"]], []).append(pod["metadata"]["name"])
+        return found
+
+
 class Farm:
     """A cluster of Nstance with its operator in a lab. `document` are the shards that the ConfigMap names."""
 
@@ -143,6 +188,9 @@ class Farm:
         lab.always.append(KubernetesDecides(self))
         lab.always.append(OneInstanceEach(self))
         lab.always.append(IdsStay(self))
+        self.drains = NothingIsLost(self)
+        self.gives_up: dict[str, float] = {}
+        lab.always.append(self.drains)
 
     async def __aenter__(self) -> Self:
         return self
@@ -235,6 +283,66 @@ class Farm:
             for one in shard.state.fleet.instances.values()
             if not one.managed
         }
+
+    async def add_instance(self, shard: str, *, node: str = "", group: str = "workers") -> Instance:
+        """Return the first instance of a group that runs on a shard, and make its Node."""
+        fleet = self[shard].state.fleet
+
+        def running() -> list[Instance]:
+            return [one for one in fleet.counting(self.world.tenant, group) if one.status == RUNNING]
+
+        await self.until(lambda: bool(running()))
+        found = running()[0]
+        if node:
+            await self.add_node(node, f"aws:///us-west-2{shard}/{found.provider_id}")
+        return found
+
+    def drain(self, shard: str, instance: Instance, reason: str = "spot-interruption") -> None:
+        """Begin a drain on the server."""
+        self[shard].state.fleet.drain(instance, reason)
+        assert instance.drain is not None
+        left = (instance.drain.delete_at - instance.drain.started).total_seconds()
+        times = drain_times(
+            instance.drain.delete_at, instance.drain.started, timeout=left, margin=self.settings.drain_margin
+        )
+        # The clock of an event has microseconds, and the time of the loop does not.
+        self.gives_up[f"{shard}/{instance.id}"] = asyncio.get_running_loop().time() + times.give_up - 0.01
+
+    def acknowledgements(self, shard: str, instance: Instance) -> list[float]:
+        """Return when a drain was acknowledged."""
+        return [
+            call.time
+            for call in self[shard].calls
+            if call.method == "AcknowledgeDrained" and call.request.instance_id == instance.id  # type: ignore[attr-defined]  # the message of this method
+        ]
+
+    async def add_pod(self, name: str, node: str, *, grace: int = 0, **metadata: Any) -> None:
+        """Create a pod that runs on a Node; with a grace period it ends when the test deletes it."""
+        spec = {
+            "nodeName": node,
+            "terminationGracePeriodSeconds": grace,
+            "containers": [{"name": "main", "image": "busybox"}],
+        }
+        await self.lab.create(POD.decode({"metadata": {"name": name, **metadata}, "spec": spec}))
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": rfc3339(wall_clock())}
+        await self.lab.patch(POD, name, {"status": {"phase": "Running", "conditions": [ready]}}, subresource="status")
+
+    async def add_budget(self, name: str, *, allowed: int, **labels: str) -> None:
+        """Create a PodDisruptionBudget that lets so many pods be evicted."""
+        await self.lab.create(BUDGET.new(name, spec={"minAvailable": 1, "selector": {"matchLabels": labels}}))
+        await self.allow(name, allowed)
+
+    async def allow(self, name: str, allowed: int) -> None:
+        """Write the status of a budget, as its controller does."""
+        made = await self.lab.get(BUDGET, name)
+        status = {
+            "observedGeneration": made.metadata.generation,
+            "disruptionsAllowed": allowed,
+            "currentHealthy": 1 + allowed,
+            "desiredHealthy": 1,
+            "expectedPods": 1 + allowed,
+        }
+        await self.lab.patch(BUDGET, name, {"status": status}, subresource="status")
 
     async def write_document(self, *names: str, data: dict[str, str] | None = None) -> None:
         """Name these shards in the ConfigMap; without names those of `document`."""

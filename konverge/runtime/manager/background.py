@@ -19,6 +19,7 @@ from konverge.keys import Key
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.runtime.election.leadership import Turn
+from konverge.runtime.events.recorder import EventRecorder
 from konverge.tasks import wait_first
 from konverge.words import LogKey
 
@@ -37,6 +38,7 @@ class BackgroundServices:
     """The name of the manager."""
     metrics: Metrics
     random: Random
+    events: EventRecorder
     enqueue: Callable[[str, Key], None]
     """Enqueues a key of the controller of this name; does nothing while that controller does not run."""
 

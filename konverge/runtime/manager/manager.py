@@ -466,6 +466,7 @@ class Manager:
             manager=self.name,
             metrics=self.metrics,
             random=self._random,
+            events=services.events,
             enqueue=self._enqueue,
         )
         return tuple(

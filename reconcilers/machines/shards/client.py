@@ -101,6 +101,10 @@ class ShardClient:
         request = pb.DeleteInstanceRequest(instance_id=instance_id)
         return str((await self._call(self._stub.DeleteInstance(request))).status)
 
+    async def acknowledge_drained(self, instance_id: str) -> None:
+        """Tell that an instance is drained, which the server deletes then; NOT_FOUND if the server does not know it."""
+        await self._call(self._stub.AcknowledgeDrained(pb.DrainAckRequest(instance_id=instance_id)))
+
     async def group_changes(self) -> AsyncGenerator[None, None]:
         """Yield whenever groups changed.
 

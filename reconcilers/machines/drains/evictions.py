@@ -1,0 +1,61 @@
+"""The calls of one look at a Node that is drained: cordon it, list its pods, evict those that have to go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from konverge.client import Client
+from konverge.errors import Conflict, EvictionRefused, NotFound, ServerFailure
+from konverge.objects import Object
+from konverge.reconcilers.machines.drains.decide import pods_left
+from konverge.reconcilers.machines.kinds import NODE, POD
+
+__all__ = ["NodeLook", "cordon", "look_at_node"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLook:
+    """The pods that were left when a Node was looked at."""
+
+    left: int
+    blocked: str = ""
+    """The refusal of an eviction, with the name of the pod; "" if none was refused."""
+
+
+async def cordon(client: Client, node: Object) -> None:
+    """Let no further pod be scheduled to a Node, if it is still this one."""
+    if node.get("spec", "unschedulable", default=False) is not True:
+        patch = {"metadata": {"uid": node.metadata.uid}, "spec": {"unschedulable": True}}
+        await client.patch(NODE, node.name, patch=patch, style="merge")
+
+
+async def look_at_node(client: Client, node: str) -> NodeLook:
+    """List the pods of a Node, and evict those that have to go. One that is gone meanwhile is counted until the next look."""
+    found = pods_left((await client.list(POD, fields=f"spec.nodeName={node}")).items)
+    blocked = ""
+    for pod in found.evict:
+        try:
+            await _evict(client, pod)
+        except EvictionRefused as error:
+            blocked = f"pod {pod.namespace}/{pod.name}: {_budget_said(error)}"
+        except ServerFailure as error:  # several budgets select the pod
+            blocked = f"pod {pod.namespace}/{pod.name}: {error.message}"
+    return NodeLook(len(found), blocked)
+
+
+def _budget_said(error: EvictionRefused) -> str:
+    return next((message for _, message in error.causes if message), error.message)
+
+
+async def _evict(client: Client, pod: Object) -> None:
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod.name, "namespace": pod.namespace},
+        "deleteOptions": {"preconditions": {"uid": pod.metadata.uid}},
+    }
+    try:
+        await client.raw("POST", path, body=body)
+    except (NotFound, Conflict):
+        return  # it is gone, or changed: the next look shows it

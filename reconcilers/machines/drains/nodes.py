@@ -1,0 +1,67 @@
+"""The Node of an instance, read live: a cache that lags would let a drain be acknowledged whose Node it does not show yet.
+
+Guarantees: the Nodes are listed after the call. Calls that come while a list is under way share the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+
+from konverge.client import Client
+from konverge.errors import NotFound
+from konverge.objects import Object
+from konverge.reconcilers.machines.correlation import matches
+from konverge.reconcilers.machines.kinds import NODE
+
+__all__ = ["NodeFinder"]
+
+
+class NodeFinder:
+    """Finds Nodes by the provider ids of servers."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._begun = 0
+        self._shared = 0
+        """The number of the last list that succeeded."""
+        self._one_at_a_time = asyncio.Lock()
+        self._nodes: dict[str, list[Object]] = {}
+
+    async def find(self, instance: str) -> list[Object]:
+        """Return the Nodes whose provider id names an instance: several where names repeat among zones."""
+        if not instance:
+            return []
+        begun = self._begun
+        async with self._one_at_a_time:
+            if self._shared <= begun:
+                self._begun += 1
+                number = self._begun
+                self._nodes = _by_name((await self._client.list(NODE)).items)
+                self._shared = number
+            found = self._nodes.get(_last_part(instance), [])
+        return [node for node in found if matches(_provider_id(node), instance)]
+
+    async def again(self, node: Object) -> Object | None:
+        """Return a Node as it is now, None if it is gone."""
+        try:
+            found = await self._client.get(NODE, node.name)
+        except NotFound:
+            return None
+        return found if found.metadata.uid == node.metadata.uid else None
+
+
+def _provider_id(node: Object) -> str:
+    return str(node.get("spec", "providerID", default="") or "")
+
+
+def _last_part(provider_id: str) -> str:
+    return provider_id.rpartition("/")[2]
+
+
+def _by_name(nodes: tuple[Object, ...] | list[Object]) -> dict[str, list[Object]]:
+    found: defaultdict[str, list[Object]] = defaultdict(list)
+    for node in nodes:
+        if _provider_id(node):
+            found[_last_part(_provider_id(node))].append(node)
+    return dict(found)
