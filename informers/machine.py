@@ -87,8 +87,6 @@ from konverge.informers.settings import InformerSettings
 
 __all__ = ["Phase", "MachineState", "initial_state", "step"]
 
-_POLL_JITTER = 0.2
-
 
 class Phase(Enum):
     """The present phase of list and watch; during a backoff, the phase that is resumed."""
@@ -151,7 +149,7 @@ def initial_state(settings: InformerSettings) -> MachineState:
             start=settings.backoff_start, cap=settings.backoff_cap, reset=settings.backoff_reset
         ),
         poll=ExponentialBackoff(
-            start=settings.poll_start, cap=settings.poll_cap, jitter=_POLL_JITTER, reset=settings.backoff_reset
+            start=settings.poll_start, cap=settings.poll_cap, jitter=0.0, reset=settings.backoff_reset
         ),
     )
 
@@ -247,7 +245,8 @@ def _not_found(state: MachineState, at: Moment, given: Failed) -> Result:
 def _not_served(state: MachineState, at: Moment, given: Failed, *effects: Effect) -> Result:
     """Empty the store and poll discovery, because the kind is not served.
 
-    A negative response of discovery stays in the client's cache for some seconds, so informers of one group share their polls.
+    Polls have no jitter: informers that begin together stay together, and share one request for all kinds of a group, because a
+    negative response of discovery stays in the client's cache for some seconds.
     """
     poll, seconds = state.poll.next(at.now, at.roll)
     after = _replace(

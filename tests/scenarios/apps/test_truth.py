@@ -8,12 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from apps.lab import says
+from apps.lab import QUICK, says
 
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.reconcilers import apps
-from konverge.reconcilers.apps import Settings
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
 from konverge.reconcilers.apps.words import Annotation
 from konverge.testing import Lab, install_crds
@@ -22,7 +21,7 @@ from konverge.testing.flux import HelmController, World, flux_crds
 
 HELM = {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"}
 OCI = {**HELM, "sourceType": "oci", "url": "oci://charts.example.com"}
-QUICK = Settings(source_grace=timedelta(seconds=1), stuck_after=timedelta(seconds=5))
+STUCK_SOON = QUICK.model_copy(update={"stuck_after": timedelta(seconds=5)})
 READY = says("Ready", "True", "HelmReleaseReady")
 FEW = 30
 """Plans of quick mode for each of these lives of one reconciler, which are long: test_lab.py runs one of every kind of fault on it."""
@@ -69,7 +68,7 @@ class Shop:
         )
         await install_crds(self.lab.client, flux_crds())
         await self.thaw()
-        await self.lab.start(lambda manager: apps.install(manager, QUICK))
+        await self.lab.start(lambda manager: apps.install(manager, STUCK_SOON))
         spec = {
             "appRef": {"catalogId": "shop"},
             "chart": chart,
@@ -274,7 +273,7 @@ async def test_helm_status_that_another_manager_left_on_a_placeholder_is_cleared
     await install_crds(lab.client, [*flux_crds(), crd(ApplicationInstance)])
     placeholder = says("Ready", "True", "Placeholder")
     if when == "while it rests":
-        await lab.start(lambda manager: apps.install(manager, QUICK))
+        await lab.start(lambda manager: apps.install(manager, STUCK_SOON))
     await lab.create(ApplicationInstance.decode({"metadata": {"name": "shop"}, "spec": spec}))
     if when == "while it rests":
         before = await lab.until(ApplicationInstance, "shop", placeholder)
@@ -284,7 +283,7 @@ async def test_helm_status_that_another_manager_left_on_a_placeholder_is_cleared
         )
     else:
         await lab.patch(ApplicationInstance, "shop", {"status": LEFT_OVER}, subresource="status")
-        await lab.start(lambda manager: apps.install(manager, QUICK))
+        await lab.start(lambda manager: apps.install(manager, STUCK_SOON))
 
     def cleared(found: ApplicationInstance) -> bool:
         types = {condition.type for condition in found.conditions}

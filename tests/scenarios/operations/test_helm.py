@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from apps.lab import READY, Apps
+from apps.lab import READY, WITH_OPERATIONS, Apps
 from apps.operations import phase, shows
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
@@ -19,7 +19,7 @@ from konverge.testing import Lab
 @pytest_asyncio.fixture
 async def apps(lab: Lab) -> AsyncIterator[Apps]:
     async with AsyncExitStack() as stack:
-        apps = await Apps(lab, stack).start()
+        apps = await Apps(lab, stack).start(WITH_OPERATIONS)
         await apps.create()
         await lab.patch(
             ApplicationInstance, "shop", {"metadata": {"annotations": {"ops.vworkspace.io/upgrade": "helm"}}}

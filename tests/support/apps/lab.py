@@ -13,12 +13,15 @@ from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.reconcilers.apps import Settings, install
 from konverge.reconcilers.apps.kinds import HELM_RELEASE, SECRET
+from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.testing import Lab, install_crds
 from konverge.testing.flux import HelmController, World, flux_crds
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 REFUSED = {"1.2.0": 'Service "shop-bad" is invalid: spec.ports[0].port: Invalid value: 99999999'}
-QUICK = Settings(source_grace=timedelta(seconds=1))
+QUICK = Settings(source_grace=timedelta(seconds=1), operations=OperationSettings(enabled=False))
+"""Without Operations, whose engines bring kinds to watch and to look for."""
+WITH_OPERATIONS = QUICK.model_copy(update={"operations": OperationSettings()})
 OCI_CHART = {"sourceType": "oci", "url": "oci://registry.example.com/charts"}
 
 

@@ -491,15 +491,18 @@ def test_waits_grow_and_begin_anew_after_two_quiet_minutes() -> None:
     assert waits == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0, 30.0, 0.8]
 
 
-def test_polling_for_a_kind_never_waits_longer_than_36_seconds() -> None:
-    state, waits = at(Phase.DISCOVERY), []
-    for now in range(0, 320, 32):
-        state, outputs = step(state, failed(UNSERVED), Moment(float(now), roll=1.0))
+@pytest.mark.parametrize("roll", [0.0, 1.0])
+def test_informers_that_poll_for_kinds_of_one_group_stay_together_and_never_wait_longer_than_30_seconds(
+    roll: float,
+) -> None:
+    state, waits, now = at(Phase.DISCOVERY), [], 0.0
+    for _ in range(8):
+        state, outputs = step(state, failed(UNSERVED), Moment(now, roll=roll))
         command = outputs[-1]
         assert isinstance(command, Sleep)
         waits.append(command.seconds)
-    assert waits[0] == pytest.approx(1.2)
-    assert max(waits) == pytest.approx(36.0)
+        now += command.seconds
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
 
 
 @pytest.mark.parametrize(
