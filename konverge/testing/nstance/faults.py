@@ -26,6 +26,8 @@ class CallFault(enum.Enum):
     """UNAVAILABLE, and the server did nothing."""
     HANG = "hang"
     """No response ever, and the server did nothing."""
+    HANG_AFTER = "hang after"
+    """The server acted, and never responds."""
     CUT_BEFORE = "cut before"
     """The connection ends, and the server did nothing."""
     CUT_AFTER = "cut after"

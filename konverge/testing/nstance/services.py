@@ -96,6 +96,8 @@ class _Answers:
             _cut(stream)
             return
         response = act(request) or Empty()
+        if fault is CallFault.HANG_AFTER:
+            await asyncio.get_running_loop().create_future()
         if fault is CallFault.CUT_AFTER:
             _cut(stream)
             return

@@ -1,0 +1,282 @@
+"""Machine pools at their size: 5 shards with 200 groups and 5,000 instances, on the server in memory and the double of Nstance.
+
+API server, Nstance servers, operator and client are one process on a loop whose time is virtual: seconds are virtual ones, and costs are CPU
+time, the servers' included. Writes and calls are counted as the servers receive them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gc
+import logging
+import os
+from collections import Counter
+from random import Random
+from typing import Any, Final, TypeAlias
+
+import structlog
+from grpclib.client import Channel
+from peers.machine import memory
+from unbounded import take_off_bounds
+
+from konverge.client.credentials import TlsMaterial
+from konverge.clock import cpu_time
+from konverge.crds import crd
+from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceMachine, NstanceMachinePool, NstanceShardGroup
+from konverge.kinds import kind
+from konverge.reconcilers import machines
+from konverge.reconcilers.machines.kinds import CONFIG_MAP, MACHINE_POOL
+from konverge.reconcilers.machines.settings import MachineSettings
+from konverge.reconcilers.machines.shards.addresses import Address
+from konverge.reconcilers.machines.shards.dialing import Dial
+from konverge.runtime import Manager, ManagerSettings
+from konverge.testing import Lab
+from konverge.testing.apiserver.faults.rules import About
+from konverge.testing.apiserver.requests import Call
+from konverge.testing.apiserver.requests import Response as ServerResponse
+from konverge.testing.capi import definitions
+from konverge.testing.lab import install_crds
+from konverge.testing.lab.environments import memory_lab
+from konverge.testing.loop import VirtualTimeLoop
+from konverge.testing.nstance import GroupSpec, NstanceWorld
+
+Row: TypeAlias = dict[str, Any]
+
+QUICK: Final = bool(os.environ.get("BENCH_QUICK"))
+SHARDS: Final = ("a", "b", "c", "d", "e")
+GROUPS: Final = 10 if QUICK else 200
+SIZE: Final = 5
+"""Instances of a group on one shard."""
+STEPS: Final = 5 if QUICK else 20
+REST: Final = 600.0
+PATIENCE: Final = 300.0
+PROCESS: Final = "konverge"
+TENANT: Final = "blue"
+SECRET: Final = kind("v1", "Secret", namespaced=True, plural="secrets")
+ANSWERS: Final = ("ListGroups", "WatchGroups", "WatchInstances", "WatchErrors")
+
+
+def run() -> list[Row]:
+    """Measure everything and return one row per figure."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(_measured())
+
+
+def row(name: str, value: float, unit: str, how: str, target: str | int | None = None) -> Row:
+    """Make a row; a target is the very value, or a bound such as `<= 50`."""
+    holds: bool | None = None
+    if isinstance(target, str):
+        holds = value <= float(target.split()[1])
+    elif target is not None:
+        holds = value == target
+    return {
+        "bench": "machines",
+        "name": name,
+        "value": value,
+        "unit": unit,
+        "target": target,
+        "holds": holds,
+        "how": how,
+    }
+
+
+class World:
+    """A lab with the operator and its servers; the operator's writes are counted, with the time of the last."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.nstance = NstanceWorld(tenant=TENANT, random=Random(1))  # ids, no secret
+        self.writes: Counter[str] = Counter()
+        self.written_at = 0.0
+        self.shown: set[str] = set()
+        """Names of the objects whose status was written."""
+        for name in SHARDS:
+            self.nstance.add_shard(name)
+        lab.server.on_call.append(self._called)
+
+    def _called(self, call: Call, about: About, response: ServerResponse) -> None:
+        if about.verb not in ("create", "update", "patch", "delete") or not about.user_agent.startswith(PROCESS):
+            return
+        if about.resource == "events" or response.status >= 300:
+            return
+        self.writes[f"{about.resource}/{about.subresource}" if about.subresource else about.resource] += 1
+        self.written_at = asyncio.get_running_loop().time()
+        if about.subresource == "status":
+            self.shown.add(about.name)
+
+    def called(self) -> Counter[str]:
+        return Counter(call.method for shard in self.nstance.shards.values() for call in shard.calls)
+
+    async def start(self) -> None:
+        """Put the groups on the servers, start the operator, and wait until it is idle."""
+        kinds = (NstanceCluster, NstanceMachinePool, NstanceShardGroup, NstanceMachine)
+        await install_crds(self.lab.client, [*definitions(), *(crd(model) for model in kinds)])
+        settings = MachineSettings(namespace=self.lab.namespace, cluster_id="acme", tenant=TENANT)
+        names, space = settings.identity_names, self.lab.namespace
+        ca = {"ca.crt": self.nstance.authority.certificate.decode()}
+        await self.lab.client.create(CONFIG_MAP.new(names.ca_configmap, space, data=ca))
+        nonce = base64.b64encode(self.nstance.nonce().encode()).decode()
+        await self.lab.client.create(SECRET.new(names.nonce_secret, space, data={"nonce.jwt": nonce}))
+        document = {name: f"{name}.nstance:8993" for name in SHARDS}
+        await self.lab.client.create(CONFIG_MAP.new(settings.shards_configmap, space, data=document))
+
+        async def dialed(tls: TlsMaterial) -> Dial:
+            def dial(address: Address) -> Channel:
+                return self.nstance.network.channel(address.host, address.port, tls)
+
+            return dial
+
+        def build(manager: Manager) -> None:
+            machines.install(manager, settings, dial=dialed, random=Random(2))  # jitter
+
+        await self.lab.start(build, name=PROCESS, settings=ManagerSettings(strict=True))
+
+    async def quiet(self) -> None:
+        """Wait until nothing was written for 35 s: a listing and what follows it."""
+        loop = asyncio.get_running_loop()
+        self.written_at = max(self.written_at, loop.time())
+        while loop.time() - self.written_at < 35:
+            await asyncio.sleep(1)
+
+    def set_subnet(self, group: str, shard: str, subnet: str) -> None:
+        """Change a group on a server, as its administrator does: the server sends an event, and the status shows it."""
+        spec = GroupSpec("std", SIZE, subnet_pool=subnet)
+        self.nstance.shards[shard].set_static(group, spec)
+
+
+async def _measured() -> list[Row]:
+    async with memory_lab() as lab:
+        take_off_bounds()
+        world = World(lab)
+        before = memory([os.getpid()]).now
+        for number in range(GROUPS):
+            for shard in SHARDS:
+                world.set_subnet(f"group-{number:03}", shard, "private")
+        rows = await _imported(world, before)
+        rows += await _at_rest(world)
+        rows += await _events(world)
+        rows += await _scaled(world)
+        await lab.stop()
+        await world.nstance.close()
+        return rows
+
+
+async def _imported(world: World, before: float) -> list[Row]:
+    instances = GROUPS * SIZE * len(SHARDS)
+    how = f"{len(SHARDS)} shards with {GROUPS} groups each, {instances:,} instances; servers in memory in the same process"
+    loop = asyncio.get_running_loop()
+    gc.collect()
+    began, cpu = loop.time(), cpu_time()
+    await world.start()
+    await world.quiet()
+    took, cost = world.written_at - began, cpu_time() - cpu
+    pools = (await world.lab.client.list(NstanceMachinePool, world.lab.namespace)).items
+    listed = sum(len(one.spec.provider_id_list) for one in pools)
+    gc.collect()
+    return [
+        row("import: pools", len(pools), "pools", how, GROUPS),
+        row("import: published provider ids", listed, "ids", how, instances),
+        row("import: virtual time until the last write", took, "s", f"{how}; an instance boots in 30 s"),
+        row("import: CPU", 1000 * cost / GROUPS, "ms/pool", how),
+        row("import: writes", sum(world.writes.values()) / GROUPS, "writes/pool", how),
+        row("import: calls that change a group", world.called()["UpsertGroup"], "calls", how),
+        row(
+            "import: memory of the process",
+            memory([os.getpid()]).now - before,
+            "MiB",
+            f"{how}; operator and servers together",
+        ),
+    ]
+
+
+async def _at_rest(world: World) -> list[Row]:
+    world.writes.clear()
+    calls, cpu = world.called()["ListGroups"], cpu_time()
+    await asyncio.sleep(REST)
+    cost, listings = cpu_time() - cpu, world.called()["ListGroups"] - calls
+    how = f"{REST:g} virtual s without a change, {GROUPS} groups in each listing of {len(SHARDS)} shards; the servers' CPU included"
+    return [
+        row("rest: writes", sum(world.writes.values()), "writes", how, 0),
+        row("rest: listings", listings / len(SHARDS), "listings/shard", how),
+        row(
+            "rest: CPU of a full sync",
+            1000 * cost / (listings / len(SHARDS)),
+            "ms",
+            f"{how}; one listing of every shard",
+        ),
+    ]
+
+
+async def _events(world: World) -> list[Row]:
+    loop, waits = asyncio.get_running_loop(), []
+    for number in range(STEPS):
+        group = f"group-{number:03}"
+        world.shown.clear()
+        began = loop.time()
+        world.set_subnet(group, "b", "public")
+        async with asyncio.timeout(PATIENCE):
+            while f"{group}--b" not in world.shown:
+                await asyncio.sleep(0.01)
+        waits.append(loop.time() - began)
+        await asyncio.sleep(3)
+    await world.quiet()
+    world.shown.clear()
+    calls = world.called()["ListGroups"]
+    began, cpu = loop.time(), cpu_time()
+    groups = [f"group-{number:03}" for number in range(GROUPS)]
+    for group in groups:
+        world.set_subnet(group, "c", "public")
+    async with asyncio.timeout(PATIENCE):
+        while not {f"{group}--c" for group in groups} <= world.shown:
+            await asyncio.sleep(0.01)
+    took, cost = loop.time() - began, cpu_time() - cpu
+    listings = world.called()["ListGroups"] - calls
+    await world.quiet()
+    how = "an event of a stream to the write of the status of its shard group, virtual time"
+    return [
+        row("event: seconds to the write, longest", max(waits), "s", f"{how}; {STEPS} events one by one", "<= 1"),
+        row("event: seconds to the last write", took, "s", f"{how}; {GROUPS} events of one shard at once", "<= 5"),
+        row("event: listings", listings, "calls", f"{GROUPS} events of one shard at once: they share a listing"),
+        row("event: CPU", 1000 * cost / GROUPS, "ms/event", f"{GROUPS} events of one shard at once"),
+    ]
+
+
+async def _scaled(world: World) -> list[Row]:
+    world.writes.clear()
+    before, cpu = world.called(), cpu_time()
+    loop, waits = asyncio.get_running_loop(), []
+    for number in range(STEPS):
+        name = f"group-{number:03}"
+        began = loop.time()
+        changed = {"spec": {"replicas": SIZE * len(SHARDS) + 1}}
+        upserts = world.called()["UpsertGroup"]
+        await world.lab.patch(MACHINE_POOL, name, changed)
+        async with asyncio.timeout(PATIENCE):
+            while world.called()["UpsertGroup"] == upserts:
+                await asyncio.sleep(0.01)
+        waits.append(loop.time() - began)
+        await asyncio.sleep(1)
+    await world.quiet()
+    cost = cpu_time() - cpu
+    calls = {name: count - before[name] for name, count in world.called().items() if name not in ANSWERS}
+    how = f"one replica more, {STEPS} pools after each other; an instance boots in 30 s and is listed then"
+    writes = world.writes
+    return [
+        row("scale: seconds to the call, longest", max(waits), "s", how, "<= 1"),
+        row("scale: calls that change a group", calls.get("UpsertGroup", 0) / STEPS, "calls/step", how, 1),
+        row(
+            "scale: writes of specs",
+            (writes["nstanceshardgroups"] + writes["nstancemachinepools"]) / STEPS,
+            "writes/step",
+            how,
+        ),
+        row(
+            "scale: writes of statuses",
+            sum(count for name, count in writes.items() if name.endswith("/status")) / STEPS,
+            "writes/step",
+            how,
+        ),
+        row("scale: CPU", 1000 * cost / STEPS, "ms/step", f"{how}; listings meanwhile included"),
+    ]
