@@ -131,11 +131,16 @@ class NextcloudReconciler:
     # --- to an instance ------------------------------------------------------------------------------------------------------
 
     async def _own_instance(self, nextcloud: Nextcloud, ctx: Context[Any]) -> Object | None:
-        """Return the instance whose claim has this UID."""
-        cached = _claimed_by(nextcloud.uid, ctx.cache(INSTANCE).by_index(BY_CLAIM, nextcloud.uid))
+        """Return the instance whose claim has this UID; once the status names one, that one or None."""
+        ref = nextcloud.status.instance_ref
+        found = list(ctx.cache(INSTANCE).by_index(BY_CLAIM, nextcloud.uid))
+        if ref is not None:
+            # A lock that arrives late, of a process that stopped to lead, must not move a tenant to another instance.
+            where = (ref.namespace or self._settings.instance_namespace, ref.name)
+            found = [one for one in found if (one.namespace, one.name) == where]
+        cached = _claimed_by(nextcloud.uid, found)
         if cached is not None:
             return cached
-        ref = nextcloud.status.instance_ref
         if ref is None:
             return None
         stored = await ctx.live(INSTANCE).find(ref.namespace or self._settings.instance_namespace, ref.name)

@@ -105,6 +105,28 @@ async def test_an_instance_that_fails_while_it_is_taken_is_left_for_the_next_one
     assert value("konverge_nextcloud_assignment_conflicts_total") == 1
 
 
+async def test_a_claim_that_got_a_second_instance_keeps_its_first_and_takes_both_along(clouds: Clouds) -> None:
+    here = await clouds.start()
+    here.lab.always.clear()  # the test itself gives the claim a second instance
+    await here.instance("an-older-one")
+    await asyncio.sleep(2)
+    await here.instance("one", FREE)
+    claim = await here.claim(replicas=4)
+    await here.assigned()
+    # The lock of a process that stopped to lead arrives late.
+    late = await here.lab.get(INSTANCE, "an-older-one")
+    await here.patch(INSTANCE, "an-older-one", lock_patch(claim, late.metadata, "Delete"))
+    await here.patch(Nextcloud, "main", {"spec": {"replicas": 5}})
+    await here.lab.until(NextcloudInstance, "one", lambda found: found.spec.replicas == 5)
+    await here.lab.settled()
+    served = await here.assigned()
+    assert served.status.instance_ref is not None
+    assert served.status.instance_ref.name == "one"
+    await here.lab.delete(Nextcloud, "main")
+    await here.lab.until_gone(Nextcloud, "main")
+    assert await here.instances() == []
+
+
 @pytest.mark.parametrize("taken", ["one", "two"])
 async def test_p4_after_a_crash_behind_the_lock_the_same_instance_is_resumed(clouds: Clouds, taken: str) -> None:
     here = await clouds.start()
