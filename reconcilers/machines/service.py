@@ -89,6 +89,7 @@ class NstanceService:
 
     async def _acknowledge(self, shard: str, instance_id: str) -> None:
         await self.shard(shard).acknowledge_drained(instance_id)
+        self.states.drain_ended(shard, instance_id)
 
     async def run(self, services: BackgroundServices) -> None:
         """Work while this process leads."""

@@ -64,7 +64,7 @@ class ShardStates:
         self._instances: dict[Place, Key] = {}
         self._instance_places: dict[Key, Place] = {}
         self._ended: dict[Place, str] = {}
-        self._drains: dict[str, datetime] = {}
+        self._drains: dict[Place, tuple[str, datetime]] = {}
         self._enqueue: Callable[[str, Key], None] | None = None
         self._log = get_logger("konverge.machines")
 
@@ -187,12 +187,12 @@ class ShardStates:
 
     def drains(self, provider_id: str) -> bool:
         """Tell whether an instance is being drained, and so still runs."""
-        end = self._drains.get(provider_id)
-        return end is not None and wall_clock() < end
+        now = wall_clock()
+        return any(drained == provider_id and now < end for drained, end in self._drains.values())
 
-    def drain_ended(self, provider_id: str) -> None:
+    def drain_ended(self, shard: str, instance_id: str) -> None:
         """Take the end of a drain: the instance is deleted, or is deleted now."""
-        self._drains.pop(provider_id, None)
+        self._drains.pop((shard, instance_id), None)
 
     # --- our own calls -------------------------------------------------------------------------------------------------------
 
@@ -245,10 +245,11 @@ class ShardStates:
         """Take a change of an instance."""
         if event.status != "deleted":
             if event.provider_id:
-                self._drains[event.provider_id] = event.delete_at or wall_clock() + _DRAIN
+                end = event.delete_at or wall_clock() + _DRAIN
+                self._drains[shard, event.instance_id] = event.provider_id, end
             self._keeper.take(shard, event)
         else:
-            self.drain_ended(event.provider_id)
+            self.drain_ended(shard, event.instance_id)
             self._keeper.deleted(shard, event.instance_id)
             self.instance_ended(shard, event.instance_id, event.reason)
 

@@ -316,6 +316,7 @@ async def test_a_node_keeps_its_id_in_the_pool_until_its_drained_instance_is_gon
     """Cluster API deletes the Node of an id that leaves: its pods would be lost before they are drained."""
     for shard in farm.world.shards.values():
         shard.state.fleet.pace.drain_timeout = 120
+        shard.faults.add("AcknowledgeDrained", CallFault.UNAVAILABLE, times=1000)  # so the drain lasts until its end
     await farm.start()
     await farm.start_core()
     await farm.create_pool(replicas=2, shards=["a"])
