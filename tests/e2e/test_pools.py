@@ -15,7 +15,7 @@ from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
-from konverge.testing import ControlPlane, Lab
+from konverge.testing import ControlPlane, ControlPlaneError, Lab
 
 pytestmark = pytest.mark.control_plane
 
@@ -123,4 +123,8 @@ async def test_a_pool_is_scaled_by_kubectl_and_printed_with_its_columns(
     [head, line] = (await control_plane.kubectl("get", "ncp", name)).strip().splitlines()
     assert head.split() == ["NAME", "DESIRED", "READY", "PROVISIONING", "ASSIGNED", "PROFILE", "AGE"]
     assert line.split()[:5] == [name, "2", "2", "0", "0"]
+    # An autoscaler asks for its target in its own namespace, where a cluster-wide kind is not served.
+    where = f"namespaces/{here.lab.namespace}/nextcloudpools/{name}/scale"
+    with pytest.raises(ControlPlaneError, match="NotFound"):
+        await control_plane.kubectl("get", "--raw", f"/apis/k8s.bnerd.com/v1alpha1/{where}")
     await here.lab.client.delete(NextcloudPool, name)

@@ -47,6 +47,15 @@ POOLS: Final = (
         test=ROWS + "test_two_processes_that_take_an_instance_for_the_same_claim_take_one",
     ),
     Mutant(
+        "pools-late-lock-moves-tenant",
+        "a lock that arrives late moves a tenant to another instance",
+        FAMILY + "claims.reconciler",
+        "NextcloudReconciler._own_instance",
+        "(one.namespace, one.name) == where",
+        "True",
+        test=ROWS + "test_a_claim_that_got_a_second_instance_keeps_its_first_and_takes_both_along",
+    ),
+    Mutant(
         "pools-resume-forgotten",
         "after a crash behind the lock a claim takes a second instance",
         FAMILY + "claims.reconciler",

@@ -6,6 +6,7 @@ password changes.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import pytest
@@ -17,6 +18,8 @@ from konverge.reconcilers.pools.buckets.failures import failure_of
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.testing import Lab
+from konverge.testing.apiserver.faults.rules import About
+from konverge.testing.apiserver.requests import Call, Response
 
 FEW: Final = 6
 """Plans of quick mode for each: with two stand-ins below three controllers a run is dear."""
@@ -124,6 +127,24 @@ async def test_instances_whose_database_never_becomes_ready_are_replaced_until_o
         if "-db" in one and one.startswith("Cluster/")
     } == alive
     assert len(here.below.s3.buckets) == len(alive)
+
+
+async def test_at_rest_the_whole_family_writes_nothing_in_ten_minutes(lab: Lab) -> None:
+    here = await whole_family(lab).start()
+    await here.full_pool(replicas=2)
+    await here.claim()
+    await here.ready()
+    await until_full(here, 2)
+    await asyncio.sleep(900)  # the last counts of repeated Events are sent
+    writes: list[str] = []
+
+    def note(_: Call, about: About, __: Response) -> None:
+        if about.writes and about.user_agent.startswith("konverge"):
+            writes.append(f"{about.verb} {about.qualified} {about.name}")
+
+    lab.server.on_call.append(note)
+    await asyncio.sleep(600)
+    assert writes == []
 
 
 async def test_an_instance_that_is_bound_by_name_shows_its_steps_on_the_nextcloud_and_keeps_its_assignment(
