@@ -16,6 +16,13 @@ __all__ = ["all_manifests", "own_resources"]
 def own_resources() -> tuple[type[CustomResource[Any, Any]], ...]:
     """Return the classes of konverge's own kinds; this call imports their modules."""
     from konverge.crds.apps_v1alpha1 import ApplicationInstance
+    from konverge.crds.machines_v1beta1 import (
+        NstanceCluster,
+        NstanceMachine,
+        NstanceMachinePool,
+        NstanceMachineTemplate,
+        NstanceShardGroup,
+    )
     from konverge.crds.ops_v1alpha1 import Cluster, Operation
     from konverge.crds.pools_v1alpha1 import (
         Nextcloud,
@@ -28,7 +35,8 @@ def own_resources() -> tuple[type[CustomResource[Any, Any]], ...]:
     from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 
     pools = (Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile, NextcloudVersionMap)
-    return (ApplicationInstance, Cluster, Operation, ResourcePool, ResourcePoolClaim, WorkspaceClaim, *pools)
+    machines = (NstanceCluster, NstanceMachine, NstanceMachinePool, NstanceMachineTemplate, NstanceShardGroup)
+    return (ApplicationInstance, Cluster, Operation, ResourcePool, ResourcePoolClaim, WorkspaceClaim, *machines, *pools)
 
 
 def all_manifests() -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ OF_THE_CHART = frozenset(
     {
         *("kubeconfig", "context", "service_account", "namespace", "controllers", "health"),
         *("metrics", "metrics_secure", "metrics_certificates"),
-        *("clusters.namespace", "workspaces.namespace"),
+        *("clusters.namespace", "machines.namespace", "workspaces.namespace"),
         *(f"election.{name}" for name in ("enabled", "name", "namespace", "identity")),
         *(f"sharding.{name}" for name in ("mode", "ring", "namespace")),
         *(f"webhooks.{name}" for name in ("address", "service", "url", "certificates", "secret", "configuration")),
@@ -145,7 +145,7 @@ async def part_of(name: str, build: Build | None, settings: Settings) -> Part:
     from konverge.daemon.engine import manager_settings
     from konverge.daemon.families import DaemonSettings
     from konverge.daemon.programs import fill
-    from konverge.reconcilers import pools, quota
+    from konverge.reconcilers import machines, pools, quota
     from konverge.runtime import Manager
 
     served = _changed(settings, {"webhooks": {"service": _SERVICE}})
@@ -158,6 +158,8 @@ async def part_of(name: str, build: Build | None, settings: Settings) -> Part:
     if isinstance(settings, DaemonSettings):
         if "pools" in settings.controllers:
             definitions = crd_manifests([*declared, *pools.OTHER_KINDS])
+        if "machines" in settings.controllers:
+            definitions = crd_manifests([*declared, *machines.OTHER_KINDS])
         definitions = quota.definitions(definitions, settings.quota)
     configurations = {one["kind"]: _paths_alone(one["webhooks"]) for one in manager.webhook_configurations()}
     return Part(

@@ -6,24 +6,25 @@ Guarantees: uses only the library's public API: a family is `install(manager, se
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from konverge.daemon.settings import Settings
 from konverge.errors import UsageError
-from konverge.reconcilers import apps, pools, quota, workspaces
+from konverge.reconcilers import apps, machines, pools, quota, workspaces
 from konverge.reconcilers.apps import Settings as AppsSettings
 from konverge.reconcilers.apps import clusters
 from konverge.reconcilers.apps.clusters import Settings as ClusterSettings
+from konverge.reconcilers.machines import MachineSettings
 from konverge.reconcilers.pools import PoolSettings
 from konverge.reconcilers.quota import Settings as QuotaSettings
 from konverge.reconcilers.workspaces import WorkspaceSettings
-
-if TYPE_CHECKING:
-    from konverge.runtime import Manager
+from konverge.runtime import Manager
 
 __all__ = ["DaemonSettings", "families", "install_families", "left_out"]
 
-_CLUSTER_WIDE = ("clusters", "pools", "quota", "workspaces")
+_CLUSTER_WIDE = ("clusters", "machines", "pools", "quota", "workspaces")
+
+_BY_NAME = ("machines",)
+"""Families that run only if `controllers` names them or one of theirs: without Cluster API no controller of machines becomes ready."""
 
 
 class DaemonSettings(Settings):
@@ -33,6 +34,8 @@ class DaemonSettings(Settings):
     """The family of ApplicationInstance."""
     clusters: ClusterSettings = ClusterSettings()
     """The family of Cluster: pull mode."""
+    machines: MachineSettings = MachineSettings()
+    """The family of NstanceMachinePool and NstanceMachine, which runs only if `controllers` names it."""
     pools: PoolSettings = PoolSettings()
     """The family of Nextcloud pools."""
     quota: QuotaSettings = QuotaSettings()
@@ -46,6 +49,7 @@ def families(settings: DaemonSettings) -> dict[str, Callable[[Manager], None]]:
     return {
         "apps": lambda manager: apps.install(manager, settings.apps),
         "clusters": lambda manager: clusters.install(manager, settings.clusters),
+        "machines": lambda manager: machines.install(manager, settings.machines),
         "pools": lambda manager: pools.install(manager, settings.pools),
         "quota": lambda manager: quota.install(manager, settings.quota),
         "workspaces": lambda manager: workspaces.install(manager, settings.workspaces),
@@ -60,7 +64,8 @@ def left_out(settings: Settings) -> tuple[str, ...]:
 def install_families(manager: Manager, settings: DaemonSettings) -> dict[str, tuple[str, ...]]:
     """Install all families; returns the names of the controllers and the background work of each, and the paths of its webhooks.
 
-    With one namespace a family of cluster-wide objects is left out; if it was chosen by name, that is a UsageError.
+    A family that needs more than Kubernetes is left out unless it was chosen by name. With one namespace a family of cluster-wide objects
+    is left out; if it was chosen by name, that is a UsageError.
     """
     without = left_out(settings)
     for family in without:
@@ -71,12 +76,18 @@ def install_families(manager: Manager, settings: DaemonSettings) -> dict[str, tu
             )
     found: dict[str, tuple[str, ...]] = {}
     for family, install in families(settings).items():
-        if family in without:
+        if family in without or (family in _BY_NAME and not _named(family, settings)):
             continue
         before = _parts(manager)
         install(manager)
         found[family] = tuple(part for part in _parts(manager) if part not in before)
     return found
+
+
+def _named(family: str, settings: DaemonSettings) -> bool:
+    alone = Manager("konverge")
+    families(settings)[family](alone)
+    return not {family, *_parts(alone)}.isdisjoint(settings.controllers)
 
 
 def _parts(manager: Manager) -> tuple[str, ...]:

@@ -70,6 +70,7 @@ def rbac(
         if isinstance(settings, DaemonSettings):
             at_home = {
                 "clusters": settings.clusters.model_copy(update={"namespace": settings.clusters.namespace or home}),
+                "machines": settings.machines.model_copy(update={"namespace": settings.machines.namespace or home}),
                 "workspaces": settings.workspaces.model_copy(
                     update={"namespace": settings.workspaces.namespace or home}
                 ),

@@ -35,16 +35,17 @@ from konverge.reconcilers.machines.kinds import (
 )
 from konverge.reconcilers.machines.metrics import MachineMetrics
 from konverge.reconcilers.machines.pools import indexes
+from konverge.reconcilers.machines.pools.protection import protecting
 from konverge.reconcilers.machines.pools.reconciler import MachinePoolReconciler
 from konverge.reconcilers.machines.service import NstanceService
 from konverge.reconcilers.machines.settings import MachineSettings
-from konverge.reconcilers.machines.shards.dialing import Dial, over_tls
 from konverge.reconcilers.machines.words import MachinesController, MachinesFinalizer
 from konverge.runtime import Controller, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from konverge.reconcilers.machines.shards.dialing import Dial
     from konverge.runtime import Caches, Manager
 
 __all__ = ["cluster_controller", "group_controller", "install", "machine_controller", "pool_controller", "rules"]
@@ -110,6 +111,7 @@ def cluster_controller(service: NstanceService) -> Controller[NstanceCluster]:
         .needs(
             Rule(GROUP, ("nstancemachinepools",), ("create", "list")),
             Rule(GROUP, ("nstanceclusters",), ("patch",)),
+            *rules(settings),  # of the background work, which goes with the family's controllers
         )
         .reconciled_by(NstanceClusterReconciler(service))
     )
@@ -186,7 +188,7 @@ def install(
     manager: Manager,
     settings: MachineSettings | None = None,
     *,
-    dial: Callable[[TlsMaterial], Awaitable[Dial]] = over_tls,
+    dial: Callable[[TlsMaterial], Awaitable[Dial]] | None = None,
     entropy: Callable[[int], bytes] = secrets.token_bytes,
     random: Random | None = None,
 ) -> None:
@@ -212,5 +214,7 @@ def install(
     manager.add(pool_controller(service))
     manager.add(group_controller(service, metrics))
     manager.add(machine_controller(service))
+    reached = manager.settings.webhooks
+    if chosen.protect_at_admission or (chosen.protect_at_admission is None and (reached.service or reached.url)):
+        manager.add(protecting())
     manager.run_while_leading("nstance", service.run)
-    manager.needs(*rules(chosen))

@@ -7,7 +7,18 @@ from typing import Final
 from konverge.crds.machines_v1beta1 import GROUP
 from konverge.kinds import kind
 
-__all__ = ["CAPI_GROUP", "CLUSTER", "CONFIG_MAP", "MACHINE", "MACHINE_POOL", "NODE", "NSTANCE_MACHINE", "POD", "POOL"]
+__all__ = [
+    "CAPI_GROUP",
+    "CLUSTER",
+    "CONFIG_MAP",
+    "MACHINE",
+    "MACHINE_POOL",
+    "NAMESPACE",
+    "NODE",
+    "NSTANCE_MACHINE",
+    "POD",
+    "POOL",
+]
 
 CAPI_GROUP: Final = "cluster.x-k8s.io"
 
@@ -16,6 +27,7 @@ MACHINE: Final = kind(f"{CAPI_GROUP}/v1beta2", "Machine", namespaced=True, plura
 NSTANCE_MACHINE: Final = kind(f"{GROUP}/v1beta1", "NstanceMachine", namespaced=True, plural="nstancemachines")
 MACHINE_POOL: Final = kind(f"{CAPI_GROUP}/v1beta2", "MachinePool", namespaced=True, plural="machinepools")
 POOL: Final = kind(f"{GROUP}/v1beta1", "NstanceMachinePool", namespaced=True, plural="nstancemachinepools")
+NAMESPACE: Final = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 NODE: Final = kind("v1", "Node", namespaced=False, plural="nodes")
 POD: Final = kind("v1", "Pod", namespaced=True, plural="pods")
 CONFIG_MAP: Final = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")

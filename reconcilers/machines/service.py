@@ -6,6 +6,7 @@ Guarantees: nothing is connected or written unless this process leads.
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import secrets
 from collections.abc import Awaitable, Callable
 from random import Random
@@ -14,31 +15,38 @@ from typing import TYPE_CHECKING, Final
 from konverge.client import Client
 from konverge.client.credentials import TlsMaterial
 from konverge.crds.machines_v1beta1 import NstanceCluster
-from konverge.errors import AlreadyExists, ApiError, KonvergeError, NotFound
+from konverge.errors import AlreadyExists, ApiError, ConfigError, KonvergeError, NotFound
 from konverge.keys import Key
 from konverge.kinds import kind_of
 from konverge.logs import get_logger
 from konverge.reconcilers.machines.clusters.render import cluster_objects
 from konverge.reconcilers.machines.drains.keeper import DrainKeeper
 from konverge.reconcilers.machines.identity.certificates import OperatorName
-from konverge.reconcilers.machines.identity.link import ServerLink
 from konverge.reconcilers.machines.metrics import MachineMetrics
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.addresses import ShardMap
-from konverge.reconcilers.machines.shards.client import ShardClient
-from konverge.reconcilers.machines.shards.connections import Connections
-from konverge.reconcilers.machines.shards.dialing import Dial, over_tls
+from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.states import ShardStates
 from konverge.tasks import wait_first
 from konverge.words import LogKey
 
 if TYPE_CHECKING:
+    from konverge.reconcilers.machines.identity.link import ServerLink
+    from konverge.reconcilers.machines.shards.client import ShardClient
+    from konverge.reconcilers.machines.shards.connections import Connections
+    from konverge.reconcilers.machines.shards.dialing import Dial
     from konverge.runtime.manager.background import BackgroundServices
 
 __all__ = ["NstanceService"]
 
 _LOOK_AGAIN: Final = 30.0
 """Seconds between two looks whether the Cluster and its NstanceCluster are there."""
+
+_MISSING: Final = "gRPC is not installed: pip install 'konverge[machines]'"
+
+
+def _grpc_installed() -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in ("grpclib", "google.protobuf"))
 
 
 class NstanceService:
@@ -49,18 +57,15 @@ class NstanceService:
         settings: MachineSettings,
         metrics: MachineMetrics,
         *,
-        dial: Callable[[TlsMaterial], Awaitable[Dial]] = over_tls,
+        dial: Callable[[TlsMaterial], Awaitable[Dial]] | None = None,
         entropy: Callable[[int], bytes] = secrets.token_bytes,
         random: Random | None = None,
     ) -> None:
         self.settings = settings
         self._drains = DrainKeeper(settings, metrics, self._acknowledge)
         self.states = ShardStates(metrics, settle=settings.call_timeout, drains=self._drains)
-        self._connections = Connections(
-            self.states,
-            random=Random() if random is None else random,  # noqa: S311  # jitter needs no secrecy
-            pace=settings.pace,
-        )
+        self._connections: Connections | None = None
+        self._random = random
         self._dial = dial
         self._entropy = entropy
         self._shards: ShardMap | None = None
@@ -70,7 +75,9 @@ class NstanceService:
     @property
     def problem(self) -> str:
         """The reason why no certificate can be used; "" while one is in use."""
-        return "the link to the servers has not begun yet" if self._link is None else self._link.problem
+        if self._link is not None:
+            return self._link.problem
+        return "the link to the servers has not begun yet" if _grpc_installed() else _MISSING
 
     def namespace(self, client: Client) -> str:
         """Return the namespace of the operator."""
@@ -85,6 +92,8 @@ class NstanceService:
 
     def shard(self, name: str) -> ShardClient:
         """Return the calls of a shard; raises ShardFailure at once while it is unreachable."""
+        if self._connections is None:
+            raise ShardFailure(name, FailureKind.UNREACHABLE, self.problem)
         return self._connections.client(name)
 
     async def _acknowledge(self, shard: str, instance_id: str) -> None:
@@ -92,17 +101,29 @@ class NstanceService:
         self.states.drain_ended(shard, instance_id)
 
     async def run(self, services: BackgroundServices) -> None:
-        """Work while this process leads."""
+        """Work while this process leads; raises ConfigError if the extra with gRPC is not installed."""
+        if not _grpc_installed():
+            raise ConfigError(_MISSING)
+        # Imported here because gRPC and protobuf take 15 MiB that a daemon without machines never needs.
+        from konverge.reconcilers.machines.identity.link import ServerLink
+        from konverge.reconcilers.machines.shards.connections import Connections
+        from konverge.reconcilers.machines.shards.dialing import over_tls
+
         settings, namespace = self.settings, self.namespace(services.client)
         self.states.cluster = Key("", kind_of(NstanceCluster), namespace, settings.cluster_name)
         self.states.begin(services.enqueue)
         self._drains.begin(services)
+        self._connections = connections = Connections(
+            self.states,
+            random=services.random if self._random is None else self._random,
+            pace=settings.pace,
+        )
         self._link = link = ServerLink(
-            self._connections,
+            connections,
             owner=OperatorName(settings.cluster_id, settings.tenant),
             namespace=namespace,
             names=settings.identity_names,
-            dial=self._dial,
+            dial=self._dial or over_tls,
             entropy=self._entropy,
             seconds=settings.call_timeout,
         )
@@ -111,7 +132,7 @@ class NstanceService:
         try:
             await wait_first(link.run(services.client, services.random), self._keep_cluster(services.client, namespace))
         finally:
-            self._link = None
+            self._link = self._connections = None
             await self._drains.end()
             self.states.end()
 

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from konverge.errors import ConfigError
 from konverge.reconcilers.machines.identity.decide import IdentityNames
 from konverge.reconcilers.machines.shards.addresses import Address, is_identifier
-from konverge.reconcilers.machines.shards.session import SessionPace
+from konverge.reconcilers.machines.shards.pace import SessionPace
 
 __all__ = ["MachineSettings"]
 
@@ -68,6 +68,9 @@ class MachineSettings(BaseModel):
     """The Secret with the nonce of the registration, key nonce.jwt; the operator deletes it after use."""
     control_plane_endpoint: Annotated[str, AfterValidator(_endpoint)] = ""
     """Where machines reach the API server, as host:port; empty: where the operator reaches it."""
+    protect_at_admission: bool | None = None
+    """Serve the webhook that denies changes of pools which no server would accept; null: if the manager says how the API server reaches its
+    webhooks (webhooks.service or webhooks.url). Without it such a change is stored, and shown as refused."""
     call_timeout: Seconds = 10.0
     """The longest time in seconds of one call to a server."""
     poll: Seconds = 30.0

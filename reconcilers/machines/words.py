@@ -66,6 +66,8 @@ class MachinesAnnotation:
     """On an object, with any value: it is not reconciled."""
     EXTERNALLY_MANAGED: Final = "cluster.x-k8s.io/managed-by"
     """On an NstanceCluster: another program provisions it."""
+    ALLOW_DELETION: Final = "nstance.dev/allow-deletion"
+    """Ours, on a static pool, with any value: it may be deleted."""
     INSTANCE: Final = "nstance.dev/instance"
     """Ours, on an NstanceMachine: shard and id of its instance, `shard/id`, stored before it is created."""
 

@@ -14,7 +14,8 @@ from konverge.reconcilers.machines.shards.addresses import ShardMap, changes
 from konverge.reconcilers.machines.shards.client import ShardClient
 from konverge.reconcilers.machines.shards.dialing import Dial
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
-from konverge.reconcilers.machines.shards.session import SessionPace, ShardListener, ShardSession
+from konverge.reconcilers.machines.shards.pace import SessionPace
+from konverge.reconcilers.machines.shards.session import ShardListener, ShardSession
 from konverge.tasks import Broadcast, wait_first
 
 __all__ = ["Connections"]

@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from random import Random
 from typing import Final, Protocol
 
@@ -23,27 +22,14 @@ from grpclib.client import Channel
 from konverge.reconcilers.machines.shards.client import ShardClient, ended
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import DrainEvent, Group, ProviderFailure
+from konverge.reconcilers.machines.shards.pace import SessionPace
 from konverge.tasks import wait_first
 from konverge.workqueue import ItemExponential
 
-__all__ = ["SessionPace", "ShardListener", "ShardSession"]
+__all__ = ["ShardListener", "ShardSession"]
 
 _HEALTHY: Final = 60.0
 """Seconds after which a session counts as one that worked."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionPace:
-    """The times of a session, in seconds."""
-
-    call: float = 10.0
-    """The limit of one call."""
-    poll: float = 30.0
-    """Between two listings."""
-    settle: float = 0.1
-    """From an event of a group to the listing that follows it: one listing serves all events of that time."""
-    first_delay: float = 1.0
-    longest_delay: float = 30.0
 
 
 class ShardListener(Protocol):

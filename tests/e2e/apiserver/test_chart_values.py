@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(
 )  # the build of helm, for which the first test waits, has its own limit
 
 ROOT = CHART.parents[1]
-OFF = ("clusters", "pools", "workspaces")
+OFF = ("clusters", "machines", "pools", "workspaces")
 """The families that are off by default."""
 NONE = {"families": {name: {"enabled": False} for name in families(DaemonSettings())}}
 ALONE: dict[str, Any] = {"replicas": 1, "election": {"enabled": False}}
@@ -237,6 +237,7 @@ ONE_NAMESPACE = merged(APPS_ALONE, {"watchNamespace": "web"})
 SHARED: dict[str, Any] = {"election": {"enabled": False}, "sharding": {"mode": "hash"}}
 BY_ORDINALS: dict[str, Any] = {"election": {"enabled": False}, "sharding": {"mode": "ordinal"}}
 WITH_WORKSPACES = {"families": {"workspaces": {"enabled": True}}}
+WITH_MACHINES = {"families": {"machines": {"enabled": True}}}
 WITH_POOLS = {"families": {"pools": {"enabled": True}}}
 V014: dict[str, Any] = {"settings": {"quota": {"semantics": "v0.14"}}}
 V012: dict[str, Any] = {"settings": {"quota": {"semantics": "v0.12"}}}
@@ -276,6 +277,7 @@ def settings_of(rendered: Rendered) -> DaemonSettings:
         merged(QUOTA_ALONE, SHARED),
         merged(ONE_NAMESPACE, SHARED),
         merged(WITH_POOLS, SHARED),
+        WITH_MACHINES,
         merged(WITH_WORKSPACES, SHARED),
         BY_ORDINALS,
         merged(APPS_ALONE, BY_ORDINALS),
@@ -296,7 +298,9 @@ def test_the_daemon_has_exactly_the_rights_that_the_command_prints_for_its_setti
         assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "konverge", "namespace": NAMESPACE}]
 
 
-@pytest.mark.parametrize("values", [{}, APPS_ALONE, QUOTA_ALONE, WITH_POOLS, WITH_WORKSPACES, V012, V014], ids=str)
+@pytest.mark.parametrize(
+    "values", [{}, APPS_ALONE, QUOTA_ALONE, WITH_MACHINES, WITH_POOLS, WITH_WORKSPACES, V012, V014], ids=str
+)
 def test_the_definitions_are_those_of_the_families_that_are_on_and_are_kept(
     template: Template, values: dict[str, Any]
 ) -> None:
@@ -306,6 +310,7 @@ def test_the_definitions_are_those_of_the_families_that_are_on_and_are_kept(
         "apps.vworkspace.io": "apps",
         "ops.vworkspace.io": "apps",
         "capsule.clastix.io": "quota",
+        "infrastructure.cluster.x-k8s.io": "machines",
         "k8s.bnerd.com": "pools",
         "cloudapi.team-orca.dev": "workspaces",
     }

@@ -19,7 +19,7 @@ from konverge.reconcilers.machines.shards.connections import Connections
 from konverge.reconcilers.machines.shards.dialing import over_tls
 from konverge.reconcilers.machines.shards.failures import ShardFailure
 from konverge.reconcilers.machines.shards.messages import DrainEvent, Group, ProviderFailure
-from konverge.reconcilers.machines.shards.session import SessionPace
+from konverge.reconcilers.machines.shards.pace import SessionPace
 from konverge.reconcilers.machines.wire.operator_grpc import OperatorServiceStub
 from konverge.reconcilers.machines.wire.registration_grpc import RegistrationServiceStub
 from konverge.reconcilers.machines.wire.registration_pb2 import RegisterClientRequest

@@ -81,7 +81,7 @@ async def test_a_family_that_needs_the_whole_cluster_is_left_out_of_one_namespac
     everywhere = list(await controllers(DaemonSettings(), None))
     assert {"applicationinstance", "resourcepool", "resourcepoolclaim"} <= set(everywhere)
     here = DaemonSettings(namespace="web")
-    assert left_out(here) == ("clusters", "pools", "quota", "workspaces")
+    assert left_out(here) == ("clusters", "machines", "pools", "quota", "workspaces")
     assert not {"resourcepool", "resourcepoolclaim"} & set(await controllers(here, None))
     with pytest.raises(UsageError, match="run it without --namespace"):
         await controllers(DaemonSettings(namespace="web", controllers=("quota",)), None)

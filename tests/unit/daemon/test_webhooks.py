@@ -111,7 +111,15 @@ async def test_the_webhooks_of_a_family_are_dropped_with_it(
 
 
 @pytest.mark.parametrize(
-    ("chosen", "left"), [((), ("agents",)), (("clusters",), ("agents",)), (("cluster",), ("agents",)), (("apps",), ())]
+    ("chosen", "left"),
+    [
+        ((), ("agents",)),
+        (("clusters",), ("agents",)),
+        (("cluster",), ("agents",)),
+        (("apps",), ()),
+        (("machines",), ("nstance",)),
+        (("nstancemachine",), ("nstance",)),
+    ],
 )
 async def test_the_background_work_of_a_family_goes_with_the_last_of_its_controllers(
     chosen: tuple[str, ...], left: tuple[str, ...]
