@@ -26,7 +26,7 @@ from konverge.crds.machines_v1beta1 import (
     NstanceShardGroup,
 )
 from konverge.kinds import kind
-from konverge.reconcilers.machines.kinds import CONFIG_MAP, MACHINE, NODE
+from konverge.reconcilers.machines.kinds import CONFIG_MAP, MACHINE, MACHINE_POOL, NODE
 from konverge.reconcilers.machines.words import MachinesAnnotation
 from konverge.testing import ControlPlane, Lab, install_crds
 from konverge.testing.capi import CapiCore, definitions
@@ -70,6 +70,29 @@ class Plane:
     async def runs(self, name: str) -> NstanceMachine:
         return await self.lab.until(
             NstanceMachine, name, lambda one: one.status.ready is True and bool(one.spec.provider_id), timeout=60
+        )
+
+    async def pool_of(self, count: int) -> NstanceMachinePool:
+        """Wait until the pool has so many instances."""
+        return await self.lab.until(
+            NstanceMachinePool, "workers", lambda one: len(one.spec.provider_id_list) == count, timeout=90
+        )
+
+    async def register(self, pool: NstanceMachinePool) -> None:
+        """Create a Node for each instance, as its kubelet does."""
+        for one in pool.spec.provider_id_list:
+            name = f"{self.lab.namespace}-{one}"
+            await self.lab.client.create(NODE.new(name, spec={"providerID": f"aws:///z/{one}"}))
+
+    async def nodes(self) -> list[str]:
+        """Return the Nodes of this test."""
+        found = (await self.lab.client.list(NODE)).items
+        return sorted(one.name for one in found if one.name.startswith(f"{self.lab.namespace}-"))
+
+    async def paired(self, count: int) -> None:
+        """Wait until Cluster API has paired so many Nodes with the pool."""
+        await self.lab.until(
+            MACHINE_POOL, "workers", lambda one: len(one.status.get("nodeRefs") or ()) == count, timeout=90
         )
 
     async def kill(self) -> None:
@@ -152,3 +175,36 @@ async def test_the_operator_may_be_killed_in_the_middle_of_each_step_of_a_machin
         await lab.until_gone(MACHINE, f"m{number}", timeout=60)
     assert set((await servers.instances()).values()) <= {"deleting", "deleted"}
     assert plane.operator.starts == 8
+
+
+async def test_the_operator_may_be_killed_in_the_middle_of_each_step_of_scaling(plane: Plane) -> None:
+    lab, servers = plane.lab, plane.servers
+    await lab.until(MACHINE_POOL, "workers", lambda one: one.spec["replicas"] == 0, timeout=120)
+    try:
+        await servers.hold("UpsertGroup", CallFault.HANG)
+        await lab.patch(MACHINE_POOL, "workers", {"spec": {"replicas": 3}})
+        await servers.next("held")
+        await plane.kill()
+        await plane.register(await plane.pool_of(3))
+        await lab.until(
+            NstanceMachinePool,
+            "workers",
+            lambda one: all(name.startswith("aws:") for name in one.spec.provider_id_list),
+            timeout=90,
+        )
+        await lab.patch(NstanceMachinePool, "workers", {"metadata": {"annotations": {"touched": "yes"}}})
+        await plane.paired(3)
+        before = await plane.nodes()
+        await servers.hold("UpsertGroup", CallFault.HANG_AFTER)
+        await lab.patch(MACHINE_POOL, "workers", {"spec": {"replicas": 1}})
+        await servers.next("held")
+        await plane.kill()
+        pool = await plane.pool_of(1)
+        await plane.paired(1)
+        left = [f"{lab.namespace}-{one.rpartition('/')[2]}" for one in pool.spec.provider_id_list]
+        assert await plane.nodes() == left
+        assert set(left) < set(before)
+        assert (await lab.get(MACHINE_POOL, "workers")).spec["replicas"] == 1
+    finally:
+        for name in await plane.nodes():
+            await lab.client.delete(NODE, name)
