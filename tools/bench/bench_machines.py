@@ -26,7 +26,7 @@ from konverge.crds import crd
 from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceMachine, NstanceMachinePool, NstanceShardGroup
 from konverge.kinds import kind
 from konverge.reconcilers import machines
-from konverge.reconcilers.machines.kinds import CONFIG_MAP, MACHINE_POOL
+from konverge.reconcilers.machines.kinds import CONFIG_MAP, MACHINE_POOL, NODE, POD
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.addresses import Address
 from konverge.reconcilers.machines.shards.dialing import Dial
@@ -48,6 +48,7 @@ SHARDS: Final = ("a", "b", "c", "d", "e")
 GROUPS: Final = 10 if QUICK else 200
 SIZE: Final = 5
 """Instances of a group on one shard."""
+DRAINS: Final = 10 if QUICK else 100
 STEPS: Final = 5 if QUICK else 20
 REST: Final = 600.0
 PATIENCE: Final = 300.0
@@ -158,6 +159,7 @@ async def _measured() -> list[Row]:
         rows += await _at_rest(world)
         rows += await _events(world)
         rows += await _scaled(world)
+        rows += await _drained(world)
         await lab.stop()
         await world.nstance.close()
         return rows
@@ -279,4 +281,37 @@ async def _scaled(world: World) -> list[Row]:
             how,
         ),
         row("scale: CPU", 1000 * cost / STEPS, "ms/step", f"{how}; listings meanwhile included"),
+    ]
+
+
+async def _drained(world: World) -> list[Row]:
+    """Drain instances that run at once, each with a Node and a pod that ends when it is evicted."""
+    client, space, fleet = world.lab.client, world.lab.namespace, world.nstance.shards["a"].state.fleet
+    running = [one for one in fleet.instances.values() if one.counts and one.provider_id][:DRAINS]
+    for one in running:
+        await client.create(NODE.new(one.id, spec={"providerID": f"aws:///us-west-2a/{one.provider_id}"}))
+        spec = {
+            "nodeName": one.id,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "main", "image": "busybox"}],
+        }
+        await client.create(POD.new(f"pod-{one.id}", space, spec=spec))
+    await world.quiet()
+    loop, cpu = asyncio.get_running_loop(), cpu_time()
+    began, before = loop.time(), len(world.nstance.shards["a"].calls)
+    for one in running:
+        fleet.drain(one, "spot-interruption")
+    acknowledged: set[str] = set()
+    async with asyncio.timeout(PATIENCE):
+        while len(acknowledged) < len(running):
+            await asyncio.sleep(0.05)
+            calls = world.nstance.shards["a"].calls[before:]
+            acknowledged = {one.request.instance_id for one in calls if one.method == "AcknowledgeDrained"}  # type: ignore[attr-defined]  # the message of this method
+    took, cost = loop.time() - began, cpu_time() - cpu
+    pods = len((await client.list(POD, space)).items)
+    how = f"{len(running)} drains of one shard at once, a Node and a pod for each, no budget"
+    return [
+        row("drains: seconds to the last acknowledgement", took, "s", f"{how}; virtual time", "<= 30"),
+        row("drains: pods that are left", pods, "pods", how, 0),
+        row("drains: CPU", 1000 * cost / len(running), "ms/drain", f"{how}; the servers' included"),
     ]
