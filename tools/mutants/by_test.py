@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from by_test_machines import MACHINES
 from by_test_pools import POOLS
 from planting import Mutant
 
@@ -557,5 +558,6 @@ BY_TEST: Final = (
         "True",
         test=CANDIDATE + "test_a_response_that_comes_after_another_holder_was_seen_does_not_make_a_leader",
     ),
+    *MACHINES,
     *POOLS,
 )

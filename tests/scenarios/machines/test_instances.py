@@ -191,3 +191,14 @@ async def test_a_machine_of_a_shard_that_left_the_document_waits_with_the_remedy
     assert "is not in the document of shards: add it" in waiting.condition("Ready").message
     await running.write_document("a", "b", "c")
     await running.lab.until_gone(NstanceMachine, "m1", timeout=200)
+
+
+async def test_an_instance_that_the_server_forgot_is_not_replaced(running: Farm) -> None:
+    await running.create_machine("m1")
+    made = await running.machine("m1")
+    assert made.status.shard is not None
+    assert made.status.instance_id is not None
+    del running[made.status.shard].state.fleet.instances[made.status.instance_id]
+    await running.lab.until_gone(MACHINE, "m1", timeout=300)
+    assert sum(shard.called("CreateInstance") for shard in running.world.shards.values()) == 1
+    assert running.on_demand() == {}

@@ -1,0 +1,62 @@
+"""Planted faults of the family of machines, each with the test that finds it. Data alone."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from planting import Mutant
+
+__all__ = ["MACHINES"]
+
+FAMILY: Final = "konverge.reconcilers.machines."
+INSTANCES: Final = "tests/scenarios/machines/test_instances.py::"
+CRASHES: Final = "tests/scenarios/machines/test_crashes_at_calls.py::"
+POOLS: Final = "tests/scenarios/machines/test_pools.py::"
+
+MACHINES: Final = (
+    Mutant(
+        "machines-id-stored-late",
+        "an instance is created before its id is stored",
+        FAMILY + "instances.reconciler",
+        "NstanceMachineReconciler.reconcile",
+        "await self._store(machine, place, ctx)",
+        "pass",
+        test=INSTANCES + "test_a_machine_gets_an_instance_and_the_fields_that_cluster_api_reads",
+    ),
+    Mutant(
+        "machines-place-that-was-copied",
+        "an NstanceMachine takes the instance of the one that its annotation was copied from",
+        FAMILY + "instances.decide",
+        "is_copy",
+        "if not rivals or instance_id(*own) == place.instance_id:\n    return False",
+        "return False",
+        test=INSTANCES + "test_a_copied_object_shares_no_instance_with_the_first",
+    ),
+    Mutant(
+        "machines-lost-instance-replaced",
+        "an instance that is gone is created again",
+        FAMILY + "instances.reconciler",
+        "NstanceMachineReconciler._ask",
+        "if machine.status.instance_id:\n    return None",
+        "pass",
+        test=INSTANCES + "test_an_instance_that_the_server_forgot_is_not_replaced",
+    ),
+    Mutant(
+        "machines-owner-not-awaited",
+        "an instance is created before a Machine owns the NstanceMachine",
+        FAMILY + "instances.decide",
+        "choose_place",
+        "not asked.has_machine",
+        "False",
+        test=INSTANCES + "test_nothing_is_created_before_the_machine_owns_it",
+    ),
+    Mutant(
+        "machines-drained-id-dropped",
+        "the id of a draining instance leaves its pool, so that Cluster API deletes the Node with its pods",
+        FAMILY + "pools.decide",
+        "plan_pool",
+        "{*seen.kept, *pool_provider_ids(instances, published=seen.published, node_ids=nodes)}",
+        "{*pool_provider_ids(instances, published=seen.published, node_ids=nodes)}",
+        test=POOLS + "test_a_node_keeps_its_id_in_the_pool_until_its_drained_instance_is_gone",
+    ),
+)
