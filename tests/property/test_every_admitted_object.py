@@ -19,6 +19,7 @@ from apps.lab import OCI_CHART, Apps
 from apps.operations import Operations
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from machines_lab import Farm
 from pools.crd_cases import KINDS
 from pull_lab import Plane
 from quota.lab import CPU, Quotas
@@ -30,6 +31,7 @@ from konverge.client.requests import MERGE
 from konverge.crds import CustomResource, crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.catalogue import own_resources
+from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceMachine, NstanceMachinePool, NstanceShardGroup
 from konverge.crds.ops_v1alpha1 import Cluster, Operation
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
@@ -37,7 +39,7 @@ from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.errors import ApiError, NotFound
 from konverge.kinds import Kind, kind_of
 from konverge.objects import Object
-from konverge.reconcilers import pools
+from konverge.reconcilers import machines, pools
 from konverge.reconcilers.pools import OTHER_KINDS, PoolSettings
 from konverge.reconcilers.pools.instances import MaterialSettings
 from konverge.runtime import ManagerSettings
@@ -116,6 +118,11 @@ async def _workspaces(lab: Lab, stack: AsyncExitStack) -> None:
     await Workspaces(lab).start(credential_seconds=1e9, recheck=1e9)
 
 
+async def _machines(lab: Lab, stack: AsyncExitStack) -> None:
+    farm = await stack.enter_async_context(Farm(lab))
+    await farm.start()
+
+
 @dataclass(frozen=True)
 class Family:
     model: type[CustomResource[Any, Any]]
@@ -137,12 +144,16 @@ FAMILIES = (
     Family(NextcloudInstance, (INSTANCE,), _pools, later=True, kept=True),
     Family(ResourcePool, (POOL,), _quota, ""),
     Family(ResourcePoolClaim, (CLAIM,), _quota, "lab-a"),
+    Family(NstanceCluster, ({},), _machines),
+    Family(NstanceMachinePool, ({"group": "workers", "shards": ["a", "b"], "template": "std"},), _machines),
+    Family(NstanceShardGroup, ({"group": "workers", "shard": "a", "size": 1, "template": "std"},), _machines),
+    Family(NstanceMachine, ({"groupRef": "workers"},), _machines),
     Family(WorkspaceClaim, ({"id": "acme"}, {}), _workspaces, ""),
 )
 
 
 def test_each_kind_of_ours_is_part_of_this() -> None:
-    assert {family.model for family in FAMILIES} == set(own_resources()) - set(OTHER_KINDS)
+    assert {family.model for family in FAMILIES} == set(own_resources()) - {*OTHER_KINDS, *machines.OTHER_KINDS}
 
 
 def _schema(model: type[Any], part: str) -> dict[str, Any]:
