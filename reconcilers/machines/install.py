@@ -21,7 +21,7 @@ from konverge.informers import Change
 from konverge.keys import Key
 from konverge.kinds import kind_of
 from konverge.reconcilers.machines.clusters.reconciler import NstanceClusterReconciler
-from konverge.reconcilers.machines.groups.reconciler import BY_PLACE, ShardGroupReconciler, by_place
+from konverge.reconcilers.machines.groups import reconciler as groups
 from konverge.reconcilers.machines.instances import reconciler as instances
 from konverge.reconcilers.machines.kinds import (
     CAPI_GROUP,
@@ -151,10 +151,11 @@ def group_controller(service: NstanceService, metrics: MachineMetrics) -> Contro
         .counts_conditions()
         .watches(POOL, to=_groups_of_pool, when=indexes.pause_or_life_changed)
         .watches(CLUSTER, to=_groups_of_cluster, when=indexes.pauses)
-        .indexes(NstanceShardGroup, BY_PLACE, by=by_place)
+        .watches(NstanceShardGroup, to=groups.others_of_place, when=groups.comes_or_goes)
+        .indexes(NstanceShardGroup, groups.BY_PLACE, by=groups.by_place)
         .reads_live()
         .with_(concurrency=service.settings.groups_at_once)
-        .reconciled_by(ShardGroupReconciler(service, metrics))
+        .reconciled_by(groups.ShardGroupReconciler(service, metrics))
     )
 
 

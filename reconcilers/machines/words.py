@@ -133,6 +133,8 @@ class GroupReason:
     VALIDATION_FAILED: Final = "ConfigValidationFailed"
     DELETE_FAILED: Final = "DeleteFailed"
     # ours
+    DUPLICATE_GROUP: Final = "DuplicateGroup"
+    """Another shard group has the group on its shard."""
     SYNCING: Final = "Syncing"
     """The server does not have the present settings yet."""
 

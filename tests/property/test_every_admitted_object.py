@@ -120,6 +120,11 @@ async def _workspaces(lab: Lab, stack: AsyncExitStack) -> None:
 
 async def _machines(lab: Lab, stack: AsyncExitStack) -> None:
     farm = await stack.enter_async_context(Farm(lab))
+    # Sizes are drawn up to 2**31, and objects that are refused are looked at again: in the end nothing would be at rest.
+    for shard in farm.world.shards.values():
+        shard.state.fleet.room = 20
+    later = {"unreachable_retry": 3600.0, "retry": 3600.0, "instance_poll": 3600.0}
+    farm.settings = farm.settings.model_copy(update=later)
     await farm.start()
 
 

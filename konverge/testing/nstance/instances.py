@@ -75,6 +75,8 @@ class Fleet:
     ) -> None:
         self.instances: dict[str, Instance] = {}
         self.pace = pace
+        self.room = 10_000
+        """How many instances of a group the cloud has room for; the rest of a larger group is not created."""
         self._random = random
         self._draining = draining
         self._gone = gone
@@ -90,9 +92,9 @@ class Fleet:
         return made
 
     def scale(self, tenant: str, group: str, size: int) -> None:
-        """Create or drain instances of a group, the oldest first, until `size` of them count."""
+        """Create or drain instances of a group, the oldest first, until `size` of them count, as far as the cloud has room."""
         alive = self.counting(tenant, group)
-        for _ in range(size - len(alive)):
+        for _ in range(min(size, self.room) - len(alive)):
             self.create(tenant, group, managed=True)
         for one in alive[: max(len(alive) - size, 0)]:
             self.drain(one, "scale-down")

@@ -7,8 +7,9 @@ compared, and what is sent for a static group leaves out template and subnet poo
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from konverge.crds.machines_v1beta1 import NstanceShardGroupSpec, ShardGroupConfig
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
@@ -17,6 +18,9 @@ from konverge.reconcilers.machines.shards.states import GroupView
 from konverge.reconcilers.machines.words import GroupReason, MachinesCondition
 from konverge.runtime import ConditionUpdate
 
+if TYPE_CHECKING:
+    from konverge.objects import Metadata
+
 __all__ = [
     "GroupStep",
     "InSync",
@@ -24,6 +28,8 @@ __all__ = [
     "WaitForShard",
     "conditions_of_failure",
     "drift",
+    "duplicate",
+    "first_of_place",
     "in_sync",
     "next_step",
     "shown_config",
@@ -84,6 +90,11 @@ def next_step(wanted: GroupConfig, view: GroupView, *, accepted: bool, static: b
     return SendGroup(wanted)
 
 
+def first_of_place(own: Metadata, others: Iterable[Metadata]) -> Metadata:
+    """Return which of the shard groups of one group on one shard has it: the oldest."""
+    return min((own, *others), key=lambda one: (one.created is None, one.created, one.uid))
+
+
 def drift(wanted: GroupConfig, shown: Group) -> tuple[str, ...]:
     """Return the names of the settings in which a group differs from what is wanted, sorted.
 
@@ -124,6 +135,12 @@ def conditions_of_failure(failure: ShardFailure, *, ready_reason: str) -> tuple[
             ConditionUpdate(MachinesCondition.CONFIG_VALID, False, GroupReason.VALIDATION_FAILED, failure.said)
         )
     return tuple(found)
+
+
+def duplicate(first: str) -> ConditionUpdate:
+    """Return the condition of a shard group whose group another one has."""
+    message = f"shard group {first} has the same group on the same shard: delete one of them"
+    return ConditionUpdate(MachinesCondition.READY, False, GroupReason.DUPLICATE_GROUP, message)
 
 
 def unreachable(problem: str, *, pending: bool) -> tuple[ConditionUpdate, ...]:

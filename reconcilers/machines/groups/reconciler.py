@@ -1,7 +1,8 @@
 """The reconciler of NstanceShardGroups: the async shell around `decide`.
 
 Guarantees: Kubernetes has the last word: a group that is gone or was changed on the server is sent again. An error leaves the observed
-generation as it is. A group is deleted on its shard by its shard group alone, and only if no other shard group has it.
+generation as it is. Of several shard groups of one group on one shard the oldest has it; the others send nothing. A group is deleted on
+its shard by its shard group alone, and only if no other shard group has it.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ from typing import TYPE_CHECKING, Any
 from konverge.clock import rfc3339
 from konverge.crds.machines_v1beta1 import NstanceShardGroup
 from konverge.errors import RetryAfter
+from konverge.keys import Key
+from konverge.kinds import kind_of
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.machines.groups.decide import (
     SendGroup,
     WaitForShard,
     conditions_of_failure,
+    duplicate,
+    first_of_place,
     in_sync,
     next_step,
     shown_config,
@@ -34,10 +39,11 @@ from konverge.reconcilers.machines.words import GroupReason, MachinesCondition, 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from konverge.informers import Cached, Change
     from konverge.objects import Metadata
-    from konverge.runtime import ConditionUpdate, Context
+    from konverge.runtime import Caches, ConditionUpdate, Context
 
-__all__ = ["BY_PLACE", "ShardGroupReconciler", "by_place"]
+__all__ = ["BY_PLACE", "ShardGroupReconciler", "by_place", "comes_or_goes", "others_of_place"]
 
 BY_PLACE = "place"
 _MOST_DOUBLINGS = 10
@@ -46,6 +52,23 @@ _MOST_DOUBLINGS = 10
 def by_place(group: NstanceShardGroup) -> tuple[str, ...]:
     """Return the values of the index BY_PLACE."""
     return (f"{group.spec.shard}/{group.spec.group}",)
+
+
+def others_of_place(group: NstanceShardGroup, caches: Caches) -> Iterable[Key]:
+    """Map a shard group to the others of its group on its shard."""
+    (place,) = by_place(group)
+    others = caches(NstanceShardGroup).metadata_by_index(BY_PLACE, place)
+    kind = kind_of(NstanceShardGroup)
+    return [Key("", kind, one.namespace, one.name) for one in others if one.uid != group.uid]
+
+
+def comes_or_goes(change: Change) -> bool:
+    """Accept the changes of a shard group that others of its group look at."""
+
+    def place(cached: Cached | None) -> tuple[str, ...]:
+        return () if cached is None else (cached.metadata.uid, *by_place(cached.decode(kind_of(NstanceShardGroup))))
+
+    return place(change.old) != place(change.new)
 
 
 class ShardGroupReconciler:
@@ -60,6 +83,10 @@ class ShardGroupReconciler:
         """Send the group if its shard lacks it, and show what the shard has."""
         spec, states, settings = group.spec, self._service.states, self._service.settings
         states.follow(ctx.key, spec.shard, spec.group)
+        first = first_of_place(group.metadata, self._others(group, ctx))
+        if first.uid != group.uid:
+            _set((duplicate(first.path),), ctx)
+            return Done()
         if error := states.take_error(spec.shard, spec.group):
             ctx.event(MachinesEvent.PROVIDER_ERROR, error, type_="Warning")
         if self._paused(group.metadata, ctx):
@@ -91,8 +118,7 @@ class ShardGroupReconciler:
         """Delete the group on its shard; Done when the shard confirmed it, or is not configured any more."""
         spec, states, settings = group.spec, self._service.states, self._service.settings
         view = states.view(spec.shard, spec.group)
-        others = ctx.cache(NstanceShardGroup).metadata_by_index(BY_PLACE, f"{spec.shard}/{spec.group}")
-        if any(other.uid != group.uid for other in others):
+        if self._others(group, ctx):
             ctx.event(MachinesEvent.DELETE_SUCCEEDED, "another shard group has the group, so it stays on the shard")
         elif not view.known:
             message = f"shard {spec.shard} is not in the document of shards: the group may still be there"
@@ -109,6 +135,11 @@ class ShardGroupReconciler:
         states.unfollow(ctx.key)
         self._failures.pop(group.uid, None)
         return Done()
+
+    def _others(self, group: NstanceShardGroup, ctx: Context[Any]) -> list[Metadata]:
+        (place,) = by_place(group)
+        found = ctx.cache(NstanceShardGroup).metadata_by_index(BY_PLACE, place)
+        return [one for one in found if one.uid != group.uid]
 
     async def _send(self, shard: str, key: str, config: GroupConfig) -> Group:
         loop = asyncio.get_running_loop()
