@@ -30,6 +30,7 @@ from konverge.crds.catalogue import all_manifests
 from konverge.crds.ops_v1alpha1 import Cluster, Operation
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudPool
 from konverge.crds.quota_v1beta2 import ResourcePool
+from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim, WorkspaceClaimSpec
 from konverge.kinds import kind
 from konverge.testing import Lab, install_crds
 from konverge.testing.agent_server import AgentServer, serving
@@ -196,6 +197,7 @@ async def works(lab: Lab, stack: AsyncExitStack, plane: AgentServer) -> None:
         plane.submit("intent", {"intent": "rotate-operator-credentials"})
         await upgraded(lab, number)
         await lab.create(Nextcloud.decode({"metadata": {"name": f"cloud-{number}"}, "spec": {}}))
+        await lab.client.create(WorkspaceClaim.new(f"shop-{number}", spec=WorkspaceClaimSpec()))
         await apps.change(values={"source": "inline", "inline": {"replicas": number}})
         await lab.client.patch(ResourcePool, "p", patch={"spec": {"quota": {"hard": {CPU: 4 + number}}}}, style="merge")
         cut = Rule(Match(verbs=("watch",), resources=("helmcharts.*",)), Drop(watches=True))
@@ -241,6 +243,7 @@ async def test_every_query_of_a_dashboard_or_an_alert_gives_data_and_so_do_those
                 "pools.instance_namespace=default",
                 *("sharding.mode=hash", f"sharding.namespace={NAMESPACE}"),
                 f"clusters.namespace={NAMESPACE}",
+                *("workspaces.provider=memory", f"workspaces.namespace={NAMESPACE}"),
             ),
             daemon(folders[1], servers[1], "controllers=quota", "quota.semantics=v0.14"),
         )

@@ -20,6 +20,7 @@ from promtool import promtool, run_promtool
 from konverge.conditions import STATUSES
 from konverge.crds.ops_v1alpha1 import Cluster
 from konverge.crds.pools_v1alpha1 import Nextcloud
+from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.metrics import Metrics
 from konverge.reconcilers.apps import controller
 from konverge.reconcilers.apps.clusters.metrics import PullMetrics
@@ -32,7 +33,7 @@ CASES = Path(__file__).with_name("alerts.test.yaml")
 if not DEPLOY.exists():
     pytest.skip("deploy/ is not part of the wheel", allow_module_level=True)
 
-NAMES = ("daemon", "apps", "clusters", "pools")
+NAMES = ("daemon", "apps", "clusters", "pools", "workspaces")
 DASHBOARDS: dict[str, dict[str, Any]] = {
     name: json.loads((DEPLOY / "dashboards" / f"{name}.json").read_text()) for name in NAMES
 }
@@ -40,6 +41,7 @@ CONDITIONS = {
     *controller().counted,
     *Cluster.__konverge_declaration__.conditions,
     *Nextcloud.__konverge_declaration__.conditions,
+    *WorkspaceClaim.__konverge_declaration__.conditions,
 }
 RULES = {
     rule["alert"]: rule

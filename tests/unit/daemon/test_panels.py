@@ -1,4 +1,4 @@
-"""The panels of deploy/dashboards/daemon.json, apps.json and clusters.json: their values after ten minutes of a scenario, computed by promtool.
+"""The panels of deploy/dashboards/daemon.json, apps.json, clusters.json and workspaces.json: their values after ten minutes of a scenario, computed by promtool.
 
 A manager runs on the server in memory, in virtual time; its registry is scraped every 15 seconds, and each query is evaluated over these
 scrapes. The expected values follow from the scenario: rates are those of the last five minutes.
@@ -26,6 +26,8 @@ from pull_kit import ensure
 from pull_lab import Plane
 from pull_lab import phase as cluster_phase
 from widgets import By, Widget, widget
+from workspaces_lab import Workspaces
+from workspaces_lab import phase as workspace_phase
 
 import konverge as kv
 from konverge.clock import rfc3339, wall_clock
@@ -296,6 +298,37 @@ async def test_the_panels_of_the_clusters_dashboard_show_what_happened(lab: Lab,
         "ClusterNotAuthenticated": {},
         "ClusterEventBufferFull": {},
         "ClusterJobsFailed": {'{kind="unknown"}': pytest.approx(1, rel=0.1)},
+    }
+
+
+async def test_the_panels_of_the_workspaces_dashboard_show_what_happened(lab: Lab, tmp_path: Path) -> None:
+    here = Workspaces(lab)
+    await here.start()
+    for name in ("one", "two"):
+        await here.claim(name)
+        await here.until(name, workspace_phase("Ready"))
+
+    async def each_minute(minute: int) -> None:
+        if minute == 5:
+            await here.claim("no.workspace")  # no workspace can have this name
+        if minute == 1:
+            here.memory.break_down("two", "its shard is away")
+
+    scrapes = await scraped(lab, each_minute)
+    shown = await asyncio.to_thread(values_of, panels("workspaces"), scrapes, tmp_path)
+    assert shown.pop("How long a reconcile takes") == {"{}": pytest.approx(0.0, abs=0.1)}
+    results = shown.pop("Reconciles by result")
+    assert results['{result="requeue_after"}'] > 0
+    assert shown == {
+        "Available": {"{}": 1},
+        "Progressing": {"{}": 1},
+        "Degraded": {"{}": 2},
+        "Claims by condition": by("condition", {"Available": 1, "Degraded": 2, "Progressing": 1}),
+        "Claims that wait for a worker": {'{instance="konverge-0"}': 0},
+    }
+    assert await asyncio.to_thread(values_of, alerts("workspaces"), scrapes, tmp_path) == {
+        "WorkspaceClaimsDegraded": {'{controller="workspaceclaim"}': 2},
+        "WorkspaceClaimsWait": {'{controller="workspaceclaim"}': 1},
     }
 
 
