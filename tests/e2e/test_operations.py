@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from apps.engine_shop import KINDS, EngineShop, in_phase
 from apps.kubelet import Kubelet
-from apps.lab import READY, Apps
+from apps.lab import READY, WITH_OPERATIONS, Apps
 from apps.operations import JOB, JOBS_FOR_ALL, phase, shows
 
 from konverge.client import Client
@@ -132,7 +132,7 @@ async def test_x5_two_namespaces_with_one_operation_name_have_two_backups(shop: 
 
 async def test_x7_the_version_stays_where_an_upgrade_brought_it(lab: Lab) -> None:
     async with AsyncExitStack() as stack:
-        apps = await Apps(lab, stack).start()
+        apps = await Apps(lab, stack).start(WITH_OPERATIONS)
         await apps.create()
         offered = {"metadata": {"annotations": {"ops.vworkspace.io/upgrade": "helm"}}}
         await lab.patch(ApplicationInstance, "shop", offered)

@@ -215,20 +215,26 @@ async def s8_a_replica_is_cut_off(stage: Stage) -> None:
 
 
 async def s10_two_join_and_one_leaves(stage: Stage) -> None:
-    """Each object moves once at most."""
+    """Each object moves once at most; twice only if a busy machine kept the second replica from joining while the first one was waited for."""
     await stage.settled()
     since, leaver = wall_clock(), stage.alive[0]
     known = {stage.fleet.member_of(name) for name in stage.alive}
     joining = asyncio.create_task(stage.join(2))
+    joined: dict[str, datetime] = {}
     async with asyncio.timeout(60):
-        while len(await members(stage) - known) < 2:
+        while len(joined) < 2:
             await asyncio.sleep(0.05)
+            for name in await members(stage) - known:
+                joined.setdefault(name, wall_clock())
     await stage.stop(leaver)
     await joining
     await stage.settled()
     record = await stage.fleet.record()
     epochs = {f"source-{number}": record.owners_since(f"source-{number}", since) for number in range(OBJECTS)}
-    assert max(epochs.values()) <= 2, "that of the owner before, and that of the next"
+    apart = max(joined.values()) - min(joined.values())
+    together = apart < timedelta(seconds=stage.fleet.times.join / 2)
+    moves = max(epochs.values()) - 1
+    assert moves <= (1 if together else 2), f"they joined {apart} apart"
 
 
 async def s14_all_restart(stage: Stage) -> None:

@@ -22,13 +22,28 @@ from typing import Any, Final
 import trustme
 from aiohttp import web
 
-__all__ = ["READY", "HookServer", "configuration"]
+__all__ = ["READY", "HookServer", "configuration", "end_serving"]
 
 Data = dict[str, Any]
 
 READY: Final = "ready"
 """The webhook that tells that a server has taken a configuration up."""
 _RULE: Final[Data] = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["*"]}
+
+
+async def end_serving(runner: web.AppRunner) -> None:
+    """Close the sockets of a server and of its connections before the loop ends.
+
+    `cleanup` alone begins the end of a TLS connection, and waits for no answer of the client: a busy kube-apiserver, which keeps its connections,
+    answers after the loop has ended, and the socket stays open.
+    """
+    for site in list(runner.sites):
+        await site.stop()
+    for connection in runner.server.connections if runner.server is not None else ():
+        if connection.transport is not None:
+            connection.transport.abort()
+    await asyncio.sleep(0)
+    await runner.cleanup()
 
 
 class HookServer:
@@ -63,7 +78,7 @@ class HookServer:
     async def close(self) -> None:
         """Listen no more."""
         if self._runner is not None:
-            await self._runner.cleanup()
+            await end_serving(self._runner)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         review = await request.json()

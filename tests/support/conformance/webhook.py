@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import trustme
 from aiohttp import web
+from conformance.hooks import end_serving
 
 __all__ = ["conversion_webhook"]
 
@@ -135,4 +136,4 @@ async def conversion_webhook() -> AsyncIterator[dict[str, str]]:
         bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
         yield {"$hook": f"https://{host}:{port}", "$ca": bundle}
     finally:
-        await runner.cleanup()
+        await end_serving(runner)

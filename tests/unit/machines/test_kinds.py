@@ -85,7 +85,10 @@ def test_the_provider_ids_are_written_as_cluster_api_reads_them() -> None:
 
 
 def test_clusterctl_finds_the_contract_of_the_present_version() -> None:
-    made = yaml.safe_load((ROOT / "deploy" / "cluster-api" / "metadata.yaml").read_text())
+    file = ROOT / "deploy" / "cluster-api" / "metadata.yaml"
+    if not file.exists():
+        pytest.skip("deploy/ is not part of the wheel")
+    made = yaml.safe_load(file.read_text())
     assert (made["apiVersion"], made["kind"]) == ("clusterctl.cluster.x-k8s.io/v1alpha3", "Metadata")
     contracts = {(one["major"], one["minor"]): one["contract"] for one in made["releaseSeries"]}
     major, minor = version("konverge").split(".")[:2]
