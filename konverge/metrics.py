@@ -249,6 +249,11 @@ class Metrics:
             "Writes of ownership stamps: claimed, cleared, conflict, failed",
             ("name", "result"),
         )
+        self.shard_assignments = self._counter(
+            "konverge_shard_assignments_total",
+            "Writes of the coordinator: assigned, drained, conflict, failed",
+            ("name", "result"),
+        )
         self.shard_replaced = self._counter(
             "konverge_shard_stamps_replaced_total",
             "Stamps of this replica that another writer removed or replaced while it owned the object",

@@ -40,6 +40,8 @@ class Label:
     OWNER_UID: Final = "konverge.dev/owner-uid"
     CERTIFICATES: Final = "konverge.dev/webhook-certificates"
     SHARD_RING: Final = "konverge.dev/shard-ring"
+    SHARD_REPLICA: Final = "konverge.dev/shard-replica"
+    SHARD: Final = "shard.konverge.dev"
 
 
 class Annotation:
@@ -47,6 +49,7 @@ class Annotation:
 
     OWNER: Final = "konverge.dev/owner"
     SHARD_OWNER: Final = "shard-owner.konverge.dev"
+    SHARD_DRAIN: Final = "shard-drain.konverge.dev"
     SHARD_DRAINING: Final = "konverge.dev/shard-draining"
     INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
     INJECT_CA_FROM: Final = "cert-manager.io/inject-ca-from"

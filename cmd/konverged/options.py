@@ -37,7 +37,7 @@ _FLAGS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (
         ("--sharding",),
         "MODE",
-        "How replicas share the objects: off, leader (one has all), hash (each its own), ordinal.",
+        "How replicas share the objects: off, leader (one has all), hash (each its own), coordinator, ordinal.",
     ),
 )
 

@@ -48,8 +48,8 @@ def rbac(
 
     A ClusterRole, or with --namespace a Role there, and a Role in each namespace that a setting narrows rights to. --controllers and
     settings that change watches are considered. No cluster is contacted. With --set election.enabled=true also the rights on the Lease, in
-    the namespace of the election or of the ServiceAccount, with --sharding=hash those on the Leases of the members and on the objects that
-    bear stamps; with --set metrics_secure=true those to review callers.
+    the namespace of the election or of the ServiceAccount, with --sharding=hash or coordinator those on the Leases of the
+    members and on the objects that bear stamps; with --set metrics_secure=true those to review callers.
     `konverge rbac --service-account konverge/konverge | kubectl apply -f -` grants them.
     """
     from konverge.crds import to_yaml

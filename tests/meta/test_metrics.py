@@ -96,6 +96,7 @@ OURS = {
     "konverge_shard_members": Series("gauge", ("name", "state")),
     "konverge_shard_objects": Series("gauge", ("name",)),
     "konverge_shard_writes_total": Series("counter", ("name", "result")),
+    "konverge_shard_assignments_total": Series("counter", ("name", "result")),
     "konverge_shard_stamps_replaced_total": Series("counter", ("name",)),
     "konverge_shard_handover_seconds": Series("histogram", ("name",), A),
     "konverge_shard_orphan_age_seconds": Series("gauge", ("name",)),

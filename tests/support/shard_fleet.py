@@ -20,6 +20,7 @@ from widgets import CONFIG_MAP
 from konverge.client import Client
 from konverge.clock import from_rfc3339
 from konverge.runtime.sharding.hashing import owner_of
+from konverge.runtime.sharding.settings import ShardingMode
 from konverge.runtime.sharding.stamp import annotation_of
 from konverge.testing import ControlPlane
 
@@ -139,6 +140,7 @@ class ShardFleet(Fleet):
         self.client = client
         self.times = times
         self.ring = "shards"
+        self.mode: ShardingMode = "hash"
         self._fork = fork
         self._replica_of: dict[str, str] = {}
 
@@ -148,7 +150,7 @@ class ShardFleet(Fleet):
                 f"{_SUPPORT / 'shard_operator.py'}:build",
                 *("--kubeconfig", str(kubeconfig), "--namespace", self.namespace, "--log-format", "json"),
                 *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0", "--name", "shards"),
-                *("--sharding", "hash", "--set", f"sharding.namespace={self.namespace}"),
+                *("--sharding", self.mode, "--set", f"sharding.namespace={self.namespace}"),
                 *("--set", f"sharding.ring={self.ring}", *self.times.settings()),
             ),
             self.folder / f"{name}.log",

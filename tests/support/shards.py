@@ -12,13 +12,16 @@ from replicas import NAMESPACE, REPLICA, Replicas
 from widgets import CONFIG_MAP, SECRET
 
 import konverge as kv
+from konverge.runtime.sharding.assignment import drain_mark_of, label_of
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.runtime.sharding.stamp import annotation_of
 
-__all__ = ["HASH", "STAMP", "Span", "Shards"]
+__all__ = ["COORDINATOR", "DRAIN_MARK", "HASH", "LABEL", "STAMP", "Span", "Shards"]
 
 HASH = ShardingSettings(mode="hash", namespace=NAMESPACE)
+COORDINATOR = ShardingSettings(mode="coordinator", namespace=NAMESPACE)
 STAMP = annotation_of("operator")
+LABEL, DRAIN_MARK = label_of("operator"), drain_mark_of("operator")
 
 
 @dataclass

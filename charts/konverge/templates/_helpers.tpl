@@ -116,7 +116,7 @@ annotations:
 
 {{/* Whether replicas share the objects. YAML reads a bare `off` as false. */}}
 {{- define "konverge.shares" -}}
-{{- if has (toString .Values.sharding.mode) (list "hash" "ordinal") -}}true{{- end -}}
+{{- if has (toString .Values.sharding.mode) (list "hash" "ordinal" "coordinator") -}}true{{- end -}}
 {{- end -}}
 
 {{/* Whether the pods are those of a StatefulSet, whose ordinals say which objects they have. */}}

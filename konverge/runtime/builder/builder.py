@@ -426,7 +426,8 @@ class Controller(Generic[R]):
         Guarantees: at most one replica reconciles an object at a time, and `ctx.epoch` is greater with each new owner.
 
         Caveats: for a controller whose reconciles share nothing but the API server. One that decides by what it keeps in memory about other
-        objects, or takes from a common stock, is not to be sharded, or by the key of that stock.
+        objects, or takes from a common stock, is not to be sharded, or by the key of that stock. In the mode `coordinator` the cache of the
+        primary kind holds this replica's objects alone, unless the controller watches or indexes its own kind.
         """
         return replace(self, family=by)
 

@@ -60,7 +60,8 @@ class ControllerRunner:
             metrics=self._queue_metrics,
         )
         self._queue_metrics.open()
-        self._watches = ControllerWatches(spec, services.informers, services.namespace, changed)
+        selector = "" if services.ownership is None else services.ownership.selector
+        self._watches = ControllerWatches(spec, services.informers, services.namespace, changed, selector=selector)
         self.caches = Caches(spec.name, self._watches.informers)
         self._services = ReconcileServices.of(spec, services, caches=self.caches, serves=self._watches.serves)
         self._reconciles = ReconcileRunner(spec, self._services)

@@ -90,7 +90,7 @@ class ShardGate:
         """Take note of the end of a reconcile; an object that another member should own is handed over next."""
         metadata = cached.metadata
         self._ownership.leave(metadata.uid)
-        if self._ownership.ring.desired(self._family(metadata)) != self._ownership.ring.member:
+        if self._ownership.desired(metadata, self._family(metadata)) != self._ownership.ring.member:
             self._queue.add(key, reason=Why.SHARD)
 
     async def run(self, enqueue_changes: Callable[[], Awaitable[None]], client: Client, metrics: Metrics) -> None:

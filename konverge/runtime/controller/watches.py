@@ -57,13 +57,22 @@ class ControllerWatches:
     """The cache of the primary kind, limited to what the controller selects; there from `open` on."""
 
     def __init__(
-        self, spec: Controller[Any], informers: InformerSet, namespace: str | None, changed: Callable[[], None]
+        self,
+        spec: Controller[Any],
+        informers: InformerSet,
+        namespace: str | None,
+        changed: Callable[[], None],
+        *,
+        selector: str = "",
     ) -> None:
         self._spec = spec
         self._changed = changed
         self._changes = Broadcast()
         self._set = informers
         self._namespace = namespace
+        # A controller that watches or indexes its own kind decides by other objects of it, whichever replica they belong to.
+        others = {one.kind for one in spec.watched} | {one.kind for one in spec.indexed}
+        self._labels = ",".join(one for one in (spec.labels, "" if spec.kind in others else selector) if one)
         self._feeds: list[_Feed] = []
         self.informers: dict[Kind[Any], Informer | Narrowed] = {}
         """The caches that the reconciler reads, by kind."""
@@ -76,7 +85,7 @@ class ControllerWatches:
     ) -> None:
         """Acquire every cache, and register these event handlers."""
         spec, where = self._spec, self._namespace
-        self.primary = self._feed(spec.kind, None, Selection(spec.kind, where, labels=spec.labels), primary)
+        self.primary = self._feed(spec.kind, None, Selection(spec.kind, where, labels=self._labels), primary)
         for one in spec.owned:
             self._feed(one.kind, one, Selection(one.kind, where), partial(owned, one))
         for one in spec.watched:

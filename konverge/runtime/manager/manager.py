@@ -48,6 +48,7 @@ from konverge.runtime.manager.settings import ManagerSettings
 from konverge.runtime.manager.sharding import (
     AnyRing,
     RingMember,
+    coordination,
     election_settings,
     join_ring,
     open_ring,
@@ -402,7 +403,7 @@ class Manager:
                 background = self._launch_background(self._services)
                 self._started.set()
                 self._readiness.notify()
-                await self._work(background, ring)
+                await self._work(background, ring, self._launch_coordination(ring, self._services))
             finally:
                 self._services = self._unfenced = self._member = None
 
@@ -429,13 +430,15 @@ class Manager:
             stack.push_async_callback(self._leadership.release)
         return self._leadership
 
-    async def _work(self, background: tuple[asyncio.Task[None], ...], ring: AnyRing | None) -> None:
+    async def _work(
+        self, background: tuple[asyncio.Task[None], ...], ring: AnyRing | None, coordinating: set[asyncio.Task[None]]
+    ) -> None:
         """Run the controllers until the stop, or until a failure, which is fatal; then drain them, still leading."""
         leading = {asyncio.create_task(one.run(), name=f"konverge leadership {self.name}") for one in self._leading}
         try:
             while not self._stopping.is_set():
                 self._changed.clear()
-                running = (*self._tasks.values(), *background, *leading)
+                running = (*self._tasks.values(), *background, *leading, *coordinating)
                 await wait_first(self._stopping.wait(), self._changed.wait(), *running)
                 self._tasks = {name: task for name, task in self._tasks.items() if not task.done()}
         finally:
@@ -446,10 +449,11 @@ class Manager:
             if ring is not None:
                 await ring.drain()
             await self._stop_controllers()
-            for task in leading:
+            ending = leading | coordinating  # objects of others are assigned as long as this process leads
+            for task in ending:
                 task.cancel()
-            if leading:
-                await asyncio.wait(leading)
+            if ending:
+                await asyncio.wait(ending)
 
     def _launch(self, spec: Controller[Any]) -> None:
         services = self._services if spec.elected else self._unfenced
@@ -460,8 +464,8 @@ class Manager:
         self._tasks[spec.name] = asyncio.create_task(runner.run(), name=f"konverge controller {spec.name}")
         self._changed.set()
 
-    def _launch_background(self, services: ManagerServices) -> tuple[asyncio.Task[None], ...]:
-        given = BackgroundServices(
+    def _background_services(self, services: ManagerServices) -> BackgroundServices:
+        return BackgroundServices(
             client=services.client,
             manager=self.name,
             metrics=self.metrics,
@@ -469,6 +473,16 @@ class Manager:
             events=services.events,
             enqueue=self._enqueue,
         )
+
+    def _launch_coordination(self, ring: AnyRing | None, services: ManagerServices) -> set[asyncio.Task[None]]:
+        work = coordination(ring, services, self._specs.values())
+        if work is None:
+            return set()
+        run = run_background("shard coordinator", work, self._background_services(services), services.turn)
+        return {asyncio.create_task(run, name=f"konverge shard coordinator {self.name}")}
+
+    def _launch_background(self, services: ManagerServices) -> tuple[asyncio.Task[None], ...]:
+        given = self._background_services(services)
         return tuple(
             asyncio.create_task(run_background(name, work, given, services.turn), name=f"konverge background {name}")
             for name, work in self._background.items()

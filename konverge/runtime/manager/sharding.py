@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, TypeAlias
 
 from konverge.client import Client, ClientConfig
 from konverge.errors import UsageError
+from konverge.informers import Selection
 from konverge.metrics import Metrics
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.election.leadership import Turn
 from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.events.recorder import EventRecorder
+from konverge.runtime.manager.background import BackgroundServices, BackgroundWork
 from konverge.runtime.manager.leading import Leading
 from konverge.runtime.manager.settings import ManagerSettings
 from konverge.runtime.reconcile.services import ManagerServices
+from konverge.runtime.sharding.assigned import AssignedOwnership
+from konverge.runtime.sharding.coordinator import Coordinator
 from konverge.runtime.sharding.interface import ShardOwnership
 from konverge.runtime.sharding.ordinal import OrdinalRing, OrdinalShares
 from konverge.runtime.sharding.ownership import Ownership
 from konverge.runtime.sharding.ring import Ring
 
-__all__ = ["AnyRing", "RingMember", "election_settings", "join_ring", "open_ring", "renew_seconds"]
+__all__ = ["AnyRing", "RingMember", "coordination", "election_settings", "join_ring", "open_ring", "renew_seconds"]
 
 
 AnyRing: TypeAlias = Ring | OrdinalRing
@@ -47,13 +51,14 @@ def election_settings(
         return replace(settings.election, enabled=True)
     if not settings.sharding.enabled:
         return settings.election
-    led = background or any(one.elected and one.family is None for one in controllers)
+    coordinated = settings.sharding.mode == "coordinator"
+    led = coordinated or background or any(one.elected and one.family is None for one in controllers)
     return replace(settings.election, enabled=led)
 
 
 def renew_seconds(settings: ManagerSettings) -> float:
     """Return for how long the event loop may be blocked before a lease is lost; 0 without one."""
-    if settings.sharding.mode == "hash":
+    if settings.sharding.mode in ("hash", "coordinator"):
         return settings.sharding.renew_seconds
     elects = settings.election.enabled or settings.sharding.mode != "off"
     return settings.election.renew_seconds if elects else 0.0
@@ -100,6 +105,8 @@ async def join_ring(
     ownership: ShardOwnership
     if isinstance(ring, OrdinalRing):
         ownership = OrdinalShares(ring)
+    elif ring.replica:
+        ownership = AssignedOwnership(ring, fenced, events, services.metrics, manager=services.manager)
     else:
         ownership = Ownership(ring, fenced, events, services.metrics, manager=services.manager)
     stack.push_async_callback(ownership.close)
@@ -107,3 +114,21 @@ async def join_ring(
     turn = Turn()
     shared = replace(services, client=fenced, events=events, turn=turn, fenced=True, ownership=ownership)
     return RingMember(ownership, shared, Leading(ring, turn, services.readiness))
+
+
+def coordination(
+    ring: AnyRing | None, services: ManagerServices, controllers: Iterable[Controller[Any]]
+) -> BackgroundWork | None:
+    """Return the work of the elected replica for those that share the objects of these controllers; None without a coordinator."""
+    if not isinstance(ring, Ring) or not ring.replica:
+        return None
+    shared = {
+        Selection(one.kind, services.namespace, labels=one.labels, metadata_only=True): one.family
+        for one in controllers
+        if one.family is not None
+    }
+
+    async def coordinate(given: BackgroundServices) -> None:
+        await Coordinator(ring, shared, client=given.client, informers=services.informers, metrics=given.metrics).run()
+
+    return coordinate

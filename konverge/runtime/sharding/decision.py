@@ -6,7 +6,7 @@ Not held by this member
     no owner, or its owner gave it back                 claim
     its owner is dead, or has released its Lease        claim
     the owner is alive, or was never seen               wait
-    the stamp names this member (a late write, forged)  claim; or clear it, if another should own it
+    the stamp names this member (a late write, forged)  claim; or clear it, if another should own it and no reconcile runs
     the stamp was removed or replaced by hand           as long as the owner before is alive: wait, that it writes its stamp again
 
 Held by this member
@@ -108,7 +108,7 @@ def decide(view: ShardView, state_of: Callable[[str], MemberState]) -> ShardDeci
         return ShardDecision(ShardAction.WAIT)
     if view.desired == view.me:
         return ShardDecision(ShardAction.CLAIM, next_epoch(view.stamp, view.version))
-    if own and view.desired and view.stamp is not None:
+    if own and view.desired and view.stamp is not None and not view.running:
         return ShardDecision(ShardAction.CLEAR, view.stamp.epoch)
     return ShardDecision(ShardAction.WAIT)
 

@@ -54,8 +54,15 @@ class ShardOwnership(Protocol):
     def ring(self) -> ShardRing:
         """The replicas."""
 
+    @property
+    def selector(self) -> str:
+        """The labels of the objects that this replica may own; "" for all objects."""
+
     def owns(self, metadata: Metadata) -> Owned:
         """Return the owner of an object."""
+
+    def desired(self, metadata: Metadata, family: str) -> str:
+        """Return the member that should own an object; "" if none is known."""
 
     def concerns(self, metadata: Metadata, family: str) -> bool:
         """Return whether there is anything to do for an object on this replica."""

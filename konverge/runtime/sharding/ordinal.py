@@ -178,6 +178,15 @@ class OrdinalShares:
     def __init__(self, ring: OrdinalRing) -> None:
         self.ring = ring
 
+    @property
+    def selector(self) -> str:
+        """The empty selector: each replica sees every object."""
+        return ""
+
+    def desired(self, metadata: Metadata, family: str) -> str:  # noqa: ARG002  # the interface's
+        """Return the pod whose share an object belongs to."""
+        return self.ring.desired(family)
+
     def owns(self, metadata: Metadata) -> Owned:
         """Return the pod whose share an object belongs to; the epoch is the generation of the StatefulSet."""
         return Owned(self.ring.desired(family_of(metadata)), self.ring.epoch)

@@ -81,6 +81,15 @@ class Ownership:
 
     # --- questions -----------------------------------------------------------------------------------------------------------
 
+    @property
+    def selector(self) -> str:
+        """The empty selector: each replica sees every object."""
+        return ""
+
+    def desired(self, metadata: Metadata, family: str) -> str:  # noqa: ARG002  # of other modes
+        """Return the member that should own an object; "" if none is known."""
+        return self.ring.desired(family)
+
     def owns(self, metadata: Metadata) -> Owned:
         """Return the owner that the stamp in the cache names."""
         stamp = read_stamp(metadata.annotations, self.annotation, metadata.resource_version)
@@ -88,7 +97,7 @@ class Ownership:
 
     def concerns(self, metadata: Metadata, family: str) -> bool:
         """Return whether there is anything to do for an object on this replica."""
-        if self.ring.desired(family) == self.ring.member:
+        if self.desired(metadata, family) == self.ring.member:
             return True
         one = self._objects.get(metadata.uid)
         return (one is not None and bool(one.held)) or self.owns(metadata).owner == self.ring.member
@@ -99,13 +108,13 @@ class Ownership:
             return False
         one = self._objects.get(metadata.uid)
         held = one is not None and bool(one.held)
-        return self.concerns(metadata, family) and not (held and self.ring.desired(family) == self.ring.member)
+        return self.concerns(metadata, family) and not (held and self.desired(metadata, family) == self.ring.member)
 
     def _decide(self, metadata: Metadata, family: str, one: _Object) -> ShardDecision:
         version = metadata.resource_version
         view = ShardView(
             me=self.ring.member,
-            desired=self.ring.desired(family),
+            desired=self.desired(metadata, family),
             stamp=read_stamp(metadata.annotations, self.annotation, version),
             version=version,
             held=one.held,
@@ -152,11 +161,18 @@ class Ownership:
         one = self._objects.get(uid)
         if one is not None and one.running:
             one.running -= 1
+            if one.empty:
+                del self._objects[uid]
 
     def observe(self, key: Key, old: Metadata | None, new: Metadata | None, writer: Hashable) -> bool:
         """Take note of a change of an object; returns whether its stamp changed."""
         if new is None:
-            if old is not None:
+            gone = None if old is None else self._objects.get(old.uid)
+            if old is not None and gone is not None and gone.running:
+                self._objects[old.uid] = _Object(
+                    running=gone.running
+                )  # it may come back before its reconcile has ended
+            elif old is not None:
                 self._objects.pop(old.uid, None)
             return False
         after = read_stamp(new.annotations, self.annotation, new.resource_version)

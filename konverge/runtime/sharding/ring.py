@@ -29,6 +29,7 @@ from konverge.objects import Metadata, Object
 from konverge.runtime.election.elector import LeaseElection
 from konverge.runtime.election.record import LEASE, LeaseRecord
 from konverge.runtime.election.settings import ElectionSettings
+from konverge.runtime.sharding.assignment import replica_name
 from konverge.runtime.sharding.decision import MemberState
 from konverge.runtime.sharding.hashing import owner_of
 from konverge.runtime.sharding.members import Membership
@@ -83,12 +84,16 @@ class Ring:
         self._config = config
         self._client = client
         self._manager = name
+        self.replica = replica_name(host, random.getrandbits(40)) if settings.mode == "coordinator" else ""
+        """The name of this process in the labels of objects and of its Lease; "" in a mode without a coordinator."""
+        self._replicas: dict[str, str] = {}
         self._host = _NOT_A_NAME.sub("-", host.lower()).strip("-")[:100] or "host"
         self._metrics = metrics
         self._random = random
         self._now = asyncio.get_running_loop().time
         self._membership = Membership(settings)
         self._live: tuple[str, ...] = ()
+        self._sharing: tuple[str, ...] = ()
         self._states: dict[str, MemberState] = {}
         self.draining = False
         """Whether this replica stops: it takes nothing more, and its release gives back what it has."""
@@ -100,8 +105,12 @@ class Ring:
     # --- the members ---------------------------------------------------------------------------------------------------------
 
     def desired(self, key: str) -> str:
-        """Return the member that should own a key; "" if none is known."""
-        return owner_of(key, self._live)
+        """Return the member that should own a key; "" if none is known. With a coordinator: among those that see its labels."""
+        return owner_of(key, self._sharing)
+
+    def replica_of(self, member: str) -> str:
+        """Return the replica whose member this is; "" for one that sees no labels."""
+        return self._replicas.get(member, "")
 
     def state_of(self, member: str) -> MemberState:
         """Return the state of a member; one that is not known is waited for, and dead if no Lease of it comes."""
@@ -131,11 +140,23 @@ class Ring:
 
     def _on_lease(self, change: Change) -> None:
         if change.new is not None:
-            record, draining = _read(change.new.decode(LEASE))
+            lease = change.new.decode(LEASE)
+            record, draining = _read(lease)
+            self._note_replica(lease)
             self._membership.observe(change.name, record, self._now(), draining=draining, initial=not self.member)
         elif self._membership.state_of(change.name).gone:
-            self._membership.forget(change.name)
+            self._forget(change.name)
         self._news.set()
+
+    def _note_replica(self, lease: Object | Metadata) -> None:
+        assert isinstance(lease, Object)
+        replica = (lease.metadata.labels or {}).get(Label.SHARD_REPLICA, "")
+        if replica:  # a label that was removed by hand changes nothing: the replica selects by the name that it has
+            self._replicas[lease.name] = replica
+
+    def _forget(self, member: str) -> None:
+        self._membership.forget(member)
+        self._replicas.pop(member, None)
 
     async def _follow(self) -> None:
         while True:
@@ -160,6 +181,8 @@ class Ring:
             self._problem = str(error)
             return False
         self._problem = ""
+        for one in found:
+            self._note_replica(one)
         self._membership.observe_all({one.name: _read(one) for one in found}, asked=asked, now=self._now())
         return True
 
@@ -174,6 +197,7 @@ class Ring:
         if live != self._live:
             self._log.info("the members of the ring changed", **{LogKey.MEMBERS: list(live)})
         self._live, self._states = live, states
+        self._sharing = tuple(one for one in live if one in self._replicas) if self.replica else live
         for state in MemberState:
             count = sum(one is state for one in states.values())
             self._metrics.shard_members.labels(name=self._manager, state=state.value).set(count)
@@ -186,7 +210,7 @@ class Ring:
                 continue
             with contextlib.suppress(KonvergeError):
                 await self._client.delete(LEASE, name, self.namespace)
-            self._membership.forget(name)
+            self._forget(name)
 
     # --- the own Lease -------------------------------------------------------------------------------------------------------
 
@@ -227,7 +251,7 @@ class Ring:
             host=self._host,
             metrics=self._metrics,
             random=self._random,
-            labels={Label.SHARD_RING: self.name},
+            labels={Label.SHARD_RING: self.name, **({Label.SHARD_REPLICA: self.replica} if self.replica else {})},
         ).__aenter__()
         await self._term.acquire()
         self.member, self._fence.term = name, self._term.fence
@@ -244,6 +268,7 @@ class Ring:
             return False
         for one in found:
             record, draining = _read(one)
+            self._note_replica(one)
             self._membership.observe(one.name, record, self._now(), draining=draining, initial=True)
         self._problem = ""
         self._news.set()

@@ -11,8 +11,8 @@ from konverge.runtime.election.settings import ElectionSettings
 
 __all__ = ["MODES", "ShardingMode", "ShardingSettings"]
 
-ShardingMode = Literal["off", "leader", "hash", "ordinal"]
-MODES: Final = ("off", "leader", "hash", "ordinal")
+ShardingMode = Literal["off", "leader", "hash", "ordinal", "coordinator"]
+MODES: Final = ("off", "leader", "hash", "ordinal", "coordinator")
 _RING = re.compile(r"[a-z0-9]([-a-z0-9.]{0,48}[a-z0-9])?")
 
 
@@ -27,7 +27,8 @@ class ShardingSettings:
     """
 
     mode: ShardingMode = "off"
-    """off: this process has every object. leader: the elected one. hash: each replica its own. ordinal: by crc32(uid) % replicas."""
+    """off: this process has every object. leader: the elected one. hash: each replica its own.
+    ordinal: by crc32(uid) % replicas. coordinator: as the elected one assigns them; a replica caches its own objects only."""
     ring: str = ""
     """The name that the replicas have in common; empty: the manager's. Up to 50 characters."""
     namespace: str = ""

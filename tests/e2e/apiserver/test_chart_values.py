@@ -213,8 +213,8 @@ def test_everything_at_once_has_every_kind(template: Template) -> None:
             "replicas: 2 processes would write at once; set election.enabled=true or sharding.mode=hash, or replicas=1",
         ),
         (
-            {"sharding": {"mode": "coordinator"}},
-            "at '/sharding/mode': value must be one of 'off', 'leader', 'hash', 'ordinal'",
+            {"sharding": {"mode": "vote"}},
+            "at '/sharding/mode': value must be one of 'off', 'leader', 'hash', 'coordinator', 'ordinal'",
         ),
         ({"settings": {"drain": 30}}, "set it above settings.drain"),
         (merged(MONITORS, deep("metrics.service.enabled", False)), "set metrics.service.enabled=true"),

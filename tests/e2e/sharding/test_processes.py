@@ -336,3 +336,26 @@ async def test_the_record_shows_two_owners_of_an_object_if_replicas_are_of_diffe
         async with asyncio.timeout(30):
             while not (record := await stage.fleet.record()).overlaps() or not record.stale_writes():
                 await stage.fleet.change("source-1", value=str(len(record.copies)))
+
+
+async def test_with_a_coordinator_no_two_replicas_reconcile_an_object_at_once_though_replicas_die_stop_and_join(
+    audited_plane: ControlPlane, tmp_path: Path
+) -> None:
+    async with stage_of(audited_plane, "assigned", tmp_path, SHORT) as stage:
+        stage.fleet.mode = "coordinator"
+        await stage.join(3)
+        await stage.fleet.sources(OBJECTS)
+        await stage.settled()
+        changing = asyncio.create_task(keep_changing(stage.fleet))
+        try:
+            for scene in (s4_a_replica_is_killed, s5_a_replica_is_stopped):
+                await scene(stage)
+                await stage.join(1)
+            await stage.settled()
+        finally:
+            changing.cancel()
+            await asyncio.wait({changing})
+        record = await stage.fleet.record()
+        assert len(record.reconciles) > OBJECTS
+        assert record.overlaps() == []
+        assert record.stale_writes() == []

@@ -84,7 +84,7 @@ def test_the_rights_of_sharding_are_on_leases_and_on_the_objects_that_bear_stamp
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"mode": "coordinator"}, {"ring": "Shop"}, {"ring": "x" * 51}, {"join_seconds": 15.0}], ids=str
+    "wrong", [{"mode": "vote"}, {"ring": "Shop"}, {"ring": "x" * 51}, {"join_seconds": 15.0}], ids=str
 )
 def test_settings_with_which_a_ring_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="sharding: "):

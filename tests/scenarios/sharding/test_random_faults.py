@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 from replicas import NAMESPACE, Replica
-from shards import Shards
+from shards import DRAIN_MARK, LABEL, Shards
+from widgets import CONFIG_MAP
 
 from konverge.errors import NotFound
 from konverge.runtime.election.record import LEASE
+from konverge.runtime.sharding.settings import ShardingSettings
 
 SEEDS = int(os.environ.get("SHARD_SEEDS", "2"))
 OBJECTS = 6
@@ -86,16 +88,30 @@ async def edit_stamp(shards: Shards, one: Replica, random: Random) -> None:
     await shards.stamp(f"source-{random.randrange(OBJECTS)}", random.choice((None, f"{member}/1", "nonsense")))
 
 
+async def edit_label(shards: Shards, one: Replica, random: Random) -> None:
+    """Give an object to another replica by hand, to one that there is not, or to none; or ask its owner to hand it over."""
+    found = await shards.client.list(CONFIG_MAP, NAMESPACE)
+    labels = [one.metadata.label(LABEL) for one in found]
+    words = {"labels": {LABEL: random.choice((None, "nowhere", *(one for one in labels if one)))}}
+    if random.random() < 0.3:
+        words = {"annotations": {DRAIN_MARK: random.choice(("nowhere", *(one for one in labels if one)))}}
+    name = f"source-{random.randrange(OBJECTS)}"
+    await shards.client.patch(CONFIG_MAP, name, NAMESPACE, patch={"metadata": words}, style="merge")
+
+
 Fault = Callable[[Shards, Replica, Random], Coroutine[Any, Any, None]]
 ALL: tuple[Fault, ...] = (
     *(kill, restart, pause, slow_requests, slow_renewals, stall_leases, join, edit_lease, edit_stamp),
+    edit_label,
 )
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-async def test_s1_no_two_replicas_reconcile_an_object_at_once_and_the_work_goes_on(seed: int) -> None:
+async def test_s1_no_two_replicas_reconcile_an_object_at_once_and_the_work_goes_on(
+    seed: int, mode: ShardingSettings
+) -> None:
     random = Random(seed)
-    async with Shards(seed=seed) as shards:
+    async with Shards(seed=seed, sharding=mode) as shards:
         shards.cost = lambda: random.choice((0.0, 0.1, 1.0, 8.0))
         for name in ("a", "b", "c"):
             await shards.start(name)

@@ -8,20 +8,21 @@ from itertools import pairwise
 from typing import Any
 
 from replicas import NAMESPACE
-from shards import HASH, STAMP, Shards
+from shards import COORDINATOR, HASH, STAMP, Shards
 from widgets import CONFIG_MAP
 
 import konverge as kv
 from konverge.runtime.election.record import LEASE
-from konverge.words import Reason
+from konverge.runtime.sharding.settings import ShardingSettings
+from konverge.words import Label, Reason
 
 
 async def started(shards: Shards, *names: str) -> None:
     await asyncio.gather(*(shards.start(name) for name in names))
 
 
-async def test_s1_s2_three_replicas_own_every_object_and_each_reconciles_its_own() -> None:
-    async with Shards() as shards:
+async def test_s1_s2_three_replicas_own_every_object_and_each_reconciles_its_own(mode: ShardingSettings) -> None:
+    async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b", "c")
         await shards.objects(30)
         owners = await shards.settled("abc")
@@ -30,8 +31,8 @@ async def test_s1_s2_three_replicas_own_every_object_and_each_reconciles_its_own
         assert shards.overlaps() == []
 
 
-async def test_s3_a_fourth_replica_takes_its_share_and_nothing_else_moves() -> None:
-    async with Shards() as shards:
+async def test_s3_a_fourth_replica_takes_its_share_and_nothing_else_moves(mode: ShardingSettings) -> None:
+    async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b", "c")
         await shards.objects(40)
         before = await shards.settled("abc")
@@ -47,8 +48,10 @@ async def test_s3_a_fourth_replica_takes_its_share_and_nothing_else_moves() -> N
         assert shards.overlaps() == []
 
 
-async def test_s4_the_objects_of_a_replica_that_died_are_reconciled_by_others_within_35_seconds() -> None:
-    async with Shards() as shards:
+async def test_s4_the_objects_of_a_replica_that_died_are_reconciled_by_others_within_35_seconds(
+    mode: ShardingSettings,
+) -> None:
+    async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b", "c")
         await shards.objects(30)
         before = await shards.settled("abc")
@@ -63,10 +66,10 @@ async def test_s4_the_objects_of_a_replica_that_died_are_reconciled_by_others_wi
         assert shards.overlaps() == []
 
 
-async def test_s5_a_replica_that_stops_hands_over_when_its_last_reconcile_has_ended_and_no_key_waits_for_a_lease() -> (
-    None
-):
-    async with Shards() as shards:
+async def test_s5_a_replica_that_stops_hands_over_when_its_last_reconcile_has_ended_and_no_key_waits_for_a_lease(
+    mode: ShardingSettings,
+) -> None:
+    async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b", "c")
         await shards.objects(12)
         before = await shards.settled("abc")
@@ -87,8 +90,10 @@ async def test_s5_a_replica_that_stops_hands_over_when_its_last_reconcile_has_en
         assert shards.overlaps() == []
 
 
-async def test_s6_a_key_whose_reconcile_runs_for_20_seconds_moves_when_it_has_ended_and_all_others_at_once() -> None:
-    async with Shards() as shards:
+async def test_s6_a_key_whose_reconcile_runs_for_20_seconds_moves_when_it_has_ended_and_all_others_at_once(
+    mode: ShardingSettings,
+) -> None:
+    async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
         await shards.objects(24)
         before = await shards.settled("ab")
@@ -109,8 +114,10 @@ async def test_s6_a_key_whose_reconcile_runs_for_20_seconds_moves_when_it_has_en
         assert shards.overlaps() == []
 
 
-async def test_s7_a_replica_that_was_paused_for_a_minute_writes_nothing_when_it_wakes_and_owns_nothing() -> None:
-    async with Shards() as shards:
+async def test_s7_a_replica_that_was_paused_for_a_minute_writes_nothing_when_it_wakes_and_owns_nothing(
+    mode: ShardingSettings,
+) -> None:
+    async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b", "c")
         await shards.objects(12)
         before = await shards.settled("abc")
@@ -135,8 +142,8 @@ async def test_s7_a_replica_that_was_paused_for_a_minute_writes_nothing_when_it_
         assert shards.overlaps() == []
 
 
-async def test_s8_a_replica_that_is_cut_off_stops_itself_long_before_others_take_over() -> None:
-    async with Shards() as shards:
+async def test_s8_a_replica_that_is_cut_off_stops_itself_long_before_others_take_over(mode: ShardingSettings) -> None:
+    async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b", "c")
         await shards.objects(12)
         before = await shards.settled("abc")
@@ -155,8 +162,10 @@ async def test_s8_a_replica_that_is_cut_off_stops_itself_long_before_others_take
         assert shards.overlaps() == []
 
 
-async def test_s9_replicas_that_see_another_ring_than_others_for_10_seconds_never_overlap() -> None:
-    async with Shards() as shards:
+async def test_s9_replicas_that_see_another_ring_than_others_for_10_seconds_never_overlap(
+    mode: ShardingSettings,
+) -> None:
+    async with Shards(sharding=mode) as shards:
         shards.cost = lambda: 0.5
         await started(shards, "a", "b")
         await shards.objects(16)
@@ -171,8 +180,10 @@ async def test_s9_replicas_that_see_another_ring_than_others_for_10_seconds_neve
         assert shards.overlaps() == []
 
 
-async def test_s10_two_that_join_and_one_that_leaves_within_three_seconds_move_each_key_at_most_once() -> None:
-    async with Shards() as shards:
+async def test_s10_two_that_join_and_one_that_leaves_within_three_seconds_move_each_key_at_most_once(
+    mode: ShardingSettings,
+) -> None:
+    async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b", "c")
         await shards.objects(40)
         await shards.settled("abc")
@@ -187,8 +198,8 @@ async def test_s10_two_that_join_and_one_that_leaves_within_three_seconds_move_e
         assert shards.overlaps() == []
 
 
-async def test_s11_a_replica_that_never_becomes_a_member_orphans_nothing() -> None:
-    async with Shards() as shards:
+async def test_s11_a_replica_that_never_becomes_a_member_orphans_nothing(mode: ShardingSettings) -> None:
+    async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b", "c")
         starting = asyncio.create_task(shards.start("d", patience=30.0))
         await asyncio.sleep(0)
@@ -199,8 +210,10 @@ async def test_s11_a_replica_that_never_becomes_a_member_orphans_nothing() -> No
         starting.cancel()
 
 
-async def test_s12_no_update_is_lost_while_objects_and_their_status_change_during_a_move() -> None:
-    async with Shards() as shards:
+async def test_s12_no_update_is_lost_while_objects_and_their_status_change_during_a_move(
+    mode: ShardingSettings,
+) -> None:
+    async with Shards(sharding=mode) as shards:
         shards.cost = lambda: 0.3
         await started(shards, "a", "b")
         await shards.objects(16)
@@ -227,8 +240,10 @@ async def test_s12_children_with_controllers_of_their_own_go_where_their_parent_
     assert spec.family(child) == spec.family(parent) == "1"
 
 
-async def test_s13_a_stamp_that_was_removed_or_forged_costs_one_write_and_an_event_and_no_overlap() -> None:
-    async with Shards() as shards:
+async def test_s13_a_stamp_that_was_removed_or_forged_costs_one_write_and_an_event_and_no_overlap(
+    mode: ShardingSettings,
+) -> None:
+    async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
         await shards.objects(8)
         before = await shards.settled("ab")
@@ -256,8 +271,10 @@ async def test_s13_a_stamp_that_was_removed_or_forged_costs_one_write_and_an_eve
         assert sum(one.data["reason"] == Reason.SHARD_STAMP_REPLACED for one in events) == 2
 
 
-async def test_s13_epochs_increase_although_a_low_one_was_forged_while_the_owner_was_dead() -> None:
-    async with Shards() as shards:
+async def test_s13_epochs_increase_although_a_low_one_was_forged_while_the_owner_was_dead(
+    mode: ShardingSettings,
+) -> None:
+    async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
         await shards.objects(8)
         before = await shards.settled("ab")
@@ -277,10 +294,10 @@ def of(owners: dict[str, str], replica: str) -> str:
     return next(name for name, owner in owners.items() if owner == replica)
 
 
-async def test_s14_after_a_restart_of_all_replicas_everything_is_owned_within_20_seconds_and_nothing_created_twice() -> (
-    None
-):
-    async with Shards() as shards:
+async def test_s14_after_a_restart_of_all_replicas_everything_is_owned_within_20_seconds_and_nothing_created_twice(
+    mode: ShardingSettings,
+) -> None:
+    async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b", "c")
         await shards.objects(20)
         await shards.settled("abc")
@@ -294,10 +311,10 @@ async def test_s14_after_a_restart_of_all_replicas_everything_is_owned_within_20
         assert shards.overlaps() == []
 
 
-async def test_s15_five_replicas_do_at_least_three_times_the_work_of_one() -> None:
+async def test_s15_five_replicas_do_at_least_three_times_the_work_of_one(mode: ShardingSettings) -> None:
     seconds = {}
     for names in ("a", "abcde"):
-        async with Shards(concurrency=2) as shards:
+        async with Shards(concurrency=2, sharding=mode) as shards:
             await started(shards, *names)
             await shards.objects(200)
             owners = await shards.settled(names)
@@ -320,7 +337,7 @@ async def test_s16_from_a_leader_to_a_ring_and_back_with_all_replicas_stopped_in
         await shards.objects(12)
         loading = asyncio.create_task(keep_changing(shards, 12))
         led = replace(HASH, mode="leader")
-        for sharding, names in ((led, "ab"), (HASH, "cde"), (led, "fg")):
+        for sharding, names in ((led, "ab"), (HASH, "cde"), (COORDINATOR, "hij"), (led, "fg")):
             shards.sharding = sharding
             await started(shards, *names)
             await asyncio.sleep(30)
@@ -334,6 +351,29 @@ async def test_s16_from_a_leader_to_a_ring_and_back_with_all_replicas_stopped_in
             assert {span.epoch == 0 for span in spans} == {True, False}
 
 
+async def test_s16_from_hash_to_a_coordinator_and_back_one_replica_at_a_time_no_object_is_reconciled_twice_at_once() -> (
+    None
+):
+    async with Shards() as shards:
+        shards.cost = lambda: 0.5
+        await started(shards, "a", "b")
+        await shards.objects(12)
+        await shards.settled("ab")
+        loading = asyncio.create_task(keep_changing(shards, 12))
+        for sharding, names in ((COORDINATOR, "cd"), (HASH, "ef")):
+            shards.sharding = sharding
+            former = [one for one in shards.replicas if shards.replicas[one].wire.alive]
+            for old, new in zip(former, names, strict=True):
+                await shards.start(new)
+                await asyncio.sleep(5)
+                await shards.stop(old)
+            await shards.settled(names)
+            await asyncio.sleep(5)
+        loading.cancel()
+        assert {span.replica for span in shards.spans} == set("abcdef")
+        assert shards.overlaps() == []
+
+
 async def keep_changing(shards: Shards, count: int) -> None:
     number = 0
     while True:
@@ -342,8 +382,8 @@ async def keep_changing(shards: Shards, count: int) -> None:
         await asyncio.sleep(0.2)
 
 
-async def test_at_rest_no_stamp_is_written() -> None:
-    async with Shards() as shards:
+async def test_at_rest_no_stamp_is_written(mode: ShardingSettings) -> None:
+    async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
         await shards.objects(10)
         await shards.settled("ab")
@@ -353,8 +393,8 @@ async def test_at_rest_no_stamp_is_written() -> None:
         assert len(shards.claims) == claims == 10
 
 
-async def test_a_lease_that_was_deleted_by_hand_is_created_again_and_no_object_moves() -> None:
-    async with Shards() as shards:
+async def test_a_lease_that_was_deleted_by_hand_is_created_again_and_no_object_moves(mode: ShardingSettings) -> None:
+    async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
         await shards.objects(10)
         before = await shards.settled("ab")
@@ -366,9 +406,10 @@ async def test_a_lease_that_was_deleted_by_hand_is_created_again_and_no_object_m
         assert len(shards.claims) == claims
 
 
-async def test_the_lease_of_a_member_that_died_is_deleted_by_another_after_a_while() -> None:
-    async with Shards() as shards:
+async def test_the_lease_of_a_member_that_died_is_deleted_by_another_after_a_while(mode: ShardingSettings) -> None:
+    async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
         shards.kill("a")
         await asyncio.sleep(700)
-        assert len(await shards.client.list(LEASE, NAMESPACE)) == 1
+        members = await shards.client.list(LEASE, NAMESPACE, labels=f"{Label.SHARD_RING}=operator")
+        assert len(members) == 1

@@ -95,8 +95,8 @@ def test_the_version_is_that_of_the_package() -> None:
         (("run", "--nope"), "No such option"),
         (("run", "--drain", "long"), "drain (flag --drain): "),
         (
-            ("run", "--sharding", "coordinator"),
-            "sharding.mode (flag --set sharding.mode): Input should be 'off', 'leader', 'hash' or 'ordinal'",
+            ("run", "--sharding", "vote"),
+            "sharding.mode (flag --set sharding.mode): Input should be 'off', 'leader', 'hash', 'ordinal' or 'coordinator'",
         ),
         (("run", "--set", "sharding.ring=NO"), "no ring can be named 'NO'"),
         (("run", "--set", "nope=1"), "there is no setting nope"),

@@ -1,0 +1,101 @@
+"""The decision of the coordinator on one object: which replica its label names, and whether its owner is to hand it over. Pure.
+
+    no owner is alive                                 label: the replica that should have it
+    the owner is alive and should have it             label: its own replica
+    the owner is alive and another should have it     label: its own replica; drain mark: the other, until the owner has cleared its stamp
+    the owner is alive and stops                      label: its own replica; it gives everything back when it releases its Lease
+    the owner is of no replica that sees labels       label: the replica that should have it, which waits for the stamp
+    no replica can take objects                       as it is
+
+Guarantees: an object that has an owner that is alive stays in the cache of that owner, which alone can end its reconcile and clear its
+stamp. A label gives no right to reconcile: that takes the stamp, which is claimed by compare-and-swap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from konverge.runtime.sharding.decision import MemberState
+from konverge.runtime.sharding.stamp import Stamp
+from konverge.words import Annotation, Label
+
+__all__ = ["Assignment", "assign", "drain_mark_of", "label_of", "read_assignment", "replica_name"]
+
+_NOT_IN_A_LABEL: Final = re.compile(r"[^a-z0-9-]+")
+_HOST: Final = 50
+"""Characters of a host in a label: with the bits behind them, no more than the 63 of a label."""
+
+
+class Assignment(NamedTuple):
+    """The words on an object: the replica that has it in its cache, and the one that it is to be handed over to; "" for none."""
+
+    replica: str = ""
+    drain: str = ""
+
+
+def label_of(ring: str) -> str:
+    """Return the label by which the replicas of a ring select their objects.
+
+    >>> label_of("shop")
+    'shard.konverge.dev/shop'
+    """
+    return f"{Label.SHARD}/{ring}"
+
+
+def drain_mark_of(ring: str) -> str:
+    """Return the annotation by which the coordinator asks an owner to hand an object over.
+
+    >>> drain_mark_of("shop")
+    'shard-drain.konverge.dev/shop'
+    """
+    return f"{Annotation.SHARD_DRAIN}/{ring}"
+
+
+def replica_name(host: str, bits: int) -> str:
+    """Return the name of a process as a value of a label; it is new with each process, and stays while its terms as a member change.
+
+    >>> replica_name("operator-6c9f-x2x", 0xC0FFEE)
+    'operator-6c9f-x2x-0000c0ffee'
+    """
+    host = _NOT_IN_A_LABEL.sub("-", host.lower())[-_HOST:].strip("-") or "host"
+    return f"{host}-{bits:010x}"
+
+
+def read_assignment(
+    labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None, label: str, mark: str
+) -> Assignment:
+    """Return the assignment that an object bears."""
+    return Assignment((labels or {}).get(label, ""), (annotations or {}).get(mark, ""))
+
+
+def assign(
+    present: Assignment,
+    *,
+    desired: str,
+    stamp: Stamp | None,
+    former: Stamp | None,
+    state_of: Callable[[str], MemberState],
+    replica_of: Callable[[str], str],
+) -> Assignment:
+    """Return the assignment that an object should bear.
+
+    `desired` is the member that should own it, `former` the stamp whose owner may not know yet that it was replaced, and `replica_of`
+    gives the replica of a member, "" for one that sees no labels.
+
+    >>> views = {"state_of": lambda member: MemberState.READY, "replica_of": lambda member: member[0]}
+    >>> assign(Assignment("a"), desired="b1", stamp=Stamp("a1", 7), former=None, **views)
+    Assignment(replica='a', drain='b')
+    """
+    target = replica_of(desired) if desired else ""
+    if not target:
+        return present
+    for one in (former, stamp):
+        if one is None or not one.owner:
+            continue
+        state, home = state_of(one.owner), replica_of(one.owner)
+        if state.gone or not home:
+            continue
+        return Assignment(home, "" if home == target or state is MemberState.DRAINING else target)
+    return Assignment(target)

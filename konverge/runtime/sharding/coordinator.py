@@ -1,0 +1,191 @@
+"""The coordinator of a ring: the replica that the election chose gives each object to a replica by a label.
+
+    an object is new, changed, or was given back      decide on it
+    the members of the ring changed                   decide on every object
+    the write met another one                         decide on the object as it is now
+
+Guarantees: each label is written by compare-and-swap on the object that was decided on. The coordinator reads metadata alone. It decides on
+nothing before its replica is a member, thus knows all others. While no coordinator runs, objects stay with their owners.
+
+Source of the protocol, with a webhook instead of the watch:
+https://github.com/timebertt/kubernetes-controller-sharding/blob/main/docs/design.md
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from konverge.client import Client
+from konverge.errors import Conflict, KonvergeError, NotFound, NotLeading
+from konverge.informers import Cached, Change, Informer, InformerSet, Selection
+from konverge.keys import Key
+from konverge.logs import get_logger
+from konverge.metrics import Metrics
+from konverge.objects import Metadata
+from konverge.runtime.sharding.assignment import Assignment, assign, drain_mark_of, label_of, read_assignment
+from konverge.runtime.sharding.decision import former_after
+from konverge.runtime.sharding.ring import Ring
+from konverge.runtime.sharding.stamp import Stamp, annotation_of, read_stamp
+from konverge.words import LogKey, Why
+from konverge.workqueue import ItemExponential, WorkQueue
+
+__all__ = ["Coordinator"]
+
+_WORKERS = 16
+_AGAIN = 0.05
+"""Seconds after a conflict: the cache shows by then what the other wrote."""
+_KEYS_AT_ONCE = 500
+_LONGEST_DELAY = 30.0
+
+
+class Coordinator:
+    """Assigns the objects of these selections, which are shared by the families that the functions return, while `run` runs."""
+
+    def __init__(
+        self,
+        ring: Ring,
+        selections: Mapping[Selection, Callable[[Metadata], str]],
+        *,
+        client: Client,
+        informers: InformerSet,
+        metrics: Metrics,
+    ) -> None:
+        self._ring = ring
+        self._selections = selections
+        self._client = client
+        self._informers = informers
+        self._label, self._mark = label_of(ring.name), drain_mark_of(ring.name)
+        self._stamp = annotation_of(ring.name)
+        self._queue: WorkQueue[tuple[Selection, Key]] = WorkQueue(
+            limiter=ItemExponential(base=_AGAIN, cap=_LONGEST_DELAY)
+        )
+        self._caches: dict[Selection, Informer] = {}
+        self._former: dict[str, tuple[Stamp, float]] = {}
+        """By uid: the stamp whose owner may not know yet that it was replaced, and until when it counts."""
+        self._now = asyncio.get_running_loop().time
+        self._results = {
+            result: metrics.shard_assignments.labels(name=client.name, result=result)
+            for result in ("assigned", "drained", "conflict", "failed")
+        }
+        self._log = get_logger("konverge.sharding").bind(**{LogKey.NAME: ring.name})
+
+    async def run(self) -> None:
+        """Assign until it is cancelled, or until this replica no longer leads."""
+        while not self._ring.member:
+            await self._ring.changed.wait()
+        self._log.info("this replica assigns the objects of the ring", **{LogKey.IDENTITY: self._ring.member})
+        registrations = []
+        try:
+            for selection in self._selections:
+                informer = self._caches[selection] = self._informers.acquire(selection)
+                registrations.append(informer.add_handler("shard coordinator", self._handler(selection)))
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._follow_ring())
+                for _ in range(_WORKERS):
+                    tasks.create_task(self._work())
+        finally:
+            for registration in registrations:
+                registration.remove()
+            for informer in self._caches.values():
+                self._informers.release(informer)
+            self._caches.clear()
+            self._queue.shut_down()
+
+    def _handler(self, selection: Selection) -> Callable[[Change], None]:
+        def on_change(change: Change) -> None:
+            self._note_former(change)
+            if change.new is not None:
+                key = Key("", selection.kind, change.namespace, change.name)
+                self._queue.add((selection, key), reason=Why.CHANGED)
+
+        return on_change
+
+    def _note_former(self, change: Change) -> None:
+        if change.new is None:
+            if change.old is not None:
+                self._former.pop(change.old.metadata.uid, None)
+            return
+        if change.old is None:
+            return
+        uid = change.new.metadata.uid
+        known = self._former.get(uid)
+        former = former_after(known and known[0], self._stamp_of(change.old), self._stamp_of(change.new))
+        if former is None:
+            self._former.pop(uid, None)
+        elif known is None or known[0] != former:
+            self._former[uid] = (former, self._now() + 2 * self._ring.settings.lease_seconds)
+
+    def _stamp_of(self, cached: Cached) -> Stamp | None:
+        metadata = cached.metadata
+        return read_stamp(metadata.annotations, self._stamp, metadata.resource_version)
+
+    async def _follow_ring(self) -> None:
+        ring = self._ring
+        while True:
+            seen = ring.generation
+            for selection, informer in self._caches.items():
+                for number, (namespace, name) in enumerate(informer.store.keys(), start=1):
+                    self._queue.add((selection, Key("", selection.kind, namespace, name)), reason=Why.SHARD)
+                    if number % _KEYS_AT_ONCE == 0:
+                        await asyncio.sleep(0)
+            while ring.generation == seen:
+                await ring.changed.wait()
+
+    async def _work(self) -> None:
+        async for item in self._queue:
+            try:
+                await self._assign(*item.key)
+            finally:
+                self._queue.done(item.key)
+
+    async def _assign(self, selection: Selection, key: Key) -> None:
+        cached = self._caches[selection].store.get(key.namespace, key.name)
+        if cached is None:
+            self._queue.forget((selection, key))
+            return
+        metadata = cached.metadata
+        present = read_assignment(metadata.labels, metadata.annotations, self._label, self._mark)
+        former = self._former.get(metadata.uid)
+        wanted = assign(
+            present,
+            desired=self._ring.desired(self._selections[selection](metadata)),
+            stamp=self._stamp_of(cached),
+            former=former[0] if former is not None and self._now() < former[1] else None,
+            state_of=self._ring.state_of,
+            replica_of=self._ring.replica_of,
+        )
+        if wanted != present:
+            await self._write(selection, key, metadata, wanted)
+        else:
+            self._queue.forget((selection, key))
+        if former is not None and self._now() < former[1]:
+            self._queue.add_after((selection, key), former[1] - self._now(), reason=Why.SHARD)
+
+    async def _write(self, selection: Selection, key: Key, metadata: Metadata, wanted: Assignment) -> None:
+        change: dict[str, Any] = {
+            "uid": metadata.uid,
+            "resourceVersion": metadata.resource_version,
+            "labels": {self._label: wanted.replica},
+            "annotations": {self._mark: wanted.drain or None},
+        }
+        result = "failed"
+        try:
+            await self._client.patch(
+                key.kind, key.name, key.namespace, patch={"metadata": change}, style="merge", writer="shard coordinator"
+            )
+            result = "drained" if wanted.drain else "assigned"
+            self._queue.forget((selection, key))
+        except Conflict:
+            result = "conflict"
+            self._queue.add_after((selection, key), _AGAIN, reason=Why.SHARD)
+        except NotFound:
+            result = "conflict"
+        except NotLeading:
+            pass  # the turn ends, and this work with it
+        except KonvergeError as error:
+            self._log.warning("an object could not be assigned", **{LogKey.KEY: key.path, LogKey.ERROR: str(error)})
+            self._queue.add_rate_limited((selection, key), reason=Why.RETRY)
+        finally:
+            self._results[result].inc()

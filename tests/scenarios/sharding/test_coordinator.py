@@ -1,0 +1,176 @@
+"""The mode `coordinator` apart from the rows that it shares with `hash`: labels, the caches that they split, and the replica that writes them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from replicas import NAMESPACE, Replica
+from shards import COORDINATOR, DRAIN_MARK, LABEL, Shards
+from widgets import CONFIG_MAP
+
+import konverge as kv
+from konverge.runtime.election.record import LEASE
+from konverge.words import Label
+
+
+async def started(shards: Shards, *names: str) -> None:
+    await asyncio.gather(*(shards.start(name) for name in names))
+
+
+def cached(replica: Replica) -> set[str]:
+    """The objects in the cache of a replica."""
+    (spec,) = replica.manager.controllers
+    return {name for _, name in replica.manager.runner(spec.name)._watches.primary.store.keys()}  # noqa: SIM118  # no dict
+
+
+async def assignments(shards: Shards) -> dict[str, str]:
+    found = await shards.client.list(CONFIG_MAP, NAMESPACE)
+    return {one.name: one.metadata.label(LABEL) for one in found}
+
+
+async def write(shards: Shards, name: str, **words: dict[str, str | None]) -> None:
+    await shards.client.patch(CONFIG_MAP, name, NAMESPACE, patch={"metadata": words}, style="merge")
+
+
+async def test_a_replica_has_only_its_own_objects_in_its_cache() -> None:
+    async with Shards(sharding=COORDINATOR) as shards:
+        await started(shards, "a", "b", "c")
+        await shards.objects(30)
+        owners = await shards.settled("abc")
+        await asyncio.sleep(5)
+        for name, replica in shards.replicas.items():
+            assert cached(replica) == {one for one, owner in owners.items() if owner == name}
+
+
+async def test_without_a_leader_objects_stay_with_their_owners_and_new_ones_wait_for_the_next_leader() -> None:
+    async with Shards(sharding=COORDINATOR) as shards:
+        await started(shards, "a", "b", "c")
+        await shards.objects(12)
+        before = await shards.settled("abc")
+        lease = (await shards.client.get(LEASE, "operator", NAMESPACE)).data["spec"]["holderIdentity"]
+        leader = lease.partition("_")[0]
+        others = set("abc") - {leader}
+        shards.kill(leader)
+        killed = asyncio.get_running_loop().time()
+        await shards.objects(6, begin=12)
+        for name, owner in before.items():
+            if owner in others:
+                await shards.change(name, "2")
+        mine = {name: owner for name, owner in before.items() if owner in others}
+        await shards.all_run_by(mine, since=killed, within=5.0)
+        after = await shards.settled(others)
+        assert {name: after[name] for name in mine} == mine
+        assert asyncio.get_running_loop().time() - killed < 35.0
+        assert shards.overlaps() == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [{"labels": {LABEL: None}}, {"labels": {LABEL: "nowhere"}}, {"annotations": {DRAIN_MARK: "nowhere"}}],
+    ids=["no label", "a replica that there is not", "handed over to a replica that there is not"],
+)
+async def test_an_object_whose_label_was_changed_by_hand_during_its_reconcile_comes_back_and_is_no_deleted_one(
+    words: dict[str, Any],
+) -> None:
+    async with Shards(sharding=COORDINATOR) as shards:
+        await started(shards, "a", "b")
+        await shards.objects(8)
+        before = await shards.settled("ab")
+        labels = await assignments(shards)
+        shards.blocked = {"source-0": asyncio.Event()}
+        blocked = shards.blocked["source-0"]
+        await shards.change("source-0", "2")
+        await asyncio.sleep(1)
+        await write(shards, "source-0", **words)
+        await asyncio.sleep(20)
+        assert (await shards.stamps())["source-0"] == before["source-0"]
+        shards.blocked = {}
+        blocked.set()
+        await asyncio.sleep(5)
+        assert await shards.stamps() == before
+        assert await assignments(shards) == labels
+        assert await shards.copy("source-0") == "2"
+        assert shards.overlaps() == []
+
+
+async def test_an_object_that_was_given_to_another_replica_by_hand_is_not_reconciled_there_while_its_owner_lives() -> (
+    None
+):
+    async with Shards(sharding=COORDINATOR) as shards:
+        await started(shards, "a", "b")
+        await shards.objects(8)
+        before = await shards.settled("ab")
+        labels = await assignments(shards)
+        mine = next(name for name, owner in before.items() if owner == "a")
+        other = next(labels[name] for name, owner in before.items() if owner == "b")
+        shards.blocked = {mine: asyncio.Event()}
+        blocked = shards.blocked[mine]
+        await shards.change(mine, "2")
+        await asyncio.sleep(1)
+        await write(shards, mine, labels={LABEL: other})
+        await asyncio.sleep(20)
+        blocked.set()
+        shards.blocked = {}
+        await asyncio.sleep(5)
+        assert await shards.stamps() == before
+        assert await assignments(shards) == labels
+        assert shards.overlaps() == []
+
+
+async def test_at_rest_the_coordinator_writes_nothing() -> None:
+    async with Shards(sharding=COORDINATOR) as shards:
+        await started(shards, "a", "b")
+        await shards.objects(10)
+        await shards.settled("ab")
+        await asyncio.sleep(10)
+        versions = [one.metadata.resource_version for one in await shards.client.list(CONFIG_MAP, NAMESPACE)]
+        await asyncio.sleep(3600)
+        assert [one.metadata.resource_version for one in await shards.client.list(CONFIG_MAP, NAMESPACE)] == versions
+
+
+async def test_a_member_whose_lease_lost_its_label_by_hand_still_gets_objects() -> None:
+    async with Shards(sharding=COORDINATOR) as shards:
+        await started(shards, "a", "b")
+        for lease in await shards.client.list(LEASE, NAMESPACE, labels=f"{Label.SHARD_RING}=operator"):
+            bare = {"metadata": {"labels": {Label.SHARD_REPLICA: None}}}
+            await shards.client.patch(LEASE, lease.name, NAMESPACE, patch=bare, style="merge")
+        await shards.objects(12)
+        await shards.settled("ab")
+        assert shards.overlaps() == []
+
+
+async def test_a_move_takes_four_writes_of_the_object() -> None:
+    """A drain mark, the clearing of the stamp, the label, and the new stamp."""
+    async with Shards(sharding=COORDINATOR) as shards:
+        await started(shards, "a")
+        await shards.objects(20)
+        await shards.settled("a")
+        await asyncio.sleep(5)
+        writes = sum("MODIFIED configmaps" in one.what for one in shards.audit)
+        await shards.start("b")
+        after = await shards.settled("ab")
+        await asyncio.sleep(5)
+        moved = sum(owner == "b" for owner in after.values())
+        assert sum("MODIFIED configmaps" in one.what for one in shards.audit) - writes == 4 * moved
+
+
+def by_value(object_: Any) -> tuple[str, ...]:
+    return (object_.data["data"]["value"],)
+
+
+async def test_a_controller_that_indexes_its_own_kind_sees_the_objects_of_all_replicas_and_reconciles_its_own() -> None:
+    class Indexed(Shards):
+        def _add(self, manager: kv.Manager) -> None:
+            super()._add(manager)
+            (spec,) = manager.controllers
+            manager._specs[spec.name] = spec.indexes(CONFIG_MAP, "value", by=by_value)
+
+    async with Indexed(sharding=COORDINATOR) as shards:
+        await started(shards, "a", "b")
+        await shards.objects(12)
+        owners = await shards.settled("ab")
+        await shards.all_run_by(owners, since=0.0, within=10.0)
+        assert {(span.name, span.replica) for span in shards.spans} == set(owners.items())
+        assert cached(shards.replicas["a"]) == cached(shards.replicas["b"]) == set(owners)
