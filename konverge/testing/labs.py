@@ -47,6 +47,8 @@ _LAST_SECONDS: Final = 3600.0
 _STATUS: Final = pytest.StashKey[int]()
 _SLACK: Final = 300.0
 """Seconds on top of the budget: reference runs, the plans that run when the budget ends, and the shrinking of one that fails."""
+_WALL_PER_CPU: Final = 4.0
+"""Seconds of wall time for each of a budget, which is CPU time: on a busy machine a process gets a part of one core."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -140,8 +142,9 @@ def _timeout(config: pytest.Config) -> float | None:
     from konverge.testing.lab.explore import BUDGET
 
     option = config.option
-    budget = option.lab_budget if option.lab_budget is not None else BUDGET if option.lab == "full" else _QUICK_SECONDS
-    return max(float(configured), budget + _SLACK)
+    budget = option.lab_budget if option.lab_budget is not None else BUDGET if option.lab == "full" else None
+    wall = _QUICK_SECONDS if budget is None else _WALL_PER_CPU * budget
+    return max(float(configured), wall + _SLACK)
 
 
 class Explored(pytest.Item):

@@ -317,13 +317,22 @@ def test_pruned_plans_run_on_request(lab_suite: pytest.Pytester) -> None:
     ("words", "limit"),
     [
         (["--lab=quick", "--timeout=10"], 900),
-        (["--lab=full", "--timeout=10"], 1200),
-        (["--lab=full", "--lab-budget=150", "--timeout=120"], 450),
-        (["--lab=full", "--timeout=2000"], 2000),
+        (["--lab=full", "--timeout=10"], 3900),
+        (["--lab=full", "--lab-budget=150", "--timeout=120"], 900),
+        (["--lab=quick", "--lab-budget=150", "--timeout=120"], 900),
+        (["--lab=full", "--timeout=5000"], 5000),
         (["--lab=full", "--timeout=0"], None),
         (["--lab=full"], None),
     ],
-    ids=["quick", "full", "full with a budget", "full with a longer limit", "switched off", "no limit"],
+    ids=[
+        "quick",
+        "full",
+        "full with a budget",
+        "quick with a budget",
+        "full with a longer limit",
+        "switched off",
+        "no limit",
+    ],
 )
 def test_a_scenario_under_every_fault_has_a_timeout_that_fits_its_budget(
     pytester: pytest.Pytester, words: list[str], limit: float | None
