@@ -10,7 +10,7 @@ import ssl
 
 from konverge.errors import KonvergeError
 
-__all__ = ["FailureKind", "ShardFailure", "failure_of_code", "failure_of_connection"]
+__all__ = ["FailureKind", "ShardFailure", "failure_of_code", "failure_of_connection", "failure_of_message"]
 
 
 class FailureKind(enum.StrEnum):
@@ -74,3 +74,8 @@ def failure_of_connection(shard: str, error: BaseException, seconds: float) -> S
     if isinstance(error, ssl.SSLError):
         return ShardFailure(shard, FailureKind.DENIED, f"TLS failed ({error}): check the operator's certificate")
     return ShardFailure(shard, FailureKind.UNREACHABLE, f"{type(error).__name__}: {error}")
+
+
+def failure_of_message(shard: str, error: Exception) -> ShardFailure:
+    """Return the failure of a session that a message ended in a way that its code does not expect."""
+    return ShardFailure(shard, FailureKind.FAILED, f"a message could not be used: {type(error).__name__}: {error}")

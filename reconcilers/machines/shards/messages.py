@@ -91,8 +91,12 @@ class ProviderFailure:
     error: str
 
 
-def _time(stamp: Timestamp) -> datetime:
-    return stamp.ToDatetime(tzinfo=UTC)
+def _time(stamp: Timestamp) -> datetime | None:
+    """Return a time, None if it is outside of what a datetime holds: the message stays usable without it."""
+    try:
+        return stamp.ToDatetime(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def group(message: pb.GroupStatus) -> Group:

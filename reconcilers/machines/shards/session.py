@@ -3,6 +3,7 @@
 Guarantees: one stream of each kind is open at most, since a second would silence the first without a sign. Groups are listed when the
 session begins (so after each disconnect too), `settle` seconds after an event of a group, and every `poll` seconds. A listing that fails
 or hangs ends the connection, and with it streams that are half open. Listeners hear of each failure once, until a listing succeeds again.
+An error of any other kind, for instance of a message that cannot be used, is a failure of this shard too: no other hears of it.
 
 The delay before the next connection begins at one second, doubles up to 30 s and has jitter. A session that lasted a minute begins with
 one second again; one that its server ends at once, also cleanly, does not.
@@ -19,11 +20,14 @@ from typing import Final, Protocol
 
 from grpclib.client import Channel
 
+from konverge.errors import stack_of
+from konverge.logs import get_logger
 from konverge.reconcilers.machines.shards.client import ShardClient, ended
-from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
+from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure, failure_of_message
 from konverge.reconcilers.machines.shards.messages import DrainEvent, Group, ProviderFailure
 from konverge.reconcilers.machines.shards.pace import SessionPace
 from konverge.tasks import wait_first
+from konverge.words import LogKey
 from konverge.workqueue import ItemExponential
 
 __all__ = ["ShardListener", "ShardSession"]
@@ -66,6 +70,7 @@ class ShardSession:
         self._delays: ItemExponential[str] = ItemExponential(base=pace.first_delay, cap=pace.longest_delay)
         self._client: ShardClient | None = None
         self._reported = False
+        self._log = get_logger("konverge.machines")
 
     def client(self) -> ShardClient:
         """Return the calls of the shard; raises ShardFailure at once while it is unreachable."""
@@ -83,6 +88,9 @@ class ShardSession:
                 await self._connected()
             except ShardFailure as failure:
                 self._fail(failure)
+            except Exception as error:  # noqa: BLE001  # containment: what one server sends ends no other shard's session
+                self._log.error("a session failed", **{LogKey.NAME: self.shard, LogKey.STACK: stack_of(error)})
+                self._fail(failure_of_message(self.shard, error))
             if loop.time() - began >= _HEALTHY:
                 self._delays.forget(self.shard)
             await asyncio.sleep(self._delays.when(self.shard, loop.time()) * self._random.uniform(0.5, 1.0))

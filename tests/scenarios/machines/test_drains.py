@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 from machines_lab import BUDGET, Farm
 
 from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import NODE, POD
+from konverge.reconcilers.machines.wire.operator_pb2 import InstanceEvent
 from konverge.testing.nstance import CallFault, Network
 from konverge.testing.nstance.instances import DELETED, DELETING, Instance
 
@@ -192,3 +194,26 @@ async def test_open_drains_and_their_results_are_metrics(farm: Farm, drained: In
     await farm.until(lambda: drained.status == DELETED, timeout=60)
     assert sample("konverge_nstance_drains_open", {"shard": "a"}) == 0
     assert sample("konverge_nstance_drains_total", {"shard": "a", "result": "drained"}) == 1
+
+
+async def test_a_poisoned_event_of_one_shard_leaves_the_drains_of_the_others_alone(
+    farm: Farm, drained: Instance
+) -> None:
+    farm.set_static("b", 1)
+    other = await farm.add_instance("b", node="n2")
+    await farm.add_pod("web", "n2", labels={"app": "web"})
+    await farm.add_budget("web", allowed=0, app="web")
+    farm.drain("b", other)
+    await asyncio.sleep(12)
+    event = InstanceEvent(
+        instance_id=drained.id,
+        provider_instance_id=drained.provider_id,
+        group="workers",
+        status="pending_deletion",
+        delete_at=Timestamp(seconds=10**15),
+    )
+    farm["a"].state.instance_events.send(farm.world.tenant, event)
+    await farm.until(lambda: bool(farm.acknowledgements("a", drained)), timeout=20)
+    assert farm["b"].called("WatchInstances") == 1
+    await farm.allow("web", 1)
+    await farm.until(lambda: bool(farm.acknowledgements("b", other)), timeout=20)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 from nstance_kit import Heard, dial, shard_map
 
 from konverge.client.credentials import TlsMaterial
@@ -268,3 +269,48 @@ async def test_certificates_that_the_servers_refuse_are_said_so(world: NstanceWo
 
 def test_an_event_without_a_time_of_deletion_is_read() -> None:
     assert drain_event(InstanceEvent(instance_id="x")).delete_at is None
+
+
+@pytest.mark.parametrize("seconds", [10**15, -(10**15), 2**63 - 1])
+def test_a_time_that_no_datetime_holds_is_read_as_absent(seconds: int) -> None:
+    assert drain_event(InstanceEvent(instance_id="x", delete_at=Timestamp(seconds=seconds))).delete_at is None
+
+
+async def test_an_event_that_cannot_be_represented_is_heard_without_its_time_and_ends_no_session(
+    world: NstanceWorld, heard: Heard, connections: Connections
+) -> None:
+    event = InstanceEvent(instance_id="x", status="pending_deletion", delete_at=Timestamp(seconds=10**15))
+    world.shards["a"].state.instance_events.send("blue", event)
+    await asyncio.sleep(60)
+    (read,) = heard.all("a", DrainEvent)
+    assert isinstance(read, DrainEvent)
+    assert (read.instance_id, read.delete_at) == ("x", None)
+    assert [world.shards[name].called("WatchGroups") for name in "abc"] == [1, 1, 1]
+
+
+async def test_a_message_that_a_listener_cannot_use_is_the_failure_of_its_shard_alone(
+    world: NstanceWorld, heard: Heard, connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = heard.drain
+
+    def drain(shard: str, event: DrainEvent) -> None:
+        if shard == "a":
+            raise ArithmeticError("poisoned")
+        refused(shard, event)
+
+    monkeypatch.setattr(heard, "drain", drain)
+    for name in ("a", "b"):
+        made = world.shards[name].state.fleet.create("blue", "workers", managed=True)
+        await asyncio.sleep(60)
+        world.shards[name].state.fleet.drain(made, "spot")  # the snapshot repeats it to each new session
+    await asyncio.sleep(120)
+    failures = heard.all("a", ShardFailure)
+    assert {str(one) for one in failures} == {"shard a: a message could not be used: ArithmeticError: poisoned"}, (
+        "it is tried again, and each try lists the groups before"
+    )
+    assert 3 <= len(failures) <= 20
+    assert len(heard.all("b", DrainEvent)) == 1
+    assert [world.shards[name].called("WatchGroups") for name in "bc"] == [1, 1]
+    monkeypatch.undo()
+    await asyncio.sleep(60)
+    assert streams(world.shards["a"]) == (1, 1, 1)
