@@ -109,11 +109,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=f"runs on {' or '.join(marker.args)}, not on {place_of(item)}"))
     if config.getoption("--lab") == "off" and config.getoption("--lab-plan") is None:
         return
-    for item in [one for one in items if one.get_closest_marker("scenario") is not None]:
+    for item in _part(config, [one for one in items if one.get_closest_marker("scenario") is not None]):
         assert isinstance(item, pytest.Function)
         assert item.parent is not None
         name = f"{item.name}[every fault]"
         items.append(Explored.from_parent(item.parent, name=name, scenario=item.obj, **_options(item)))
+
+
+def _part(config: pytest.Config, scenarios: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the scenarios of the part that `--lab-part` names; neighbours, which take alike long, are in different parts."""
+    chosen: tuple[int, int] | None = config.getoption("--lab-part")
+    return scenarios if chosen is None else scenarios[chosen[0] - 1 :: chosen[1]]
 
 
 def _options(item: pytest.Item) -> dict[str, Any]:

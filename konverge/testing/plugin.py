@@ -17,6 +17,7 @@ Fixtures: `control_plane`, `admin_kubeconfig`, `namespace`; where pytest-asyncio
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import warnings
@@ -42,6 +43,14 @@ _FOUND = pytest.StashKey[str]()
 _SUMMARY = "no control plane: "
 
 
+def _part_of(text: str) -> tuple[int, int]:
+    """Return the two numbers of PART/PARTS."""
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not PART/PARTS with PART from 1 to PARTS, such as 1/4")
+    return int(found[1]), int(found[2])
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("konverge lab")
     group.addoption(
@@ -59,6 +68,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--lab-seed", type=int, default=0, help="the seed of the order of plans, and of random ones")
     group.addoption(
         "--lab-plan", type=Path, default=None, help="rerun tests marked `scenario` under the plan in this file alone"
+    )
+    group.addoption(
+        "--lab-part",
+        type=_part_of,
+        default=None,
+        metavar="PART/PARTS",
+        help="rerun only this part of the scenarios, 1/4 for the first of four; a scenario is in one part",
     )
     group.addoption(
         "--lab-budget",

@@ -483,3 +483,29 @@ def test_mistakes_of_an_operator_fail_the_test_itself_and_its_rerun_under_every_
     assert text.count("a predicate does not hold after added configmaps") == 2
     assert "its own reason" in text
     result.stdout.no_fnmatch_line("*ERROR*teardown*")
+
+
+PARTED = "import pytest\n" + "".join(
+    f"@pytest.mark.scenario\nasync def test_{name}(lab):\n    pass\n" for name in "abcde"
+)
+
+
+def _explored(pytester: pytest.Pytester, *words: str) -> list[str]:
+    result = pytester.runpytest_subprocess("--collect-only", "-q", "-k", "every and fault", *words)
+    assert result.ret == 0
+    return [line for line in result.outlines if "[every fault]" in line]
+
+
+def test_the_parts_of_a_lab_run_hold_each_scenario_once_and_are_the_same_each_time(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(PARTED)
+    parts = [_explored(pytester, "--lab=full", f"--lab-part={part}/2") for part in (1, 2)]
+    assert [len(part) for part in parts] == [3, 2]
+    assert sorted(parts[0] + parts[1]) == sorted(_explored(pytester, "--lab=full"))
+    assert _explored(pytester, "--lab=full", "--lab-part=1/2") == parts[0]
+
+
+@pytest.mark.parametrize("part", ["0/2", "3/2", "1", "a/b", "1/0"])
+def test_a_part_that_is_none_is_refused(pytester: pytest.Pytester, part: str) -> None:
+    result = pytester.runpytest_inprocess("--lab=full", f"--lab-part={part}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--lab-part*PART/PARTS*"])
