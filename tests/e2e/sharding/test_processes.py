@@ -98,6 +98,15 @@ def moved(before: dict[str, str], after: dict[str, str]) -> dict[str, str]:
     return {name: owner for name, owner in after.items() if before[name] != owner}
 
 
+def terms(stage: Stage, *names: str) -> dict[str, str]:
+    """The names of these replicas as members.
+
+    They change if the machine stands still for longer than a Lease lasts. Then more objects move than those of the replica that left, and how
+    many is shown in virtual time alone; that no two replicas had one of them at once is asked of the record in any case.
+    """
+    return {name: stage.fleet.member_of(name) for name in names}
+
+
 async def s3_s6_a_replica_joins_while_reconciles_run(stage: Stage) -> None:
     """Its share moves and nothing else; an object that is reconciled moves when that has ended."""
     before = await stage.settled()
@@ -139,9 +148,10 @@ async def s4_a_replica_is_killed(stage: Stage) -> None:
     victim = stage.alive[0]
     killed, user = wall_clock(), stage[victim].user
     await stage.kill(victim)
+    present = terms(stage, *stage.alive)
     after = await stage.settled()
     orphans = {name for name, owner in before.items() if owner == victim}
-    assert set(moved(before, after)) == orphans
+    assert set(moved(before, after)) == orphans or terms(stage, *stage.alive) != present
     record = await reconciled(stage, orphans, killed, user)
     assert latest(record, orphans, killed, user) - killed <= timedelta(seconds=2 * stage.fleet.times.lease + 5)
 
@@ -155,10 +165,11 @@ async def s5_a_replica_is_stopped(stage: Stage) -> None:
     await stage.fleet.change(busy, seconds="2")
     await stage.begun(busy, user, since)
     stopped = wall_clock()
+    present = terms(stage, *(name for name in stage.alive if name != leaver))
     await stage.stop(leaver)
     after = await stage.settled()
     await stage.fleet.change(busy, seconds="0")
-    assert set(moved(before, after)) == mine
+    assert set(moved(before, after)) == mine or terms(stage, *stage.alive) != present
     record = await reconciled(stage, mine, stopped, user)
     longest = 2.0 + 2.0
     assert latest(record, mine, stopped, user) - stopped <= timedelta(seconds=longest + 2.0), "a slow machine gets 2 s"
