@@ -30,10 +30,14 @@ from konverge.reconcilers.machines.kinds import (
     MACHINE,
     MACHINE_POOL,
     NODE,
+    NSTANCE_CLUSTER,
     NSTANCE_MACHINE,
+    POD,
     POOL,
 )
 from konverge.reconcilers.machines.metrics import MachineMetrics
+from konverge.reconcilers.machines.ondemand import observe
+from konverge.reconcilers.machines.ondemand.reconciler import OnDemandReconciler
 from konverge.reconcilers.machines.pools import indexes
 from konverge.reconcilers.machines.pools.protection import protecting
 from konverge.reconcilers.machines.pools.reconciler import MachinePoolReconciler
@@ -45,10 +49,22 @@ from konverge.runtime import Controller, Rule
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from konverge.objects import Object
     from konverge.reconcilers.machines.shards.dialing import Dial
     from konverge.runtime import Caches, Manager
 
-__all__ = ["cluster_controller", "group_controller", "install", "machine_controller", "pool_controller", "rules"]
+__all__ = [
+    "cluster_controller",
+    "group_controller",
+    "install",
+    "machine_controller",
+    "on_demand_controller",
+    "pool_controller",
+    "rules",
+]
+
+_NO_STATUS = "ondemand"
+"""The suffix of the field manager of the controller of pods on demand, which writes no status."""
 
 
 def rules(settings: MachineSettings) -> tuple[Rule, ...]:
@@ -185,6 +201,31 @@ def machine_controller(service: NstanceService) -> Controller[NstanceMachine]:
     )
 
 
+def on_demand_controller(service: NstanceService) -> Controller[Object]:
+    """Return the controller of pods on demand: one key, the NstanceCluster of the operator, for all of them.
+
+    Pods as its primary kind would need the right to write their status, and all of every pod in the cache.
+    """
+    return (
+        Controller.of(NSTANCE_CLUSTER)
+        .named(MachinesController.ON_DEMAND)
+        .writes_status_as(_NO_STATUS)
+        .watches(POD, to=observe.clusters_of_pod, metadata_only=True)
+        .watches(MACHINE, to=observe.clusters_of_object)
+        .watches(NSTANCE_MACHINE, to=observe.clusters_of_object)
+        .watches(CLUSTER, to=_clusters, when=indexes.pauses)
+        .indexes(POD, observe.BY_DEMAND, by=observe.by_demand)
+        .indexes(MACHINE, observe.BY_POD, by=observe.by_pod)
+        .indexes(NSTANCE_MACHINE, observe.BY_POD, by=observe.by_pod)
+        .reads_live(POD)
+        .needs(
+            Rule(CAPI_GROUP, ("machines",), ("create", "delete")),
+            Rule(GROUP, ("nstancemachines",), ("create", "delete")),
+        )
+        .reconciled_by(OnDemandReconciler(service))
+    )
+
+
 def install(
     manager: Manager,
     settings: MachineSettings | None = None,
@@ -202,7 +243,7 @@ def install(
     >>> manager = Manager("konverge")
     >>> install(manager)
     >>> [controller.name for controller in manager.controllers]
-    ['nstancecluster', 'nstancemachinepool', 'nstanceshardgroup', 'nstancemachine']
+    ['nstancecluster', 'nstancemachinepool', 'nstanceshardgroup', 'nstancemachine', 'ondemandpod']
     """
     if manager.settings.namespace:
         raise UsageError(
@@ -215,6 +256,8 @@ def install(
     manager.add(pool_controller(service))
     manager.add(group_controller(service, metrics))
     manager.add(machine_controller(service))
+    if chosen.on_demand_pods:
+        manager.add(on_demand_controller(service))
     reached = manager.settings.webhooks
     if chosen.protect_at_admission or (chosen.protect_at_admission is None and (reached.service or reached.url)):
         manager.add(protecting())

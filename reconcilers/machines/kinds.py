@@ -15,6 +15,7 @@ __all__ = [
     "MACHINE_POOL",
     "NAMESPACE",
     "NODE",
+    "NSTANCE_CLUSTER",
     "NSTANCE_MACHINE",
     "POD",
     "POOL",
@@ -24,6 +25,7 @@ CAPI_GROUP: Final = "cluster.x-k8s.io"
 
 CLUSTER: Final = kind(f"{CAPI_GROUP}/v1beta2", "Cluster", namespaced=True, plural="clusters")
 MACHINE: Final = kind(f"{CAPI_GROUP}/v1beta2", "Machine", namespaced=True, plural="machines")
+NSTANCE_CLUSTER: Final = kind(f"{GROUP}/v1beta1", "NstanceCluster", namespaced=True, plural="nstanceclusters")
 NSTANCE_MACHINE: Final = kind(f"{GROUP}/v1beta1", "NstanceMachine", namespaced=True, plural="nstancemachines")
 MACHINE_POOL: Final = kind(f"{CAPI_GROUP}/v1beta2", "MachinePool", namespaced=True, plural="machinepools")
 POOL: Final = kind(f"{GROUP}/v1beta1", "NstanceMachinePool", namespaced=True, plural="nstancemachinepools")

@@ -71,6 +71,8 @@ class MachineSettings(BaseModel):
     protect_at_admission: bool | None = None
     """Serve the webhook that denies changes of pools which no server would accept; null: if the manager says how the API server reaches its
     webhooks (webhooks.service or webhooks.url). Without it such a change is stored, and shown as refused."""
+    on_demand_pods: bool = True
+    """Make a Machine for each pod that asks for an instance of its own. The metadata of all pods is then cached."""
     call_timeout: Seconds = 10.0
     """The longest time in seconds of one call to a server."""
     poll: Seconds = 30.0

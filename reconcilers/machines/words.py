@@ -33,6 +33,7 @@ class MachinesController:
     POOL: Final = "nstancemachinepool"
     GROUP: Final = "nstanceshardgroup"
     MACHINE: Final = "nstancemachine"
+    ON_DEMAND: Final = "ondemandpod"
 
 
 class MachinesFinalizer:
@@ -53,6 +54,11 @@ class MachinesLabel:
     SHARD: Final = "nstance.dev/shard"
     CLUSTER: Final = "cluster.x-k8s.io/cluster-name"
     """The Cluster of an object of Cluster API."""
+    # ours, on the objects of a Pod on demand
+    POD_NAMESPACE: Final = "nstance.dev/pod-namespace"
+    POD_NAME: Final = "nstance.dev/pod-name"
+    """Cut, with a hash, if it is too long for a label."""
+    POD_UID: Final = "nstance.dev/pod-uid"
 
 
 class MachinesAnnotation:
@@ -70,6 +76,12 @@ class MachinesAnnotation:
     """Ours, on a static pool, with any value: it may be deleted."""
     INSTANCE: Final = "nstance.dev/instance"
     """Ours, on an NstanceMachine: shard and id of its instance, `shard/id`, stored before it is created."""
+    ON_DEMAND_GROUPS: Final = ("on-demand.nstance.dev/group", "nstance.dev/on-demand-group")
+    """On a Pod: the group of the instance that it asks for. The first is that of the original's documents, the second of its code."""
+    ON_DEMAND_TYPES: Final = ("on-demand.nstance.dev/instance-type", "nstance.dev/on-demand-instance-type")
+    """On a Pod: the type of that instance."""
+    POD: Final = "nstance.dev/pod"
+    """Ours, on the objects of a Pod on demand: its namespace and whole name, `namespace/name`."""
 
 
 class MachinesCondition:
@@ -175,6 +187,11 @@ class MachinesEvent:
     IMPORTED: Final = "Imported"
     """A pool was made for a group of the servers."""
     NOT_IMPORTED: Final = "NotImported"
+    # ours, about a Pod
+    ON_DEMAND_CREATED: Final = "OnDemandMachineCreated"
+    ON_DEMAND_DELETED: Final = "OnDemandMachineDeleted"
+    ON_DEMAND_REFUSED: Final = "OnDemandRefused"
+    """Its annotation names no group, or the API server refused its objects."""
     # ours, about a Node
     DRAINING: Final = "Draining"
     DRAINED: Final = "Drained"

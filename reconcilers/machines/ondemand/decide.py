@@ -1,0 +1,148 @@
+"""The next step of each Pod on demand, and of each object that was made for one. Pure.
+
+An object belongs to the Pod whose uid its labels have, never to a name. A Pod that replaces another under its name waits until the objects
+of the other are gone; one with the name of a Pod of another namespace gets a name with a hash.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from konverge.reconcilers.machines.ondemand.observe import Demand, MadeObject, PodRef, PodState
+from konverge.reconcilers.machines.ondemand.render import machine_name
+from konverge.reconcilers.machines.shards.addresses import is_identifier
+
+__all__ = ["Action", "Seen", "Step", "next_steps"]
+
+
+class Action(enum.Enum):
+    """The action of a step."""
+
+    CREATE_BOTH = "create both"
+    """The NstanceMachine, then the Machine: Cluster API sees infrastructure that comes after its Machine late."""
+    CREATE_MACHINE = "create the Machine"
+    DELETE_MACHINE = "delete the Machine"
+    DELETE_INFRASTRUCTURE = "delete the NstanceMachine"
+    """Only without a Machine, whose deletion takes it along."""
+    REFUSE = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: `demand` is given to create or to refuse, `uid` is that of the object to delete."""
+
+    action: Action
+    pod: PodRef
+    name: str = ""
+    demand: Demand | None = None
+    uid: str = ""
+    message: str = ""
+
+    @property
+    def creates(self) -> bool:
+        """Whether the step makes anything."""
+        return self.action in (Action.CREATE_BOTH, Action.CREATE_MACHINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """All Pods that ask for an instance, and all objects in the namespace of the Cluster."""
+
+    demands: tuple[Demand, ...]
+    infrastructure: tuple[MadeObject, ...]
+    machines: tuple[MadeObject, ...]
+
+    @property
+    def pods(self) -> set[PodRef]:
+        """The Pods whose state decides."""
+        known = {demand.pod.uid: demand.pod for demand in self.demands}
+        made = (one.pod for one in (*self.infrastructure, *self.machines) if one.pod is not None)
+        return {*known.values(), *(known.get(pod.uid, pod) for pod in made)}
+
+
+@dataclass(slots=True)
+class _Pair:
+    """The objects of one name that were made for one Pod."""
+
+    name: str
+    infrastructure: MadeObject | None = None
+    machine: MadeObject | None = None
+
+
+def next_steps(seen: Seen, states: Mapping[PodRef, PodState]) -> tuple[Step, ...]:
+    """Return the steps, in the order of the Pods; `states` has a state for each of `seen.pods`."""
+    taken = {one.name: one.pod for one in (*seen.infrastructure, *seen.machines)}
+    demands = {demand.pod.uid: demand for demand in seen.demands}
+    steps: list[Step] = []
+    made = _pairs(seen)
+    for pod, pairs in made.items():
+        steps += _of_pairs(pod, pairs, states[pod], demands.get(pod.uid))
+    served = {pod.uid for pod in made}
+    for demand in sorted(seen.demands, key=lambda one: one.pod):
+        pod = demand.pod
+        if pod.uid in served or states[pod] is not PodState.WAITING:
+            continue
+        if not is_identifier(demand.group):
+            steps.append(Step(Action.REFUSE, pod, demand=demand, message=_no_group(demand.group)))
+        elif name := _free_name(pod, taken):
+            taken[name] = pod
+            steps.append(Step(Action.CREATE_BOTH, pod, name, demand))
+    return tuple(steps)
+
+
+def _pairs(seen: Seen) -> dict[PodRef, list[_Pair]]:
+    """Return the objects of each Pod, sorted. A Pod that is there is known by its uid: names in annotations may have been changed."""
+    known = {demand.pod.uid: demand.pod for demand in seen.demands}
+    found: defaultdict[PodRef, dict[str, _Pair]] = defaultdict(dict)
+
+    def pair(one: MadeObject, pod: PodRef) -> _Pair:
+        return found[known.get(pod.uid, pod)].setdefault(one.name, _Pair(one.name))
+
+    for one in seen.infrastructure:
+        if one.pod is not None:
+            pair(one, one.pod).infrastructure = one
+    for one in seen.machines:
+        if one.pod is not None:
+            pair(one, one.pod).machine = one
+    return {pod: [found[pod][name] for name in sorted(found[pod])] for pod in sorted(found)}
+
+
+def _of_pairs(pod: PodRef, pairs: Iterable[_Pair], state: PodState, demand: Demand | None) -> Iterator[Step]:
+    pairs = list(pairs)
+    has_machine = any(pair.machine is not None for pair in pairs)
+    for pair in pairs:
+        infra, machine = pair.infrastructure, pair.machine
+        if state is PodState.ENDED:
+            if machine is not None:
+                if not machine.deleting:
+                    yield Step(Action.DELETE_MACHINE, pod, pair.name, uid=machine.uid, message="its pod has ended")
+            elif infra is not None and not infra.deleting:
+                yield Step(Action.DELETE_INFRASTRUCTURE, pod, pair.name, uid=infra.uid, message="its pod has ended")
+        elif state is PodState.WAITING and demand is not None:
+            if machine is not None and infra is None and not machine.deleting:
+                message = "its NstanceMachine was deleted"
+                yield Step(Action.DELETE_MACHINE, pod, pair.name, uid=machine.uid, message=message)
+            elif infra is not None and not infra.deleting and not has_machine:
+                has_machine = True
+                yield Step(Action.CREATE_MACHINE, pod, pair.name, demand)
+
+
+def _free_name(pod: PodRef, taken: Mapping[str, PodRef | None]) -> str:
+    """Return the name of the new objects of a Pod; "" while those of another Pod of its name are there."""
+    for name in (machine_name(pod), machine_name(pod, with_namespace=True)):
+        if name not in taken:
+            return name
+        holder = taken[name]
+        if holder is not None and holder.path == pod.path:
+            return ""
+    return ""
+
+
+def _no_group(group: str) -> str:
+    return (
+        f"{group[:64]!r} is not the name of a group: use at most 32 lower-case letters and digits, with single hyphens "
+        "inside"
+    )

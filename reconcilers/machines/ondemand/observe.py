@@ -1,0 +1,143 @@
+"""The demand of a Pod, and the objects that were made for it. Pure.
+
+Pods are cached by their metadata alone: a cluster has many, and few ask for an instance. Phase and Node of those are read live.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from konverge.objects import Metadata, Object
+from konverge.reconcilers.machines.kinds import MACHINE, NSTANCE_CLUSTER, NSTANCE_MACHINE
+from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
+
+if TYPE_CHECKING:
+    from konverge.keys import Key
+    from konverge.runtime import Caches
+
+__all__ = [
+    "BY_DEMAND",
+    "BY_POD",
+    "LONGEST_LABEL",
+    "Demand",
+    "MadeObject",
+    "PodRef",
+    "PodState",
+    "by_demand",
+    "by_pod",
+    "clusters_of_object",
+    "clusters_of_pod",
+    "demand_of",
+    "made_object",
+    "pod_state",
+]
+
+BY_DEMAND: Final = "on-demand"
+BY_POD: Final = "pod"
+LONGEST_LABEL: Final = 63
+
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PodRef:
+    """A Pod, also after it is gone."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def path(self) -> str:
+        """Namespace and name."""
+        return f"{self.namespace}/{self.name}"
+
+
+class PodState(enum.Enum):
+    """The state of a Pod, as far as its instance depends on it."""
+
+    WAITING = "waiting"
+    """No Node was chosen for it yet."""
+    SCHEDULED = "scheduled"
+    """It has a Node, or is being deleted: it neither gets an instance nor loses one."""
+    ENDED = "ended"
+    """It finished, or is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """The instance that a Pod asks for."""
+
+    pod: PodRef
+    group: str
+    instance_type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeObject:
+    """A Machine or an NstanceMachine; `pod` is None if it was not made for one."""
+
+    name: str
+    uid: str
+    pod: PodRef | None = None
+    deleting: bool = False
+
+
+def _annotated(metadata: Metadata, names: Iterable[str]) -> str:
+    return next((value for name in names if (value := metadata.annotation(name).strip())), "")
+
+
+def demand_of(metadata: Metadata) -> Demand | None:
+    """Return the instance that a Pod asks for; None if it asks for none."""
+    group = _annotated(metadata, MachinesAnnotation.ON_DEMAND_GROUPS)
+    if not group:
+        return None
+    pod = PodRef(metadata.namespace, metadata.name, metadata.uid)
+    return Demand(pod, group, _annotated(metadata, MachinesAnnotation.ON_DEMAND_TYPES))
+
+
+def pod_state(pod: Object | None, uid: str) -> PodState:
+    """Return the state of the Pod with this uid from what the API server has under its name.
+
+    A Pod that is being deleted may still run on its instance: it counts as scheduled until it is gone.
+    """
+    if pod is None or pod.metadata.uid != uid or pod.get("status", "phase", default="") in _ENDED:
+        return PodState.ENDED
+    return PodState.SCHEDULED if pod.metadata.deleting or pod.get("spec", "nodeName", default="") else PodState.WAITING
+
+
+def made_object(metadata: Metadata) -> MadeObject:
+    """Return an NstanceMachine or a Machine as the decision sees it."""
+    namespace, _, name = metadata.annotation(MachinesAnnotation.POD).partition("/")
+    shown = metadata.label(MachinesLabel.POD_NAME)
+    if not name and len(shown) < LONGEST_LABEL:  # a longer one may be cut, and would name no Pod
+        namespace, name = metadata.label(MachinesLabel.POD_NAMESPACE), shown
+    uid = metadata.label(MachinesLabel.POD_UID)
+    return MadeObject(metadata.name, metadata.uid, PodRef(namespace, name, uid) if uid else None, metadata.deleting)
+
+
+def by_demand(metadata: Metadata) -> tuple[str, ...]:
+    """Return the values of the index BY_DEMAND of Pods."""
+    return (BY_DEMAND,) if demand_of(metadata) is not None else ()
+
+
+def by_pod(made: Object) -> tuple[str, ...]:
+    """Return the values of the index BY_POD of Machines and NstanceMachines."""
+    uid = made.metadata.label(MachinesLabel.POD_UID)
+    return (uid,) if uid else ()
+
+
+def clusters_of_pod(pod: Metadata, caches: Caches) -> Iterable[Key]:
+    """Map a Pod that asks for an instance, or has one, to the Clusters."""
+    concerned = demand_of(pod) is not None or any(
+        caches(kind).metadata_by_index(BY_POD, pod.uid) for kind in (MACHINE, NSTANCE_MACHINE)
+    )
+    return caches(NSTANCE_CLUSTER).keys() if concerned else ()
+
+
+def clusters_of_object(made: Object, caches: Caches) -> Iterable[Key]:
+    """Map an object that was made for a Pod to the Cluster in its namespace."""
+    return caches(NSTANCE_CLUSTER).keys(namespace=made.namespace) if by_pod(made) else ()

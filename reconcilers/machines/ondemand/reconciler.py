@@ -1,0 +1,146 @@
+"""The reconciler of Pods on demand: the async shell around `decide`.
+
+One key, the NstanceCluster of the operator, for all Pods: what is to be deleted is found from the labels of Machines, so a Pod that
+finished or was deleted while the operator was down is found as any other, and no finalizer has to hold it.
+
+Guarantees: nothing is created for a Pod before the API server itself was asked for the Pod and for all objects that were made for Pods, so
+no stale cache gives a Pod two Machines. Nothing is deleted before the API server said that the Pod finished, or has none of its uid.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from konverge.errors import AlreadyExists, BadRequest, Forbidden, Invalid
+from konverge.kinds import Kind
+from konverge.objects import Metadata, Object
+from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.reconcilers.machines.kinds import MACHINE, NSTANCE_MACHINE, POD
+from konverge.reconcilers.machines.ondemand.decide import Action, Seen, Step, next_steps
+from konverge.reconcilers.machines.ondemand.observe import (
+    BY_DEMAND,
+    MadeObject,
+    PodRef,
+    PodState,
+    demand_of,
+    made_object,
+    pod_state,
+)
+from konverge.reconcilers.machines.ondemand.render import infrastructure, machine
+from konverge.reconcilers.machines.pausing import pause_of
+from konverge.reconcilers.machines.service import NstanceService
+from konverge.reconcilers.machines.words import MachinesEvent, MachinesLabel
+from konverge.words import EventType
+
+if TYPE_CHECKING:
+    from konverge.runtime import Context
+
+__all__ = ["OnDemandReconciler"]
+
+
+class OnDemandReconciler:
+    """Keeps one Machine for each Pod that asks for an instance and waits for a Node."""
+
+    def __init__(self, service: NstanceService) -> None:
+        self._service = service
+        self._states: dict[str, tuple[str, PodState]] = {}
+        """The state of a Pod by uid, and the cached version at which it was read."""
+        self._refused: set[str] = set()
+
+    async def reconcile(self, cluster: Object, ctx: Context[Any]) -> Outcome:
+        """Create and delete what the Pods demand."""
+        ctx.status.skip_write()  # another controller has it
+        settings, metadata = self._service.settings, cluster.metadata
+        if (metadata.namespace, metadata.name) != (self._service.namespace(ctx.client), settings.cluster_name):
+            return Done()
+        if metadata.deleting or pause_of(metadata, ctx, cluster=settings.cluster_name):
+            return Done()
+        demands = tuple(
+            demand
+            for pod in ctx.cache(POD).metadata_by_index(BY_DEMAND, BY_DEMAND)
+            if (demand := demand_of(pod)) is not None
+        )
+        cached = {
+            kind: [made_object(one) for one in ctx.cache(kind).all_metadata(metadata.namespace)]
+            for kind in (NSTANCE_MACHINE, MACHINE)
+        }
+        seen = Seen(demands, tuple(cached[NSTANCE_MACHINE]), tuple(cached[MACHINE]))
+        self._forget({pod.uid for pod in seen.pods})
+        steps = next_steps(seen, {pod: await self._state(pod, ctx) for pod in seen.pods})
+        if any(step.creates for step in steps):
+            stored = {kind: await _stored(kind, cached[kind], metadata.namespace, ctx) for kind in cached}
+            seen = Seen(demands, stored[NSTANCE_MACHINE], stored[MACHINE])
+            for step in steps:
+                if step.creates:
+                    self._states.pop(step.pod.uid, None)
+            steps = next_steps(seen, {pod: await self._state(pod, ctx) for pod in seen.pods})
+        return await self._carry_out(steps, metadata.namespace, ctx)
+
+    def _forget(self, present: set[str]) -> None:
+        self._states = {uid: known for uid, known in self._states.items() if uid in present}
+        self._refused &= present
+
+    async def _state(self, pod: PodRef, ctx: Context[Any]) -> PodState:
+        """Return the state of a Pod, read live if its cached version is new."""
+        if not pod.namespace or not pod.name:  # its labels were changed by hand
+            return PodState.SCHEDULED
+        cached = ctx.cache(POD).metadata(pod.namespace, pod.name)
+        version = cached.resource_version if cached is not None and cached.uid == pod.uid else ""
+        known = self._states.get(pod.uid)
+        if known is not None and (known[1] is PodState.ENDED or (version and known[0] == version)):
+            return known[1]
+        state = pod_state(await ctx.live(POD).find(pod.namespace, pod.name), pod.uid)
+        self._states[pod.uid] = (version, state)
+        return state
+
+    async def _carry_out(self, steps: tuple[Step, ...], namespace: str, ctx: Context[Any]) -> Outcome:
+        """Carry out all steps; one that the API server refuses holds up no other, and is raised at the end."""
+        again, refused = False, None
+        for step in steps:
+            try:
+                if step.creates:
+                    await self._create(step, namespace, ctx)
+                elif step.action is Action.REFUSE:
+                    self._report(step.pod, step.message, ctx)
+                else:
+                    kind = MACHINE if step.action is Action.DELETE_MACHINE else NSTANCE_MACHINE
+                    await ctx.delete(kind, step.name, namespace, uid=step.uid)
+                    self._say(
+                        step.pod, MachinesEvent.ON_DEMAND_DELETED, f"{kind.kind} {step.name}: {step.message}", ctx
+                    )
+            except AlreadyExists:
+                again = True
+            except (BadRequest, Forbidden, Invalid) as error:
+                refused = refused or error
+                self._report(step.pod, str(error), ctx)
+        if refused is not None:
+            raise refused
+        return RequeueAfter(self._service.settings.unreachable_retry) if again else Done()
+
+    async def _create(self, step: Step, namespace: str, ctx: Context[Any]) -> None:
+        assert step.demand is not None
+        place = {"name": step.name, "namespace": namespace, "cluster": self._service.settings.cluster_name}
+        if step.action is Action.CREATE_BOTH:
+            await ctx.client.create(infrastructure(step.demand, **place))
+        await ctx.client.create(machine(step.demand, **place))
+        self._refused.discard(step.pod.uid)
+        message = f"Machine {namespace}/{step.name} of group {step.demand.group} was made for it"
+        self._say(step.pod, MachinesEvent.ON_DEMAND_CREATED, message, ctx)
+
+    def _report(self, pod: PodRef, why: str, ctx: Context[Any]) -> None:
+        """Tell once why a Pod gets no instance."""
+        if pod.uid not in self._refused:
+            self._refused.add(pod.uid)
+            self._say(pod, MachinesEvent.ON_DEMAND_REFUSED, why, ctx, type_=EventType.WARNING)
+
+    def _say(self, pod: PodRef, reason: str, message: str, ctx: Context[Any], type_: str = EventType.NORMAL) -> None:
+        about = Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid)
+        ctx.event_about(POD, about, reason, message, type_=type_)
+
+
+async def _stored(
+    kind: Kind[Object], cached: list[MadeObject], namespace: str, ctx: Context[Any]
+) -> tuple[MadeObject, ...]:
+    """Return the objects that were made for Pods as they are stored now, and the cached ones that were not."""
+    found = await ctx.live(kind).list(namespace, labels=MachinesLabel.POD_UID)
+    return (*(made_object(one.metadata) for one in found), *(one for one in cached if one.pod is None))
