@@ -217,7 +217,7 @@ def on_demand_controller(service: NstanceService) -> Controller[Object]:
         .indexes(POD, observe.BY_DEMAND, by=observe.by_demand)
         .indexes(MACHINE, observe.BY_POD, by=observe.by_pod)
         .indexes(NSTANCE_MACHINE, observe.BY_POD, by=observe.by_pod)
-        .reads_live(POD)
+        .reads_live(POD, MACHINE, NSTANCE_MACHINE)
         .needs(
             Rule(CAPI_GROUP, ("machines",), ("create", "delete")),
             Rule(GROUP, ("nstancemachines",), ("create", "delete")),

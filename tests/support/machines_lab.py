@@ -22,12 +22,13 @@ from konverge.crds.machines_v1beta1 import (
     NstanceShardGroup,
 )
 from konverge.kinds import kind
+from konverge.objects import Object
 from konverge.reconcilers import machines
 from konverge.reconcilers.machines.drains.decide import drain_times
 from konverge.reconcilers.machines.kinds import CLUSTER, CONFIG_MAP, MACHINE, MACHINE_POOL, NODE, POD
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.dialing import Dial
-from konverge.reconcilers.machines.words import MachinesAnnotation
+from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
 from konverge.runtime import Manager, ManagerSettings
 from konverge.testing import Lab, install_crds
 from konverge.testing.capi import CapiCore, definitions
@@ -103,6 +104,25 @@ class OneInstanceEach:
                     alive.add(f"{name}/{one.id}")
         makers = [self._maker[one] for one in alive if one in self._maker]
         assert len(makers) == len(set(makers)), f"an object has two instances: {sorted(alive)}"
+
+
+class OneMachineEach:
+    """The safety predicate of pods on demand: no two Machines are there for one uid of a Pod, not even while one is being deleted."""
+
+    def __init__(self, farm: Farm) -> None:
+        self._farm = farm
+
+    def __call__(self) -> None:
+        for group in ("cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"):
+            plural = "machines" if group == "cluster.x-k8s.io" else "nstancemachines"
+            names: dict[str, list[str]] = {}
+            for entry in self._farm.lab.server.store.list((group, plural)):
+                metadata = entry.object()["metadata"]
+                uid = metadata.get("labels", {}).get(MachinesLabel.POD_UID)
+                if uid:
+                    names.setdefault(uid, []).append(metadata["name"])
+            twice = {uid: found for uid, found in names.items() if len(found) > 1}
+            assert not twice, f"pods have two {plural}: {twice}"
 
 
 class IdsStay:
@@ -188,6 +208,7 @@ class Farm:
         lab.always.append(KubernetesDecides(self))
         lab.always.append(OneInstanceEach(self))
         lab.always.append(IdsStay(self))
+        lab.always.append(OneMachineEach(self))
         self.drains = NothingIsLost(self)
         self.gives_up: dict[str, float] = {}
         lab.always.append(self.drains)
@@ -220,11 +241,15 @@ class Farm:
         """Run the operator, and wait until every shard of the document has been heard."""
         await self.prepare()
         await self.write_document()
-        # Not until it is ready: its first writes come before, and a plan may end the process at one of them.
-        await self.lab.start(self.build, settings=ManagerSettings(strict=True), wait=False)
+        await self.operate()
         if wait:
             await self.cluster(lambda found: is_true(found.find_condition("ShardsReachable")))
         return self
+
+    async def operate(self) -> None:
+        """Run the operator, also again after `lab.stop()`."""
+        # Not until it is ready: its first writes come before, and a plan may end the process at one of them.
+        await self.lab.start(self.build, settings=ManagerSettings(strict=True), wait=False)
 
     async def start_core(self) -> None:
         """Let the double of Cluster API's core work, and give it the kubeconfig without which it pairs no Node."""
@@ -326,6 +351,29 @@ class Farm:
         await self.lab.create(POD.decode({"metadata": {"name": name, **metadata}, "spec": spec}))
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": rfc3339(wall_clock())}
         await self.lab.patch(POD, name, {"status": {"phase": "Running", "conditions": [ready]}}, subresource="status")
+
+    async def demand(self, name: str, namespace: str = "", *, group: str = "workers", **annotations: str) -> Object:
+        """Create a pod that asks for an instance of its own; returns it as stored."""
+        asks = {MachinesAnnotation.ON_DEMAND_GROUPS[0]: group, **annotations}
+        metadata = {"name": name, "namespace": namespace or self.lab.namespace, "annotations": asks}
+        spec = {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"}
+        return await self.lab.create(POD.decode({"metadata": metadata, "spec": spec}))
+
+    async def finish(self, pod: Object, phase: str = "Succeeded") -> None:
+        """End a pod, as its kubelet does."""
+        await self.lab.client.patch(
+            POD, pod.name, pod.namespace, patch={"status": {"phase": phase}}, style="merge", subresource="status"
+        )
+
+    async def end(self, pod: Object) -> None:
+        """Delete a pod without a grace period."""
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        await self.lab.client.raw("DELETE", path, body={"gracePeriodSeconds": 0})
+
+    async def machines_of(self, pod: Object) -> list[Object]:
+        """Return the Machines of a pod as they are stored."""
+        labels = f"{MachinesLabel.POD_UID}={pod.metadata.uid}"
+        return list((await self.lab.client.list(MACHINE, labels=labels)).items)
 
     async def add_budget(self, name: str, *, allowed: int, **labels: str) -> None:
         """Create a PodDisruptionBudget that lets so many pods be evicted."""

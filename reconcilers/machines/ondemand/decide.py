@@ -15,10 +15,10 @@ from konverge.reconcilers.machines.ondemand.observe import Demand, MadeObject, P
 from konverge.reconcilers.machines.ondemand.render import machine_name
 from konverge.reconcilers.machines.shards.addresses import is_identifier
 
-__all__ = ["Action", "Seen", "Step", "next_steps"]
+__all__ = ["OnDemandAction", "Seen", "OnDemandStep", "next_steps"]
 
 
-class Action(enum.Enum):
+class OnDemandAction(enum.Enum):
     """The action of a step."""
 
     CREATE_BOTH = "create both"
@@ -31,10 +31,10 @@ class Action(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class OnDemandStep:
     """One step: `demand` is given to create or to refuse, `uid` is that of the object to delete."""
 
-    action: Action
+    action: OnDemandAction
     pod: PodRef
     name: str = ""
     demand: Demand | None = None
@@ -44,7 +44,7 @@ class Step:
     @property
     def creates(self) -> bool:
         """Whether the step makes anything."""
-        return self.action in (Action.CREATE_BOTH, Action.CREATE_MACHINE)
+        return self.action in (OnDemandAction.CREATE_BOTH, OnDemandAction.CREATE_MACHINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ class _Pair:
     machine: MadeObject | None = None
 
 
-def next_steps(seen: Seen, states: Mapping[PodRef, PodState]) -> tuple[Step, ...]:
+def next_steps(seen: Seen, states: Mapping[PodRef, PodState]) -> tuple[OnDemandStep, ...]:
     """Return the steps, in the order of the Pods; `states` has a state for each of `seen.pods`."""
     taken = {one.name: one.pod for one in (*seen.infrastructure, *seen.machines)}
     demands = {demand.pod.uid: demand for demand in seen.demands}
-    steps: list[Step] = []
+    steps: list[OnDemandStep] = []
     made = _pairs(seen)
     for pod, pairs in made.items():
         steps += _of_pairs(pod, pairs, states[pod], demands.get(pod.uid))
@@ -86,10 +86,10 @@ def next_steps(seen: Seen, states: Mapping[PodRef, PodState]) -> tuple[Step, ...
         if pod.uid in served or states[pod] is not PodState.WAITING:
             continue
         if not is_identifier(demand.group):
-            steps.append(Step(Action.REFUSE, pod, demand=demand, message=_no_group(demand.group)))
+            steps.append(OnDemandStep(OnDemandAction.REFUSE, pod, demand=demand, message=_no_group(demand.group)))
         elif name := _free_name(pod, taken):
             taken[name] = pod
-            steps.append(Step(Action.CREATE_BOTH, pod, name, demand))
+            steps.append(OnDemandStep(OnDemandAction.CREATE_BOTH, pod, name, demand))
     return tuple(steps)
 
 
@@ -110,7 +110,7 @@ def _pairs(seen: Seen) -> dict[PodRef, list[_Pair]]:
     return {pod: [found[pod][name] for name in sorted(found[pod])] for pod in sorted(found)}
 
 
-def _of_pairs(pod: PodRef, pairs: Iterable[_Pair], state: PodState, demand: Demand | None) -> Iterator[Step]:
+def _of_pairs(pod: PodRef, pairs: Iterable[_Pair], state: PodState, demand: Demand | None) -> Iterator[OnDemandStep]:
     pairs = list(pairs)
     has_machine = any(pair.machine is not None for pair in pairs)
     for pair in pairs:
@@ -118,16 +118,20 @@ def _of_pairs(pod: PodRef, pairs: Iterable[_Pair], state: PodState, demand: Dema
         if state is PodState.ENDED:
             if machine is not None:
                 if not machine.deleting:
-                    yield Step(Action.DELETE_MACHINE, pod, pair.name, uid=machine.uid, message="its pod has ended")
+                    yield OnDemandStep(
+                        OnDemandAction.DELETE_MACHINE, pod, pair.name, uid=machine.uid, message="its pod has ended"
+                    )
             elif infra is not None and not infra.deleting:
-                yield Step(Action.DELETE_INFRASTRUCTURE, pod, pair.name, uid=infra.uid, message="its pod has ended")
+                yield OnDemandStep(
+                    OnDemandAction.DELETE_INFRASTRUCTURE, pod, pair.name, uid=infra.uid, message="its pod has ended"
+                )
         elif state is PodState.WAITING and demand is not None:
             if machine is not None and infra is None and not machine.deleting:
                 message = "its NstanceMachine was deleted"
-                yield Step(Action.DELETE_MACHINE, pod, pair.name, uid=machine.uid, message=message)
+                yield OnDemandStep(OnDemandAction.DELETE_MACHINE, pod, pair.name, uid=machine.uid, message=message)
             elif infra is not None and not infra.deleting and not has_machine:
                 has_machine = True
-                yield Step(Action.CREATE_MACHINE, pod, pair.name, demand)
+                yield OnDemandStep(OnDemandAction.CREATE_MACHINE, pod, pair.name, demand)
 
 
 def _free_name(pod: PodRef, taken: Mapping[str, PodRef | None]) -> str:

@@ -16,7 +16,7 @@ from konverge.kinds import Kind
 from konverge.objects import Metadata, Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.machines.kinds import MACHINE, NSTANCE_MACHINE, POD
-from konverge.reconcilers.machines.ondemand.decide import Action, Seen, Step, next_steps
+from konverge.reconcilers.machines.ondemand.decide import OnDemandAction, OnDemandStep, Seen, next_steps
 from konverge.reconcilers.machines.ondemand.observe import (
     BY_DEMAND,
     MadeObject,
@@ -93,17 +93,17 @@ class OnDemandReconciler:
         self._states[pod.uid] = (version, state)
         return state
 
-    async def _carry_out(self, steps: tuple[Step, ...], namespace: str, ctx: Context[Any]) -> Outcome:
+    async def _carry_out(self, steps: tuple[OnDemandStep, ...], namespace: str, ctx: Context[Any]) -> Outcome:
         """Carry out all steps; one that the API server refuses holds up no other, and is raised at the end."""
         again, refused = False, None
         for step in steps:
             try:
                 if step.creates:
                     await self._create(step, namespace, ctx)
-                elif step.action is Action.REFUSE:
+                elif step.action is OnDemandAction.REFUSE:
                     self._report(step.pod, step.message, ctx)
                 else:
-                    kind = MACHINE if step.action is Action.DELETE_MACHINE else NSTANCE_MACHINE
+                    kind = MACHINE if step.action is OnDemandAction.DELETE_MACHINE else NSTANCE_MACHINE
                     await ctx.delete(kind, step.name, namespace, uid=step.uid)
                     self._say(
                         step.pod, MachinesEvent.ON_DEMAND_DELETED, f"{kind.kind} {step.name}: {step.message}", ctx
@@ -117,10 +117,10 @@ class OnDemandReconciler:
             raise refused
         return RequeueAfter(self._service.settings.unreachable_retry) if again else Done()
 
-    async def _create(self, step: Step, namespace: str, ctx: Context[Any]) -> None:
+    async def _create(self, step: OnDemandStep, namespace: str, ctx: Context[Any]) -> None:
         assert step.demand is not None
         place = {"name": step.name, "namespace": namespace, "cluster": self._service.settings.cluster_name}
-        if step.action is Action.CREATE_BOTH:
+        if step.action is OnDemandAction.CREATE_BOTH:
             await ctx.client.create(infrastructure(step.demand, **place))
         await ctx.client.create(machine(step.demand, **place))
         self._refused.discard(step.pod.uid)

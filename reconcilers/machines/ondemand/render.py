@@ -22,7 +22,7 @@ def machine_name(pod: PodRef, *, with_namespace: bool = False) -> str:
     `with_namespace` adds the hash to any name: Pods of several namespaces may have one name, and their Machines are in one namespace.
 
     >>> machine_name(PodRef("web", "job", "1")), machine_name(PodRef("web", "job", "1"), with_namespace=True)
-    ('on-demand-job', 'on-demand-job-73e0ce4b7e')
+    ('on-demand-job', 'on-demand-job-624b226a37')
     """
     name = f"on-demand-{pod.name}"
     return _cut(name, pod.path) if with_namespace or len(name) > LONGEST_LABEL else name

@@ -9,7 +9,7 @@ from machines_lab import Farm
 
 from konverge.crds.machines_v1beta1 import NstanceMachine
 from konverge.reconcilers.machines.kinds import MACHINE, MACHINE_POOL, NODE
-from konverge.reconcilers.machines.words import MachinesAnnotation
+from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
 from konverge.testing import Lab
 
 RANDOM = {
@@ -35,6 +35,7 @@ def forget(data: dict[str, Any]) -> None:
         for name in names:
             (data.get(part) or {}).pop(name, None)
     (data["metadata"].get("annotations") or {}).pop(MachinesAnnotation.INSTANCE, None)
+    (data["metadata"].get("labels") or {}).pop(MachinesLabel.POD_UID, None)
 
 
 async def guarded(lab: Lab) -> Farm:
@@ -91,3 +92,28 @@ async def test_nodes_of_a_pool_are_paired_and_stay_while_a_shard_is_added_and_an
     await farm.cluster(lambda one: [domain.name for domain in one.status.failure_domains] == ["a", "d"], timeout=400)
     await farm.pool("workers", timeout=400)
     assert await lab.find(NODE, "n1") is not None
+
+
+@pytest.mark.scenario(quick=6)
+async def test_pods_on_demand_get_machines_and_give_them_back_when_they_end(lab: Lab) -> None:
+    farm = await guarded(lab)
+    for name in farm.world.shards:
+        farm.set_static(name, 0)
+    await farm.start()
+    await farm.start_core()
+    await lab.namespace_also("web")
+    finishes, replaced, stays = [await farm.demand(name, "web") for name in ("finishes", "replaced", "stays")]
+    for pod in (finishes, replaced, stays):
+        await farm.machine(f"on-demand-{pod.name}", timeout=400)
+    await farm.finish(finishes)
+    await farm.end(replaced)
+    second = await farm.demand("replaced", "web")
+    await lab.until_gone(MACHINE, "on-demand-finishes", timeout=400)
+    await lab.until_gone(NstanceMachine, "on-demand-finishes", timeout=400)
+    await farm.machine(
+        "on-demand-replaced",
+        lambda one: one.metadata.label(MachinesLabel.POD_UID) == second.metadata.uid and bool(one.status.ready),
+        timeout=400,
+    )
+    assert [len(await farm.machines_of(pod)) for pod in (finishes, replaced, stays)] == [0, 0, 1]
+    await farm.until(lambda: sorted(farm.on_demand().values())[-2:] == ["running"] * 2)

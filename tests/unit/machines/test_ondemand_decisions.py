@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.machines.kinds import MACHINE, POD
-from konverge.reconcilers.machines.ondemand.decide import Action, Seen, Step, next_steps
+from konverge.reconcilers.machines.ondemand.decide import OnDemandAction, OnDemandStep, Seen, next_steps
 from konverge.reconcilers.machines.ondemand.observe import (
     Demand,
     MadeObject,
@@ -141,8 +141,8 @@ def test_an_object_without_its_annotation_is_known_by_its_labels_unless_they_may
 
 WAITS, SCHEDULED, ENDED = PodState.WAITING, PodState.SCHEDULED, PodState.ENDED
 HERE, GOES = an_object(), an_object(deleting=True)
-DELETE_MACHINE, DELETE_INFRA = (Action.DELETE_MACHINE, NAME), (Action.DELETE_INFRASTRUCTURE, NAME)
-BOTH, ONE = (Action.CREATE_BOTH, NAME), (Action.CREATE_MACHINE, NAME)
+DELETE_MACHINE, DELETE_INFRA = (OnDemandAction.DELETE_MACHINE, NAME), (OnDemandAction.DELETE_INFRASTRUCTURE, NAME)
+BOTH, ONE = (OnDemandAction.CREATE_BOTH, NAME), (OnDemandAction.CREATE_MACHINE, NAME)
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,9 @@ BOTH, ONE = (Action.CREATE_BOTH, NAME), (Action.CREATE_MACHINE, NAME)
 def test_the_step_of_a_pod_follows_from_its_state_and_its_objects(
     infra: MadeObject | None,
     owner: MadeObject | None,
-    waits: tuple[Action, str] | None,
-    scheduled: tuple[Action, str] | None,
-    ended: tuple[Action, str] | None,
+    waits: tuple[OnDemandAction, str] | None,
+    scheduled: tuple[OnDemandAction, str] | None,
+    ended: tuple[OnDemandAction, str] | None,
 ) -> None:
     found = seen(JOB, infra=[infra] if infra else [], machines=[owner] if owner else [])
     for state, wanted in ((WAITS, waits), (SCHEDULED, scheduled), (ENDED, ended)):
@@ -177,16 +177,16 @@ def test_the_step_of_a_pod_follows_from_its_state_and_its_objects(
 def test_a_pod_whose_annotation_was_removed_keeps_its_machine_until_it_ends(state: PodState) -> None:
     found = seen(infra=[an_object()], machines=[an_object()])
     assert next_steps(found, {JOB: state}) == ()
-    assert [step.action for step in next_steps(found, {JOB: ENDED})] == [Action.DELETE_MACHINE]
+    assert [step.action for step in next_steps(found, {JOB: ENDED})] == [OnDemandAction.DELETE_MACHINE]
 
 
 def test_a_pod_with_the_name_of_a_former_one_waits_until_its_objects_are_gone() -> None:
     states = {JOB: ENDED, LATER: WAITS}
     before = next_steps(seen(LATER, infra=[an_object()], machines=[an_object()]), states)
-    assert [(step.action, step.pod) for step in before] == [(Action.DELETE_MACHINE, JOB)]
+    assert [(step.action, step.pod) for step in before] == [(OnDemandAction.DELETE_MACHINE, JOB)]
     assert next_steps(seen(LATER, infra=[an_object(deleting=True)]), states) == ()
     after = next_steps(seen(LATER), {LATER: WAITS})
-    assert [(step.action, step.pod, step.name) for step in after] == [(Action.CREATE_BOTH, LATER, NAME)]
+    assert [(step.action, step.pod, step.name) for step in after] == [(OnDemandAction.CREATE_BOTH, LATER, NAME)]
 
 
 def test_pods_of_one_name_in_two_namespaces_get_machines_of_two_names() -> None:
@@ -202,12 +202,12 @@ def test_pods_of_one_name_in_two_namespaces_get_machines_of_two_names() -> None:
 def test_a_machine_of_a_user_is_never_touched_and_its_name_not_taken() -> None:
     foreign = an_object(None)
     [step] = next_steps(seen(OTHER, infra=[foreign], machines=[foreign]), {OTHER: WAITS})
-    assert (step.action, step.name) == (Action.CREATE_BOTH, HASHED)
+    assert (step.action, step.name) == (OnDemandAction.CREATE_BOTH, HASHED)
 
 
 def test_a_group_that_no_server_can_have_is_refused_with_the_remedy() -> None:
     [step] = next_steps(seen(JOB, group="GPU!"), {JOB: WAITS})
-    assert (step.action, "use at most 32 lower-case letters" in step.message) == (Action.REFUSE, True)
+    assert (step.action, "use at most 32 lower-case letters" in step.message) == (OnDemandAction.REFUSE, True)
 
 
 def test_an_annotation_that_was_changed_by_hand_loses_no_machine_of_a_pod_that_is_there() -> None:
@@ -255,9 +255,9 @@ def _play(
     assert len(uids) == len(set(uids)), f"two Machines for one Pod: {uids}"
 
 
-def _apply(step: Step, infra: dict[str, MadeObject], owners: dict[str, MadeObject], *, half: bool) -> None:
+def _apply(step: OnDemandStep, infra: dict[str, MadeObject], owners: dict[str, MadeObject], *, half: bool) -> None:
     name = step.name
-    if step.action is Action.CREATE_BOTH:
+    if step.action is OnDemandAction.CREATE_BOTH:
         assert name not in infra
         assert name not in owners
         infra[name] = an_object(step.pod, name)
@@ -265,9 +265,9 @@ def _apply(step: Step, infra: dict[str, MadeObject], owners: dict[str, MadeObjec
             return
     if step.creates:
         owners[name] = an_object(step.pod, name)
-    elif step.action is Action.DELETE_MACHINE:
+    elif step.action is OnDemandAction.DELETE_MACHINE:
         owners[name] = an_object(step.pod, name, deleting=True)
-    elif step.action is Action.DELETE_INFRASTRUCTURE:
+    elif step.action is OnDemandAction.DELETE_INFRASTRUCTURE:
         infra[name] = an_object(step.pod, name, deleting=True)
 
 

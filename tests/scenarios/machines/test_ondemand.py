@@ -1,0 +1,233 @@
+"""Pods on demand with the doubles of Nstance and of Cluster API: their Machines, names, ends, and an operator that was down."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from machines_lab import NAME, Farm
+
+from konverge.crds.machines_v1beta1 import NstanceMachine
+from konverge.kinds import kind
+from konverge.objects import Object
+from konverge.reconcilers.machines.kinds import MACHINE, POD
+from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
+
+EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
+
+
+@pytest.fixture
+async def running(farm: Farm) -> Farm:
+    for name in farm.world.shards:
+        farm.set_static(name, 0)
+    await farm.start()
+    await farm.start_core()
+    await farm.lab.namespace_also("web")
+    return farm
+
+
+async def events_about(farm: Farm, pod: Object) -> list[str]:
+    found = (await farm.lab.client.list(EVENT, pod.namespace)).items
+    return [str(one.get("reason")) for one in found if one.get("regarding", "uid") == pod.metadata.uid]
+
+
+async def gone(farm: Farm, name: str) -> None:
+    """Wait until a Machine is gone, with its NstanceMachine and the instance."""
+    await farm.lab.until_gone(MACHINE, name, timeout=400)
+    await farm.lab.until_gone(NstanceMachine, name, timeout=400)
+    await farm.until(lambda: set(farm.on_demand().values()) <= {"deleting", "deleted"})
+
+
+async def test_a_pod_of_another_namespace_gets_a_machine_that_cluster_api_takes(running: Farm) -> None:
+    """The original leaves out clusterName, bootstrap and apiGroup, makes the Machine beside the Pod, and lets the Pod own it."""
+    kind_of_type = MachinesAnnotation.ON_DEMAND_TYPES[0]
+    pod = await running.demand("job", "web", **{kind_of_type: "g5"})
+    below = await running.machine("on-demand-job")
+    machine = await running.lab.until(
+        MACHINE, "on-demand-job", lambda one: one.status.get("phase") == "Provisioned", timeout=100
+    )
+    assert (machine.spec["clusterName"], machine.spec["bootstrap"]) == (NAME, {"dataSecretName": ""})
+    assert machine.metadata.label(MachinesLabel.POD_UID) == pod.metadata.uid
+    assert machine.metadata.annotation(MachinesAnnotation.POD) == "web/job"
+    assert (below.spec.group, below.spec.instance_type) == ("workers", "g5")
+    owners = [(one.kind, one.name) for one in (*machine.metadata.owner_references, *below.metadata.owner_references)]
+    assert ("Machine", "on-demand-job") in owners
+    assert "Pod" not in {owner for owner, _ in owners}
+    stored = await running.lab.get(POD, "job", "web")
+    assert stored.metadata.finalizers == ()
+    assert list(running.on_demand().values()) == ["running"]
+    assert await events_about(running, pod) == ["OnDemandMachineCreated"]
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+async def test_a_pod_that_finished_gives_its_instance_back(running: Farm, phase: str) -> None:
+    """The original keeps the instance of a finished Pod until the Pod is deleted."""
+    pod = await running.demand("job")
+    await running.machine("on-demand-job")
+    await running.finish(pod, phase)
+    await gone(running, "on-demand-job")
+    await asyncio.sleep(120)
+    assert await running.machines_of(pod) == [], "a finished pod gets no other"
+    assert len(running.on_demand()) == 1
+    assert set(await events_about(running, pod)) == {"OnDemandMachineCreated", "OnDemandMachineDeleted"}
+
+
+async def test_a_pod_that_is_deleted_gives_its_instance_back(running: Farm) -> None:
+    pod = await running.demand("job", "web")
+    await running.machine("on-demand-job")
+    await running.end(pod)
+    await gone(running, "on-demand-job")
+
+
+async def test_a_pod_that_is_deleted_while_the_operator_is_down_is_found_by_the_labels_of_its_machine(
+    running: Farm,
+) -> None:
+    """The original holds each Pod by a finalizer, so that no such Pod can be deleted while it is down."""
+    pod, stays = await running.demand("job", "web"), await running.demand("stays")
+    for name in ("on-demand-job", "on-demand-stays"):
+        await running.machine(name)
+    await running.lab.stop()
+    await running.end(pod)
+    assert [one.name for one in (await running.lab.client.list(POD)).items] == ["stays"], "nothing held the pod"
+    await running.operate()
+    await running.lab.until_gone(MACHINE, "on-demand-job", timeout=400)
+    await asyncio.sleep(60)
+    assert len(await running.machines_of(stays)) == 1
+
+
+async def test_a_pod_that_finished_and_one_that_came_while_the_operator_was_down_are_found(running: Farm) -> None:
+    ended = await running.demand("job", "web")
+    await running.machine("on-demand-job")
+    await running.lab.stop()
+    await running.finish(ended)
+    came = await running.demand("late", "web")
+    await running.operate()
+    await running.lab.until_gone(MACHINE, "on-demand-job", timeout=400)
+    await running.machine("on-demand-late", timeout=400)
+    assert len(await running.machines_of(came)) == 1
+
+
+async def test_a_pod_that_replaces_another_under_its_name_waits_until_the_old_objects_are_gone(running: Farm) -> None:
+    first = await running.demand("job", "web")
+    await running.machine("on-demand-job")
+    await running.end(first)
+    second = await running.demand("job", "web")
+    await running.lab.until(
+        NstanceMachine,
+        "on-demand-job",
+        lambda one: one.metadata.label(MachinesLabel.POD_UID) == second.metadata.uid,
+        timeout=400,
+    )
+    await running.machine("on-demand-job", timeout=400)
+    assert await running.machines_of(first) == []
+    assert len(await running.machines_of(second)) == 1
+    assert max(running.on_demand().values()) == "running"
+
+
+async def test_pods_of_one_name_in_two_namespaces_get_an_instance_each(running: Farm) -> None:
+    pods = [await running.demand("job", "web"), await running.demand("job")]
+    await running.until(lambda: list(running.on_demand().values()) == ["running"] * 2)
+    names = [[one.name for one in await running.machines_of(pod)] for pod in pods]
+    assert sorted(map(len, names)) == [1, 1]
+    assert "on-demand-job" in {name for found in names for name in found}
+    await running.end(pods[0])
+    await running.lab.until_gone(MACHINE, names[0][0], timeout=400)
+    await asyncio.sleep(60)
+    assert [one.name for one in await running.machines_of(pods[1])] == names[1]
+
+
+async def test_long_names_are_cut_and_still_find_their_pods(running: Farm) -> None:
+    pods = [await running.demand("x" * 100 + end, "web") for end in ("a", "b")]
+    await running.until(lambda: list(running.on_demand().values()) == ["running"] * 2)
+    names = [[one.name for one in await running.machines_of(pod)] for pod in pods]
+    assert [len(one) for found in names for one in found] == [63, 63]
+    await running.end(pods[0])
+    await running.lab.until_gone(MACHINE, names[0][0], timeout=400)
+    await asyncio.sleep(60)
+    assert [one.name for one in await running.machines_of(pods[1])] == names[1]
+
+
+async def test_a_pod_that_has_a_node_gets_no_instance(running: Farm) -> None:
+    await running.add_pod("placed", "n1", annotations={MachinesAnnotation.ON_DEMAND_GROUPS[0]: "workers"})
+    await running.lab.create(
+        POD.decode({"metadata": {"name": "plain"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+    )
+    await asyncio.sleep(120)
+    assert running.on_demand() == {}
+
+
+async def test_the_annotation_of_the_original_code_counts_and_may_be_set_later(running: Farm) -> None:
+    await running.lab.create(
+        POD.decode({"metadata": {"name": "job"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+    )
+    await asyncio.sleep(10)
+    await running.lab.patch(POD, "job", {"metadata": {"annotations": {"nstance.dev/on-demand-group": "workers"}}})
+    assert (await running.machine("on-demand-job")).spec.group == "workers"
+
+
+async def test_a_paused_cluster_makes_and_deletes_no_machine(running: Farm) -> None:
+    ended = await running.demand("ended")
+    await running.machine("on-demand-ended")
+    await running.pause(True)
+    waits = await running.demand("waits")
+    await running.end(ended)
+    await asyncio.sleep(120)
+    assert await running.machines_of(waits) == []
+    assert [one.metadata.deleting for one in await running.machines_of(ended)] == [False]
+    await running.pause(False)
+    await running.machine("on-demand-waits")
+    await running.lab.until_gone(MACHINE, "on-demand-ended", timeout=400)
+
+
+async def test_a_group_that_no_server_can_have_is_told_once_and_holds_up_no_other_pod(running: Farm) -> None:
+    bad = await running.demand("bad", group="No Group")
+    await running.demand("good")
+    await running.machine("on-demand-good")
+    await asyncio.sleep(60)
+    assert await running.machines_of(bad) == []
+    assert await events_about(running, bad) == ["OnDemandRefused"]
+
+
+async def test_a_machine_of_a_user_with_the_name_stays_as_it_is(running: Farm) -> None:
+    await running.create_machine("on-demand-job")
+    await running.machine("on-demand-job")
+    pod = await running.demand("job")
+    await running.until(lambda: list(running.on_demand().values()) == ["running"] * 2)
+    [made] = await running.machines_of(pod)
+    assert made.name != "on-demand-job"
+    await running.end(pod)
+    await running.lab.until_gone(MACHINE, made.name, timeout=400)
+    await asyncio.sleep(60)
+    assert await running.lab.find(MACHINE, "on-demand-job") is not None
+
+
+async def test_an_instance_that_the_server_deleted_is_made_anew_while_its_pod_waits(running: Farm) -> None:
+    pod = await running.demand("job")
+    first = await running.machine("on-demand-job")
+    assert first.status.shard is not None
+    assert first.status.instance_id is not None
+    fleet = running[first.status.shard].state.fleet
+    fleet.delete(fleet.instances[first.status.instance_id], "spot interruption")
+    await running.machine("on-demand-job", lambda one: one.uid != first.uid, timeout=400)
+    await running.machine("on-demand-job", timeout=400)
+    assert len(await running.machines_of(pod)) == 1
+
+
+async def test_a_machine_whose_infrastructure_a_user_deleted_is_made_anew_with_it(running: Farm) -> None:
+    pod = await running.demand("job")
+    first = await running.machine("on-demand-job")
+    await running.lab.delete(NstanceMachine, "on-demand-job")
+    await running.machine("on-demand-job", lambda one: one.uid != first.uid, timeout=400)
+    [machine] = await running.machines_of(pod)
+    await running.machine("on-demand-job", timeout=400)
+    assert not machine.metadata.deleting
+
+
+async def test_without_the_setting_pods_are_not_watched(farm: Farm) -> None:
+    farm.settings = farm.settings.model_copy(update={"on_demand_pods": False})
+    for name in farm.world.shards:
+        farm.set_static(name, 0)
+    await farm.start()
+    pod = await farm.demand("job")
+    await asyncio.sleep(60)
+    assert await farm.machines_of(pod) == []
