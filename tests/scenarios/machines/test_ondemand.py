@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 
 import pytest
+import yaml
 from machines_lab import NAME, Farm
 
 from konverge.crds.machines_v1beta1 import NstanceMachine
@@ -13,6 +16,7 @@ from konverge.objects import Object
 from konverge.reconcilers.machines.kinds import MACHINE, POD
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
 
+GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "machines.md"
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 
 
@@ -231,3 +235,16 @@ async def test_without_the_setting_pods_are_not_watched(farm: Farm) -> None:
     pod = await farm.demand("job")
     await asyncio.sleep(60)
     assert await farm.machines_of(pod) == []
+
+
+@pytest.mark.skipif(not GUIDE.exists(), reason="docs/ is not part of the wheel")
+async def test_the_example_of_the_guide_gets_an_instance_of_its_group_and_type(running: Farm) -> None:
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    [example] = [one for one in map(yaml.safe_load, blocks) if one["kind"] == "Pod"]
+    for name in running.world.shards:
+        running.set_static(name, 0, group="gpu")
+    pod = await running.lab.create(POD.decode(example))
+    made = await running.machine("on-demand-training", timeout=400)
+    assert (made.spec.group, made.spec.instance_type) == ("gpu", "g5.xlarge")
+    await running.finish(pod)
+    await gone(running, "on-demand-training")
