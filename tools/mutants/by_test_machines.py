@@ -11,6 +11,7 @@ __all__ = ["MACHINES"]
 FAMILY: Final = "konverge.reconcilers.machines."
 INSTANCES: Final = "tests/scenarios/machines/test_instances.py::"
 CRASHES: Final = "tests/scenarios/machines/test_crashes_at_calls.py::"
+ON_DEMAND: Final = "tests/scenarios/machines/test_ondemand.py::"
 POOLS: Final = "tests/scenarios/machines/test_pools.py::"
 
 MACHINES: Final = (
@@ -58,5 +59,41 @@ MACHINES: Final = (
         "{*seen.kept, *pool_provider_ids(instances, published=seen.published, node_ids=nodes)}",
         "{*pool_provider_ids(instances, published=seen.published, node_ids=nodes)}",
         test=POOLS + "test_a_node_keeps_its_id_in_the_pool_until_its_drained_instance_is_gone",
+    ),
+    Mutant(
+        "machines-pod-by-name",
+        "a Machine stays because another pod has the name of the one that it was made for",
+        FAMILY + "ondemand.observe",
+        "pod_state",
+        "pod is None or pod.metadata.uid != uid or pod.get('status', 'phase', default='') in _ENDED",
+        "pod is None or pod.get('status', 'phase', default='') in _ENDED",
+        test=ON_DEMAND + "test_a_pod_that_replaces_another_under_its_name_waits_until_the_old_objects_are_gone",
+    ),
+    Mutant(
+        "machines-pod-of-other-namespace",
+        "a pod gets no instance while one of another namespace has its name",
+        FAMILY + "ondemand.decide",
+        "_free_name",
+        "holder is not None and holder.path == pod.path",
+        "holder is not None",
+        test=ON_DEMAND + "test_pods_of_one_name_in_two_namespaces_get_an_instance_each",
+    ),
+    Mutant(
+        "machines-pod-cached-for-deletion",
+        "a Machine is deleted because the cache does not show its pod",
+        FAMILY + "ondemand.reconciler",
+        "OnDemandReconciler._state",
+        "pod_state(await ctx.live(POD).find(pod.namespace, pod.name), pod.uid)",
+        "PodState.ENDED if cached is None else pod_state(await ctx.live(POD).find(pod.namespace, pod.name), pod.uid)",
+        test=ON_DEMAND + "test_a_pod_that_the_cache_does_not_show_yet_keeps_its_machine",
+    ),
+    Mutant(
+        "machines-pod-cached-for-creation",
+        "a pod gets a second Machine because the caches do not show the first one",
+        FAMILY + "ondemand.reconciler",
+        "OnDemandReconciler.reconcile",
+        "any(step.creates for step in steps)",
+        "False",
+        test=ON_DEMAND + "test_machines_that_the_cache_does_not_show_yet_are_not_made_again",
     ),
 )

@@ -15,6 +15,7 @@ from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.reconcilers.machines.kinds import MACHINE, POD
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
+from konverge.testing.apiserver.faults.rules import Match, Rule, Stale
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "machines.md"
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
@@ -109,6 +110,38 @@ async def test_a_pod_that_finished_and_one_that_came_while_the_operator_was_down
     await running.lab.until_gone(MACHINE, "on-demand-job", timeout=400)
     await running.machine("on-demand-late", timeout=400)
     assert len(await running.machines_of(came)) == 1
+
+
+async def restarted_with_old_news(farm: Farm, version: int, *resources: str) -> Rule:
+    """Start the operator anew with caches of these resources as they were at a version; its live reads are current."""
+    await farm.lab.stop()
+    old = farm.lab.server.faults.add(Rule(Match(verbs=("watch",), resources=resources), Stale(version=version)))
+    await farm.operate()
+    await asyncio.sleep(60)
+    assert old.hits, "the caches were filled by watches"
+    return old
+
+
+async def test_a_pod_that_the_cache_does_not_show_yet_keeps_its_machine(running: Farm) -> None:
+    before = running.lab.server.store.version
+    pod = await running.demand("job", "web")
+    first = await running.machine("on-demand-job")
+    running.lab.server.faults.remove(await restarted_with_old_news(running, before, "pods"))
+    assert [one.metadata.deleting for one in await running.machines_of(pod)] == [False]
+    assert (await running.machine("on-demand-job")).uid == first.uid
+
+
+async def test_machines_that_the_cache_does_not_show_yet_are_not_made_again(running: Farm) -> None:
+    before = running.lab.server.store.version
+    other, pod = await running.demand("job"), await running.demand("job", "web")
+    await running.until(lambda: list(running.on_demand().values()) == ["running"] * 2)
+    [plain], [hashed] = await running.machines_of(other), await running.machines_of(pod)
+    assert (plain.name, hashed.name != plain.name) == ("on-demand-job", True)
+    await running.end(other)
+    await running.lab.until_gone(MACHINE, "on-demand-job", timeout=400)
+    old = await restarted_with_old_news(running, before, "machines.*", "nstancemachines.*")
+    assert [one.name for one in await running.machines_of(pod)] == [hashed.name], "its first name is free now"
+    running.lab.server.faults.remove(old)
 
 
 async def test_a_pod_that_replaces_another_under_its_name_waits_until_the_old_objects_are_gone(running: Farm) -> None:
