@@ -108,6 +108,7 @@ async def test_nodes_of_a_pool_are_paired_and_stay_while_a_shard_is_added_and_an
 @pytest.mark.scenario(quick=6)
 async def test_pods_on_demand_get_machines_and_give_them_back_when_they_end(lab: Lab) -> None:
     farm = await guarded(lab, forget_places)
+    lab.skip_plans("machinepools*: delete by hand *", why="a MachinePool that a user deleted is not made again")
     for name in farm.world.shards:
         farm.set_static(name, 0)
     await farm.start()
