@@ -62,7 +62,7 @@ def lacking_approval(operation: Operation, settings: OperationSettings, cluster:
     try:
         claim = json.loads(approvals.claim)
         expires = from_rfc3339(claim["expires"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         return "spec.approvals.claim is not a JSON object with cluster, namespace, name, digest and expires; write another one"
     expected = {"cluster": cluster, "namespace": operation.namespace, "name": operation.name, "digest": wanted}
     for field, value in expected.items():

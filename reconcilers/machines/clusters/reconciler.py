@@ -9,8 +9,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from konverge.crds.machines_v1beta1 import FailureDomain, Initialization, NstanceCluster, NstanceClusterSpec
-from konverge.errors import AlreadyExists, ConfigError
+from konverge.errors import AlreadyExists, BadRequest, ConfigError, Invalid
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.machines.clusters.decide import endpoint_of, shards_condition
 from konverge.reconcilers.machines.clusters.render import imported_pool
@@ -113,6 +115,11 @@ class NstanceClusterReconciler:
                 await ctx.client.create(imported_pool(found, namespace=cluster.namespace, cluster=cluster.name))
             except AlreadyExists:
                 self._report(found.group, "the name is taken by a pool of another group", ctx)
+            except ValidationError as error:  # the server's limits are not those of the definition
+                first = error.errors(include_url=False, include_input=False)[0]
+                self._report(found.group, f"{'.'.join(map(str, first['loc']))}: {first['msg']}", ctx)
+            except (BadRequest, Invalid) as error:
+                self._report(found.group, str(error), ctx)
             else:
                 ctx.event(MachinesEvent.IMPORTED, f"group {found.group} of {', '.join(found.shards)} is now a pool")
         for name in plan.refused:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from konverge.client import Client
-from konverge.errors import Conflict, EvictionRefused, NotFound, ServerFailure
+from konverge.errors import ApiError, Conflict, EvictionRefused, NotFound
 from konverge.objects import Object
 from konverge.reconcilers.machines.drains.decide import pods_left
 from konverge.reconcilers.machines.kinds import NODE, POD
@@ -38,7 +38,9 @@ async def look_at_node(client: Client, node: str) -> NodeLook:
             await _evict(client, pod)
         except EvictionRefused as error:
             blocked = f"pod {pod.namespace}/{pod.name}: {_budget_said(error)}"
-        except ServerFailure as error:  # several budgets select the pod
+        except (
+            ApiError
+        ) as error:  # several budgets select the pod, or a webhook or a right refuses this one: the others go on
             blocked = f"pod {pod.namespace}/{pod.name}: {error.message}"
     return NodeLook(len(found), blocked)
 

@@ -117,6 +117,9 @@ class ShardGroupReconciler:
     async def finalize(self, group: NstanceShardGroup, ctx: Context[Any]) -> Outcome:
         """Delete the group on its shard; Done when the shard confirmed it, or is not configured any more."""
         spec, states, settings = group.spec, self._service.states, self._service.settings
+        if self._paused(group.metadata, ctx):
+            ctx.status.skip_write()
+            return RequeueAfter(settings.retry)
         view = states.view(spec.shard, spec.group)
         if self._others(group, ctx):
             ctx.event(MachinesEvent.DELETE_SUCCEEDED, "another shard group has the group, so it stays on the shard")

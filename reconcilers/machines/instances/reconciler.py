@@ -129,8 +129,12 @@ class NstanceMachineReconciler:
         return await self._show(machine, place, state, ctx)
 
     async def finalize(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
-        """Delete the instance; Done when the server confirmed it, or never had one."""
+        """Delete the instance; Done when the server confirmed it, or never had one. While it is paused it waits."""
         states, settings = self._service.states, self._service.settings
+        paused = pause_of(machine.metadata, ctx, cluster=settings.cluster_name)
+        show_pause(paused, ctx)
+        if paused:
+            return RequeueAfter(settings.retry)
         place = self._placed(machine, ctx)
         if place is not None and not _server_deleted(machine):
             if states.expected is not None and place.shard not in states.expected:

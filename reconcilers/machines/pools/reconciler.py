@@ -73,7 +73,12 @@ class MachinePoolReconciler:
         return RequeueAfter(settings.retire_after / 3) if seen.kept else Done()
 
     async def finalize(self, pool: NstanceMachinePool, ctx: Context[Any]) -> Outcome:
-        """Delete the shard groups; Done when they are gone."""
+        """Delete the shard groups; Done when they are gone. A paused pool waits."""
+        settings = self._service.settings
+        paused = pause_of(pool.metadata, ctx, cluster=settings.cluster_name)
+        show_pause(paused, ctx)
+        if paused:
+            return RequeueAfter(timedelta(seconds=settings.retry))
         groups = ctx.cache(NstanceShardGroup).metadata_by_index("owner", pool.uid)
         for one in groups:
             if not one.deleting:
@@ -82,7 +87,7 @@ class MachinePoolReconciler:
         if groups:
             names = ", ".join(sorted(one.name for one in groups))
             ctx.status.set_condition(MachinesCondition.READY, False, MachinePoolReason.DELETING, f"waits for {names}")
-            return RequeueAfter(timedelta(seconds=self._service.settings.retry))
+            return RequeueAfter(timedelta(seconds=settings.retry))
         return Done()
 
     def _kept(self, pool: NstanceMachinePool, members: Iterable[ShardSize]) -> tuple[str, ...]:

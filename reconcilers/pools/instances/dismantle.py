@@ -163,7 +163,12 @@ class Dismantler:
         return await self._delete_all(SECRET, ours, TeardownReason.SECRETS, ctx)
 
     async def _volumes(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState | None:
-        """Delete the volumes that the chart left behind; those of a database that stays have an owner."""
+        """Delete the volumes that the chart left behind; those of a database that stays have an owner.
+
+        Without a release of this instance, volumes with its label are those of another release of its name, and stay.
+        """
+        if instance.status.helm_release is None:
+            return None
         claims = await ctx.live(VOLUME_CLAIM).list(instance.namespace, labels=f"{_RELEASE_LABEL}={instance.name}")
         ours = [one for one in claims if not one.metadata.owner_references]
         return await self._delete_all(VOLUME_CLAIM, ours, TeardownReason.VOLUMES, ctx)

@@ -11,6 +11,7 @@ from machines_lab import BUDGET, Farm
 from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import NODE, POD
 from konverge.reconcilers.machines.wire.operator_pb2 import InstanceEvent
+from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
 from konverge.testing.nstance import CallFault, Network
 from konverge.testing.nstance.instances import DELETED, DELETING, Instance
 
@@ -110,6 +111,23 @@ async def test_two_budgets_for_one_pod_are_tried_again(farm: Farm, drained: Inst
     assert farm.acknowledgements("a", drained) == []
     await farm.lab.delete(BUDGET, "two")
     await farm.until(lambda: bool(farm.acknowledgements("a", drained)), timeout=20)
+
+
+@pytest.mark.parametrize("status", [400, 403, 422, 500])
+async def test_an_eviction_that_is_refused_for_another_reason_than_a_budget_keeps_no_other_pod_on_the_node(
+    farm: Farm, drained: Instance, status: int
+) -> None:
+    """An admission webhook may refuse one pod, and a right be missing in one namespace."""
+    await farm.add_pod("a-held", "n1")
+    await farm.add_pod("free", "n1")
+    refused = Rule(Match(verbs=("create",), resources=("pods",), name="a-held", subresource="eviction"), Refuse(status))
+    farm.lab.server.faults.add(refused)
+    farm.drain("a", drained)
+    await farm.lab.until_gone(POD, "free")
+    await asyncio.sleep(20)
+    assert farm.acknowledgements("a", drained) == []
+    farm.lab.server.faults.remove(refused)
+    await farm.until(lambda: bool(farm.acknowledgements("a", drained)), timeout=60)
 
 
 @pytest.mark.parametrize("fault", list(CallFault))

@@ -181,6 +181,25 @@ async def test_a_paused_cluster_creates_nothing_and_shows_it(running: Farm) -> N
     assert not (await running.machine("m1")).condition("Paused").is_true
 
 
+async def test_a_machine_that_is_deleted_while_its_cluster_is_paused_keeps_its_instance_until_the_pause_ends(
+    running: Farm,
+) -> None:
+    """`clusterctl move` deletes the paused copies of the source."""
+    await running.create_machine("m1")
+    await running.machine("m1")
+    instances = running.on_demand()
+    assert instances
+    await running.pause(True)
+    await running.machine("m1", lambda one: one.condition("Paused").is_true)
+    await running.lab.client.delete(NstanceMachine, "m1", running.lab.namespace)
+    await asyncio.sleep(120)
+    assert running.on_demand() == instances
+    assert sum(shard.called("DeleteInstance") for shard in running.world.shards.values()) == 0
+    await running.pause(False)
+    await running.lab.until_gone(NstanceMachine, "m1", timeout=300)
+    assert set(running.on_demand().values()) <= {"deleting"}
+
+
 async def test_a_machine_of_a_shard_that_left_the_document_waits_with_the_remedy(running: Farm) -> None:
     await running.create_machine("m1", failure_domain="c")
     await running.machine("m1")

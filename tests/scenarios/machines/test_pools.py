@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import pytest
 from machines_lab import NAME, Farm, is_true
 
 from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceMachinePool, NstanceShardGroup
+from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE_POOL, NODE
 from konverge.testing.nstance import CallFault, GroupSpec, Network
+
+EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 
 
 async def test_groups_of_the_servers_become_pools_with_the_sum_of_their_sizes(farm: Farm) -> None:
@@ -300,6 +305,45 @@ async def test_a_paused_cluster_or_pool_is_left_alone(farm: Farm) -> None:
     await farm.scale("workers", 3)
     await asyncio.sleep(60)
     assert farm.sizes() == {"a": 3, "b": 3, "c": 3}
+
+
+async def test_a_pool_that_is_deleted_while_its_cluster_is_paused_keeps_its_groups_until_the_pause_ends(
+    farm: Farm,
+) -> None:
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    await farm.until(lambda: sum(farm.sizes().values()) == 3)
+    sizes = farm.sizes()
+    await farm.pause(True)
+    await farm.pool(test=lambda one: one.condition("Paused").is_true)
+    groups = await farm.lab.client.list(NstanceShardGroup, farm.lab.namespace)
+    await farm.lab.client.delete(NstanceMachinePool, "workers", farm.lab.namespace)
+    await farm.lab.client.delete(NstanceShardGroup, groups.items[0].name, farm.lab.namespace)
+    await asyncio.sleep(120)
+    assert farm.sizes() == sizes
+    assert sum(shard.called("DeleteGroup") for shard in farm.world.shards.values()) == 0
+    await farm.pause(False)
+    await farm.lab.until_gone(NstanceMachinePool, "workers", timeout=300)
+    assert sum(farm.sizes().values()) == 0
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"template": "t" * 600}, {"vars": {"user-data": "x" * 5000}}], ids=["a long template", "a long variable"]
+)
+async def test_a_group_that_no_pool_can_hold_keeps_no_other_group_from_being_imported(
+    farm: Farm, wrong: dict[str, Any]
+) -> None:
+    given: dict[str, Any] = {"template": "std", "vars": {}, **wrong}
+    farm["a"].groups.dynamic["aaa"] = GroupSpec(given["template"], 2, vars=given["vars"])
+    farm["a"].groups.dynamic["bbb"] = GroupSpec("std", 2, subnet_pool="private")
+    await farm.start()
+    await farm.pool("bbb")
+    assert await farm.lab.find(NstanceMachinePool, "aaa") is None
+    events = await farm.lab.client.list(EVENT, farm.lab.namespace)
+    said = [one.get("note") for one in events if one.get("reason") == "NotImported"]
+    assert len(said) == 1
+    assert "'aaa' is not imported" in str(said[0])
 
 
 async def test_a_machine_pool_that_was_deleted_is_not_made_again(farm: Farm) -> None:

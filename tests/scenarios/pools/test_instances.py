@@ -142,6 +142,16 @@ async def test_an_object_of_another_owner_is_neither_used_nor_deleted(
     assert (await get(here, what, name)).metadata.uid == made.metadata.uid
 
 
+async def test_volumes_of_another_release_of_the_same_name_are_not_deleted(here: Materials) -> None:
+    spec = {"interval": "1m", "chart": {"spec": {"chart": "x", "sourceRef": {"kind": "HelmRepository", "name": "x"}}}}
+    await here.lab.create(HELM_RELEASE.new(NAME, here.lab.namespace, spec=spec))
+    await here.volume("theirs", app_kubernetes_io__instance=NAME)
+    await here.create(database=None, s3=None)
+    await here.reason("ReleaseReady", "ReleaseTaken")
+    await here.deleted()
+    assert not (await get(here, VOLUME_CLAIM, "theirs")).metadata.deleting
+
+
 async def test_a_database_that_never_becomes_ready_is_reported_and_the_instance_fails(here: Materials) -> None:
     here.databases.stuck.add("*")
     await here.create()
