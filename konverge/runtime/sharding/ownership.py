@@ -169,9 +169,8 @@ class Ownership:
         if new is None:
             gone = None if old is None else self._objects.get(old.uid)
             if old is not None and gone is not None and gone.running:
-                self._objects[old.uid] = _Object(
-                    running=gone.running
-                )  # it may come back before its reconcile has ended
+                # With a coordinator it may come back before its reconcile has ended.
+                self._objects[old.uid] = _Object(running=gone.running)
             elif old is not None:
                 self._objects.pop(old.uid, None)
             return False

@@ -151,8 +151,9 @@ class Ring:
     def _note_replica(self, lease: Object | Metadata) -> None:
         assert isinstance(lease, Object)
         replica = (lease.metadata.labels or {}).get(Label.SHARD_REPLICA, "")
-        if replica:  # a label that was removed by hand changes nothing: the replica selects by the name that it has
-            self._replicas[lease.name] = replica
+        # A label that was removed or replaced by hand changes nothing: the replica selects by the name that it has.
+        if replica:
+            self._replicas.setdefault(lease.name, replica)
 
     def _forget(self, member: str) -> None:
         self._membership.forget(member)

@@ -130,11 +130,12 @@ async def test_at_rest_the_coordinator_writes_nothing() -> None:
         assert [one.metadata.resource_version for one in await shards.client.list(CONFIG_MAP, NAMESPACE)] == versions
 
 
-async def test_a_member_whose_lease_lost_its_label_by_hand_still_gets_objects() -> None:
+@pytest.mark.parametrize("value", [None, "nowhere"], ids=["removed", "replaced"])
+async def test_a_member_whose_lease_had_its_label_changed_by_hand_still_gets_objects(value: str | None) -> None:
     async with Shards(sharding=COORDINATOR) as shards:
         await started(shards, "a", "b")
         for lease in await shards.client.list(LEASE, NAMESPACE, labels=f"{Label.SHARD_RING}=operator"):
-            bare = {"metadata": {"labels": {Label.SHARD_REPLICA: None}}}
+            bare = {"metadata": {"labels": {Label.SHARD_REPLICA: value}}}
             await shards.client.patch(LEASE, lease.name, NAMESPACE, patch=bare, style="merge")
         await shards.objects(12)
         await shards.settled("ab")
