@@ -1,6 +1,7 @@
 """An operator whose objects replicas share: it copies each ConfigMap `source...` into a Secret, and tells the API server when it begins and ends.
 
-It asks for ConfigMaps that do not exist, `begin-<source>-<epoch>` and `end-<source>-<epoch>`: so the audit log is the record.
+It patches ConfigMaps that do not exist, `begin-<source>-<epoch>` and `end-<source>-<epoch>`: so the audit log is the record. Patches, since
+the fence holds back what a replica that was paused would send on waking, and lets reads through.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ __all__ = ["build"]
 
 async def tell(ctx: kv.Context[Any], word: str, object_: Any) -> None:
     with contextlib.suppress(NotFound):
-        await ctx.client.get(CONFIG_MAP, f"{word}-{object_.name}-{ctx.epoch}", object_.namespace)
+        await ctx.client.patch(
+            CONFIG_MAP, f"{word}-{object_.name}-{ctx.epoch}", object_.namespace, patch={"data": {}}, style="merge"
+        )
 
 
 async def copied(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from konverge.clock import wall_clock
+from konverge.errors import NotLeading
 from konverge.informers.delivery import Handler
 from konverge.keys import Key
 from konverge.logs import get_logger
@@ -49,7 +50,7 @@ class ControllerRunner:
         self.state = State.STARTING
         self._shared = services
         self._turn = services.turn
-        self._fenced = services.fenced
+        self._fence = services.fence
         self._stopping = asyncio.Event()
         self._log = get_logger("konverge.controller").bind(**{LogKey.CONTROLLER: spec.name})
         numbers, changed = spec.numbers, services.readiness.notify
@@ -112,7 +113,7 @@ class ControllerRunner:
                 primary, owned, watched = self._observed(primary), self._observed(owned), self._observed(watched)
             self.events.standing_by = not self._turn.leads
             self._watches.open(primary, owned, watched)
-            if self._fenced:
+            if self._fence is not None:
                 self._watches.count_catch_ups(self._shared.metrics)
             self._enter(State.SYNCING)
             await wait_first(self._watches.synced(), self._stopping.wait())
@@ -138,7 +139,7 @@ class ControllerRunner:
     async def _lead(self) -> None:
         """Work until this process is stopped or does not lead any more."""
         await self._unless_interrupted(self._precondition.opened())
-        if self._fenced:
+        if self._fence is not None:
             await self._unless_interrupted(self._watches.caught_up(self._shared.client, self._shared.metrics))
         if not self._interrupted:
             await self._work()
@@ -260,6 +261,11 @@ class ControllerRunner:
             epoch = await self._shards.admit(key, cached)
             if not epoch:
                 return
+        if not self._may_write():
+            if self._shards is not None:
+                self._shards.leave(key, cached)
+            self.queue.add_rate_limited(key, reason=Why.INTERRUPTED, priority=item.priority)
+            return
         loop = asyncio.get_running_loop()
         started, wall = loop.time(), wall_clock()
         reasons = self._barrier_waits.take(key, item.reasons)
@@ -300,6 +306,15 @@ class ControllerRunner:
             self._observe(key, decision.error, retried=decision.action is Action.BACK_OFF)
         if trace.contained is not None:
             self._observe(key, trace.contained, part=", its function of .reports_failure")
+
+    def _may_write(self) -> bool:
+        """Whether the fence is open: a process that was paused wakes within its turn, and must begin nothing."""
+        try:
+            if self._fence is not None:
+                self._fence.check()
+        except NotLeading:
+            return False
+        return True
 
     def _observe(self, key: Key, error: BaseException, *, part: str = "", retried: bool = False) -> None:
         """Report a contained exception to the observer of a test."""

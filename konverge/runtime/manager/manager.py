@@ -382,7 +382,7 @@ class Manager:
                 strict=self.settings.strict,
                 drain=self.settings.drain,
                 turn=Turn(leads=leadership is None),
-                fenced=leadership is not None,
+                fence=None if leadership is None else leadership.fence,
                 readiness=self._readiness,
                 observer=self.observer,
             )
@@ -390,7 +390,7 @@ class Manager:
             if leadership is not None:
                 everywhere = await stack.enter_async_context(self._recorder(client, instance))
                 self._unfenced = replace(
-                    self._services, client=client, events=everywhere, turn=Turn(leads=True), fenced=False
+                    self._services, client=client, events=everywhere, turn=Turn(leads=True), fence=None
                 )
             if leadership is not None:
                 self._leading += (Leading(leadership, self._services.turn, self._readiness),)

@@ -112,7 +112,7 @@ async def join_ring(
     stack.push_async_callback(ownership.close)
     await stack.enter_async_context(ring.following(services.informers))
     turn = Turn()
-    shared = replace(services, client=fenced, events=events, turn=turn, fenced=True, ownership=ownership)
+    shared = replace(services, client=fenced, events=events, turn=turn, fence=ring.fence, ownership=ownership)
     return RingMember(ownership, shared, Leading(ring, turn, services.readiness))
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from konverge.client import Client
+from konverge.client import Client, Fence
 from konverge.clock import wall_clock
 from konverge.informers import InformerSet
 from konverge.kinds import Kind
@@ -59,8 +59,8 @@ class ManagerServices:
     """Seconds that running reconciles have when the manager stops."""
     turn: Turn
     """Whether this process leads, and so may write."""
-    fenced: bool = False
-    """Whether the client refuses writes while this process does not lead."""
+    fence: Fence | None = None
+    """Refuses the writes of the client while this process does not lead; None for a client that always writes."""
     readiness: Broadcast = field(default_factory=Broadcast)
     """Notified when the report of a controller may have changed."""
     claims: Claims = field(default_factory=Claims)

@@ -505,3 +505,26 @@ async def test_a_reconcile_that_meets_the_closed_fence_is_no_error_and_runs_agai
             metrics.registry.get_sample_value("controller_runtime_reconcile_errors_total", {"controller": "configmap"})
             == 0
         )
+
+
+async def test_no_reconcile_begins_behind_the_closed_fence_though_the_turn_has_not_ended_yet() -> None:
+    leadership, runs = ScriptedLeadership(), list[str]()
+
+    async def noted(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+        runs.append(object_.name)
+        return kv.Done()
+
+    async with Replicas(build) as replicas:
+        settings = kv.ManagerSettings(namespace=NAMESPACE)
+        config = replicas.server.config(namespace=NAMESPACE)
+        async with kv.Manager("scripted", config, settings=settings, leadership=leadership) as manager:
+            manager.add(kv.Controller.of(CONFIG_MAP).reconciled_by(By(noted)))
+            await asyncio.sleep(20)
+            leadership.fence.close()  # as in a process that was paused for longer than its lease and has just woken
+            await source(replicas, "source-late")
+            await asyncio.sleep(20)
+            assert "source-late" not in runs
+            leadership.lose()
+            leadership.win()
+            await asyncio.sleep(20)
+        assert runs.count("source-late") == 1
