@@ -131,6 +131,10 @@ bench: venv ## Measure, print tables, append to build/bench.json; one alone with
 guard: venv ## Count what a thousand objects cost (requests, calls, bytes) and take that as the figures that tests/guard holds us to
 	$(BIN)/python tools/guard/count.py --write
 
+.PHONY: walk
+walk: venv ## Show the walk of one object: the files and functions between a watch event and the status that is written for it
+	$(BIN)/python tools/walk.py --calls
+
 .PHONY: mutants
 mutants: venv ## Plant faults in copies of the tree, one by one, and let the lab or a named test find each; one alone with ONLY=barrier-off
 	$(BIN)/python tools/mutants/plant.py $(if $(ONLY),--only '$(ONLY)') $(ARGS)

@@ -1,4 +1,4 @@
-"""Count the habits of language that CONTRIBUTING.md asks to avoid, in comments, docstrings and Markdown documents.
+"""Count the habits of language that CONTRIBUTING.md asks to avoid, in comments, docstrings, names of tests and Markdown documents.
 
     python tools/prose.py                              table: per 10,000 words, by room
     python tools/prose.py --list what docs konverge    each place as file:line: sentence
@@ -7,7 +7,8 @@
 
 Guarantees: `--check` reads files only. `--write` never raises the total of a fault; a sentence that moved to another room is taken over.
 
-Caveats: the patterns are approximations. Code, fenced blocks, quoted words in backticks and error texts in code are not read.
+Caveats: the patterns are approximations. Code, fenced blocks, quoted words in backticks and error texts in code are not read. Of code the names
+of tests and the descriptions of mutants are read, since people read both as sentences.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ Paragraph = list[tuple[int, str]]
 
 
 def sentences_of_python(text: str, path: str = "") -> list[Sentence]:
-    """Return the sentences of the comments and docstrings of a module; a string that stands alone is a docstring."""
+    """Return the sentences of the comments, docstrings, test names and mutants of a module; a string that stands alone is a docstring."""
     return [one for paragraph in _python_paragraphs(text) for one in _sentences(paragraph, path)]
 
 
@@ -157,8 +158,13 @@ def _python_paragraphs(text: str) -> Iterator[Paragraph]:
                 comment = []
     yield comment
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield from _docstring_paragraphs(node.value.value, node.lineno)
+        match node:
+            case ast.Expr(ast.Constant(str(docstring))):
+                yield from _docstring_paragraphs(docstring, node.lineno)
+            case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) if name.startswith("test_"):
+                yield [(node.lineno, name.removeprefix("test_").replace("_", " ").capitalize())]
+            case ast.Call(ast.Name("Mutant"), [_, ast.Constant(str(description)), *_]):
+                yield [(node.lineno, description.capitalize())]
 
 
 def _docstring_paragraphs(text: str, first: int) -> Iterator[Paragraph]:

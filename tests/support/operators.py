@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import aiohttp
 from forkserver import ForkServer
+from prometheus_client.parser import text_string_to_metric_families
 
 __all__ = ["Operator"]
 
@@ -127,6 +128,12 @@ class Operator:
                 await asyncio.sleep(_POLL)
         async with aiohttp.ClientSession() as session, session.get(f"{serving[part]}{path}") as answer:
             return answer.status, await answer.text()
+
+    async def gauge(self, name: str, label: str) -> dict[str, float]:
+        """Return the values of one metric by one of its labels."""
+        _, text = await self.answers("/metrics", part="metrics")
+        samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+        return {sample.labels[label]: sample.value for sample in samples if sample.name == name}
 
     async def ready(self, *, timeout: float = 90.0) -> None:
         """Wait until /readyz is ok."""

@@ -1,0 +1,161 @@
+"""The walk of one object: the files and functions of the library between the bytes of a watch event and the status that is written for it.
+
+    python tools/walk.py            the files in the order in which the object comes through them
+    python tools/walk.py --calls    each function, too (`make walk`)
+
+One object that stands as it should is changed by a user; what the manager calls from then on is noted until the API server has the new
+status. A wrapper is a function on the walk whose whole body hands its arguments to another function of the library. The test kit and the
+user's own client are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import asyncio
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from types import CodeType, FrameType
+from typing import Any, Final
+
+import structlog
+from guard.program import LINKED, NAME, NAMESPACE, PACKAGE, Gauge, build, gauge
+
+import konverge as kv
+from konverge.client import Client
+from konverge.crds import crd
+from konverge.testing.apiserver import ApiServer
+from konverge.testing.lab import install_crds
+from konverge.testing.loop import VirtualTimeLoop
+
+__all__ = ["Walk", "is_wrapper", "walk"]
+
+_LOOP: Final = "testing/loop.py"
+"""The loop of virtual time stands below every call, and is none of them."""
+
+
+@dataclass
+class Walk:
+    """What was called, in the order of the first call of each."""
+
+    functions: dict[CodeType, str] = field(default_factory=dict)
+    """The file of each function."""
+
+    @property
+    def files(self) -> dict[str, list[CodeType]]:
+        """The functions by file."""
+        found: dict[str, list[CodeType]] = {}
+        for code, file in self.functions.items():
+            found.setdefault(file, []).append(code)
+        return found
+
+    @property
+    def wrappers(self) -> list[CodeType]:
+        """The functions that only hand on."""
+        names = {code.co_name for code in self.functions}
+        return [code for code in self.functions if is_wrapper(_source_of(code), names)]
+
+    def note(self, frame: FrameType) -> None:
+        """Take note of a call."""
+        code = frame.f_code
+        if code in self.functions or code.co_name.startswith("<"):
+            return
+        file = file_of(code.co_filename)
+        if file in ("", _LOOP) or any(one.startswith("testing/") and one != _LOOP for one in _files_above(frame)):
+            return
+        self.functions[code] = file
+
+
+def file_of(name: str) -> str:
+    """Return a file of the library by its path within the package; "" for another."""
+    path = Path(name).resolve()
+    for folder, room in LINKED.items():
+        if folder in path.parents:
+            return f"{room}/{path.relative_to(folder)}"
+    return str(path.relative_to(PACKAGE)) if PACKAGE in path.parents else ""
+
+
+def _files_above(frame: FrameType | None) -> Iterator[str]:
+    while frame is not None:
+        yield file_of(frame.f_code.co_filename)
+        frame = frame.f_back
+
+
+def _source_of(code: CodeType) -> str:
+    return textwrap.dedent(inspect.getsource(code))
+
+
+def is_wrapper(source: str, names: Iterable[str]) -> bool:
+    """Tell whether a function does nothing but call one of the functions of these names.
+
+    >>> is_wrapper("def get(self, key): return self._store.get(key)", {"get"})
+    True
+    >>> is_wrapper("def get(self, key): return self._store.get(key) or MISSING", {"get"})
+    False
+    """
+    [function] = ast.parse(source).body
+    assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+    body = [one for one in function.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
+    if len(body) != 1 or not isinstance(body[0], ast.Expr | ast.Return):
+        return False
+    value = body[0].value
+    called = value.value if isinstance(value, ast.Await) else value
+    if not isinstance(called, ast.Call):
+        return False
+    name = called.func.attr if isinstance(called.func, ast.Attribute) else getattr(called.func, "id", "")
+    return name in set(names)
+
+
+async def walk() -> Walk:
+    """Change one object, and return what its manager calls until the status is written."""
+    found, written = Walk(), asyncio.Event()
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and asyncio.current_task() is not user:
+            found.note(frame)
+
+    def on_call(call: Any, about: Any, _: object) -> None:
+        if about.subresource == "status":
+            sys.setprofile(None)
+            written.set()
+
+    user = asyncio.current_task()
+    async with (
+        ApiServer(random=Random(1), rbac=False) as server,  # uids, no secrets
+        Client(server.config(), name="user", random=Random(2)) as client,  # no secrets
+    ):
+        await install_crds(client, [crd(Gauge)])
+        await client.create(gauge(1))
+        manager = kv.Manager(NAME, server.config(), random=Random(3))  # jitter
+        build(manager)
+        async with manager:
+            await asyncio.sleep(60)
+            server.on_call.append(on_call)
+            sys.setprofile(profile)
+            await client.patch(Gauge, "gauge-1", NAMESPACE, patch={"spec": {"target": 7}}, style="merge")
+            await written.wait()
+    return found
+
+
+def main() -> None:
+    """Walk, and print."""
+    parser = argparse.ArgumentParser(description="Show the walk of one object through the library.")
+    parser.add_argument("--calls", action="store_true", help="name each function")
+    options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
+    found = VirtualTimeLoop().run_until_complete(walk())
+    wrappers = set(found.wrappers)
+    for file, functions in found.files.items():
+        print(f"{file:44} {len(functions):3} functions")
+        for code in functions if options.calls else ():
+            print(f"    {code.co_qualname}{'   (hands on)' if code in wrappers else ''}")
+    print(f"{len(found.files)} files, {len(found.functions)} functions, {len(wrappers)} of them wrappers")
+
+
+if __name__ == "__main__":
+    main()
