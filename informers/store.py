@@ -15,13 +15,14 @@ https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/56
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from konverge.errors import UsageError
 from konverge.informers.cached import Cached, Delta
 from konverge.informers.index import OWNER, Index, IndexFunction, Path, controller_uid
-from konverge.keys import compare_versions
+from konverge.keys import compare_versions, reached
 from konverge.selectors import LabelSelector
 
 __all__ = ["Difference", "Staging", "Store", "Table", "StoreWriter", "difference"]
@@ -99,6 +100,8 @@ class Store:
         self._contents = _Contents({OWNER: Index(OWNER, controller_uid)})
         self._version = ""
         self._synced = False
+        self._advanced: asyncio.Event | None = None
+        """Set at the next version; None while no task waits for one."""
 
     @property
     def synced(self) -> bool:
@@ -160,6 +163,13 @@ class Store:
             return True
         return None if whole is None and own is None else False
 
+    async def reaches(self, version: str) -> None:
+        """Return once the store is at this version or at a later one; at once if the versions are not comparable."""
+        while reached(self._version, version) is False:
+            if self._advanced is None:
+                self._advanced = asyncio.Event()
+            await self._advanced.wait()
+
     def has_uid(self, namespace: str, name: str, uid: str) -> bool:
         """Report whether the object with this uid exists, not another one of its name."""
         cached = self.get(namespace, name)
@@ -219,12 +229,16 @@ class StoreWriter:
             if held is None or not held.same(cached):
                 contents.put(namespace, name, cached)
                 changed.append(Difference(namespace, name, held, cached))
-        store._version = version
+        self.advance(version)
         return changed
 
     def advance(self, version: str) -> None:
-        """Set the version of a bookmark."""
-        self.store._version = version
+        """Set the version, of a bookmark for example, and wake the tasks that wait for one."""
+        store = self.store
+        store._version = version
+        if store._advanced is not None:
+            store._advanced.set()
+            store._advanced = None
 
     def swap(self, staging: Staging, version: str) -> Table:
         """Replace the content by a staged state at `version`; return the old content, for `difference`."""
@@ -235,8 +249,8 @@ class StoreWriter:
             if name not in staging.contents.indexes:
                 staging.contents.indexes[name] = _filled(index.empty(), staging.contents.table)
         store._contents = staging.contents
-        store._version = version
         store._synced = True
+        self.advance(version)
         return before
 
     def clear(self) -> Table:

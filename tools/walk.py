@@ -41,7 +41,7 @@ _LOOP: Final = "testing/loop.py"
 
 @dataclass
 class Walk:
-    """What was called, in the order of the first call of each."""
+    """The functions that were called, in the order of the first call of each."""
 
     functions: dict[CodeType, str] = field(default_factory=dict)
     """The file of each function."""

@@ -33,7 +33,7 @@ from konverge.client.ledger import Ledger, LedgerStatistics, PendingWrite, Write
 from konverge.client.resources import Listing, ListQuery, Page, ResourceInfo, WatchQuery
 from konverge.client.settings import ClientSettings
 from konverge.client.shapes import ConditionShape
-from konverge.client.status import missing_rule, status_error
+from konverge.client.status import missing_rule, namespace_is_ending, status_error
 from konverge.client.transport import OpenStream, Response, Transport
 from konverge.client.watch_stream import WatchEvent, WatchIdle, WatchStream
 
@@ -64,5 +64,6 @@ __all__ = [
     "decode_object",
     "flattened",
     "missing_rule",
+    "namespace_is_ending",
     "status_error",
 ]

@@ -38,7 +38,7 @@ from konverge.errors import (
     Unauthorized,
 )
 
-__all__ = ["deleted_uid", "missing_rule", "retry_after_seconds", "status_error"]
+__all__ = ["deleted_uid", "missing_rule", "namespace_is_ending", "retry_after_seconds", "status_error"]
 
 _MAX_QUOTE = 200
 _FIELD_CONFLICT = "FieldManagerConflict"
@@ -195,6 +195,15 @@ def status_error(
 _DENIED = re.compile(
     r' cannot (?P<verb>\S+) (?:resource "(?P<resource>[^"]*)" in API group "(?P<group>[^"]*)"|path "(?P<path>[^"]*)")'
 )
+
+
+def namespace_is_ending(error: BaseException) -> bool:
+    """Tell whether a creation was refused because its namespace is being deleted; once that is gone, creations get NotFound.
+
+    >>> namespace_is_ending(Forbidden('unable to create new content in namespace web because it is being terminated'))
+    True
+    """
+    return isinstance(error, Forbidden) and "being terminated" in error.message
 
 
 def missing_rule(error: BaseException | None) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from konverge.client import missing_rule
+from konverge.client import missing_rule, namespace_is_ending
 from konverge.crds.quota_v1beta2 import GROUP, ResourcePool
 from konverge.errors import ApiError, BadRequest, Conflict, Forbidden, Invalid, KonvergeError, NotFound, NotOurs
 from konverge.objects import Metadata, Object
@@ -249,7 +249,7 @@ class PoolWriter:
 
 def is_ending(error: KonvergeError) -> bool:
     """Whether a write failed because its namespace is terminating or gone."""
-    return isinstance(error, NotFound) or (isinstance(error, Forbidden) and "being terminated" in error.message)
+    return isinstance(error, NotFound) or namespace_is_ending(error)
 
 
 def is_refusal(error: KonvergeError) -> bool:

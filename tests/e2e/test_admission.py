@@ -347,7 +347,7 @@ async def test_the_rights_that_rbac_prints_suffice(
         await lab.create(widget(parts=4))
 
 
-async def test_nobodys_configuration_is_taken_over(lab: Lab) -> None:
+async def test_a_configuration_without_an_owner_is_taken_over(lab: Lab) -> None:
     manager = await lab.start(build_of(VALIDATING.handled_by(few)))
     name = f"lab-{lab.namespace}"
     found = await lab.client.get(CONFIGURATION, name)

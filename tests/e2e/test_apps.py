@@ -80,7 +80,7 @@ async def test_a_changed_secret_is_rolled_out(apps: Apps) -> None:
     ],
     ids=["a range", "oci for helm", "two sources of values", "no values"],
 )
-async def test_what_the_schema_holds_is_refused_at_admission(apps: Apps, parts: dict[str, Any]) -> None:
+async def test_values_that_the_schema_forbids_are_refused_at_admission(apps: Apps, parts: dict[str, Any]) -> None:
     await apps.start(flux=False)
     with pytest.raises(Invalid):
         await apps.lab.client.create(

@@ -98,7 +98,7 @@ async def test_the_crds_refuse_what_upstreams_refuse(
         await lab.create(kind.new("shop", spec={"interval": "5m", **spec}))
 
 
-async def test_a_new_object_says_that_nobody_has_seen_it(lab: Lab) -> None:
+async def test_a_new_object_says_that_no_controller_has_seen_it(lab: Lab) -> None:
     await install_crds(lab.client, flux_crds())
     made = await lab.create(release())
     assert made.get("status", "observedGeneration") == -1

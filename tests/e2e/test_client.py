@@ -182,7 +182,9 @@ async def test_a_dry_run_changes_nothing(client: Client, namespace: str) -> None
     assert client.ledger.statistics().pending == 0
 
 
-async def test_what_breaks_the_schema_is_invalid_and_names_the_field(client: Client, namespace: str) -> None:
+async def test_an_object_that_breaks_the_schema_is_invalid_and_the_error_names_the_field(
+    client: Client, namespace: str
+) -> None:
     with pytest.raises(Invalid) as caught:
         await client.apply(DEPLOYMENT, deployment(namespace, replicas=-1))
     assert [field for field, _ in caught.value.causes] == ["spec.replicas"]

@@ -42,7 +42,7 @@ async def test_two_clients_of_one_test_have_different_rights(client_for: ClientF
         await nobody.list(NODE)
 
 
-async def test_what_a_test_granted_in_the_whole_cluster_is_gone_after_it(
+async def test_rights_that_a_test_granted_in_the_whole_cluster_are_gone_after_it(
     control_plane: ControlPlane, client_for: ClientFor, namespace: str
 ) -> None:
     listed = await control_plane.kubectl("get", "clusterroles,clusterrolebindings", "--output=name")

@@ -127,9 +127,7 @@ async def test_a_plugin_may_give_both_a_token_and_a_certificate(configure: Confi
     assert (found.authorization, found.tls.certificate, found.tls.key) == ("Bearer t", b"CERT", b"KEY")
 
 
-async def test_a_plugin_is_told_about_its_cluster_and_given_its_environment(
-    configure: Configure, tmp_path: Path
-) -> None:
+async def test_a_plugin_gets_the_cluster_info_and_its_environment(configure: Configure, tmp_path: Path) -> None:
     await load(configure(token="t"))
     assert (tmp_path / "asked").read_text() == (
         '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",'

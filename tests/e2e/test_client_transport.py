@@ -417,7 +417,7 @@ async def test_calls_keep_to_the_cap_and_watches_do_not_count() -> None:
         assert server.most_open == 2
 
 
-async def test_what_is_sent_says_who_asks_and_nothing_else() -> None:
+async def test_a_request_names_its_sender_and_nothing_else() -> None:
     answers = [http(STORED, "200 OK", "Set-Cookie: a=b"), http(STORED), http(b"", "302 Found", "Location: /elsewhere")]
     async with serving(answering(*answers)) as server, client_of(server, attempts=1) as client:
         await client.get(CONFIG_MAP, "a", "web")
@@ -435,7 +435,7 @@ async def test_what_is_sent_says_who_asks_and_nothing_else() -> None:
         assert second.line == "PATCH /api/v1/namespaces/web/configmaps/a?fieldManager=tester HTTP/1.1"
 
 
-async def test_compression_is_asked_for_and_undone_where_it_is_wanted() -> None:
+async def test_compression_is_requested_and_undone_if_it_is_wanted() -> None:
     packed = gzip.compress(json.dumps(STORED).encode())
     answer = http(packed, "200 OK", "Content-Encoding: gzip", "Content-Type: application/json")
     async with serving(answering(answer)) as server, client_of(server, compression=True) as client:
@@ -564,7 +564,7 @@ def careless_authority() -> tuple[bytes, bytes]:
     return ca.public_bytes(pem), leaf.public_bytes(pem) + private
 
 
-async def test_what_python_3_13_refuses_is_explained_and_can_be_accepted(tmp_path: Path) -> None:
+async def test_certificates_that_python_3_13_refuses_are_explained_and_can_be_accepted(tmp_path: Path) -> None:
     ca, chain = careless_authority()
     (tmp_path / "chain.pem").write_bytes(chain)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -135,7 +135,7 @@ async def test_a_user_enters_with_a_certificate_and_the_groups_in_it(control_pla
         await control_plane.kubectl("--kubeconfig", str(config), "get", "namespaces")
 
 
-async def test_nobody_reads_etcd_past_the_api_server(control_plane: ControlPlane) -> None:
+async def test_etcd_is_read_through_the_api_server_alone(control_plane: ControlPlane) -> None:
     layout = control_plane.blocking.layout
 
     def ask_as(who: str) -> int:
@@ -177,14 +177,14 @@ async def test_a_failed_command_says_what_kubectl_said(control_plane: ControlPla
         await control_plane.kubectl("get", "namespace", "absent")
 
 
-async def test_what_is_secret_in_a_failed_command_is_not_repeated(control_plane: ControlPlane) -> None:
+async def test_secrets_in_a_failed_command_are_not_repeated(control_plane: ControlPlane) -> None:
     literal = "--from-literal=password=hunter2"
     with pytest.raises(ControlPlaneError, match="kubectl create secret generic one: exit code 1") as caught:
         await control_plane.kubectl("create", "secret", "generic", "one", literal, "--namespace=absent")
     assert "hunter2" not in str(caught.value)
 
 
-async def test_what_kubectl_reads_from_standard_input_is_applied(control_plane: ControlPlane, namespace: str) -> None:
+async def test_standard_input_of_kubectl_is_applied(control_plane: ControlPlane, namespace: str) -> None:
     document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "namespace": namespace}}
     await control_plane.kubectl("apply", "--filename=-", stdin=json.dumps(document))
     assert await count_of(control_plane, "configmap/one", "--namespace", namespace) == 1
@@ -246,7 +246,7 @@ spec:
 """
 
 
-async def test_what_nobody_finalizes_any_more_is_let_go_and_only_that(control_plane: ControlPlane) -> None:
+async def test_only_objects_whose_finalizers_have_no_controller_are_let_go(control_plane: ControlPlane) -> None:
     await control_plane.kubectl("apply", "--filename=-", stdin=THING)
     await control_plane.kubectl("wait", "--for=condition=Established", "crd/things.held.example.com", "--timeout=30s")
     for namespace in ("ended", "goes-on"):
@@ -384,7 +384,7 @@ async def test_nothing_is_left_when_the_test_process_is_killed(tmp_path: Path) -
     assert not Path(directory).exists()
 
 
-async def test_what_a_killed_keeper_left_is_swept_by_the_next_start(tmp_path: Path) -> None:
+async def test_leftovers_of_a_killed_keeper_are_swept_by_the_next_start(tmp_path: Path) -> None:
     root = tmp_path / "root"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", CHILD, str(root), stdout=asyncio.subprocess.PIPE

@@ -305,7 +305,7 @@ UPDATES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] =
 
 
 @pytest.mark.parametrize(("before", "status", "after", "words"), UPDATES.values(), ids=UPDATES)
-async def test_what_may_change_in_an_application_instance(
+async def test_fields_of_an_application_instance_that_may_change(
     plane: ControlPlane,
     namespace: str,
     before: dict[str, Any],
@@ -418,7 +418,7 @@ async def test_the_server_fills_in_the_defaults_of_the_model(plane: ControlPlane
     assert decoded.status == SampleStatus()
 
 
-async def test_what_the_model_does_not_name_is_pruned_and_what_it_preserves_is_kept(
+async def test_fields_that_the_model_does_not_name_are_pruned_and_those_it_preserves_are_kept(
     plane: ControlPlane, namespace: str
 ) -> None:
     spec = {"unknown": 1, "range": {"unknown": 1}, "values": {"unknown": {"deep": 1}}}

@@ -384,7 +384,7 @@ def slow_operator(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_a_running_pass_ends_before_the_process_does(
+async def test_a_running_reconcile_ends_before_the_process_does(
     admin: Client, admin_kubeconfig: Path, namespace: str, slow_operator: Path
 ) -> None:
     words = ("slow_operator:build", "-n", namespace)
@@ -401,7 +401,7 @@ async def test_a_running_pass_ends_before_the_process_does(
     assert (await admin.get(CONFIG_MAP, "slow", namespace)).metadata.annotation("passed") == "true", process.text
 
 
-async def test_a_pass_that_does_not_end_is_cut_off_after_the_drain(
+async def test_a_reconcile_that_does_not_end_is_cut_off_after_the_drain(
     admin: Client, admin_kubeconfig: Path, namespace: str, slow_operator: Path
 ) -> None:
     words = ("slow_operator:build", "-n", namespace, "--drain", "0.5")

@@ -131,7 +131,7 @@ async def test_by_default_the_api_server_is_in_memory_and_answers_other_programs
     assert await ended(process) == 0
 
 
-async def test_kubectl_is_named_only_where_it_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_kubectl_is_named_only_if_it_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("KONVERGE_CACHE", str(tmp_path))
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)

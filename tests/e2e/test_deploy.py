@@ -137,7 +137,7 @@ def test_a_second_pod_stands_by_before_the_first_one_goes() -> None:
     assert budget["spec"]["selector"] == deployment()["spec"]["selector"]
 
 
-def test_the_image_is_built_from_a_base_without_a_host_and_runs_as_nobody() -> None:
+def test_the_image_is_built_from_a_base_without_a_host_and_runs_without_privileges() -> None:
     found = instructions()
     [(_, argument)] = [one for one in found if one[0] == "ARG"]
     assert re.fullmatch(r"PYTHON=[a-z]+:[\w.-]+", argument), "a host belongs to whoever builds, not in here"

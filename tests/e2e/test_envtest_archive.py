@@ -107,7 +107,7 @@ def test_an_archive_that_lacks_a_program_is_refused_by_name(site: Site, tmp_path
         fetch(site.archive(rest), tmp_path, lambda _came, _total: None)
 
 
-def test_a_link_with_the_name_of_a_program_is_no_program(site: Site, tmp_path: Path) -> None:
+def test_a_link_with_the_name_of_a_program_does_not_count_as_a_program(site: Site, tmp_path: Path) -> None:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         member = tarfile.TarInfo(ETCD)

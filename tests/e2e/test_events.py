@@ -117,7 +117,7 @@ async def test_an_event_about_a_cluster_scoped_object_goes_to_default(
     assert event.get("regarding", "kind") == "Namespace"
 
 
-async def test_an_object_whose_name_is_no_host_name_can_have_events(
+async def test_an_object_whose_name_cannot_be_a_host_name_can_have_events(
     admin: Client, namespace: str, metrics: Metrics
 ) -> None:
     role = kind("rbac.authorization.k8s.io/v1", "Role")

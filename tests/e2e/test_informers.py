@@ -443,7 +443,7 @@ async def test_refused_connections_are_waited_out(
         assert informer.statistics().lists == 0, "the version was still good"
 
 
-async def test_a_deletion_that_happened_while_the_server_was_away_is_told(tmp_path: Path) -> None:
+async def test_a_deletion_that_happened_while_the_server_was_away_is_delivered(tmp_path: Path) -> None:
     """After its restart the server remembers no history, so the watch answers 410 and only a new list knows."""
     async with ControlPlane(ControlPlaneConfig()) as plane, through_proxy(plane, tmp_path) as (client, proxy):
         config = await ClientConfig.load(kubeconfig=plane.kubeconfig)

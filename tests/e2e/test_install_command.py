@@ -113,7 +113,7 @@ def test_everything_is_built_once(workshop: Workshop) -> None:
 
 
 @pytest.mark.skipif(Path("/usr/local/kubebuilder/bin").exists(), reason="this machine has programs of its own")
-def test_a_failed_fetch_is_told_and_followed_by_a_build(workshop: Workshop) -> None:
+def test_a_failed_fetch_is_reported_and_followed_by_a_build(workshop: Workshop) -> None:
     code, output = workshop.finished()
     assert (code, workshop.built()) == (0, list(PROGRAMS))
     assert "could not be fetched" in output

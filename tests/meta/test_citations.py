@@ -203,7 +203,7 @@ PAGE = '# A page\n\n## What it says\n\n| <a id="x1"></a>X1 | a row |\n'
         "a numbered document": ("a.yaml", "# seed 003 says so", "is not in this repository"),
     }.values(),
 )
-def test_a_planted_citation_is_told_from_one_that_leads_somewhere(
+def test_a_planted_citation_is_distinguished_from_one_that_leads_somewhere(
     tmp_path: Path, name: str, line: str, says: str
 ) -> None:
     files = {"docs/reference/page.md": PAGE, name: line + "\n"}

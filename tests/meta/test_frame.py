@@ -27,6 +27,7 @@ VERBS = {
     "lint",
     "fmt",
     "guard",
+    "walk",
     "generate",
     "readme",
     "changelog",
@@ -83,7 +84,9 @@ def test_every_verb_but_cleaning_makes_the_environment_first(tree: Tree, verb: s
     ],
     ids=["as it comes", "without a control plane", "a control plane is required"],
 )
-def test_the_tests_fetch_a_control_plane_as_they_are_told(tree: Tree, setting: str, present: str, absent: str) -> None:
+def test_the_tests_fetch_a_control_plane_as_their_options_say(
+    tree: Tree, setting: str, present: str, absent: str
+) -> None:
     steps = make(tree.root, "--dry-run", "test", *filter(None, [setting]))
     assert present in steps
     assert absent not in steps
@@ -200,3 +203,18 @@ def test_every_decision_has_the_headings_of_the_template_and_its_own_status_in_t
         if title is None or f"| [{path.name[:4]}]({path.name}) | {title[1]} | {said} |" not in index:
             wrong.append(f"{path.name}: docs/adr/README.md has no row with its number, title and status ({said})")
     assert not wrong, "\n".join(wrong)
+
+
+def test_every_word_of_the_glossary_is_defined_by_an_upstream_page_or_has_a_reason_to_be_new(tree: Tree) -> None:
+    upstream, _, ours = (tree.root / "docs" / "glossary.md").read_text().partition("\n## Our own words\n")
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in (upstream + ours).splitlines()
+        if line.startswith("| ")
+    ]
+    assert all(len(row) == 3 and all(row) for row in rows)
+    defined = [line for line in upstream.splitlines() if line.startswith("| ") and not line.startswith("| Word")]
+    assert len(defined) > 40
+    assert [
+        line for line in defined if not re.search(r"\]\(https://[^)]+\)", line.rstrip("|").rsplit("|", 1)[-1])
+    ] == []

@@ -177,3 +177,9 @@ def test_the_table_has_a_row_for_each_room_for_the_product_and_for_all(
     assert rows["crds"] == rows["product"]
     assert "10000.0" in rows["crds"]
     assert list(rows)[-2:] == ["docs", "all"]
+
+
+def test_names_of_tests_and_descriptions_of_mutants_are_read_as_sentences() -> None:
+    text = 'def test_what_somebody_wrote_is_kept() -> None: ...\n\n\nMutant("name", "a pass visits nobody", "module")\n'
+    found = [prose.faults_of(one.text) for one in prose.sentences_of_python(text)]
+    assert found == [{"who": 1, "what": 1}, {"who": 1, "pass": 1}]

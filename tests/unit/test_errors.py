@@ -15,5 +15,5 @@ def test_a_stack_holds_places_and_never_values_of_variables() -> None:
     assert "hunter2" not in told
 
 
-def test_without_an_error_there_is_no_stack() -> None:
+def test_without_an_error_the_stack_is_empty() -> None:
     assert stack_of() == ""

@@ -68,7 +68,7 @@ CASES: list[tuple[str, dict[str, Any], bytes | None, dict[str, Any], bool]] = [
 
 
 @pytest.mark.parametrize(("reason", "intent", "owned", "live", "same"), CASES, ids=[case[0] for case in CASES])
-def test_an_apply_is_skipped_only_where_nothing_would_change(
+def test_an_apply_is_skipped_only_if_nothing_would_change(
     reason: str, intent: dict[str, Any], owned: bytes | None, live: dict[str, Any], same: bool
 ) -> None:
     assert unchanged(intent, owned, live) is same, reason

@@ -18,7 +18,7 @@ GENERATION: Final = (
     "tests/unit/runtime/test_observed_generation.py::"
     "test_an_equal_status_is_written_again_once_for_each_new_generation_and_never_for_the_same"
 )
-INTENTS: Final = "tests/unit/test_fields.py::test_an_apply_is_skipped_only_where_nothing_would_change"
+INTENTS: Final = "tests/unit/test_fields.py::test_an_apply_is_skipped_only_if_nothing_would_change"
 DURING: Final = "tests/unit/runtime/test_events_during_a_reconcile.py::"
 STALE: Final = "tests/unit/runtime/test_stale_children.py::"
 OWN_CHILDREN: Final = "tests/unit/runtime/test_own_child_writes.py::"
@@ -358,7 +358,7 @@ BY_TEST: Final = (
     ),
     Mutant(
         "lab-skips-nothing-in-silence",
-        "a pattern of skipped plans that matches none is no failure",
+        "a pattern of skipped plans that matches none does not fail",
         KIT + "lab.planning",
         "_unmatched",
         "pattern.startswith('random')",
@@ -432,7 +432,7 @@ BY_TEST: Final = (
     ),
     Mutant(
         "lab-left-in-ci",
-        "plans that were left for want of time are no failure in CI",
+        "plans that were left for want of time do not fail in CI",
         KIT + "lab.explore",
         "Report.passed",
         "self.strict and self.left",
@@ -468,7 +468,7 @@ BY_TEST: Final = (
     ),
     Mutant(
         "lab-blocking-unseen",
-        "a blocking call whose error the program swallows is no finding",
+        "a blocking call whose error the program swallows causes no finding",
         KIT + "blocking",
         "_refuse",
         "_report[-1](words)",
@@ -520,7 +520,7 @@ BY_TEST: Final = (
         "ControllerRunner._work",
         "self._turn.number > 1",
         "False",
-        test=TWO_REPLICAS + "test_what_another_leader_had_put_off_is_reconciled_by_its_successor",
+        test=TWO_REPLICAS + "test_requests_that_a_leader_had_put_off_are_reconciled_by_its_successor",
     ),
     Mutant(
         "election-interrupted-key-lost",

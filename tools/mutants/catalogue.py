@@ -48,7 +48,7 @@ QUOTA: Final = "konverge.reconcilers.quota."
 _QUEUE: Final = (
     Mutant(
         "queue-rerun-lost",
-        "what was added while a key was in work is never run",
+        "a key that was added while it was in work never runs again",
         QUEUE + "core",
         "QueueCore.done",
         "self._lanes.push(entry)",
@@ -172,7 +172,7 @@ _INFORMERS: Final = (
     ),
     Mutant(
         "relist-forgets-deletions",
-        "what was deleted between two lists is not told",
+        "an object that was deleted between two lists causes no delete event",
         INFORMERS + "store",
         "difference",
         "yield Difference(namespace, name, old, None)",
@@ -239,7 +239,7 @@ _INFORMERS: Final = (
     ),
     Mutant(
         "cut-skips-ahead",
-        "a watch that broke goes on from now, not from where it stood",
+        "a watch that broke goes on from now, not from its last version",
         INFORMERS + "machine",
         "_watch_again",
         "_watch(state, at)",
@@ -259,7 +259,7 @@ _INFORMERS: Final = (
     ),
     Mutant(
         "reflector-without-pause",
-        "what fails is asked for again at once",
+        "a failed watch is opened again at once",
         INFORMERS + "machine",
         "_back_off",
         "Sleep(seconds)",
@@ -320,7 +320,7 @@ _INFORMERS: Final = (
 _LEDGER: Final = (
     Mutant(
         "barrier-off",
-        "a pass acts on a cache that does not show its own writes",
+        "a reconcile acts on a cache that does not show its own writes",
         RUNTIME + "consistency.barrier",
         "look",
         "View.SHOWN if shows else View.BEHIND",
@@ -330,7 +330,7 @@ _LEDGER: Final = (
     ),
     Mutant(
         "barrier-swallows-pass",
-        "a pass that waits for the cache is never taken up again",
+        "a reconcile that waits for the cache never runs again",
         RUNTIME + "controller.runner",
         "ControllerRunner._must_wait",
         "self.queue.add_after(key, pause, reason=Why.BARRIER, priority=item.priority)",
@@ -359,7 +359,7 @@ _LEDGER: Final = (
     ),
     Mutant(
         "ledger-of-the-gone",
-        "what a deleted object's passes wrote is remembered for ever",
+        "the writes of a deleted object's reconciles are remembered for ever",
         RUNTIME + "controller.runner",
         "ControllerRunner._forget",
         "self._reconciles.barrier.forget(key)",
@@ -381,7 +381,7 @@ _LEDGER: Final = (
 _STATUS: Final = (
     Mutant(
         "condition-dropped",
-        "a condition that a pass does not mark vanishes",
+        "a condition that a reconcile does not set vanishes",
         RUNTIME + "reconcile.status",
         "StatusEditor.__init__",
         "self._conditions = kept",
@@ -452,7 +452,7 @@ _STATUS: Final = (
     ),
     Mutant(
         "echo-hides-late-news",
-        "a status that the cache shows too late is taken for an echo, though a pass ran without it",
+        "a status that the cache shows too late is taken for an echo, though a reconcile ran without it",
         RUNTIME + "consistency.barrier",
         "StalenessBarrier.stop_waiting",
         "self._own_versions.forget(Key('', write.kind, write.namespace, write.name))",
@@ -483,7 +483,7 @@ _STATUS: Final = (
 _PASSES: Final = (
     Mutant(
         "error-swallowed",
-        "a pass that raised is not retried",
+        "a reconcile that raised is not retried",
         RUNTIME + "controller.requeue",
         "requeue_decision",
         "RequeueDecision(Action.BACK_OFF, 'error', error=ended, unexpected=not isinstance(ended, KonvergeError))",
@@ -511,7 +511,7 @@ _PASSES: Final = (
     ),
     Mutant(
         "deferred-events-lost",
-        "what happens to an object during its pass is never looked at",
+        "a change of an object during its reconcile enqueues nothing",
         RUNTIME + "controller.event_handlers",
         "EventHandlers.release",
         "for change in self.held_back.pop(key):\n    self.on_primary(change)",
@@ -520,7 +520,7 @@ _PASSES: Final = (
     ),
     Mutant(
         "resync-lost",
-        "the periodic resync visits nobody",
+        "the periodic resync enqueues no object",
         RUNTIME + "controller.runner",
         "ControllerRunner._resync",
         "await self.events.enqueue_all(Why.RESYNC)",
@@ -539,7 +539,7 @@ _PASSES: Final = (
     ),
     Mutant(
         "watch-not-woken-by-end",
-        "the end of a watched object wakes nobody",
+        "the deletion of a watched object enqueues nothing",
         RUNTIME + "controller.requests",
         "requests_mapped",
         "_sides(change)",
@@ -584,7 +584,7 @@ _PASSES: Final = (
     ),
     Mutant(
         "apply-ignores-missing-owner",
-        "a field that nobody reverted counts as unchanged where we do not own it any more",
+        "a field that keeps its value counts as unchanged although we do not own it any more",
         "konverge.fields",
         "_value_unchanged",
         "if not isinstance(intent, _MAPPING) or not isinstance(live, _MAPPING) or len(intent) != below:\n"
@@ -604,7 +604,7 @@ _PASSES: Final = (
     ),
     Mutant(
         "held-for-ever",
-        "an apply that met somebody's field is not tried again when the field changed",
+        "an apply that met a field of another manager is not tried again when the field changed",
         RUNTIME + "apply.changes",
         "held_for",
         "if cached.metadata.uid != refusal.uid or digest(named_by(intent, cached.data())) != refusal.values:\n"
@@ -662,7 +662,7 @@ _OWNERS: Final = (
     ),
     Mutant(
         "stranger-adopted",
-        "an object of somebody else that has the child's name is taken over",
+        "a foreign object that has the child's name is taken over",
         RUNTIME + "apply.owners",
         "refuse_foreign",
         "not adopt",
@@ -868,7 +868,7 @@ _QUOTA: Final = (
 _MISTAKES: Final = (
     Mutant(
         "lab-coroutines-unseen",
-        "a coroutine that was never awaited is no finding of the lab",
+        "a coroutine that was never awaited causes no finding of the lab",
         LAB + "findings",
         "Findings.never_awaited",
         "self._forgotten.setdefault(_task(), []).append(words)",
@@ -895,7 +895,7 @@ _MISTAKES: Final = (
     ),
     Mutant(
         "lab-failures-unseen",
-        "exceptions that the runtime contains are no findings of the lab",
+        "exceptions that the runtime contains cause no findings of the lab",
         RUNTIME + "controller.runner",
         "ControllerRunner._observe",
         "self._shared.observer is not None",
@@ -904,7 +904,7 @@ _MISTAKES: Final = (
     ),
     Mutant(
         "lab-handlers-unseen",
-        "an exception of a map function is no finding of the lab",
+        "an exception of a map function causes no finding of the lab",
         RUNTIME + "controller.runner",
         "ControllerRunner._observed",
         "self._observe(key, error, part=', a predicate or map function, for')",
@@ -913,7 +913,7 @@ _MISTAKES: Final = (
     ),
     Mutant(
         "lab-report-unseen",
-        "an exception of the function that reports failures is no finding of the lab",
+        "an exception of the function that reports failures causes no finding of the lab",
         RUNTIME + "reconcile.containment",
         "report_failure",
         "ctx.trace.contained = error",
@@ -922,7 +922,7 @@ _MISTAKES: Final = (
     ),
     Mutant(
         "lab-webhooks-unseen",
-        "an exception of a webhook is no finding of the lab",
+        "an exception of a webhook causes no finding of the lab",
         "konverge.testing.admission",
         "handler_of",
         "failed is not None and answer.error is not None",

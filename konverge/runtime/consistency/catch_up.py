@@ -24,7 +24,6 @@ from konverge.client.decoding import decode_metadata
 from konverge.errors import KonvergeError, Unreachable
 from konverge.informers import Informer
 from konverge.keys import reached
-from konverge.runtime.consistency.barrier import pause
 from konverge.tasks import wait_first
 
 __all__ = ["LIMIT", "catch_up"]
@@ -65,7 +64,7 @@ async def _compare(client: Client, informer: Informer) -> None:
         idle_seconds=LIMIT,
         metadata_only=True,
     )
-    await wait_first(_shown(informer, wanted), _missing_shown(client, informer, query, wanted))
+    await wait_first(informer.store.reaches(wanted), _missing_shown(client, informer, query, wanted))
 
 
 async def _missing_shown(client: Client, informer: Informer, query: WatchQuery, wanted: str) -> None:
@@ -81,14 +80,6 @@ async def _missing_shown(client: Client, informer: Informer, query: WatchQuery, 
                 if event.type != "BOOKMARK":
                     newest = version
                 if reached(version, wanted) is not False:
-                    await _shown(informer, newest)
+                    await informer.store.reaches(newest)
                     return
     raise Unreachable(f"watch of {informer.selection}: no bookmark came")
-
-
-async def _shown(informer: Informer, version: str) -> None:
-    waited = 0.0
-    while reached(informer.store.version, version) is False:
-        step = pause(waited)
-        await asyncio.sleep(step)
-        waited += step

@@ -18,6 +18,7 @@ import re
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final, Literal, Protocol, Self
 
+from konverge.client import namespace_is_ending
 from konverge.clock import WallClock, wall_clock
 from konverge.errors import (
     AlreadyExists,
@@ -69,7 +70,7 @@ def result_of_error(error: BaseException, verb: EventVerb) -> WriteResult | str:
             return WriteResult.MISSING
         case AlreadyExists():
             return WriteResult.EXISTS
-        case Forbidden() if "being terminated" in error.message:
+        case Forbidden() if namespace_is_ending(error):
             return DropReason.NAMESPACE_ENDING
         case NotFound():
             return DropReason.NAMESPACE_ENDING  # to a creation: its namespace is gone

@@ -122,7 +122,7 @@ async def test_a_release_is_installed_upgraded_rolled_back_and_removed(helm: Kub
     assert await client.get(CustomResourceDefinition, "robots.chart.example.com")
 
 
-async def test_what_somebody_else_took_over_stops_an_upgrade_unless_forced(helm: Kubectl, client: Any) -> None:
+async def test_fields_that_another_manager_took_over_stop_an_upgrade_unless_forced(helm: Kubectl, client: Any) -> None:
     await helm("install", "shop", CHART)
     await client.patch(ConfigMap, "shop", {"data": {"color": "green"}}, patch_type=PatchType.MERGE)
     told = await helm.refused("upgrade", "shop", CHART, *CHANGED)

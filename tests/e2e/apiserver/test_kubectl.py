@@ -453,7 +453,7 @@ async def test_a_crds_objects_are_printed_explained_and_checked(kubectl: Kubectl
         assert "doesn't have a resource type" in told or "could not find the requested resource" in told
 
 
-async def test_what_the_server_serves_is_listed(kubectl: Kubectl) -> None:
+async def test_resources_of_the_server_are_listed(kubectl: Kubectl) -> None:
     names = (await kubectl("api-resources", "-o", "name")).split()
     wanted = {
         "configmaps",
@@ -488,7 +488,7 @@ async def test_replace_and_create_say_what_is_in_their_way(kubectl: Kubectl) -> 
 
 
 @pytest.mark.parametrize("output", ["yaml", "json"])
-async def test_what_get_prints_can_be_applied_again(kubectl: Kubectl, output: str) -> None:
+async def test_the_output_of_get_can_be_applied_again(kubectl: Kubectl, output: str) -> None:
     await kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
     printed = await kubectl("get", "deployment", "web", "-o", output)
     assert await kubectl("apply", "-f", "-", stdin=printed) in {

@@ -75,7 +75,7 @@ async def test_a_manager_lives_and_ends_with_a_kopf_operator(cluster: Lab) -> No
     assert kopf.returncode == 0
 
 
-async def test_one_family_runs_inside_somebody_elses_operator(cluster: Lab) -> None:
+async def test_one_family_runs_inside_another_operator(cluster: Lab) -> None:
     await install_crds(cluster.client, [crd(ApplicationInstance)])
     async with program("embed_family.py") as operator:
         await backs_up(cluster)

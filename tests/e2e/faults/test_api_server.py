@@ -66,7 +66,7 @@ def settings(lab: Lab) -> ManagerSettings:
     return ManagerSettings(namespace=lab.namespace, strict=True)
 
 
-async def test_passes_that_were_cut_off_by_a_restart_of_the_api_server_are_made_up_for(
+async def test_reconciles_that_were_cut_off_by_a_restart_of_the_api_server_are_made_up_for(
     fragile: ControlPlane, fragile_lab: Lab
 ) -> None:
     lab, names = fragile_lab, [f"w{number}" for number in range(60)]
@@ -98,7 +98,7 @@ async def test_passes_that_were_cut_off_by_a_restart_of_the_api_server_are_made_
     assert lab.manager.report().ready
 
 
-async def test_what_changed_while_the_api_server_was_out_of_reach_is_seen_after_its_restart(
+async def test_changes_made_while_the_api_server_was_out_of_reach_are_seen_after_its_restart(
     fragile: ControlPlane, fragile_lab: Lab, proxy: FaultProxy, behind_proxy: ClientConfig
 ) -> None:
     lab = fragile_lab

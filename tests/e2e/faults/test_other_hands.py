@@ -39,7 +39,7 @@ def last_pass(lab: Lab) -> Any:
     return lab.manager.runner("widget").history.recent()[-1]
 
 
-async def test_field_sets_that_somebody_wiped_cost_one_apply_and_no_loop(lab: Lab) -> None:
+async def test_field_sets_that_another_writer_wiped_cost_one_apply_and_no_loop(lab: Lab) -> None:
     """`kubectl patch --patch '{"metadata":{"managedFields":[{}]}}'` is what people do about odd conflicts."""
     await lab.start(build)
     await lab.create(widget())
@@ -76,7 +76,9 @@ async def test_a_child_that_was_cut_off_from_its_owner_is_not_touched_any_more_a
     await lab.until(CONFIG_MAP, "of-one", lambda found: found.get("data", "mode") == "fancy")
 
 
-async def test_a_finalizer_that_somebody_removed_ends_the_object_and_the_pass_in_peace(lab: Lab) -> None:
+async def test_a_finalizer_that_another_writer_removed_ends_the_object_and_its_reconcile_without_an_error(
+    lab: Lab,
+) -> None:
     """Others' finalizers come and go meanwhile, so ours changes its index."""
     calls, may_end = list[str](), asyncio.Event()
 

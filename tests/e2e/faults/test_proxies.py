@@ -55,7 +55,7 @@ async def test_at_a_write_the_server_has_seen_it_or_not_and_the_caller_never_kno
     assert len(proxy.writes) == 3
 
 
-async def test_reads_and_dry_runs_are_no_writes(fragile_lab: Lab, proxy: FaultProxy, caller: Client) -> None:
+async def test_reads_and_dry_runs_do_not_count_as_writes(fragile_lab: Lab, proxy: FaultProxy, caller: Client) -> None:
     await caller.list(CONFIG_MAP, fragile_lab.namespace)
     await caller.create(CONFIG_MAP.new("x", fragile_lab.namespace), dry_run=True)
     assert proxy.writes == []
@@ -86,7 +86,7 @@ async def test_streams_come_as_they_are_and_are_cut_where_that_is_asked(
             await first_event(stream)
 
 
-async def test_what_is_refused_never_reaches_the_server(fragile_lab: Lab, proxy: FaultProxy, caller: Client) -> None:
+async def test_a_refused_request_never_reaches_the_server(fragile_lab: Lab, proxy: FaultProxy, caller: Client) -> None:
     proxy.refuse(lambda call: call.method == "POST")
     with pytest.raises(Unreachable):
         await caller.create(CONFIG_MAP.new("x", fragile_lab.namespace))
@@ -113,7 +113,7 @@ async def test_a_delayed_request_is_answered_late_and_reaches_the_server_even_if
     await fragile_lab.until(CONFIG_MAP, "given-up", lambda _: True)
 
 
-async def test_what_is_out_of_reach_above_is_out_of_reach_below(
+async def test_a_server_out_of_reach_is_out_of_reach_through_the_proxy(
     fragile: ControlPlane, fragile_lab: Lab, proxy: FaultProxy, caller: Client
 ) -> None:
     await caller.list(CONFIG_MAP, fragile_lab.namespace)

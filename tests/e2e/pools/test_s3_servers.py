@@ -366,7 +366,7 @@ def _responding(status: str, body: str) -> Callable[[asyncio.StreamReader, async
         ("200 OK", "<html>hunter2", BucketReason.BUSY),
     ],
 )
-async def test_what_a_server_says_of_an_error_is_only_its_code(
+async def test_of_the_error_of_a_server_only_the_code_is_kept(
     status: str, body: str, reason: str, connections: HttpS3Connections
 ) -> None:
     async with _server(_responding(status, body)) as access, connections.of(access) as api:

@@ -115,7 +115,7 @@ async def test_deletion_collects_the_child(lab: Lab, backup_operator: ModuleType
     await lab.until_gone(CRON_JOB, "nightly", timeout=75)  # the collector looks for new kinds of owners twice a minute
 
 
-async def test_the_reasons_of_a_pass_are_known(lab: Lab, backup_operator: ModuleType) -> None:
+async def test_the_reasons_of_a_reconcile_are_known(lab: Lab, backup_operator: ModuleType) -> None:
     await ready(lab, backup_operator)
     await lab.settled()
     reasons = [reason for record in lab.manager.runner("backup").history.recent() for reason in record.reasons]

@@ -78,7 +78,7 @@ async def test_a_plan_without_children_leaves_them_untouched(lab: Lab) -> None:
     assert await parts_of(lab) == ["part-0", "part-1"]
 
 
-async def test_no_pass_runs_on_a_cache_that_is_behind_its_own_writes(lab: Lab) -> None:
+async def test_no_reconcile_runs_on_a_cache_that_is_behind_its_own_writes(lab: Lab) -> None:
     """Counts children in the cache and adds the next: on a stale cache it would apply one twice, or one too many."""
     applied: list[str] = []
 
@@ -97,7 +97,7 @@ async def test_no_pass_runs_on_a_cache_that_is_behind_its_own_writes(lab: Lab) -
     assert applied == [f"part-{number}" for number in range(20)]
 
 
-async def test_the_finalizer_is_there_before_the_first_pass_and_goes_when_finalize_is_done(lab: Lab) -> None:
+async def test_the_finalizer_is_there_before_the_first_reconcile_and_goes_when_finalize_is_done(lab: Lab) -> None:
     calls: list[str] = []
     may_end = asyncio.Event()
 
@@ -158,7 +158,7 @@ def strict_widget() -> type[kv.CustomResource[StrictSpec, WidgetStatus]]:
     return Widget
 
 
-async def test_an_object_that_does_not_decode_is_marked_and_nobody_else_suffers(lab: Lab) -> None:
+async def test_an_object_that_does_not_decode_is_marked_and_no_other_object_suffers(lab: Lab) -> None:
     finalized: list[str] = []
 
     async def finalize(w: Any, ctx: kv.Context[Any]) -> kv.Outcome:
@@ -208,7 +208,7 @@ class Deep(kv.CustomResource[DeepSpec, kv.Status]):
 @pytest.mark.parametrize(
     ("depth", "reason"), [(900, "ReconcileFailed"), (1500, "ValidationFailed"), (4000, "ValidationFailed")]
 )
-async def test_values_that_are_nested_too_deeply_are_told_by_the_status_and_neighbours_do_not_suffer(
+async def test_values_that_are_nested_too_deeply_are_reported_by_the_status_and_neighbours_do_not_suffer(
     lab: Lab, depth: int, reason: str
 ) -> None:
     if reason == "ReconcileFailed":
@@ -282,7 +282,7 @@ async def test_an_existing_object_is_adopted_where_that_is_said(lab: Lab) -> Non
     assert adopted.get("data", "kept") == "yes"
 
 
-async def test_a_pass_that_takes_too_long_is_cancelled_counted_and_fenced(lab: Lab) -> None:
+async def test_a_reconcile_that_takes_too_long_is_cancelled_counted_and_fenced(lab: Lab) -> None:
     lab.expects(ReconcileTimeout)
     contexts: list[kv.Context[Widget]] = []
 
@@ -394,7 +394,7 @@ async def test_an_object_made_anew_under_the_same_name_is_not_given_old_status(l
     assert (await lab.get(Widget, "one")).condition("Ready").reason == "New"
 
 
-async def test_a_status_that_somebody_wrote_over_is_repaired(lab: Lab) -> None:
+async def test_a_status_that_another_writer_wrote_over_is_repaired(lab: Lab) -> None:
     await lab.start(lambda manager: manager.add(controller(make_parts)))
     await lab.create(widget(parts=1))
     await lab.until(Widget, "one", kv.is_true("Ready"))
@@ -402,7 +402,7 @@ async def test_a_status_that_somebody_wrote_over_is_repaired(lab: Lab) -> None:
     await lab.until(Widget, "one", lambda w: w.status.parts == 1 and w.find_condition("Ready") is not None)
 
 
-async def test_all_results_exist_at_zero_before_the_first_pass(lab: Lab) -> None:
+async def test_all_results_exist_at_zero_before_the_first_reconcile(lab: Lab) -> None:
     await lab.start(lambda manager: manager.add(controller(make_parts)))
     value = lab.metrics.registry.get_sample_value
     for result in ("success", "error", "requeue", "requeue_after"):

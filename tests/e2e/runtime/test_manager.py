@@ -242,7 +242,7 @@ async def test_no_configuration_is_an_error_at_the_start_that_says_what_was_trie
         await manager.start()
 
 
-async def test_stopping_lets_a_running_pass_end(lab: Lab) -> None:
+async def test_stopping_lets_a_running_reconcile_end(lab: Lab) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
     async def slow(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:

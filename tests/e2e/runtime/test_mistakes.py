@@ -53,7 +53,7 @@ async def error_of(lab: Lab, built: kv.Controller[kv.Object], *, settings: Manag
     return history.of(key)[-1].error
 
 
-async def test_a_cache_that_nobody_fills_is_an_error_that_names_the_verb_to_add(lab: Lab) -> None:
+async def test_a_cache_without_a_watch_is_an_error_that_names_the_verb_to_add(lab: Lab) -> None:
     lab.expects(UsageError)
 
     async def reads(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
@@ -151,7 +151,7 @@ async def test_two_controllers_that_write_one_child_are_told_apart_by_name(lab: 
     assert "'second'" in errors()[0]
 
 
-async def test_something_that_is_no_outcome_is_an_error_that_names_the_controller(lab: Lab) -> None:
+async def test_a_result_other_than_an_outcome_is_an_error_that_names_the_controller(lab: Lab) -> None:
     lab.expects(UsageError)
 
     async def returns_nothing(object_: kv.Object, ctx: kv.Context[kv.Object]) -> Any:
@@ -162,7 +162,7 @@ async def test_something_that_is_no_outcome_is_an_error_that_names_the_controlle
     assert "return Done()" in error
 
 
-async def test_a_forgotten_await_is_an_error_at_the_end_of_the_pass(lab: Lab) -> None:
+async def test_a_forgotten_await_is_an_error_at_the_end_of_the_reconcile(lab: Lab) -> None:
     lab.expects(UsageError)
 
     async def forgets(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
@@ -193,7 +193,7 @@ async def test_a_blocking_call_is_reported_with_controller_key_and_stack(lab: La
     assert "blocks" in str(warning["stack"])
 
 
-async def test_a_second_apply_of_one_child_in_a_pass_is_an_error(lab: Lab) -> None:
+async def test_a_second_apply_of_one_child_in_a_reconcile_is_an_error(lab: Lab) -> None:
     lab.expects(UsageError)
 
     async def twice(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:

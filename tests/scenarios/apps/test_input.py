@@ -61,7 +61,7 @@ BAD: tuple[tuple[str, dict[str, Any], str], ...] = (
 
 
 @pytest.mark.parametrize(("what", "parts", "says"), BAD, ids=[case[0] for case in BAD])
-async def test_bad_input_is_told_and_the_neighbour_is_fine(
+async def test_bad_input_is_reported_and_the_neighbour_is_fine(
     older: Lab, what: str, parts: dict[str, Any], says: str
 ) -> None:
     await older.create(RAW.new("bad", spec=spec(older.namespace, **parts)))
@@ -147,7 +147,7 @@ async def test_a_mangled_status_of_the_instance_is_written_anew(older: Lab, stat
     ],
     ids=str,
 )
-async def test_a_mangled_status_of_the_release_is_no_crash(older: Lab, status: dict[str, Any]) -> None:
+async def test_a_mangled_status_of_the_release_does_not_crash_the_reconcile(older: Lab, status: dict[str, Any]) -> None:
     await older.create(RAW.new("shop", spec=spec(older.namespace)))
     await older.until(RAW, "shop", READY)
     await older.settled()

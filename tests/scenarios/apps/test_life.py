@@ -64,7 +64,7 @@ async def test_a_suspended_release_is_uninstalled_all_the_same(apps: Apps) -> No
     assert apps.world.installed == {}
 
 
-async def test_an_uninstall_that_hangs_is_told_and_the_finalizer_is_held(apps: Apps) -> None:
+async def test_an_uninstall_that_hangs_is_reported_and_the_finalizer_is_held(apps: Apps) -> None:
     await apps.start(Settings(uninstall_patience=timedelta(seconds=2)))
     await apps.create()
     await apps.until(READY)
@@ -147,7 +147,7 @@ async def test_a_chart_that_cannot_be_had_is_unreachable_and_recovers(apps: Apps
 # --- values ----------------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_humans_flux_reconcile_is_no_conflict_and_starts_no_fight(apps: Apps) -> None:
+async def test_a_flux_reconcile_by_hand_makes_no_conflict_and_starts_no_fight(apps: Apps) -> None:
     await apps.start()
     await apps.secret("replicas: 1")
     await apps.create(values=SECRET_VALUES)
@@ -179,7 +179,7 @@ async def test_a_missing_secret_is_waited_for(apps: Apps) -> None:
     await apps.until(READY)
 
 
-async def test_values_that_do_not_parse_are_told_without_quoting_them(apps: Apps) -> None:
+async def test_values_that_do_not_parse_are_reported_without_quoting_them(apps: Apps) -> None:
     await apps.start()
     await apps.secret("password: *hunter2")
     await apps.create(values=SECRET_VALUES)

@@ -71,7 +71,7 @@ CHANGES: dict[str, dict[str, list[str]]] = {
 
 
 @pytest.mark.parametrize("scenario", CHANGES)
-async def test_attempts_of_flux_are_no_transitions_of_ours(lab: Lab, scenario: str) -> None:
+async def test_attempts_of_flux_do_not_count_as_transitions_of_ours(lab: Lab, scenario: str) -> None:
     player = await (await Player(lab, scenario).start()).feed()
     for type_, statuses in CHANGES[
         scenario
@@ -94,7 +94,7 @@ async def test_a_suspended_release_is_resumed_before_it_is_deleted(lab: Lab) -> 
     await lab.until_gone(ApplicationInstance, "shop")
 
 
-async def test_a_failing_uninstall_is_told_and_holds_the_finalizer(lab: Lab) -> None:
+async def test_a_failing_uninstall_is_reported_and_holds_the_finalizer(lab: Lab) -> None:
     player = await (await Player(lab, "uninstall-fails").start()).feed(before="hold released")
     assert player.last("Ready") == "False/Deleting"
     assert player.last("Deleting") == "True/Uninstalling"
@@ -141,7 +141,7 @@ async def test_a_source_that_keeps_failing_is_unreachable_by_time_alone(
         assert {type_: player.last(type_) for type_ in HEALTHY} == HEALTHY
 
 
-async def test_a_values_error_is_told_in_words_that_help(lab: Lab) -> None:
+async def test_a_values_error_is_reported_in_words_that_help(lab: Lab) -> None:
     player = await (await Player(lab, "values-secret").start()).feed(before="Secret without the key")
     assert player.last("Ready") == "False/WaitingForSecret"
     assert "does not exist; create it" in player.message("Ready")

@@ -89,7 +89,7 @@ async def test_a_change_made_while_suspended_waits_for_the_resume(apps: Apps) ->
     assert apps.world.installed[f"{apps.lab.namespace}/shop"] == "1.1.0"
 
 
-async def test_a_strangers_release_of_that_name_is_refused_until_it_is_adopted(apps: Apps) -> None:
+async def test_a_foreign_release_of_that_name_is_refused_until_it_is_adopted(apps: Apps) -> None:
     await apps.start()
     chart = {"spec": {"chart": "other", "sourceRef": {"kind": "HelmRepository", "name": "other"}}}
     await apps.lab.create(HELM_RELEASE.new("shop", spec={"interval": "9m", "chart": chart}))

@@ -210,7 +210,7 @@ async def test_a_reconcile_that_the_loss_of_the_lease_cuts_off_runs_again_in_the
         assert any("lease" in reason for reason in runs[1])
 
 
-async def test_what_another_leader_had_put_off_is_reconciled_by_its_successor() -> None:
+async def test_requests_that_a_leader_had_put_off_are_reconciled_by_its_successor() -> None:
     runs: list[str] = []
 
     def build_later(manager: kv.Manager) -> None:
@@ -466,7 +466,9 @@ async def test_webhooks_are_served_by_a_standby_too() -> None:
         assert b.manager.admission.state is State.RUNNING
 
 
-async def test_a_reconcile_that_meets_the_closed_fence_is_no_error_and_runs_again_in_the_next_turn() -> None:
+async def test_a_reconcile_that_meets_the_closed_fence_does_not_count_as_an_error_and_runs_again_in_the_next_turn() -> (
+    None
+):
     leadership, failures = ScriptedLeadership(), list[Failure]()
 
     class Observer:

@@ -71,7 +71,7 @@ async def test_a_pod_that_ends_slowly_is_waited_for(farm: Farm, drained: Instanc
     await farm.until(lambda: bool(farm.acknowledgements("a", drained)))
 
 
-async def test_a_budget_that_blocks_is_told_delays_no_other_drain_and_is_tried_again(
+async def test_a_budget_that_blocks_is_reported_delays_no_other_drain_and_is_tried_again(
     farm: Farm, drained: Instance
 ) -> None:
     """The original drains in the reader of the stream, and tries each eviction once."""

@@ -216,7 +216,7 @@ async def test_a_paused_cluster_makes_and_deletes_no_machine(running: Farm) -> N
     await running.lab.until_gone(MACHINE, "on-demand-ended", timeout=400)
 
 
-async def test_a_group_that_no_server_can_have_is_told_once_and_holds_up_no_other_pod(running: Farm) -> None:
+async def test_a_group_that_no_server_can_have_is_reported_once_and_holds_up_no_other_pod(running: Farm) -> None:
     bad = await running.demand("bad", group="No Group")
     await running.demand("good")
     await running.machine("on-demand-good")

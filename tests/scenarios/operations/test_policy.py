@@ -64,7 +64,7 @@ async def test_an_upgrade_waits_for_the_window_of_its_target_and_starts_when_it_
 
 
 @pytest.mark.parametrize("type_", ["Backup", "RunCommand"])
-async def test_what_does_not_disrupt_the_target_starts_at_any_time(lab: Lab, type_: str) -> None:
+async def test_an_operation_that_does_not_disrupt_its_target_starts_at_any_time(lab: Lab, type_: str) -> None:
     here = await start(lab)
     await target(lab, times(timedelta(hours=5)))
     await here.create("run", type_)
@@ -108,7 +108,7 @@ async def test_a_changed_window_of_the_namespace_is_read_within_ten_minutes(lab:
     await lab.until(Operation, "up", has_object, timeout=700)
 
 
-async def test_a_text_that_is_no_window_lets_nothing_start_and_the_condition_says_what_to_write(lab: Lab) -> None:
+async def test_an_unreadable_window_lets_nothing_start_and_the_condition_says_what_to_write(lab: Lab) -> None:
     here = await start(lab)
     await target(lab, "0 22 * * 6")
     await here.create("up", "Upgrade")

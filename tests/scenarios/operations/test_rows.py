@@ -215,7 +215,7 @@ async def test_operations_of_different_targets_do_not_wait_for_each_other(ops: O
     assert await jobs(ops) == {"first", "second"}
 
 
-async def test_an_operation_that_cannot_start_lets_a_younger_one_pass(ops: Operations) -> None:
+async def test_an_operation_that_cannot_start_lets_a_younger_one_overtake(ops: Operations) -> None:
     """The older one waits for an approval: it is not in line."""
     await ops.start(FREE.model_copy(update={"approval_types": frozenset({"Restore"})}), rows=JOBS_FOR_ALL)
     await ops.target()
@@ -225,7 +225,7 @@ async def test_an_operation_that_cannot_start_lets_a_younger_one_pass(ops: Opera
     await ops.job_of("younger")
 
 
-async def test_a_job_that_ended_before_its_operation_was_told_is_not_made_again(ops: Operations) -> None:
+async def test_a_job_that_ended_before_its_operation_saw_it_is_not_made_again(ops: Operations) -> None:
     await ops.start()
     await ops.target()
     await ops.create()

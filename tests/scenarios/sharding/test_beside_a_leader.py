@@ -18,7 +18,7 @@ async def nothing(_object: Any, _ctx: kv.Context[Any]) -> kv.Outcome:
     return kv.Done()
 
 
-async def test_what_is_not_shared_is_done_by_one_replica_and_goes_on_when_that_stops() -> None:
+async def test_work_that_is_not_shared_is_done_by_one_replica_and_goes_on_when_that_stops() -> None:
     ran: list[tuple[str, str]] = []
 
     def build(manager: kv.Manager) -> None:

@@ -71,7 +71,7 @@ async def test_without_a_leader_objects_stay_with_their_owners_and_new_ones_wait
     [{"labels": {LABEL: None}}, {"labels": {LABEL: "nowhere"}}, {"annotations": {DRAIN_MARK: "nowhere"}}],
     ids=["no label", "a replica that there is not", "handed over to a replica that there is not"],
 )
-async def test_an_object_whose_label_was_changed_by_hand_during_its_reconcile_comes_back_and_is_no_deleted_one(
+async def test_an_object_whose_label_was_changed_by_hand_during_its_reconcile_comes_back_and_does_not_count_as_deleted(
     words: dict[str, Any],
 ) -> None:
     async with Shards(sharding=COORDINATOR) as shards:

@@ -117,7 +117,7 @@ async def test_without_its_stateful_set_a_pod_writes_nothing_and_says_what_is_mi
         starting.cancel()
 
 
-async def test_a_process_that_is_no_pod_of_a_stateful_set_is_told_so() -> None:
+async def test_a_process_outside_a_stateful_set_gets_an_error_that_says_so() -> None:
     async with Shards(sharding=ORDINAL) as shards:
         with pytest.raises(UsageError, match="whose names end in their ordinal"):
             await shards.start("laptop")

@@ -48,7 +48,7 @@ async def test_the_id_of_a_claim_names_its_workspace_and_never_changes(made: Wor
         await made.lab.patch(WorkspaceClaim, "second", {"spec": {"id": "second"}})
 
 
-async def test_of_two_claims_with_one_id_the_second_is_told_and_touches_nothing(made: Workspaces) -> None:
+async def test_of_two_claims_with_one_id_the_second_reports_it_and_touches_nothing(made: Workspaces) -> None:
     await made.start()
     await made.claim("first", id="acme")
     await made.until("first", *READY)
@@ -86,7 +86,7 @@ async def test_a_secret_of_another_owner_is_neither_written_nor_deleted(made: Wo
     assert made.memory.names() == ()
 
 
-async def test_a_name_that_names_no_workspace_is_told_with_the_remedy_and_the_claim_can_be_deleted(
+async def test_a_name_that_names_no_workspace_is_reported_with_the_remedy_and_the_claim_can_be_deleted(
     made: Workspaces,
 ) -> None:
     await made.start()
@@ -133,7 +133,7 @@ async def test_a_credential_is_renewed_when_a_third_of_its_time_is_left(made: Wo
     assert "top-secret-2" in await made.kubeconfig()
 
 
-async def test_a_provider_that_is_away_is_told_and_nothing_that_works_is_called_broken(made: Workspaces) -> None:
+async def test_a_provider_that_is_away_is_reported_and_nothing_that_works_is_called_broken(made: Workspaces) -> None:
     await made.start()
     made.memory.away = "connection refused"
     await made.claim()

@@ -94,7 +94,7 @@ def test_at_the_moment_of_the_next_opening_the_window_is_open_and_was_not_before
         ("22:00-06:00;" * 100, "is longer than 1024 characters"),
     ],
 )
-def test_a_text_that_is_no_window_is_refused_with_an_example(text: str, said: str) -> None:
+def test_an_unreadable_window_is_refused_with_an_example(text: str, said: str) -> None:
     with pytest.raises(BadWindow, match=said) as refused:
         parse_windows(text)
     assert "write" in str(refused.value)

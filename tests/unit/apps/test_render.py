@@ -146,7 +146,7 @@ def test_settings_reach_the_children(make: Any) -> None:
     )
 
 
-def test_without_a_cluster_id_there_is_no_label_for_it(make: Any) -> None:
+def test_without_a_cluster_id_its_label_is_left_out(make: Any) -> None:
     assert "app.vworkspace.io/cluster-id" not in (helm_release(make.instance(), SETTINGS).metadata.labels or {})
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tests.unit.bench.conftest import Runner
 
 
-def test_what_takes_hours_runs_only_when_named_or_quick(runner: Runner, tmp_path: Path) -> None:
+def test_a_benchmark_of_hours_runs_only_when_named_or_quick(runner: Runner, tmp_path: Path) -> None:
     (tmp_path / "bench_long.py").write_text("BY_NAME_ONLY = True\n\n\ndef run():\n    return []\n")
     (tmp_path / "bench_short.py").write_text("def run():\n    return []\n")
     benches = runner.discover(tmp_path)

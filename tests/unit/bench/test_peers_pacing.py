@@ -39,7 +39,7 @@ async def test_a_load_that_the_server_does_not_answer_ends_early_and_leaves_no_c
 
 
 @pytest.mark.parametrize("answers", [True, False], ids=["whole", "cut short"])
-async def test_what_goes_wrong_with_a_call_is_raised(answers: bool) -> None:
+async def test_an_error_of_a_call_is_raised(answers: bool) -> None:
     async def act(number: int) -> None:
         if number == 3:
             raise ValueError("the fourth")

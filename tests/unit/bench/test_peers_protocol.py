@@ -25,7 +25,7 @@ def test_a_ready_line_brings_versions_and_settings() -> None:
     assert parse(json.dumps(line)) == Ready(False, True, {"x": "1"}, {"workers": 10})
 
 
-def test_stalls_are_told_only_by_those_that_can() -> None:
+def test_stalls_are_reported_only_by_contestants_that_can() -> None:
     assert parse('{"peer": "stats", "errors": 3}') == Stats(3.0, None, None)
     assert parse('{"peer": "stats", "errors": 0, "stall_ms": 2.5, "work_ms": 1.5}') == Stats(0.0, 2.5, 1.5)
 
@@ -103,7 +103,7 @@ def test_a_status_that_came_before_the_answer_has_no_latency() -> None:
     assert items.latencies == [0.0]
 
 
-def test_the_end_of_the_initial_state_is_no_object() -> None:
+def test_the_end_of_the_initial_state_does_not_count_as_an_object() -> None:
     items = observer.Items()
     items.take(initial_end("12"))
     assert items.begun.is_set()
@@ -160,7 +160,7 @@ def applied(body: bytes | None) -> Status:
     return Status(observed_generation=status["observedGeneration"], conditions=status["conditions"])
 
 
-def test_what_was_applied_is_not_due_again() -> None:
+def test_an_applied_object_is_not_due_again() -> None:
     item = Item(Metadata(name="one", generation=3), Spec(revision=9))
     item.status = applied(due(item))
     assert due(item) is None

@@ -55,7 +55,7 @@ def whole(session: str) -> dict[str, Any]:
     return {**made, "commit": "abc", "phases": {"cold": cold}, "versions": {}, "settings": {}}
 
 
-def test_what_is_there_can_be_told_of_without_a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_existing_results_can_be_shown_without_a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     left = measuring(monkeypatch, 0.0)
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "base-konverge-1.1.json").write_text(json.dumps(whole("base")))
@@ -69,7 +69,7 @@ def test_what_is_there_can_be_told_of_without_a_run(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
-def test_what_the_page_has_stays_on_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, interrupted: bool) -> None:
+def test_results_on_the_page_stay_on_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, interrupted: bool) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"{publish.BEGIN}{publish.END}")
     publish.publish(page, "", {}, [whole("large"), whole("base")])

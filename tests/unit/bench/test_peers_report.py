@@ -57,7 +57,7 @@ def test_not_to_keep_up_is_a_result() -> None:
     assert "does not keep up" in plot
 
 
-def test_a_load_that_the_server_did_not_take_is_nobody_elses_result() -> None:
+def test_a_load_that_the_server_did_not_take_counts_for_no_contestant() -> None:
     cut = {"p50_ms": 900.0, "p99_ms": 4000.0, "keeps_up": False, "errors": 0, "cut": True}
     records = [record("konverge", open_2=cut), record("konverge", 2, open_2=cut)]
     assert "| open loop at 300/s: p99, ms | 4,000, the server does not take the load |" in report.session_table(
@@ -84,7 +84,7 @@ def test_targets_are_judged_against_the_others_medians(runner: Runner) -> None:
     assert not any("large" in name for name in found)
 
 
-def test_a_summary_has_a_line_for_each_contestant_and_what_nobody_has_is_left_out() -> None:
+def test_a_summary_has_a_line_for_each_contestant_and_leaves_out_figures_that_all_lack() -> None:
     behind = {"p50_ms": 900.0, "p99_ms": 4000.0, "keeps_up": False, "errors": 0}
     failed = {"session": "base", "contestant": "kube-rs", "run": 1, "failed": "Died: ended with code 1", "phases": {}}
     head, _, *lines = report.summary(
@@ -106,7 +106,7 @@ def test_targets_are_shown_with_what_was_reached_and_what_was_missed() -> None:
     assert not [line for line in lines if "missed" in line]
 
 
-def test_settings_are_told_once_for_each_contestant() -> None:
+def test_settings_are_shown_once_for_each_contestant() -> None:
     table = report.settings_table([record("konverge"), record("konverge", 2), record("kube-rs")])
     assert table.count("| konverge |") == 1
     assert "| kube-rs | kube-rs 1.0 | workers: 10 |" in table

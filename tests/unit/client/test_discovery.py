@@ -59,7 +59,7 @@ def test_paths_tell_the_core_group_apart() -> None:
     assert discovery_path("apps/v1") == "/apis/apps/v1"
 
 
-def test_subresources_belong_to_their_resource_and_are_no_kinds() -> None:
+def test_subresources_belong_to_their_resource_and_do_not_count_as_kinds() -> None:
     found = read_resources("apps/v1", LIST)
     assert set(found) == {"Deployment"}
     info = found["Deployment"]

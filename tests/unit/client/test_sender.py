@@ -84,7 +84,7 @@ async def test_a_fresh_crd_that_initialises_its_storage_is_waited_for(
     assert states(client) == [WriteState.DONE]
 
 
-async def test_a_create_is_sent_again_only_where_it_surely_was_not_done(client: Client, server: Any, say: Say) -> None:
+async def test_a_create_is_sent_again_only_if_it_surely_was_not_done(client: Client, server: Any, say: Say) -> None:
     server.script = [Unreachable("refused"), say(STORED, status=201)]
     await write(client)
     assert [request.method for request in server.seen] == ["POST", "POST"]

@@ -168,7 +168,7 @@ async def test_a_second_cluster_is_refused_while_the_first_one_holds_the_credent
 
 
 @pytest.mark.parametrize("endpoint", ["http://plane.example.com", "https://[::1"])
-async def test_plain_http_beyond_the_loopback_and_what_is_no_url_are_refused(lab: Lab, endpoint: str) -> None:
+async def test_plain_http_beyond_the_loopback_and_malformed_urls_are_refused(lab: Lab, endpoint: str) -> None:
     here = Plane(lab)
     await here.start(controlPlaneEndpoint=endpoint)
     cluster = await here.until(is_("Authenticated", "False", "ValidationFailed"))

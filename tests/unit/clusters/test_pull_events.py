@@ -29,7 +29,7 @@ def test_x9_three_transitions_within_one_generation_and_one_second_are_three_eve
     assert len({event.key for event in told}) == 3
 
 
-def test_a_change_of_nothing_but_the_spec_is_no_event() -> None:
+def test_a_change_of_nothing_but_the_spec_makes_no_event() -> None:
     assert list(transitions(instance("True"), instance("True", version=9))) == []
 
 

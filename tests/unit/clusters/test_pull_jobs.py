@@ -23,7 +23,7 @@ def deletion(name: str = "shop", namespace: str = "web") -> dict[str, Any]:
     return {"intent": "delete-application-instance", "namespace": namespace, "name": name}
 
 
-async def test_an_intent_becomes_an_object_that_says_where_it_comes_from() -> None:
+async def test_an_intent_becomes_an_object_that_names_its_source() -> None:
     async with World() as world:
         await world.start()
         job = world.plane.submit("intent", ensure())

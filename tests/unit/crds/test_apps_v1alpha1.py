@@ -86,7 +86,7 @@ def test_inline_values_are_not_shown() -> None:
 @pytest.mark.parametrize(
     ("annotations", "adopts"), [(None, False), ({ADOPT: "true"}, True), ({ADOPT: "false"}, False), ({ADOPT: ""}, False)]
 )
-def test_an_instance_adopts_only_where_it_says_so(annotations: dict[str, str] | None, adopts: bool) -> None:
+def test_an_instance_adopts_only_if_it_says_so(annotations: dict[str, str] | None, adopts: bool) -> None:
     spec = ApplicationInstanceSpec.model_validate(MANAGED)
     assert ApplicationInstance.new("shop", "web", spec=spec, annotations=annotations).adopts is adopts
 
@@ -101,7 +101,7 @@ def test_an_instance_adopts_only_where_it_says_so(annotations: dict[str, str] | 
         ("sourceType", "git", ".spec.chart.sourceType"),
     ],
 )
-def test_what_was_stored_before_the_rules_is_an_error_with_its_path(field: str, value: str, path: str) -> None:
+def test_an_object_stored_before_the_rules_is_an_error_with_its_path(field: str, value: str, path: str) -> None:
     spec = {**MANAGED, "chart": {**MANAGED["chart"], field: value}}
     with pytest.raises(InvalidObject) as caught:
         ApplicationInstance.decode({"metadata": {"name": "shop"}, "spec": spec})

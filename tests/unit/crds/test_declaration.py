@@ -86,7 +86,7 @@ def test_a_name_that_the_server_would_refuse_is_refused_at_once(
     assert words in str(caught.value)
 
 
-def test_parts_of_a_declaration_are_checked_where_they_are_made() -> None:
+def test_parts_of_a_declaration_are_checked_as_soon_as_they_are_made() -> None:
     with pytest.raises(UsageError, match="a path that starts with a dot"):
         Column("Schedule", "spec.schedule")
     with pytest.raises(UsageError, match="a priority of at least 0"):

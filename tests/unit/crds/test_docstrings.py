@@ -157,7 +157,7 @@ def test_a_field_has_the_words_of_the_class_that_annotated_it_last() -> None:
     }
 
 
-def test_nested_models_and_generic_ones_are_described_where_they_stand() -> None:
+def test_nested_models_and_generic_ones_are_described_in_place() -> None:
     parts = model_schema(Derived, described=True)["$defs"]
     assert parts["Part"]["properties"]["name"]["description"].startswith("How it is called.")
     assert parts["Inner"]["properties"]["deep"]["description"] == "In a class in a class."
@@ -279,7 +279,7 @@ def test_a_module_without_source_has_no_descriptions(tmp_path: Path, monkeypatch
     assert described(module.Gone) == {}
 
 
-def test_what_was_made_by_exec_has_no_descriptions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_made_by_exec_has_no_descriptions(monkeypatch: pytest.MonkeyPatch) -> None:
     source = "from konverge.model import Model\nclass Part(Model):\n    size: int = 1\n    '''How big.'''\n"
     module = ModuleType("made_by_exec")
     exec(compile(source, "<nowhere>", "exec"), module.__dict__)

@@ -128,7 +128,7 @@ def test_amounts_stay_as_they_were_written() -> None:
     assert (claim.to_dict()["spec"], claim.spec.pool) == ({"claim": AMOUNTS}, None)
 
 
-def test_what_was_stored_before_the_rules_still_decodes() -> None:
+def test_an_object_stored_before_the_rules_still_decodes() -> None:
     spec = {"claim": {"pods": "-500m", "cpu": "two"}}
     claim = ResourcePoolClaim.decode({"metadata": {"name": "a.b", "namespace": "web"}, "spec": spec})
     assert claim.spec.claim == {"pods": "-500m", "cpu": "two"}

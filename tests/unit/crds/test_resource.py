@@ -123,7 +123,7 @@ def test_an_object_that_was_read_is_sent_as_it_was_read() -> None:
     assert "managedFields" not in sent["metadata"]
 
 
-def test_a_spec_may_be_left_out_where_none_of_its_fields_is_required() -> None:
+def test_a_spec_may_be_left_out_if_none_of_its_fields_is_required() -> None:
     assert Free.new("a").to_dict() == {"apiVersion": "example.com/v1", "kind": "Free", "metadata": {"name": "a"}}
     with pytest.raises(UsageError, match=r"Backup\.new\('a'\): give it a spec; these fields have no default: schedule"):
         Backup.new("a")
@@ -323,7 +323,7 @@ WORDS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize(("spec", "field", "problem"), WORDS.values(), ids=WORDS)
-def test_the_words_of_a_validator_are_hidden_where_they_quote_the_value(
+def test_the_words_of_a_validator_are_hidden_if_they_quote_the_value(
     spec: dict[str, Any], field: str, problem: str
 ) -> None:
     with pytest.raises(InvalidObject) as caught:
@@ -331,7 +331,7 @@ def test_the_words_of_a_validator_are_hidden_where_they_quote_the_value(
     assert (caught.value.field, caught.value.problem) == (field, problem)
 
 
-def test_the_words_of_a_validator_are_shown_where_they_do_not() -> None:
+def test_the_words_of_a_validator_are_shown_if_they_do_not_quote_the_value() -> None:
     class Window(Model):
         start: int = 0
         end: int = 0

@@ -303,7 +303,7 @@ def test_rbac_with_sharding_has_the_rights_on_the_leases_of_members_in_the_names
     assert [rule["verbs"] for rule in shared["ops"]["rules"]] == [["create", "delete", "get", "list", "patch", "watch"]]
 
 
-def test_rbac_with_sharding_by_ordinals_has_the_rights_on_the_stateful_set_where_it_is() -> None:
+def test_rbac_with_sharding_by_ordinals_has_the_rights_in_the_namespace_of_the_stateful_set() -> None:
     words = (
         "-n",
         "web",

@@ -196,7 +196,7 @@ ABSENT = NotServed("example.com/v1", "Thing")
         pytest.param(False, [ABSENT] * 2, ["warning"], id="a kind that a user needs"),
     ],
 )
-async def test_the_absence_of_a_kind_that_all_users_can_do_without_is_no_warning(
+async def test_the_absence_of_a_kind_that_all_users_can_do_without_causes_no_warning(
     dispensable: bool, happens: list[Any], logged: list[str], selection: Selection
 ) -> None:
     from konverge.informers.problem import cause_of

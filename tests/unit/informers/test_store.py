@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 import pytest
@@ -299,3 +300,23 @@ def test_status_decodes_a_new_copy_each_time(body: bytes, status: dict[str, obje
     one = Cached(Metadata(name="a"), body)
     assert one.status() == status
     assert one.status() is not one.status()
+
+
+async def test_a_task_that_waits_for_a_version_goes_on_at_that_version_a_later_one_or_one_that_cannot_be_compared() -> (
+    None
+):
+    store, writer = filled(cached("a"), version="100")
+    waits = {version: asyncio.create_task(store.reaches(version)) for version in ("100", "101", "103", "104")}
+
+    async def ended() -> set[str]:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return {version for version, task in waits.items() if task.done()}
+
+    assert await ended() == {"100"}
+    writer.apply([put(cached("b", 101))], "101")
+    assert await ended() == {"100", "101"}
+    writer.advance("103")
+    assert await ended() == {"100", "101", "103"}
+    writer.clear()
+    assert await ended() == {"100", "101", "103", "104"}

@@ -80,7 +80,7 @@ def test_a_socket_that_blocks_is_refused_when_it_connects() -> None:
     assert found.startswith("socket.connect(('127.0.0.1', 1))")
 
 
-def test_what_asyncio_itself_does_is_no_finding() -> None:
+def test_asyncio_itself_causes_no_finding() -> None:
     found = list[str]()
 
     async def main() -> None:

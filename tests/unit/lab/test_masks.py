@@ -43,7 +43,7 @@ def test_a_uid_is_shown_as_the_object_that_has_it() -> None:
     assert seen["metadata"]["ownerReferences"][0]["uid"] == "Widget one"
 
 
-def test_the_uid_of_a_missing_owner_is_masked_as_nobody() -> None:
+def test_the_uid_of_a_missing_owner_is_masked_as_such() -> None:
     seen = state(uid="u1", at="x", owner="gone")["configmaps lab/part"]
     assert seen["metadata"]["ownerReferences"][0]["uid"] == "nobody"
 

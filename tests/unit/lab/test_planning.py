@@ -83,7 +83,7 @@ def test_a_pattern_of_skipped_plans_that_matches_none_is_reported_with_the_name_
     assert unmatched == "'the name space is deleted *'; the nearest is 'the namespace is deleted after write 1'"
 
 
-def test_a_pattern_that_matches_pruned_plans_alone_is_no_typing_error() -> None:
+def test_a_pattern_that_matches_pruned_plans_alone_does_not_count_as_a_typing_error() -> None:
     run = reference(write(1), commit(), write(2, effect=False))
     run.skipped = (("crash after write 2 *", "nothing is written there"),)
     assert not any(plan.name.startswith("crash after write 2 ") for plan in plans_of(run, process="lab").plans)

@@ -330,7 +330,7 @@ RIGHT: dict[str, Scenario] = {
 
 
 @pytest.mark.parametrize("right", RIGHT)
-def test_an_error_that_is_no_mistake_is_green_in_both_runs(right: str) -> None:
+def test_an_error_other_than_a_mistake_is_green_in_both_runs(right: str) -> None:
     played(RIGHT[right])
     assert run(RIGHT[right], Plan(name="reference")).problems == []
 
@@ -352,7 +352,7 @@ def _plan_with(rule: dict[str, Any]) -> bytes:
     return json.dumps({"name": "a plan", "rules": [{"rule": rule}]}).encode()
 
 
-def test_an_exceeded_timeout_is_no_finding_under_a_plan() -> None:
+def test_an_exceeded_timeout_causes_no_finding_under_a_plan() -> None:
     async def hurries(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         async with asyncio.timeout(1):
             await ctx.own(part(0, w.namespace))

@@ -50,7 +50,7 @@ def test_a_task_never_overtakes_itself() -> None:
             assert [step for who, step in order(seed) if who == number] == [0, 1, 2]
 
 
-def test_callbacks_that_are_no_tasks_keep_their_order() -> None:
+def test_callbacks_other_than_tasks_keep_their_order() -> None:
     called: list[int] = []
 
     async def main() -> None:

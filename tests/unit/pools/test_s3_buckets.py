@@ -182,7 +182,7 @@ async def test_a_request_without_an_account_says_what_to_set() -> None:
         ("<script>", 418, BucketReason.REFUSED),
     ],
 )
-def test_each_error_of_a_server_has_a_reason_and_its_code_is_no_free_text(code: str, status: int, reason: str) -> None:
+def test_each_error_of_a_server_has_a_reason_and_a_code_of_a_fixed_set(code: str, status: int, reason: str) -> None:
     failure = failure_of("CreateBucket", code, status)
     assert (failure.reason, "<" in str(failure)) == (reason, False)
 

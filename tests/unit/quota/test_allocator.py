@@ -127,7 +127,7 @@ def test_an_ordered_queue_blocks_only_what_an_older_claim_waits_for() -> None:
     assert here.allocated() == {"b": ["none", "young"]}
 
 
-def test_what_waiting_claims_request_adds_up_and_the_first_remainder_stays() -> None:
+def test_requests_of_waiting_claims_add_up_and_the_first_remainder_stays() -> None:
     here = cpus(4)
     here.claim("a", "one", at=1, cpu=3)
     here.claim("a", "two", at=2, cpu=2)
@@ -156,7 +156,7 @@ def test_claims_of_one_moment_are_ordered_by_name_and_then_by_namespace() -> Non
     assert here.allocated() == {"a": ["same"]}
 
 
-def test_defaults_are_granted_to_everybody_and_count_as_nothing() -> None:
+def test_defaults_are_granted_to_all_claims_and_count_as_nothing() -> None:
     here = world({CPU: 2}, defaults={"count/persistentvolumeclaims": 3, CPU: 1})
     here.claim("a", "c", cpu=2)
     here.settle()
@@ -172,7 +172,7 @@ def test_defaults_zero_is_computed_beside_the_written_defaults() -> None:
     assert here.quotas["a"].hard == read({CPU: 0, "pods": 1})
 
 
-def test_what_is_said_of_a_pool_does_not_depend_on_the_order_of_reading() -> None:
+def test_the_status_of_a_pool_does_not_depend_on_the_order_of_reading() -> None:
     here = world(ordered=True)
     for number in range(12):
         here.claim(
@@ -258,7 +258,7 @@ def test_x10_a_request_for_nothing_of_an_exhausted_resource_does_not_wait() -> N
     assert here.said("b", "c") == BOUND
 
 
-def test_x12_a_quota_that_was_raised_by_hand_comes_back_in_two_passes() -> None:
+def test_x12_a_quota_that_was_raised_by_hand_comes_back_in_two_reconciles() -> None:
     here = cpus(2)
     here.claim("a", "c", cpu=1)
     here.settle()
@@ -511,7 +511,7 @@ def test_a_claim_that_says_bound_but_was_not_recorded_goes_before_older_ones() -
     assert here.allocated() == {"a": ["c"]}
 
 
-def test_an_allocated_claim_that_grew_past_admission_keeps_its_place_only_where_it_fits() -> None:
+def test_an_allocated_claim_that_grew_past_admission_keeps_its_place_only_if_it_fits() -> None:
     here = cpus(5)
     here.claim("a", "c", at=1, cpu=2)
     here.claim("b", "d", at=2, cpu=1)
@@ -610,7 +610,7 @@ def test_a_claim_that_is_tried_in_another_pool_is_not_overtaken_in_the_ordered_q
     assert here.allocated() == {"b": ["younger"]}
 
 
-def test_a_default_that_is_lowered_while_pods_use_it_is_no_claim_though_the_status_follows_late() -> None:
+def test_a_default_that_is_lowered_while_pods_use_it_does_not_count_as_a_claim_though_the_status_follows_late() -> None:
     here = DryWorld(pool({CPU: 4}, defaults={CPU: 3}), "a", "b")
     here.claim("a", "c", at=1, cpu=1)
     here.settle()

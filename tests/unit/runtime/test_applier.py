@@ -120,7 +120,7 @@ async def test_a_child_that_stands_is_compared_once_for_each_of_its_versions() -
         assert made.remembered == 0
 
 
-async def test_what_was_found_to_stand_is_private_to_each_who_asks() -> None:
+async def test_an_object_found_unchanged_is_a_private_copy_for_each_caller() -> None:
     made, live = applier(Server()), stored({"data": {"k": "v"}}, OWNED)
     for _ in range(3):
         found, _ = await apply(made, live)
@@ -138,7 +138,9 @@ async def test_what_was_found_to_stand_is_private_to_each_who_asks() -> None:
         pytest.param({"k": 1}, stored({"data": {"k": 2}}, OWNED, version="2"), id="a version with another value"),
     ],
 )
-async def test_having_stood_once_says_nothing_of_another_intent_or_version(data: Any, cached: Cached) -> None:
+async def test_an_apply_that_was_unchanged_once_is_sent_for_another_intent_or_version(
+    data: Any, cached: Cached
+) -> None:
     server = Server(answer({"data": {"k": 1}}, OWNED))
     made = applier(server)
     _, sent = await apply(made, stored({"data": {"k": 1}}, OWNED), {**INTENT, "data": {"k": 1}})

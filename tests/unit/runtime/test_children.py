@@ -49,7 +49,7 @@ async def test_a_child_that_the_cache_does_not_show_is_made_in_one_request() -> 
         assert (stored["data"], stored["metadata"]["ownerReferences"][0]["name"]) == ({"a": "1"}, "one")
 
 
-async def test_a_strangers_object_that_the_cache_does_not_show_yet_is_left_as_it_is() -> None:
+async def test_a_foreign_object_that_the_cache_does_not_show_yet_is_left_as_it_is() -> None:
     owning = Owning()
     async with ControllerHarness(controller(owning)) as harness:
         theirs = {

@@ -72,7 +72,7 @@ def logs() -> Iterator[list[Any]]:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_what_a_status_says_of_an_error_quotes_no_value(error: Exception, words: str) -> None:
+def test_the_status_of_an_error_quotes_no_value(error: Exception, words: str) -> None:
     told = failure_message(error)
     assert told is not None
     assert told.startswith(words)
@@ -92,7 +92,7 @@ async def _start(lab: Lab, reconcile: Any, **more: Any) -> None:
 
 
 @pytest.mark.parametrize("judged", [True, False], ids=["a reconciler that marks Ready", "one that marks nothing"])
-async def test_an_exception_is_told_by_the_status_and_taken_back_by_the_next_success(lab: Lab, judged: bool) -> None:
+async def test_an_exception_is_shown_by_the_status_and_taken_back_by_the_next_success(lab: Lab, judged: bool) -> None:
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         if w.spec.mode == "odd":
             raise OverflowError(f"{SECRET} of {w.name}")

@@ -166,7 +166,7 @@ async def test_an_outage_that_ends_loses_nothing(metrics: Metrics) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-async def test_what_cannot_succeed_is_dropped_counted_and_said_once(
+async def test_an_event_that_cannot_succeed_is_dropped_counted_and_logged_once(
     error: Exception, cause: str, told: bool, metrics: Metrics, logs: list[Any]
 ) -> None:
     client = Client(always(error))

@@ -85,7 +85,7 @@ def test_the_first_is_created_the_second_patches_a_series_and_later_ones_only_co
     assert patched.body == {"series": {"count": 2, "lastObservedTime": "2030-01-01T00:00:10.000000Z"}}
 
 
-def test_what_was_counted_is_written_after_half_an_hour() -> None:
+def test_a_counted_series_is_written_after_half_an_hour() -> None:
     recorder = Recorder()
     for minute in range(36):  # never silent for six minutes
         recorder.now = minute * 60.0
@@ -300,7 +300,7 @@ def test_a_patch_that_finds_no_object_is_followed_by_a_creation() -> None:
     assert recorder.core.settle(entry, creation, WriteResult.STORED, recorder.wall, recorder.now) is NextStep.DONE
 
 
-def test_a_series_whose_name_is_taken_by_somebody_else_gets_another_name() -> None:
+def test_a_series_whose_name_is_taken_by_another_writer_gets_another_name() -> None:
     recorder = Recorder()
     entry, patch = series(recorder)
     recorder.core.settle(entry, patch, WriteResult.MISSING, recorder.wall, recorder.now)

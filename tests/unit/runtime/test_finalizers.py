@@ -32,7 +32,7 @@ def test_adding_to_a_list_tests_the_list_it_saw() -> None:
     assert patch[-1] == {"op": "add", "path": "/metadata/finalizers/-", "value": OURS}
 
 
-def test_adding_where_there_is_no_list_tests_the_version() -> None:
+def test_adding_without_a_list_tests_the_version() -> None:
     patch = adding(Metadata(name="a", uid="u", resource_version="7"), OURS)
     assert {"op": "test", "path": "/metadata/resourceVersion", "value": "7"} in patch
     assert patch[-1] == {"op": "add", "path": "/metadata/finalizers", "value": [OURS]}

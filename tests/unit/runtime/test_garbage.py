@@ -57,7 +57,7 @@ def test_keys_that_were_written_and_passed_add_nothing_that_a_collection_looks_t
     assert len(ledger.pending(("controller", Key("", SECRET, "web", "target-0")))) == 1
 
 
-def test_a_history_keeps_the_last_five_passes_of_a_key_oldest_first() -> None:
+def test_a_history_keeps_the_last_five_reconciles_of_a_key_oldest_first() -> None:
     history = History()
     key = Key("", SECRET, "web", "target")
     for number in range(7):

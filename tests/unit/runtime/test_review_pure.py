@@ -119,7 +119,9 @@ def condition(type_: str, status: str) -> dict[str, str]:
         ({"conditions": "mangled"}, {"conditions": [condition("Ready", "True")]}, {"conditions": []}, False),
     ],
 )
-def test_news_of_others_is_told_from_our_own_status(before: Any, after: Any, intent: Any, holds: bool) -> None:
+def test_a_change_by_others_is_distinguished_from_our_own_status(
+    before: Any, after: Any, intent: Any, holds: bool
+) -> None:
     assert only_own_changes(before, after, intent) is holds
 
 

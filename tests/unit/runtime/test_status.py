@@ -78,7 +78,7 @@ def test_after_a_raise_marks_are_written_but_the_observed_generation_stays() -> 
     assert intent["conditions"][0]["status"] == "Unknown"
 
 
-def test_a_first_pass_that_fails_claims_no_generation() -> None:
+def test_a_first_reconcile_that_fails_claims_no_generation() -> None:
     assert "observedGeneration" not in editor().intent(failed=True)
 
 
@@ -115,7 +115,7 @@ def test_a_malformed_condition_is_an_error_in_tests_and_cut_in_production(
         assert written[0]["reason"] in ("notaword", "Unspecified", "Fine")
 
 
-def test_conditions_that_somebody_mangled_are_read_as_far_as_they_can_be() -> None:
+def test_conditions_that_another_writer_mangled_are_read_as_far_as_they_can_be() -> None:
     mangled = ["text", {"type": "Ready", "status": "perhaps"}, {"status": "True"}, 5]
     assert [(c.type, c.status) for c in read_conditions(mangled)] == [("Ready", "Unknown")]
     assert read_conditions({"type": "Ready"}) == ()
@@ -138,7 +138,7 @@ def test_a_transition_is_a_change_of_status_never_of_reason() -> None:
     assert [change.after.type for change in transitions(before, after)] == ["Degraded"]
 
 
-def test_a_condition_that_appears_is_announced_where_it_is_true_or_ready() -> None:
+def test_a_condition_that_appears_is_announced_if_it_is_true_or_ready() -> None:
     after = (condition("Ready", "False"), condition("Blocked", "True"), condition("Degraded", "False"))
     assert [change.after.type for change in transitions((), after)] == ["Ready", "Blocked"]
 
@@ -159,7 +159,7 @@ CLEARED: dict[str, Any] = {
 }
 
 
-def test_what_was_taken_out_and_another_manager_holds_is_left_over_until_it_is_patched_away() -> None:
+def test_a_condition_taken_out_that_another_manager_holds_is_left_over_until_it_is_patched_away() -> None:
     status = editor(CLEARED, draft=Draft(cron_job="theirs"))
     status.update(Draft(cron_job=None))
     status.remove_condition("Degraded")

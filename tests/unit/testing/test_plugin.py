@@ -362,7 +362,7 @@ def test_a_lab_outside_memory_is_skipped_or_fails_without_its_cluster(
     cluster.assert_outcomes(errors=1, deselected=3)
 
 
-def test_a_test_can_say_where_it_runs(pytester: pytest.Pytester) -> None:
+def test_a_test_can_choose_its_server(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest

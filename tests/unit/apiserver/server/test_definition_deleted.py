@@ -74,7 +74,7 @@ async def test_a_watch_from_version_0_that_begins_after_the_deletion_of_a_defini
     assert [kind for kind, _ in found] == ["ADDED", "DELETED"]
 
 
-async def test_a_watch_of_a_kind_from_before_its_definition_changed_is_told_that_the_version_is_gone(
+async def test_a_watch_of_a_kind_from_before_its_definition_changed_gets_410_gone(
     server: ApiServer,
 ) -> None:
     await defined(server)

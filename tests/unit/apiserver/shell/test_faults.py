@@ -297,7 +297,7 @@ async def test_rules_act_in_their_order_and_count_what_they_match(toy: Toy) -> N
     assert [(hit.at, hit.number) for hit in refuse.hits] == [(4, 2)]
 
 
-async def test_a_write_that_failed_is_no_commit_to_strike_after(toy: Toy) -> None:
+async def test_a_write_that_failed_does_not_count_as_a_commit_to_strike_after(toy: Toy) -> None:
     faults = Faults()
     rule = faults.add(Rule(Match(), kinds.Drop(moment="after"), count=1))
     await faults.after(LIST, about_call(LIST), Response(409))

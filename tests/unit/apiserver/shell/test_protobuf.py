@@ -95,7 +95,7 @@ def test_inlined_messages_are_merged_into_their_parent() -> None:
     }
 
 
-def test_zero_counts_where_it_was_a_pointer_and_not_elsewhere() -> None:
+def test_zero_counts_in_a_pointer_and_not_elsewhere() -> None:
     spec = message((1, 0), (5, 0), (7, 0))  # replicas is a pointer; minReadySeconds and paused are none
     assert decode(body("apps/v1", "Deployment", message((2, spec))))["spec"] == {"replicas": 0}
     options = decode(body("apps/v1", "DeleteOptions", message((1, 0), (2, message((1, "u-1"))), (4, "Foreground"))))

@@ -119,7 +119,7 @@ def test_the_first_wrong_type_is_reported_in_go_s_words(spec: dict[str, Any], wo
     )
 
 
-def test_a_body_that_fits_its_types_is_no_mistake() -> None:
+def test_a_body_that_fits_its_types_passes() -> None:
     version = Version("v1", NODE)
     resource = Resource(group="apps", plural="deployments", kind="Deployment", versions=(version,))
     body = {"spec": {"replicas": 1, "words": [None], "labels": {"a": None}, "inner": None, "unknown": 5}}

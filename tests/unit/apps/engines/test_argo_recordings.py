@@ -164,7 +164,7 @@ def test_a_wait_with_a_duration_asks_for_no_person(replay: Replays) -> None:
     assert {entry.observation.blocked for entry in seen} == {None}
 
 
-def test_a_person_is_told_at_which_step_a_workflow_waits(replay: Replays) -> None:
+def test_the_status_names_the_step_at_which_a_workflow_waits(replay: Replays) -> None:
     blocked = [e.observation.blocked for e in played(replay, "suspend-node").until_end() if e.observation.blocked]
     assert "step approve" in blocked[0].message
 

@@ -318,7 +318,7 @@ def test_an_end_of_a_cancelled_operation_is_the_real_one(replay: Replays, reques
     assert failed.end.state is EngineState.FAILED
 
 
-def test_a_phase_that_this_version_does_not_know_is_no_end(request_of: Requests) -> None:
+def test_a_phase_that_this_version_does_not_know_does_not_count_as_an_end(request_of: Requests) -> None:
     found = VeleroEngine().observe(
         request_of(), {"status": {"phase": "Verifying"}}, asked_to_cancel=False, started=MADE, now=MADE
     )

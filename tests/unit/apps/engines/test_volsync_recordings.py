@@ -111,7 +111,7 @@ def test_the_success_that_the_first_run_left_is_not_that_of_the_second(replay: R
     assert after(replay, request_of, "source-mover-fails", "t2", "set trigger.manual t2") == [WAITS, RUNS]
 
 
-def test_an_error_that_passes_within_the_grace_time_changes_nothing(replay: Replays, request_of: Requests) -> None:
+def test_an_error_that_ends_within_the_grace_time_changes_nothing(replay: Replays, request_of: Requests) -> None:
     flickering = [
         recording
         for recording, _, _ in WAYS

@@ -107,7 +107,7 @@ async def test_a_mutating_handler_may_return_another_object() -> None:
     assert answer.object.annotations == {"a": "b"}
 
 
-async def test_what_a_model_does_not_know_survives_its_change() -> None:
+async def test_fields_that_a_model_does_not_know_survive_its_change() -> None:
     def handler(request: kv.AdmissionRequest[Widget]) -> kv.Allow:
         request.object.spec.mode = "other"
         return kv.Allow()
@@ -178,7 +178,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("handler", "words", "panics"), FAILURES)
-async def test_a_failure_is_no_answer_where_the_webhook_says_fail(
+async def test_a_failure_gets_no_answer_if_the_webhook_says_fail(
     handler: Any, words: str, panics: int, logs: list[Any]
 ) -> None:
     metrics = Metrics()
@@ -202,7 +202,7 @@ async def test_a_failure_lets_the_write_pass_with_a_warning_where_the_webhook_sa
     assert count(metrics, "controller_runtime_webhook_panics_total") == panics
 
 
-async def test_what_a_handler_raised_is_told_to_the_log_alone(logs: list[Any]) -> None:
+async def test_an_exception_of_a_handler_goes_to_the_log_alone(logs: list[Any]) -> None:
     answer = await ask(VALIDATING.handled_by(raises))
     assert SECRETIVE not in answer.body.decode()
     assert any(SECRETIVE in line.get("stack", "") for line in logs)
@@ -337,7 +337,7 @@ async def test_admit_refuses_what_would_never_be_asked(new: Any, old: Any, words
 # --- at the door --------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_path_that_nobody_serves_is_not_found() -> None:
+async def test_a_path_without_a_handler_is_not_found() -> None:
     async def read() -> bytes:
         raise AssertionError("it was read")
 
@@ -355,7 +355,7 @@ async def test_another_content_type_is_refused_and_counted() -> None:
     assert count(metrics, "controller_runtime_webhook_requests_total", webhook=VALIDATING.path, code="415") == 1
 
 
-async def test_what_is_no_review_is_refused_and_counted() -> None:
+async def test_a_body_other_than_a_review_is_refused_and_counted() -> None:
     metrics = Metrics()
     answer = await ask(VALIDATING.handled_by(yes), b"{}", metrics=metrics)
     assert answer.status == 400

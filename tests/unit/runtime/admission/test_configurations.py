@@ -126,7 +126,7 @@ def test_a_manager_of_one_namespace_asks_for_its_objects_alone() -> None:
     assert both == {"matchLabels": {"team": "a", "kubernetes.io/metadata.name": "web"}}
 
 
-def test_who_owns_the_certificates_is_said_where_it_is_asked() -> None:
+def test_the_owner_of_the_certificates_is_named_on_request() -> None:
     (given,) = manager(CHECK).webhook_configurations(bundle=b"PEM")
     assert base64.b64decode(given["webhooks"][0]["clientConfig"]["caBundle"]) == b"PEM"
     (injected,) = manager(CHECK).webhook_configurations(inject_from="web/cert")

@@ -55,7 +55,7 @@ def build_of(*webhooks: kv.Webhook[Any]) -> Any:
     return build
 
 
-async def test_what_is_written_goes_through_the_webhooks_of_a_build(lab: Lab) -> None:
+async def test_writes_go_through_the_webhooks_of_a_build(lab: Lab) -> None:
     await lab.start(build_of(VALIDATING.handled_by(few), MUTATING.handled_by(marked)))
     assert (await lab.create(widget(parts=1))).spec.mode == "marked"
     with pytest.raises(
@@ -68,7 +68,7 @@ async def test_what_is_written_goes_through_the_webhooks_of_a_build(lab: Lab) ->
         await lab.patch(Widget, "one", {"spec": {"parts": 4}})
 
 
-async def test_the_status_of_our_own_controllers_is_no_business_of_a_webhook(lab: Lab) -> None:
+async def test_the_status_of_our_own_controllers_does_not_go_through_a_webhook(lab: Lab) -> None:
     asked: list[str] = []
 
     def note(request: kv.AdmissionRequest[Widget]) -> kv.Allow:
@@ -261,7 +261,7 @@ async def test_a_taken_port_degrades_the_webhooks_alone_until_it_is_free(lab: La
     assert len(warned) == 1, "it is told once, not at every attempt"
 
 
-async def test_what_fails_once_all_was_well_is_told_and_takes_nobody_out_of_service(lab: Lab) -> None:
+async def test_a_later_failure_is_reported_and_takes_no_replica_out_of_service(lab: Lab) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     manager = await lab.start(build_of(VALIDATING.handled_by(few)), settings=settings(lab, port))

@@ -96,7 +96,7 @@ async def test_an_empty_or_labelled_secret_is_filled_beside_what_else_it_holds(a
     ("labels", "data"),
     [(None, {"tls.crt": "eA=="}), ({"konverge.dev/webhook-certificates": "other"}, None)],
 )
-async def test_somebody_elses_secret_is_never_written(admin: Client, labels: Any, data: Any) -> None:
+async def test_a_foreign_secret_is_never_written(admin: Client, labels: Any, data: Any) -> None:
     before = await admin.create(SECRET.new("shop-webhooks", "web", labels=labels, **({"data": data} if data else {})))
     with pytest.raises(NotOurs, match=r"name another one in webhooks\.secret"):
         await keeper(admin).material()
@@ -196,7 +196,7 @@ def test_a_bundle_goes_into_our_entry_guarded_by_tests() -> None:
         (configuration(stored(), **{"cert-manager.io/inject-ca-from": "web/cert"}), ["is cert-manager's"]),
     ],
 )  # fmt: skip
-def test_what_is_right_or_not_ours_is_left_alone(found: dict[str, Any], words: list[str]) -> None:
+def test_configurations_that_are_right_or_foreign_are_left_alone(found: dict[str, Any], words: list[str]) -> None:
     patch, odd = injection(found, OURS, b"new", "authority")
     assert patch == []
     assert len(odd) == len(words)

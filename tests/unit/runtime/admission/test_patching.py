@@ -55,7 +55,7 @@ def test_where_the_model_knows_everything_its_word_is_the_result(raw: dict[str, 
 
 
 @given(raw=OBJECTS, same=OBJECTS)
-def test_what_comes_back_as_it_was_changes_nothing(raw: dict[str, Any], same: dict[str, Any]) -> None:
+def test_an_object_that_comes_back_as_it_was_changes_nothing(raw: dict[str, Any], same: dict[str, Any]) -> None:
     assert json_patch(raw, carried_over(raw, same, same)) == []
 
 

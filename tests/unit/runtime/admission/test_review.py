@@ -53,7 +53,7 @@ def test_everything_that_a_request_has_is_decoded() -> None:
     assert request.options["fieldManager"] == "kubectl"
 
 
-def test_what_a_request_leaves_out_has_its_zero_value() -> None:
+def test_fields_that_a_request_leaves_out_have_their_zero_values() -> None:
     request = request_of(decode_review(review(request={"uid": "u", "operation": "DELETE"})), webhook="/x")
     assert (request.name, request.user.name, request.user.groups, request.dry_run, request.options) == (
         "",
@@ -79,7 +79,7 @@ def test_what_a_request_leaves_out_has_its_zero_value() -> None:
         (review(request={"uid": 7, "operation": "CREATE"}), "cannot be read: Expected `str`"),
     ],
 )
-def test_what_is_no_review_is_refused_in_words(body: bytes, words: str) -> None:
+def test_a_body_other_than_a_review_is_refused_in_words(body: bytes, words: str) -> None:
     with pytest.raises(NoReview, match=words) as refused:
         decode_review(body)
     assert refused.value.status == 400

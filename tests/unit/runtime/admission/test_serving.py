@@ -141,7 +141,9 @@ def test_a_review_is_answered_over_tls(tmp_path: Path) -> None:
         ({"body": b"{}"}, 400, "is not spoken here"),
     ],
 )
-def test_what_is_no_request_is_refused_in_words(tmp_path: Path, sent: dict[str, Any], status: int, words: str) -> None:
+def test_bytes_other_than_a_request_are_refused_in_words(
+    tmp_path: Path, sent: dict[str, Any], status: int, words: str
+) -> None:
     world = World(tmp_path, yes, max_bytes=1000)
 
     async def work() -> None:
@@ -153,7 +155,7 @@ def test_what_is_no_request_is_refused_in_words(tmp_path: Path, sent: dict[str, 
     run(work)
 
 
-def test_reading_is_no_method_here(tmp_path: Path) -> None:
+def test_a_get_is_refused_here(tmp_path: Path) -> None:
     world = World(tmp_path, yes)
 
     async def work() -> None:
@@ -358,7 +360,7 @@ def test_a_handshake_that_does_not_come_is_cut_and_leaves_no_line(tmp_path: Path
     run(work)
 
 
-def test_a_taken_port_is_told_with_the_address(tmp_path: Path) -> None:
+def test_a_taken_port_is_reported_with_the_address(tmp_path: Path) -> None:
     world = World(tmp_path, yes)
 
     async def work() -> None:

@@ -184,7 +184,7 @@ def test_a_lease_with_the_greatest_number_of_transitions_can_still_be_taken() ->
 
 
 @pytest.mark.parametrize("name", ["my operator", "Shop", "a" * 254])
-def test_a_manager_whose_name_no_lease_can_have_is_told_to_set_one(name: str) -> None:
+def test_a_manager_whose_name_no_lease_can_have_gets_an_error_that_says_to_set_one(name: str) -> None:
     with pytest.raises(UsageError, match=r"set election\.name"):
         ElectionSettings(enabled=True).lease_of(name)
 

@@ -47,6 +47,6 @@ def test_the_epoch_after_a_stamp_that_was_forged_is_greater_than_all_before() ->
     assert first < next_epoch(Stamp("nobody", 1), "103")
 
 
-def test_versions_that_are_no_numbers_begin_at_one() -> None:
+def test_versions_other_than_numbers_begin_at_one() -> None:
     assert next_epoch(None, "opaque") == 1
     assert read_stamp({NAME: "a/7"}, NAME, "opaque") == Stamp("a", 7)

@@ -105,7 +105,7 @@ def test_an_authority_that_has_expired_is_no_longer_trusted_when_the_next_comes(
 
 @pytest.mark.parametrize("part", ["trusted", "authority_key", "certificate", "key"])
 @pytest.mark.parametrize("content", [b"", b"nonsense"])
-def test_what_cannot_be_read_is_made_anew(first: Material, part: str, content: bytes) -> None:
+def test_an_unreadable_certificate_is_made_anew(first: Material, part: str, content: bytes) -> None:
     from dataclasses import replace
 
     broken = replace(first, **{part: content})
