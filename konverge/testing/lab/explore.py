@@ -34,6 +34,7 @@ from konverge.testing.lab.forking import run_shared
 from konverge.testing.lab.planning import (
     Planned,
     Pruned,
+    kind_of_fault,
     plans_of,
     random_plan,
     random_seed,
@@ -104,6 +105,8 @@ class Report:
     """Plans that the budget did not reach: for want of time."""
     beyond: int = 0
     """Plans that quick mode leaves to full mode: by design."""
+    untried: tuple[str, ...] = ()
+    """The kinds of fault of which quick mode leaves every plan to full mode: it ran fewer plans than the scenario has kinds."""
     joined: int = 0
     """Random joins of plans that the budget of full mode did not reach: by design, since they fill the time that is left."""
     pruned: tuple[Pruned, ...] = ()
@@ -141,13 +144,17 @@ class Report:
         words = f"{self.ran} plans ran, {len(self.failures)} failed, {len(self.pruned)} were pruned"
         left = f", {self.left} were left for want of time" if self.left else ""
         left += f", {self.beyond} were left to the full mode by design" if self.beyond else ""
+        left += f" with all of {len(self.untried)} kinds of fault" if self.untried else ""
         left += f", {self.joined} random joins of plans did not fit into the time, by design" if self.joined else ""
         return f"{words}{left}; {self.seconds:.1f} s, {rate:.1f} plans/s"
 
     def listing(self) -> str:
-        """Return the line, the differences that the scenario allows, and the pruned plans, with their reasons."""
+        """Return the line, the allowed differences, the kinds of fault of full mode only, and the pruned plans, with their reasons."""
         allowed = [f"  may differ: {why}" for why in self.reference.allowed]
-        return "\n".join([self.line(), *allowed, *(f"  pruned: {one.plan.name}: {one.reason}" for one in self.pruned)])
+        untried = [f"  in full mode only: {kind}" for kind in self.untried]
+        return "\n".join(
+            [self.line(), *allowed, *untried, *(f"  pruned: {one.plan.name}: {one.reason}" for one in self.pruned)]
+        )
 
     def text(self, most: int = 3) -> str:
         """Return all failures, the first `most` of them in full."""
@@ -220,6 +227,8 @@ def explore(
         if mode == "quick" and budget is None:
             most = QUICK if quick is None else quick
             report.beyond = len(plans[most:])
+            tried = {kind_of_fault(plan) for plan in plans[:most]}
+            report.untried = tuple(sorted({kind_of_fault(plan) for plan in plans[most:]} - tried))
             del plans[most:]
     report.seconds = monotonic() - began
     allowed = budget if budget is not None else BUDGET if mode == "full" else float("inf")

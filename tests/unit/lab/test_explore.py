@@ -243,6 +243,15 @@ def test_the_plans_that_quick_leaves_out_are_counted(monkeypatch: pytest.MonkeyP
     assert f"{report.beyond} were left to the full mode by design" in report.line()
 
 
+def test_the_kinds_of_fault_that_quick_leaves_to_full_mode_are_counted_and_named() -> None:
+    few, many = (explore(scenario(careful), quick=number) for number in (3, QUICK))
+    assert len(few.untried) > 3
+    assert f"left to the full mode by design with all of {len(few.untried)} kinds of fault" in few.line()
+    assert all(f"in full mode only: {kind}" in few.listing() for kind in few.untried)
+    assert many.untried == ()
+    assert "kinds of fault" not in many.line()
+
+
 @pytest.mark.parametrize("prune", [True, False])
 def test_pruned_plans_are_listed_and_run_on_request(prune: bool) -> None:
     """A write that changed nothing in the reference run has plans that are pruned."""
