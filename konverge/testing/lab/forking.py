@@ -92,7 +92,7 @@ class _Forks:
         return threading.active_count() <= self._threads and len(selector.get_map()) <= 1
 
     def _copied(self, place: int) -> bool:
-        loop = asyncio.get_running_loop()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
         inlet, outlet = os.pipe()
         process = os.fork()
         if process == 0:
@@ -100,6 +100,8 @@ class _Forks:
             self._link.close()
             self._out = outlet
             asyncio._set_running_loop(loop)  # asyncio takes a running loop for its own process's alone
+            if task is not None and asyncio.current_task() is None:  # from Python 3.14 on, so it takes the running task
+                asyncio.tasks._enter_task(loop, task)
             assert isinstance(loop, VirtualTimeLoop)
             loop.limit(seconds=self._seconds)  # anew: the CPU time of a copy begins at 0
             gc.freeze()  # what the original left is never collected here: to look at it would be to copy it
