@@ -1,6 +1,7 @@
 """One controller on virtual time, between a cache that a test fills and an API server of a few lines.
 
-It deliberately has no lists, watches, conflicts, or defaults. A test says itself when the cache hears of a change.
+It deliberately has no lists, watches, conflicts, or defaults. A test says itself when the cache hears of a change. That is why the in-memory API
+server does not stand here: its watch brings each event by itself, and these tests are about the moments before it comes.
 """
 
 from __future__ import annotations

@@ -55,7 +55,11 @@ class FakeLive:
 
 
 class FakeContext:
-    """Keeps objects in a dict and writes down what it was asked for; versions and preconditions are real."""
+    """Keeps objects in a dict and records the calls; versions and preconditions are real.
+
+    For single steps of a reconciler, whose state in between no API server shows; `tests/scenarios/apps` has whole reconciles on the in-memory
+    API server.
+    """
 
     def __init__(self, *objects: Object, unserved: tuple[str, ...] = ()) -> None:
         self.objects = {(made.kind_name, made.name): made for made in objects}
