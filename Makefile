@@ -69,7 +69,7 @@ endif
 
 .PHONY: test
 test: control-plane promtool prometheus versitygw other-languages ## Run every test, those on a real kube-apiserver too
-	$(BIN)/pytest -n 4 --lab=quick $(ARGS)
+	GOGC=400 $(BIN)/pytest -n 4 --lab=quick $(ARGS)
 
 .PHONY: conformance
 conformance: control-plane ## Send the conformance cases to kube-apiserver and to the server in memory; print the matrix and what differs

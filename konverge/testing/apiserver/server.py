@@ -76,7 +76,9 @@ _ABSENT: Final = frozenset(
         "validatingadmissionpolicybindings",
     }
 )
-"""Kinds that would be stored and never enforced: they are not served."""
+"""Kinds that would be stored and never enforced: they are not served, and a request for one gets 501."""
+_ABSENT_GROUPS: Final = frozenset({"flowcontrol.apiserver.k8s.io", "resource.k8s.io"})
+"""Groups of a real API server that this one does not have."""
 _OPTIONS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 
 OnCall = Callable[[Call, About, Response], None]
@@ -268,6 +270,8 @@ class ApiServer:
         try:
             resource, version = self.registry.served(place)
         except StatusError:
+            if place.group in _ABSENT_GROUPS or place.resource in _ABSENT:
+                raise not_implemented(f"{place.resource} of {place.group}") from None
             found = self._discovery.answer(call.path, call.headers.get("accept", ""))
             if found is None:
                 raise
