@@ -12,7 +12,7 @@ RUN = Path(__file__).parents[2] / "tools" / "bench" / "run.py"
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("bench", ["machines", "operations", "pools", "quota", "shards"])
+@pytest.mark.parametrize("bench", ["lab", "machines", "operations", "pools", "quota", "shards"])
 def test_a_benchmark_runs_and_its_counts_hold(bench: str, tmp_path: Path) -> None:
     command = [
         sys.executable,
