@@ -94,7 +94,7 @@ class FailedReason:
     HOOK_NOT_FOUND: Final = "HookNotFound"
     HOOK_UNSUPPORTED_KIND: Final = "HookUnsupportedKind"
     SPEC_CHANGED: Final = "SpecChanged"
-    """The spec of the target was changed again before the release reached the version of the Operation."""
+    """The spec of the target was changed again before the release reached the edit of the Operation."""
 
 
 class CancelledReason:

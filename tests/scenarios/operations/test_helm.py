@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from apps.lab import OCI_CHART, READY, WITH_OPERATIONS, Apps
+from apps.lab import OCI_CHART, READY, SECRET_VALUES, WITH_OPERATIONS, Apps
 from apps.operations import has_object, phase, shows
 
 from konverge.clock import rfc3339, wall_clock
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
+from konverge.errors import Conflict
+from konverge.objects import Object
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.testing import Lab, install_crds
@@ -108,6 +110,77 @@ async def test_a_spec_that_its_author_changes_back_ends_the_upgrade(apps: Apps) 
     found = await apps.lab.until(Operation, "up", phase("Failed"))
     assert found.condition("Failed").reason == "SpecChanged"
     assert await version(apps) == "1.0.0"
+
+
+BEFORE = {"a": {"b": 1, "c": 2}, "on": True, "old": True, "list": [1, 2]}
+PATCH = {"a": {"c": 3}, "on": False, "old": None, "list": [2], "new": {"x": None, "y": {}}}
+AFTER = {"a": {"b": 1, "c": 3}, "on": False, "list": [2], "new": {"y": {}}}
+
+
+@pytest.mark.parametrize(
+    "inline",
+    [
+        BEFORE,
+        {**AFTER, "a": {"b": 1, "c": 2}},
+        {**AFTER, "a": {"b": 1}},
+        {**AFTER, "a": 3},
+        {**AFTER, "on": 0},
+        {**AFTER, "old": True},
+        {**AFTER, "list": [1, 2]},
+        {**AFTER, "new": {}},
+        {**AFTER, "new": {"x": 1, "y": {}}},
+    ],
+    ids=lambda inline: ",".join(sorted(key for key in {*inline, *AFTER} if inline.get(key) != AFTER.get(key))),
+)
+async def test_values_that_another_writer_undoes_end_the_upgrade(apps: Apps, inline: dict[str, Any]) -> None:
+    await suspended_upgrade_of_values(apps)
+    await replace_values(apps, inline)
+    found = await apps.lab.until(Operation, "up", phase("Failed"))
+    assert found.condition("Failed").reason == "SpecChanged"
+    assert "spec.values" in found.condition("Failed").message
+
+
+async def test_values_that_become_those_of_a_secret_end_the_upgrade(apps: Apps) -> None:
+    await apps.secret("a: 1")
+    await suspended_upgrade_of_values(apps)
+    await apps.change(values={**SECRET_VALUES, "inline": None})
+    found = await apps.lab.until(Operation, "up", phase("Failed"))
+    assert found.condition("Failed").reason == "SpecChanged"
+
+
+async def test_values_beside_the_patch_may_be_changed_before_the_release_reaches_it(apps: Apps) -> None:
+    await suspended_upgrade_of_values(apps)
+    wanted = {**AFTER, "a": {"b": 7, "c": 3}, "beside": 1}
+    await apps.change(values={"inline": {"a": {"b": 7}, "beside": 1}})
+    await apps.lab.settled()
+    await apps.edit_release({"suspend": False})
+    await apps.lab.until(Operation, "up", phase("Succeeded"))
+    assert (await apps.release()).spec["values"] == wanted
+
+
+async def suspended_upgrade_of_values(apps: Apps) -> None:
+    """Let an Upgrade edit the values of a release that is suspended."""
+    await replace_values(apps, BEFORE)
+    await apps.until(READY)
+    await apps.edit_release({"suspend": True})
+    await upgrade(apps, valuesPatch=PATCH)
+    await apps.lab.until(Operation, "up", has_object)
+    await apps.lab.settled()
+    assert (await apps.release()).spec["values"] == AFTER
+    assert not (await apps.lab.get(Operation, "up")).finished
+
+
+async def replace_values(apps: Apps, inline: dict[str, Any]) -> None:
+    """Write all inline values, as an author does who applies a manifest."""
+    while True:
+        instance = Object((await apps.lab.get(ApplicationInstance, "shop")).to_dict())
+        data = instance.to_dict()
+        data["spec"]["values"] = {"source": "inline", "inline": inline}
+        try:
+            await apps.lab.client.replace(Object(data))
+        except Conflict:
+            continue
+        return
 
 
 @pytest.mark.parametrize(

@@ -143,13 +143,15 @@ class HelmEngine:
 
     def _rollout(self, request: EngineRequest, instance: Object) -> Observation:
         """Return the state of the rollout, from the conditions of the instance that speak of the edited spec."""
-        wanted = request.parameters.get("targetVersion")
         if instance.metadata.deleting:
             return _failed(FailedReason.ENGINE_FAILED, "the ApplicationInstance is being deleted")
-        if wanted and instance.get("spec", "chart", "version") != wanted:
-            return _failed(
-                FailedReason.SPEC_CHANGED, "spec.chart.version was changed again before the release reached it"
-            )
+        if instance.metadata.generation < (
+            request.generation or 0
+        ):  # the cache of a new process may lag behind the edit
+            return Observation(EngineState.ACCEPTED, RunningReason.ENGINE_NOT_STARTED, "the spec was edited")
+        undone = _undone(request, instance)
+        if undone:
+            return _failed(FailedReason.SPEC_CHANGED, f"{undone} was changed again before the release reached it")
         found = {
             one.type: one for one in instance.conditions if (one.observed_generation or 0) >= (request.generation or 1)
         }
@@ -191,6 +193,25 @@ class HelmEngine:
 
 def _failed(reason: str, message: str) -> Observation:
     return Observation(EngineState.FAILED, reason, message)
+
+
+def _undone(request: EngineRequest, instance: Object) -> str:
+    """Return the field of the spec that another writer changed since the edit, "" if the instance keeps the edit."""
+    version, patch = request.parameters.get("targetVersion"), request.parameters.get("valuesPatch")
+    if version and instance.get("spec", "chart", "version") != version:
+        return "spec.chart.version"
+    if patch and instance.get("spec", "values", "source") != "inline":
+        return "spec.values.source"
+    return "spec.values.inline" if patch and not _keeps(instance.get("spec", "values", "inline"), patch) else ""
+
+
+def _keeps(found: Any, patch: Any) -> bool:
+    """Tell whether a JSON merge patch would change nothing."""
+    if isinstance(patch, Mapping):
+        return isinstance(found, Mapping) and all(
+            found.get(key) is None if value is None else _keeps(found.get(key), value) for key, value in patch.items()
+        )
+    return isinstance(found, bool) == isinstance(patch, bool) and bool(found == patch)  # True == 1 in Python
 
 
 def _left(request: EngineRequest, now: datetime) -> timedelta | None:
