@@ -92,10 +92,12 @@ class EngineRecordings:
         kind = story.which.partition("/")[0]
         child = await self.shop.child(kind, story.id)
         began = wall_clock()
-        first = story.lines()[0]
+        told = story.lines()
+        first = told[0]
         zero = from_rfc3339(first.object["metadata"]["creationTimestamp"])
         at = first.at
-        for line in story.lines()[1:]:
+        # An object that existed before the recording began has a status in its first line.
+        for line in told if first.object.get("status") else told[1:]:
             await asyncio.sleep(max(line.at - at, 0))
             at = max(line.at, at)
             if line.step:
