@@ -46,7 +46,7 @@ async def made_for(ops: Operations, name: str, type_: str, kind: str) -> Object:
 
 async def end(lab: Lab, made: Object, kind: str) -> None:
     shown = {JOB.kind: JOB, **KINDS}[kind]
-    plain = kind in ("Backup", "Restore", "Workflow")  # their status is no subresource
+    plain = kind in ("Backup", "Restore", "Workflow")  # they have no status subresource
     await lab.patch(shown, made.name, {"status": DONE[kind]}, subresource="" if plain else "status")
 
 

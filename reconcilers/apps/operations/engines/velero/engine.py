@@ -45,7 +45,7 @@ class VeleroEngine:
 
     Guarantees
     - A Restore of a Backup that no Operation of its own namespace made is refused, and so is one of a namespace of the same name that was
-      deleted since: the namespace is told by its UID.
+      deleted since: the UID identifies the namespace.
     - A Backup is never deleted once it has begun: its data would stay in the object store and hold the name.
     """
 

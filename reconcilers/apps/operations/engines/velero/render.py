@@ -5,8 +5,8 @@ tenants and by the object store, where a second Backup of a name fails (docs/ref
 
 Neither is owned by its Operation, even if Velero is installed in the Operation's namespace: a Backup stays when the Operation goes.
 
-A Restore takes only a Backup that an Operation of its own namespace made, of that namespace alone, and restores it in place. The namespace
-is told by its UID, which the Backup records: one of the same name that was made later may belong to another tenant.
+A Restore takes only a Backup that an Operation of its own namespace made, of that namespace alone, and restores it in place. The UID,
+which the Backup records, identifies the namespace: one of the same name that was made later may belong to another tenant.
 """
 
 from __future__ import annotations
