@@ -348,7 +348,9 @@ async def test_a_job_that_waits_for_its_next_attempt_survives_a_crash_and_is_dro
         await world.start()
         world.server.faults.add(refuses("bad", 10_000))
         bad = world.plane.submit("intent", ensure("bad"))
+        began = asyncio.get_running_loop().time()
         await world.plane.until(lambda: len(world.plane.job(bad).states) > 3)
+        assert asyncio.get_running_loop().time() - began < 25, "no poll of half a minute delays an attempt"
         await world.kill()
         await world.start(token="")
         await world.plane.until(lambda: len(world.plane.job(bad).states) > 6)
