@@ -57,8 +57,8 @@ OPERATIONS: Final = (
         "a job overtakes an earlier one of its object that is tried again, so the older state is the last",
         CLUSTERS + "job_worker",
         "JobWorker._outcome",
-        "place in held or (retry is not None and retry.due > asyncio.get_running_loop().time())",
-        "retry is not None and retry.due > asyncio.get_running_loop().time()",
+        "place in held or (retry is not None and not again)",
+        "retry is not None and not again",
         test=JOBS + "test_jobs_of_one_object_keep_their_order_while_the_first_is_tried_again",
     ),
     Mutant(

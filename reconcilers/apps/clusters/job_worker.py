@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import structlog
 
 from konverge.errors import KonvergeError, NotLeading
+from konverge.kinds import Kind
+from konverge.objects import Object
 from konverge.reconcilers.apps.clusters import protocol
 from konverge.reconcilers.apps.clusters.batch import Delivered, read_batch
 from konverge.reconcilers.apps.clusters.execute import Executor, final_result
@@ -45,8 +47,14 @@ __all__ = ["JobWorker"]
 
 _SOONEST: Final = 1.0
 _JOB_RETRY_MOST: Final = 30.0
+_MOST_WAITING: Final = 200
+"""Jobs that wait for another attempt, beside those that were just accepted."""
 _JOURNAL_BYTES: Final = 600 * 1024
 """Bytes of unfinished jobs that the journal takes: with the finished ones below what a Secret holds."""
+
+
+_Place: TypeAlias = tuple[Kind[Object] | None, str, str]
+"""The object of a job: kind, namespace and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +187,9 @@ class JobWorker:
 
     def _fits(self, fresh: tuple[JournalEntry, ...]) -> bool:
         """Tell whether the journal has room for these entries; those without room are not acknowledged, so they come again."""
-        whole = self._journal.accepted(fresh)
-        return len(whole.entries) <= self._settings.most_pending and whole.size() <= _JOURNAL_BYTES
+        whole, most = self._journal.accepted(fresh), self._settings.most_pending
+        # The others in the journal wait for another attempt, or behind one that does.
+        return len(fresh) <= most and len(whole.entries) <= most + _MOST_WAITING and whole.size() <= _JOURNAL_BYTES
 
     async def _write(self, journal: Journal) -> None:
         """Store the journal; after an error the agent begins anew, because it may be stored or not."""
@@ -207,28 +216,38 @@ class JobWorker:
         await self._session.call("POST", f"/jobs/{job_id}/result", result)
 
     async def _work_off(self) -> None:
-        """Carry out and report the jobs of the journal, in the order of their delivery, except for those that wait."""
-        delivered = self._journal
-        finished = False
-        held: set[Any] = set()
-        for entry in self._journal.entries:
-            result = entry.result
-            if result is None:
-                result = await self._outcome(entry, held)
-                if result is None:
-                    continue  # it waits
-                await self._write(self._journal.done(entry.job_id, result))
-            await self._report(entry.job_id, result)
-            self._retries.pop(entry.job_id, None)
-            self._begun.discard(entry.job_id)
-            delivered = self._journal = self._journal.delivered(entry.job_id, _expiry(entry.raw))
-            finished = True
-        if finished:
-            settings = self._settings
-            await self._write(delivered.pruned(self._now(), settings.retention, settings.most_remembered))
+        """Carry out and report the jobs of the journal, in the order of their delivery, then one of those that failed before and are due.
 
-    async def _outcome(self, entry: JournalEntry, held: set[Any]) -> JobResult | None:
-        """Carry out a job; None if it waits for its next attempt, or behind one of its object. `held` has those objects."""
+        An attempt that fails takes seconds, so more than one of them would hold up jobs that the control plane has meanwhile.
+        """
+        held: set[_Place] = set()
+        finished = [await self._advance(entry, held) for entry in self._journal.entries]
+        now = asyncio.get_running_loop().time()
+        due = {job_id: retry.due for job_id, retry in self._retries.items() if retry.due <= now}
+        entry = self._journal.entry(min(due, key=due.__getitem__)) if due else None
+        if entry is not None:
+            # None of its object is before it: those were finished when it was tried first.
+            finished.append(await self._advance(entry, set(), again=True))
+        if any(finished):
+            settings = self._settings
+            await self._write(self._journal.pruned(self._now(), settings.retention, settings.most_remembered))
+
+    async def _advance(self, entry: JournalEntry, held: set[_Place], *, again: bool = False) -> bool:
+        """Carry out and report a job, unless it waits; returns whether it is finished."""
+        result = entry.result
+        if result is None:
+            result = await self._outcome(entry, held, again=again)
+            if result is None:
+                return False
+            await self._write(self._journal.done(entry.job_id, result))
+        await self._report(entry.job_id, result)
+        self._retries.pop(entry.job_id, None)
+        self._begun.discard(entry.job_id)
+        self._journal = self._journal.delivered(entry.job_id, _expiry(entry.raw))
+        return True
+
+    async def _outcome(self, entry: JournalEntry, held: set[_Place], *, again: bool) -> JobResult | None:
+        """Carry out a job; None if it waits for its next attempt (`again`: this is it), or behind one of its object. `held` has those."""
         retry = self._retries.get(entry.job_id)
         # A deletion that was begun is ended, however late it is, and a job that was tried here has a result of its own.
         begun = entry.uid or retry is not None
@@ -237,7 +256,7 @@ class JobWorker:
             self._refused(task)
             return result_of(task, self._now())
         place = (task.kind, task.namespace, task.name)
-        if place in held or (retry is not None and retry.due > asyncio.get_running_loop().time()):
+        if place in held or (retry is not None and not again):
             held.add(place)
             return None
         result = await self._carried_out(task, entry.uid, retry)

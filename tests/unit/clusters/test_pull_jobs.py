@@ -320,6 +320,22 @@ async def test_a_job_that_the_api_server_does_not_take_holds_up_no_job_of_anothe
     assert {state.state for state in world.plane.job(bad).states} == {"retrying"}
 
 
+async def test_more_bad_jobs_than_are_accepted_at_once_hold_up_a_good_one_for_no_longer_than_one_of_them() -> None:
+    async with World(most_pending=5) as world:
+        await world.start()
+        world.server.faults.add(refuses("bad-*", 100_000))
+        bad = [world.plane.submit("intent", ensure(f"bad-{number}")) for number in range(30)]
+        await world.plane.until(lambda: all(world.plane.job(job).states for job in bad))
+        for number in range(20):
+            await asyncio.sleep(20)
+            submitted = asyncio.get_running_loop().time()
+            good = world.plane.submit("intent", ensure(f"good-{number}"))
+            assert (await world.plane.result(good)).outcome is Outcome.SUCCEEDED
+            assert asyncio.get_running_loop().time() - submitted < 15
+        world.server.faults.clear()
+        assert {(await world.plane.result(job)).outcome for job in bad} == {Outcome.SUCCEEDED}
+
+
 async def test_jobs_of_one_object_keep_their_order_while_the_first_is_tried_again() -> None:
     async with World() as world:
         await world.start()
