@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from by_test_machines import MACHINES
+from by_test_operations import OPERATIONS
 from by_test_pools import POOLS
 from planting import Mutant
 
@@ -568,5 +569,6 @@ BY_TEST: Final = (
         test=CANDIDATE + "test_a_response_that_comes_after_another_holder_was_seen_does_not_make_a_leader",
     ),
     *MACHINES,
+    *OPERATIONS,
     *POOLS,
 )

@@ -158,7 +158,8 @@ class Agent:
         await self._session.authenticate()
         await self._jobs.load()
         await self._events.replay()
-        await wait_first(self._events.run(), self._jobs.run())
+        rotations = self._session.repeat_rotation(lambda: self.config.rotate)
+        await wait_first(self._events.run(), self._jobs.run(), rotations)
 
     def _worked(self) -> None:
         self._failures = 0

@@ -59,6 +59,8 @@ class AgentState:
     reason: str = ""
     """Why it stopped: a reason of Authenticated."""
     message: str = ""
+    rotation: str = ""
+    """Why the credential was not replaced, although that was asked for; the present one stays in use."""
 
 
 class StateReport:
@@ -83,6 +85,12 @@ class StateReport:
         if connected and self.state.step is not Step.CONNECTED:
             self.show(1)
             self.enter(Step.CONNECTED)
+
+    def rotation(self, message: str) -> None:
+        """Note why the credential was not replaced; empty: it was, or that is not asked for."""
+        if message != self.state.rotation:
+            self.state = replace(self.state, rotation=message)
+            self.changed()
 
     def uses(self, credentials: AgentCredentials | None) -> None:
         """Note the credential of the requests that follow."""

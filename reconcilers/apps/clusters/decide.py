@@ -154,6 +154,8 @@ def _authenticated(observed: ObservedCluster, *, connected: bool) -> tuple[Condi
         return (ConditionUpdate(ClusterCondition.AUTHENTICATED, False, problem.reason, problem.message),)
     if state.step is Step.STOPPED:
         return (ConditionUpdate(ClusterCondition.AUTHENTICATED, False, state.reason, state.message),)
+    if connected and state.rotation:  # the credential in use is accepted
+        return (ConditionUpdate(ClusterCondition.AUTHENTICATED, True, Authenticated.ROTATION_FAILED, state.rotation),)
     if connected:
         return (ConditionUpdate(ClusterCondition.AUTHENTICATED, True, Authenticated.CREDENTIAL_ACCEPTED, ""),)
     return ()  # not known at present, so it stays

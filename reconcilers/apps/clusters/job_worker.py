@@ -2,6 +2,9 @@
 
     journal -> ack -> effect -> journal -> result -> journal; `journal.py` says why
 
+A job that the API server does not carry out is put aside and tried again with growing pauses, until it expires. Meanwhile those of other
+objects are carried out; those of its own object wait behind it, so that an older state never overwrites a younger one.
+
 Guarantees: it may be cancelled at any point, and a successor goes on from the journal: no job is lost and none is done twice.
 """
 
@@ -9,20 +12,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import structlog
 
 from konverge.errors import KonvergeError, NotLeading
+from konverge.kinds import Kind
+from konverge.objects import Object
 from konverge.reconcilers.apps.clusters import protocol
 from konverge.reconcilers.apps.clusters.batch import Delivered, read_batch
 from konverge.reconcilers.apps.clusters.execute import Executor, final_result
 from konverge.reconcilers.apps.clusters.jobs import Gates, JobRefusal, Task, read_job, result_of
 from konverge.reconcilers.apps.clusters.journal import Finished, Journal, JournalEntry
 from konverge.reconcilers.apps.clusters.metrics import PullMetrics
-from konverge.reconcilers.apps.clusters.plane_session import CONFLICT, OK, REFUSED, PlaneSession, SessionFailed
+from konverge.reconcilers.apps.clusters.plane_session import (
+    CONFLICT,
+    OK,
+    REFUSED,
+    PlaneSession,
+    RotationRefused,
+    SessionFailed,
+)
 from konverge.reconcilers.apps.clusters.protocol import JobResult, Outcome, read
 from konverge.reconcilers.apps.clusters.secrets import JournalStore
 from konverge.reconcilers.apps.clusters.settings import Settings
@@ -34,8 +47,22 @@ __all__ = ["JobWorker"]
 
 _SOONEST: Final = 1.0
 _JOB_RETRY_MOST: Final = 30.0
+_MOST_WAITING: Final = 200
+"""Jobs that wait for another attempt, beside those that were just accepted."""
 _JOURNAL_BYTES: Final = 600 * 1024
 """Bytes of unfinished jobs that the journal takes: with the finished ones below what a Secret holds."""
+
+
+_Place: TypeAlias = tuple[Kind[Object] | None, str, str]
+"""The object of a job: kind, namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Retry:
+    """When a job that failed is tried again, and the pause after that."""
+
+    due: float
+    pause: float
 
 
 class JobWorker:
@@ -66,17 +93,23 @@ class JobWorker:
         self._now = now
         self._log = log
         self._journal = Journal()
+        self._retries: dict[str, _Retry] = {}
+        self._begun: set[str] = set()
+        """Jobs that this process or an earlier one may have begun."""
 
     async def load(self) -> None:
         """Read the stored journal."""
         self._journal = await self._store.load()
+        self._retries = {}
+        self._begun = {entry.job_id for entry in self._journal.entries}
 
     async def run(self) -> None:
         """Finish what the journal left, then poll until cancelled."""
         await self._resume()
         limit = self._settings.most_pending
         while True:
-            wait = self._settings.wait
+            await self._work_off()
+            wait = self._longest_poll()
             query = {"cluster": self._gates.cluster_id, "wait": str(wait), "limit": str(limit)}
             try:
                 response = await self._session.call("GET", "/jobs", query=query, wait=wait)
@@ -105,8 +138,13 @@ class JobWorker:
         for entry in self._journal.entries:
             begun = entry.result is not None or entry.uid
             if not begun and not await self._ack(entry.job_id):
-                await self._write(self._journal.dropped(entry.job_id))
-        await self._finish(tuple(entry.job_id for entry in self._journal.entries), resumed=True)
+                await self._drop(entry.job_id)
+        await self._work_off()
+
+    def _longest_poll(self) -> int:
+        """Return for how many seconds a poll may wait: until the next retry is due, which then follows it."""
+        now = asyncio.get_running_loop().time()
+        return min((self._settings.wait, *(max(int(one.due - now), 0) for one in self._retries.values())))
 
     async def _take(self, jobs: Iterable[Delivered]) -> bool:
         """Carry out the jobs of a response; returns whether any was new."""
@@ -136,11 +174,11 @@ class JobWorker:
             await self._write(self._journal.accepted(fresh))
         for job_id in (*repeated, *(entry.job_id for entry in fresh)):
             if not await self._ack(job_id):
-                await self._write(self._journal.dropped(job_id))
+                await self._drop(job_id)
         for job_id, result in direct:
             # Not acknowledged before: that would say that the journal has it, and a crash would lose its result.
             await self._report(job_id, result)
-        await self._finish(tuple(entry.job_id for entry in fresh), resumed=False)
+        await self._work_off()
         return bool(fresh)
 
     def _refused(self, refusal: JobRefusal) -> None:
@@ -149,8 +187,9 @@ class JobWorker:
 
     def _fits(self, fresh: tuple[JournalEntry, ...]) -> bool:
         """Tell whether the journal has room for these entries; those without room are not acknowledged, so they come again."""
-        whole = self._journal.accepted(fresh)
-        return len(whole.entries) <= self._settings.most_pending and whole.size() <= _JOURNAL_BYTES
+        whole, most = self._journal.accepted(fresh), self._settings.most_pending
+        # The others in the journal wait for another attempt, or behind one that does.
+        return len(fresh) <= most and len(whole.entries) <= most + _MOST_WAITING and whole.size() <= _JOURNAL_BYTES
 
     async def _write(self, journal: Journal) -> None:
         """Store the journal; after an error the agent begins anew, because it may be stored or not."""
@@ -162,6 +201,11 @@ class JobWorker:
             raise SessionFailed(f"the journal of jobs could not be written ({type(error).__name__})") from None
         self._journal = journal
 
+    async def _drop(self, job_id: str) -> None:
+        """Forget a job that the control plane has dropped."""
+        self._retries.pop(job_id, None)
+        await self._write(self._journal.dropped(job_id))
+
     async def _ack(self, job_id: str) -> bool:
         """Acknowledge a job; returns whether the control plane still knows it."""
         response = await self._session.call("POST", f"/jobs/{job_id}/ack")
@@ -171,69 +215,92 @@ class JobWorker:
         """Send a result; a control plane that does not know the job, or has a result, needs none."""
         await self._session.call("POST", f"/jobs/{job_id}/result", result)
 
-    async def _finish(self, job_ids: tuple[str, ...], *, resumed: bool) -> None:
-        """Carry out these jobs of the journal, one after the other, and report them."""
-        delivered = self._journal
-        for job_id in job_ids:
-            entry = self._journal.entry(job_id)
-            if entry is None:
-                continue  # dropped
-            if entry.result is None:
-                result = await self._outcome(entry, resumed=resumed)
-                await self._write(self._journal.done(job_id, result))
-            else:
-                result = entry.result
-            await self._report(job_id, result)
-            delivered = self._journal = self._journal.delivered(job_id, _expiry(entry.raw))
-        if job_ids:
-            settings = self._settings
-            await self._write(delivered.pruned(self._now(), settings.retention, settings.most_remembered))
+    async def _work_off(self) -> None:
+        """Carry out and report the jobs of the journal, in the order of their delivery, then one of those that failed before and are due.
 
-    async def _outcome(self, entry: JournalEntry, *, resumed: bool) -> JobResult:
-        """Carry out a job until it has a result."""
-        # A deletion that was begun is ended, however late it is.
-        moment = datetime.min.replace(tzinfo=UTC) if entry.uid else self._now()
-        task = read_job(entry.raw, self._gates, moment)
+        An attempt that fails takes seconds, so more than one of them would hold up jobs that the control plane has meanwhile.
+        """
+        held: set[_Place] = set()
+        finished = [await self._advance(entry, held) for entry in self._journal.entries]
+        now = asyncio.get_running_loop().time()
+        due = {job_id: retry.due for job_id, retry in self._retries.items() if retry.due <= now}
+        entry = self._journal.entry(min(due, key=due.__getitem__)) if due else None
+        if entry is not None:
+            # None of its object is before it: those were finished when it was tried first.
+            finished.append(await self._advance(entry, set(), again=True))
+        if any(finished):
+            settings = self._settings
+            await self._write(self._journal.pruned(self._now(), settings.retention, settings.most_remembered))
+
+    async def _advance(self, entry: JournalEntry, held: set[_Place], *, again: bool = False) -> bool:
+        """Carry out and report a job, unless it waits; returns whether it is finished."""
+        result = entry.result
+        if result is None:
+            result = await self._outcome(entry, held, again=again)
+            if result is None:
+                return False
+            await self._write(self._journal.done(entry.job_id, result))
+        await self._report(entry.job_id, result)
+        self._retries.pop(entry.job_id, None)
+        self._begun.discard(entry.job_id)
+        self._journal = self._journal.delivered(entry.job_id, _expiry(entry.raw))
+        return True
+
+    async def _outcome(self, entry: JournalEntry, held: set[_Place], *, again: bool) -> JobResult | None:
+        """Carry out a job; None if it waits for its next attempt (`again`: this is it), or behind one of its object. `held` has those."""
+        retry = self._retries.get(entry.job_id)
+        # A deletion that was begun is ended, however late it is, and a job that was tried here has a result of its own.
+        begun = entry.uid or retry is not None
+        task = read_job(entry.raw, self._gates, datetime.min.replace(tzinfo=UTC) if begun else self._now())
         if isinstance(task, JobRefusal):
             self._refused(task)
             return result_of(task, self._now())
-        result = await self._carried_out(task, entry.uid, resumed=resumed)
+        place = (task.kind, task.namespace, task.name)
+        if place in held or (retry is not None and not again):
+            held.add(place)
+            return None
+        result = await self._carried_out(task, entry.uid, retry)
+        if result is None:
+            held.add(place)
+            return None
         self._metrics.jobs.labels(kind=task.job.kind, outcome=str(result.outcome)).inc()
         self._metrics.lag.set(max((self._now() - task.job.created_at).total_seconds(), 0.0))
         return result
 
-    async def _carried_out(self, task: Task, uid: str, *, resumed: bool) -> JobResult:
-        async def note(found: str) -> None:
-            await self._write(self._journal.started(task.job.id, found))
+    async def _carried_out(self, task: Task, uid: str, retry: _Retry | None) -> JobResult | None:
+        """Try a job once; None if it is to be tried again."""
+        job_id = task.job.id
 
-        delay = _SOONEST
-        while True:
-            try:
-                return await self._executor.run(task, uid=uid, note=note, resumed=resumed)
-            except (SessionFailed, NoResponse, NotLeading):
-                raise
-            except KonvergeError as error:
-                final = final_result(task, error, self._now())
-                if final is not None:
-                    return final
-                if task.job.expires_at <= self._now():
-                    return JobResult(
-                        idempotency_key=task.job.idempotency_key,
-                        outcome=Outcome.FAILED,
-                        reason=JobReason.EXPIRED,
-                        message=f"the API server did not carry it out in time ({type(error).__name__})",
-                        object=task.reference,
-                        finished_at=self._now(),
-                    )
-                words = f"the API server is tried again ({type(error).__name__})"
-            resumed = True  # a write whose response was lost may have been done
-            entry = self._journal.entry(task.job.id)
-            uid = uid if entry is None else entry.uid
-            await self._session.call(
-                "POST", f"/jobs/{task.job.id}/status", protocol.JobStatus(state="retrying", message=words)
+        async def note(found: str) -> None:
+            await self._write(self._journal.started(job_id, found))
+
+        try:
+            return await self._executor.run(task, uid=uid, note=note, resumed=job_id in self._begun)
+        except (SessionFailed, NoResponse, NotLeading):
+            raise
+        except RotationRefused as error:
+            late = words = str(error)
+        except KonvergeError as error:
+            final = final_result(task, error, self._now())
+            if final is not None:
+                return final
+            late = f"the API server did not carry it out in time ({type(error).__name__})"
+            words = f"the API server is tried again ({type(error).__name__})"
+        if task.job.expires_at <= self._now():
+            return JobResult(
+                idempotency_key=task.job.idempotency_key,
+                outcome=Outcome.FAILED,
+                reason=JobReason.EXPIRED,
+                message=late,
+                object=task.reference,
+                finished_at=self._now(),
             )
-            await asyncio.sleep(delay * self._random.uniform(1.0, 1.5))
-            delay = min(delay * 2, _JOB_RETRY_MOST)
+        self._begun.add(job_id)  # a write whose response was lost may have been done
+        pause = _SOONEST if retry is None else retry.pause
+        await self._session.call("POST", f"/jobs/{job_id}/status", protocol.JobStatus(state="retrying", message=words))
+        due = asyncio.get_running_loop().time() + pause * self._random.uniform(1.0, 1.5)
+        self._retries[job_id] = _Retry(due, min(pause * 2, _JOB_RETRY_MOST))
+        return None
 
 
 def _expiry(raw: Mapping[str, Any]) -> datetime:
@@ -253,6 +320,6 @@ def _repetition(known: JournalEntry | Finished | None, job_id: str, key: str, no
         idempotency_key=key,
         outcome=Outcome.NOOP,
         reason=JobReason.DUPLICATE,
-        message="a job with this idempotency key was carried out before",
+        message="another job with this idempotency key was accepted before",
         finished_at=now,
     )

@@ -4,6 +4,9 @@
     429   waits for Retry-After                                        5xx, 3xx, no response   fails: the agent begins anew
     404, 409 and the rest of 4xx go to the caller
 
+A rotation that the control plane does not carry out changes nothing: the present credential stays valid, so the agent works on with it,
+says so in its state, and asks again. Only 401 and 403, which mean the session itself, stop it then.
+
 Guarantees: a credential is stored before it is used for the first time, and is in no log line, state or error.
 """
 
@@ -26,8 +29,18 @@ from konverge.reconcilers.apps.clusters.protocol import API, read, write
 from konverge.reconcilers.apps.clusters.secrets import AgentCredentials, SecretStore, credentials_of
 from konverge.reconcilers.apps.clusters.transport import PlaneRequest, PlaneResponse, PlaneTransport
 from konverge.reconcilers.apps.clusters.words import Authenticated
+from konverge.words import LogKey
 
-__all__ = ["CONFLICT", "OK", "REFUSED", "RETRY_AFTER_MOST", "SessionFailed", "PlaneSession", "Stopped"]
+__all__ = [
+    "CONFLICT",
+    "OK",
+    "REFUSED",
+    "RETRY_AFTER_MOST",
+    "PlaneSession",
+    "RotationRefused",
+    "SessionFailed",
+    "Stopped",
+]
 
 OK: Final = 200
 CONFLICT: Final = 409
@@ -37,6 +50,9 @@ RETRY_AFTER_MOST: Final = 3600.0
 _UNAUTHORIZED, _FORBIDDEN, _TOO_MANY = 401, 403, 429
 _REDIRECTED, _FAILED = 300, 500
 _SOONEST: Final = 1.0
+_ROTATION_SOONEST: Final = 60.0
+_ROTATION_MOST: Final = 3600.0
+"""Seconds between two requests for a rotation that is refused."""
 
 
 class Stopped(Exception):
@@ -53,6 +69,10 @@ class SessionFailed(KonvergeError):
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class RotationRefused(KonvergeError):
+    """The control plane issues no new credential at present; the one in use stays valid."""
 
 
 class PlaneSession:
@@ -78,6 +98,7 @@ class PlaneSession:
         self._now = now
         self._log = log
         self._credentials: AgentCredentials | None = None
+        self._rotating = asyncio.Lock()
 
     async def call(
         self,
@@ -141,10 +162,31 @@ class PlaneSession:
             raise Stopped(Authenticated.CREDENTIAL_MISSING, "there is no credential, and no token to register with")
         self._use(stored)
         if self._config.rotate:
-            try:
-                await self.rotate(self._config.rotate)
-            except Stopped as stop:
-                raise Stopped(Authenticated.ROTATION_FAILED, str(stop)) from None
+            await self._try_rotation(self._config.rotate)
+
+    async def repeat_rotation(self, wanted: Callable[[], str]) -> None:
+        """Ask again for a rotation that was refused, until it is done or not wanted any more; ends only by being cancelled."""
+        pause = _ROTATION_SOONEST
+        while self._report.state.rotation and wanted():
+            await asyncio.sleep(pause * self._random.uniform(1.0, 1.5))
+            pause = min(pause * 2, _ROTATION_MOST)
+            if request := wanted():
+                await self._try_rotation(request)
+        self._report.rotation("")
+        await asyncio.get_running_loop().create_future()
+
+    async def _try_rotation(self, request: str) -> None:
+        """Replace the credential for the Cluster; a refusal is said, and the present credential stays."""
+        try:
+            await self.rotate(request)
+        except Stopped as stop:
+            raise Stopped(Authenticated.ROTATION_FAILED, str(stop)) from None
+        except RotationRefused as error:
+            if not self._report.state.rotation:
+                self._log.warning("the credential is not replaced; it is tried again", **{LogKey.ERROR: str(error)})
+            self._report.rotation(f"{error}; it is tried again")
+        else:
+            self._report.rotation("")
 
     def _use(self, credentials: AgentCredentials | None) -> None:
         self._credentials = credentials
@@ -186,22 +228,32 @@ class PlaneSession:
         return await self._secret.save_credentials(replace(about, credential=issued.credential), now=self._now())
 
     async def rotate(self, request: str) -> None:
-        """Replace the credential, unless that was done for this request."""
-        stored = credentials_of(await self._secret.find())
-        if stored is None:
-            raise Stopped(Authenticated.CREDENTIAL_MISSING, "the Secret with the credential is gone")
-        if stored.rotated_for != request:
+        """Replace the credential, unless that was done for this request; raises RotationRefused if the control plane does not."""
+        async with self._rotating:
+            stored = credentials_of(await self._secret.find())
+            if stored is None:
+                raise Stopped(Authenticated.CREDENTIAL_MISSING, "the Secret with the credential is gone")
+            if stored.rotated_for != request:
+                stamp = rfc3339(self._now())
+                stored = await self._rotated(replace(stored, issued_at=stamp, rotated_for=request))
+                self._log.info("the credential is replaced")
+            self._use(stored)
+            self._report.changed()
+
+    async def _rotated(self, about: AgentCredentials) -> AgentCredentials:
+        """Request a new credential and store it."""
+        try:
             response = await self.call("POST", "/credentials/rotate", protocol.Rotate(cluster_id=self._cluster_id))
-            if response.status != OK:
-                raise Stopped(
-                    Authenticated.ROTATION_FAILED,
-                    f"the control plane responds to the rotation with status {response.status}",
-                )
-            stamp = rfc3339(self._now())
-            stored = await self._save(response, replace(stored, issued_at=stamp, rotated_for=request))
-            self._log.info("the credential is replaced")
-        self._use(stored)
-        self._report.changed()
+        except SessionFailed as error:
+            raise RotationRefused(f"rotation of the credential: {error}") from None
+        if response.status != OK:
+            raise RotationRefused(
+                f"the control plane responds to the rotation of the credential with status {response.status}"
+            )
+        try:
+            return await self._save(response, about)
+        except (SessionFailed, Stopped) as error:
+            raise RotationRefused(f"rotation of the credential: {error}") from None
 
 
 def _why_unauthorized(response: PlaneResponse) -> str:

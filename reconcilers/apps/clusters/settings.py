@@ -44,7 +44,7 @@ class Settings(BaseModel):
     most_job: Annotated[int, Field(ge=1024, le=256 * 1024)] = 256 * 1024
     """Bytes of one job at most."""
     most_pending: Annotated[int, Field(ge=1, le=100)] = 20
-    """Jobs that are accepted and not finished at most."""
+    """Jobs that are accepted at once at most; those that failed and wait for another attempt are not among them."""
     retention: Duration = timedelta(days=7)
     """How long a finished job is remembered; has to be longer than the control plane repeats one."""
     most_remembered: Annotated[int, Field(ge=10, le=3000)] = 2000

@@ -75,7 +75,7 @@ async def follow(operation: Operation, engines: Engines, starts: LocalStarts, ct
     request = await engines.request(operation, row, target, ctx, live=False)
     if isinstance(request, EngineBlocked):
         request = request_for(operation, target, engines.settings, ctx.now())
-    request = replace(request, generation=ref.generation)
+    request = replace(request, generation=ref.generation, outputs=operation.status.outputs)
     kind = row.engine.kind(request)
     metadata, now = operation.metadata, ctx.now()
     stop = Stop(operation, starts.of(metadata.uid, operation.status.started_at, metadata.created, now), now)

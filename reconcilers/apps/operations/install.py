@@ -92,9 +92,9 @@ def controller(
             Rule(VIEW.group, (plural_of(VIEW),), ("delete",)),
             Rule(VIEW.group, (f"{plural_of(VIEW)}/finalizers",), ("update",)),
             *(
-                Rule(kind.group, (plural_of(kind),), ("get",), namespace=place if kind == SECRET else "")
+                Rule(kind.group, (plural_of(kind),), ("get",), namespace=place)
                 for kind in sorted(gets, key=lambda one: one.group_kind)
-                for place in (secret_namespaces or ("",))
+                for place in (secret_namespaces if kind == SECRET and secret_namespaces else ("",))
             ),
             *(
                 Rule(kind.group, (plural_of(kind),), ("patch",) if kind == INSTANCE else ("create", "patch", "delete"))

@@ -42,7 +42,7 @@ class OperationSettings(BaseModel):
     """Types of Operations that start only in the maintenance window of their target or namespace, if one is given."""
     namespace_policy: bool = True
     """Read the annotations of an Operation's namespace before it starts: the types that it allows, its maintenance window. Needs the right
-    to get namespaces; false: only the target's annotations count."""
+    to get namespaces, which the engine velero has anyway; false: only the target's annotations count."""
     missing_grace: Duration = timedelta(seconds=60)
     """How long the object of an engine may be missing before its Operation is Failed/EngineObjectLost."""
     history_limit: Annotated[int, Field(ge=1)] | None = None

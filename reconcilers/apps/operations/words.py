@@ -94,7 +94,7 @@ class FailedReason:
     HOOK_NOT_FOUND: Final = "HookNotFound"
     HOOK_UNSUPPORTED_KIND: Final = "HookUnsupportedKind"
     SPEC_CHANGED: Final = "SpecChanged"
-    """The spec of the target was changed again before the release reached the version of the Operation."""
+    """The spec of the target was changed again before the release reached the edit of the Operation."""
 
 
 class CancelledReason:
@@ -143,6 +143,8 @@ class OpAnnotation:
     """On a target, or on a namespace for its targets: when disruptive Operations may start (`windows.py`)."""
     OPERATION_NAME: Final = "ops.vworkspace.io/operation-name"
     """On the object of an engine: `namespace/name` of the Operation."""
+    NAMESPACE_UID: Final = "ops.vworkspace.io/namespace-uid"
+    """On a Velero Backup: the UID of the namespace that it holds. A namespace of the same name that was made later is another one."""
     HOLDERS: Final = "ops.vworkspace.io/holders"
     """On the Lease of a target: the Operations that have their turn, as JSON."""
     LAST_OPERATION: Final = "ops.vworkspace.io/last-operation"

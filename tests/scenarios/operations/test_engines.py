@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -17,6 +18,7 @@ from konverge.kinds import kind
 from konverge.testing import Lab, install_crds
 from konverge.testing.argo import Step
 
+NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 SUCCEEDED, FAILED, CANCELLED = phase("Succeeded"), phase("Failed"), phase("Cancelled")
 RUNS = phase("Running")
 
@@ -105,11 +107,61 @@ async def test_x6_a_restore_of_another_tenants_backup_is_refused(shop: EngineSho
     assert (await shop.lab.client.list(KINDS["Restore"], shop.lab.namespace)).items == []
 
 
+async def operate(shop: EngineShop, namespace: str, name: str, type_: str, parameters: dict[str, Any]) -> Operation:
+    """Perform an Operation by Velero in another namespace than the lab's; returns it at its end."""
+    ref = {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance", "name": "shop"}
+    spec = {"targetRef": ref, "type": type_, "engine": "velero", "parameters": parameters}
+    metadata = {"name": name, "namespace": namespace}
+    await shop.lab.client.create(Operation.decode({"metadata": metadata, "spec": spec}))
+    async with asyncio.timeout(120):
+        while not (found := await shop.lab.get(Operation, name, namespace)).finished:
+            await asyncio.sleep(0.1)
+    return found
+
+
+async def settle_in(shop: EngineShop, namespace: str) -> None:
+    """Make a namespace with a target that is like that of the lab."""
+    await shop.lab.namespace_also(namespace)
+    data = (await shop.lab.get(ApplicationInstance, "shop")).to_dict()
+    data["metadata"] = {"name": "shop", "namespace": namespace, "annotations": data["metadata"]["annotations"]}
+    status = data.pop("status")
+    made = (await shop.lab.client.create(ApplicationInstance.decode(data))).to_dict()
+    await shop.lab.client.replace(ApplicationInstance.decode({**made, "status": status}), subresource="status")
+
+
+async def test_x6_a_namespace_that_was_made_again_does_not_restore_the_backup_of_the_former_tenant(
+    shop: EngineShop,
+) -> None:
+    await shop.open(everywhere=True)
+    lab = shop.lab
+    await settle_in(shop, "tenant")
+    name = (await operate(shop, "tenant", "nightly", "Backup", {})).status.outputs["backupName"]
+    assert SUCCEEDED(await operate(shop, "tenant", "own", "Restore", {"backupName": name}))
+    await lab.client.delete(NAMESPACE, "tenant")
+    await lab.until_gone(NAMESPACE, "tenant")
+    await settle_in(shop, "tenant")
+    restores = len((await lab.client.list(KINDS["Restore"], lab.namespace)).items)
+    refused = await operate(shop, "tenant", "theirs", "Restore", {"backupName": name})
+    assert shows("Accepted", "False", "ValidationFailed")(refused)
+    message = refused.condition("Accepted").message
+    assert "holds another namespace tenant, which was deleted" in message
+    assert len((await lab.client.list(KINDS["Restore"], lab.namespace)).items) == restores
+    told = re.search(r"(ops\.vworkspace\.io/namespace-uid)=(\S+),", message)
+    assert told is not None
+    meant = {"metadata": {"annotations": {told[1]: told[2]}}}
+    await lab.client.patch(KINDS["Backup"], name, lab.namespace, patch=meant, style="merge")
+    assert SUCCEEDED(await operate(shop, "tenant", "meant", "Restore", {"backupName": name}))
+
+
 async def test_a_restore_waits_for_its_backup_and_starts_when_that_is_completed(shop: EngineShop) -> None:
     await shop.open()
     await shop.restore("later")
     await shop.until("restore", phase("Pending"), shows("Blocked", "True", "DependencyMissing"))
-    own = {"ops.vworkspace.io/operation-name": f"{shop.lab.namespace}/nightly"}
+    namespace = await shop.lab.get(NAMESPACE, shop.lab.namespace)
+    own = {
+        "ops.vworkspace.io/operation-name": f"{shop.lab.namespace}/nightly",
+        "ops.vworkspace.io/namespace-uid": namespace.metadata.uid,
+    }
     spec = {"includedNamespaces": [shop.lab.namespace], "storageLocation": "default"}
     await shop.lab.create(KINDS["Backup"].new("later", annotations=own, spec=spec))
     await shop.until("restore", SUCCEEDED)

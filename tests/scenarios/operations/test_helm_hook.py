@@ -2,93 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 from typing import Any
 
 import pytest
+from apps.hook_release import HOOKS, SECRET, deploy, record
 from apps.operations import JOB, Operations, phase, shows
 
-from konverge.kinds import kind
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
-from konverge.testing import install_crds
-from konverge.testing.flux import flux_crds
-
-SECRET = kind("v1", "Secret", namespaced=True, plural="secrets")
-MIGRATE = """
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: shop-migrate
-  labels: {app: shop, job-name: shop-migrate}
-  annotations: {helm.sh/hook: pre-upgrade, helm.sh/hook-delete-policy: hook-succeeded, note: kept}
-spec:
-  backoffLimit: 2
-  selector: {matchLabels: {controller-uid: "1"}}
-  manualSelector: true
-  template:
-    metadata:
-      labels: {controller-uid: "1", app: shop}
-    spec:
-      restartPolicy: Never
-      containers:
-        - name: migrate
-          image: shop:1.0.0
-          env: [{name: PASSWORD, value: hunter2}]
-"""
-LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 13))
-"""A few hundred characters that name 10^12 values."""
-HOOKS: list[dict[str, Any]] = [
-    {"name": "shop-migrate", "kind": "Job", "manifest": MIGRATE, "events": ["pre-upgrade"]},
-    {"name": "shop-config", "kind": "ConfigMap", "manifest": "kind: ConfigMap"},
-    {"name": "broken", "kind": "Job", "manifest": "a: *hunter2"},
-    {"name": "laughs", "kind": "Job", "manifest": f"{MIGRATE}{LAUGHS}"},
-    {"name": "cycle", "kind": "Job", "manifest": f"{MIGRATE}a: &a [*a]"},
-    {"name": "deep", "kind": "Job", "manifest": "[" * 5000},
-    {"name": "elsewhere", "kind": "Job", "manifest": MIGRATE.replace("metadata:\n", "metadata:\n  namespace: x\n", 1)},
-]
 
 
-def record(hooks: list[dict[str, Any]], *, packed: bool = True) -> str:
-    text = json.dumps({"hooks": hooks, "config": {"password": "hunter2"}}).encode()
-    return base64.b64encode(base64.b64encode(gzip.compress(text) if packed else text)).decode()
-
-
-async def start(ops: Operations, *, deployed: str = "deployed", secret: str | None = "") -> None:
-    await install_crds(ops.lab.client, flux_crds())
+async def start(ops: Operations, **release: Any) -> None:
     await ops.start()
     await ops.target()
-    release = await ops.lab.create(
-        HELM_RELEASE.new(
-            "shop", ops.lab.namespace, spec={"interval": "5m", "chartRef": {"kind": "OCIRepository", "name": "shop"}}
-        )
-    )
-    history = [
-        {
-            "name": "shop",
-            "namespace": ops.lab.namespace,
-            "version": 3,
-            "status": deployed,
-            "chartName": "shop",
-            "chartVersion": "1.0.0",
-            "configDigest": "x",
-            "digest": "x",
-            "firstDeployed": "2030-01-01T00:00:00Z",
-            "lastDeployed": "2030-01-01T00:00:00Z",
-        }
-    ]
-    await ops.lab.patch(
-        HELM_RELEASE,
-        release.name,
-        {"status": {"history": history, "storageNamespace": ops.lab.namespace}},
-        subresource="status",
-    )
-    if secret is not None:
-        data = {"release": base64.b64encode(secret.encode()).decode() if secret else record(HOOKS)}
-        await ops.lab.create(
-            SECRET.new("sh.helm.release.v1.shop.v3", ops.lab.namespace, type="helm.sh/release.v1", data=data)
-        )
+    await deploy(ops.lab, **release)
 
 
 async def migrate(ops: Operations, hook: str = "shop-migrate", **parameters: Any) -> None:

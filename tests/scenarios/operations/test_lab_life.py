@@ -14,7 +14,7 @@ import pytest
 from apps.job_controller import JobController
 from apps.lab import QUICK
 from apps.operation_safety import Safety
-from apps.operations import FREE, JOB, JOBS_FOR_ALL, Operations, phase, shows
+from apps.operations import FREE, JOB, JOBS_FOR_ALL, Operations, has_object, phase, shows
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
@@ -22,7 +22,7 @@ from konverge.reconcilers import apps
 from konverge.reconcilers.apps.operations.approval import claim_for
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.testing import Lab, install_crds
-from konverge.testing.flux import HelmController, flux_crds
+from konverge.testing.flux import HelmController, World, flux_crds
 
 FEW = 30
 """Plans of quick mode: the lives are long."""
@@ -128,23 +128,50 @@ async def test_an_upgrade_changes_the_instance_once_and_the_version_stays(lab: L
             versions.append(now)
         assert versions in ([], ["1.0.0"], ["1.0.0", "1.1.0"]), f"the version went {' -> '.join(versions)}"
 
-    Safety(lab)
     lab.always.append(only_forwards)
+    await start_helm(lab)
+    await lab.create(upgrade("1.1.0"))
+    await lab.until(Operation, "up", succeeded_or_target_replaced, timeout=60)
+
+
+@pytest.mark.scenario(quick=FEW)
+async def test_an_upgrade_whose_chart_never_comes_is_cancelled_and_the_next_one_starts(lab: Lab) -> None:
+    world = World()
+    registry = {"sourceType": "oci", "url": "oci://charts.example.com"}
+    await start_helm(lab, world, chart=registry, ready_types=frozenset())
+    world.versions = {"1.0.0"}
+    await lab.create(upgrade("1.1.0"))
+    await lab.until(Operation, "up", lambda found: found.finished or has_object(found), timeout=60)
+    await lab.create(upgrade("1.0.0", "back"))
+    await lab.patch(Operation, "up", {"spec": {"cancel": True}})
+    await lab.until(Operation, "up", lambda found: found.finished, timeout=120)
+    await lab.until(Operation, "back", succeeded_or_target_replaced, timeout=120)
+
+
+def upgrade(version: str, name: str = "up") -> Operation:
+    target = {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance", "name": "shop"}
+    given = {"targetRef": target, "type": "Upgrade", "engine": "helm", "parameters": {"targetVersion": version}}
+    return Operation.decode({"metadata": {"name": name}, "spec": given})
+
+
+REPOSITORY = {"sourceType": "helm", "url": "https://charts.example.com"}
+
+
+async def start_helm(
+    lab: Lab, world: World | None = None, *, chart: dict[str, str] = REPOSITORY, **settings: Any
+) -> None:
+    """Start the family with Flux below it, and make an instance."""
+    Safety(lab)
     lab.may_differ(None, forget_releases, why="what Flux reports of the past of a release depends on the faults")
     await install_crds(lab.client, flux_crds())
-    await lab.enter(HelmController(lab.config, namespace=lab.namespace, random=lab.rng()))
-    only_helm = QUICK.model_copy(update={"operations": OperationSettings(engines=frozenset({"helm"}))})
+    await lab.enter(HelmController(lab.config, namespace=lab.namespace, world=world, random=lab.rng()))
+    only_helm = QUICK.model_copy(update={"operations": OperationSettings(engines=frozenset({"helm"}), **settings)})
     await lab.start(lambda manager: apps.install(manager, only_helm), name="konverge")
-    chart = {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"}
     spec = {
         "appRef": {"catalogId": "shop"},
-        "chart": chart,
+        "chart": {**chart, "name": "shop", "version": "1.0.0"},
         "release": {"name": "shop", "namespace": lab.namespace},
         "values": {"source": "inline", "inline": {"replicas": 1}},
     }
     metadata = {"name": "shop", "annotations": {"ops.vworkspace.io/upgrade": "helm"}}
     await lab.create(ApplicationInstance.decode({"metadata": metadata, "spec": spec}))
-    target = {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance", "name": "shop"}
-    given = {"targetRef": target, "type": "Upgrade", "engine": "helm", "parameters": {"targetVersion": "1.1.0"}}
-    await lab.create(Operation.decode({"metadata": {"name": "up"}, "spec": given}))
-    await lab.until(Operation, "up", succeeded_or_target_replaced, timeout=60)

@@ -21,6 +21,7 @@ from konverge.clock import from_rfc3339, rfc3339, wall_clock
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.errors import Conflict, NotFound
 from konverge.objects import Object
+from konverge.reconcilers.apps.kinds import NAMESPACE
 from konverge.testing import Lab, install_crds
 from konverge.testing.argo import argo_crds
 from konverge.testing.velero import velero_crds
@@ -69,7 +70,11 @@ class EngineRecordings:
         await self.shop.open(engines=False, target=False)
         available = {"apiVersion": "velero.io/v1", "spec": {"provider": "aws"}, "status": {"phase": "Available"}}
         await self._made("BackupStorageLocation", "default", available)
-        own = {"ops.vworkspace.io/operation-name": f"{self.lab.namespace}/before"}
+        namespace = await self.lab.get(NAMESPACE, self.lab.namespace)
+        own = {
+            "ops.vworkspace.io/operation-name": f"{self.lab.namespace}/before",
+            "ops.vworkspace.io/namespace-uid": namespace.metadata.uid,
+        }
         spec = {"includedNamespaces": [self.lab.namespace], "storageLocation": "default"}
         await self._made("Backup", "given", {"spec": spec, "status": {"phase": "Completed"}}, annotations=own)
         await self._made("WorkflowTemplate", "runbook", {"spec": {}})
@@ -92,10 +97,12 @@ class EngineRecordings:
         kind = story.which.partition("/")[0]
         child = await self.shop.child(kind, story.id)
         began = wall_clock()
-        first = story.lines()[0]
+        told = story.lines()
+        first = told[0]
         zero = from_rfc3339(first.object["metadata"]["creationTimestamp"])
         at = first.at
-        for line in story.lines()[1:]:
+        # An object that existed before the recording began has a status in its first line.
+        for line in told if first.object.get("status") else told[1:]:
             await asyncio.sleep(max(line.at - at, 0))
             at = max(line.at, at)
             if line.step:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from konverge.clock import from_rfc3339
+from konverge.reconcilers.apps.kinds import NAMESPACE
 from konverge.reconcilers.apps.operations.engines.engine import (
     Engine,
     EngineRequest,
@@ -28,6 +29,7 @@ from konverge.reconcilers.apps.operations.settings import OperationSettings
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 MADE = datetime(2030, 1, 1, tzinfo=UTC)
+NAMESPACE_UID = "namespace-uid"
 Json = dict[str, Any]
 
 
@@ -48,7 +50,9 @@ def request(
         parameters=parameters,
         target=Target(namespace, "shop", "target-uid", "shop", "shop"),
         settings=settings or OperationSettings(),
-        related=Related(related or {}),
+        related=Related(
+            {ObjectRef(NAMESPACE, "", namespace, live=True): {"metadata": {"uid": NAMESPACE_UID}}, **(related or {})}
+        ),
     )
 
 

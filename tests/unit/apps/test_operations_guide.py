@@ -7,16 +7,18 @@ import re
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 from apps.engine_shop import EngineShop
-from apps.operations import FREE, Operations, has_object, phase
+from apps.hook_release import deploy
+from apps.lab import READY, WITH_OPERATIONS, Apps
+from apps.operations import FREE, Operations, phase
 
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
-from konverge.crds.ops_v1alpha1 import Operation
+from konverge.crds.ops_v1alpha1 import EngineName, Operation
 from konverge.reconcilers.apps.operations.policy import check_policy
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.testing import Lab
@@ -29,12 +31,15 @@ EXAMPLES: list[dict[str, Any]] = [
     for document in yaml.safe_load_all(block)
 ]
 TARGETS = [one for one in EXAMPLES if one["kind"] == "ApplicationInstance"]
-OPERATIONS = [one for one in EXAMPLES if one["kind"] == "Operation" and one["spec"]["engine"] == "job"]
-"""The examples whose engine needs nothing but the API server."""
-PLAYED = [
-    one for one in EXAMPLES if one["kind"] == "Operation" and one["spec"]["engine"] in ("velero", "workflow", "volsync")
-]
-"""Those that run on stand-ins; those of the engines helm and helmHookJob run in tests/scenarios/operations."""
+OPERATIONS = [one for one in EXAMPLES if one["kind"] == "Operation"]
+
+
+def examples_of(*engines: str) -> Any:
+    """Return the parameters of a test: the examples of these engines."""
+    return [pytest.param(one, id=one["metadata"]["name"]) for one in OPERATIONS if one["spec"]["engine"] in engines]
+
+
+ON_JOBS, ON_STAND_INS = ("job", "helmHookJob"), ("velero", "workflow", "volsync")
 
 
 def here(lab: Lab, one: dict[str, Any]) -> dict[str, Any]:
@@ -42,17 +47,35 @@ def here(lab: Lab, one: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("example", OPERATIONS, ids=lambda one: str(one["metadata"]["name"]))
-async def test_an_example_of_the_guide_is_accepted_and_its_engine_starts(lab: Lab, example: dict[str, Any]) -> None:
+@pytest.mark.parametrize("example", examples_of(*ON_JOBS))
+async def test_an_example_of_the_guide_makes_a_job_and_succeeds_with_it(lab: Lab, example: dict[str, Any]) -> None:
     ops = await Operations(lab).start(FREE)
     for target in TARGETS:
         made = await lab.create(ApplicationInstance.decode(here(lab, target)))
         await ops.ready(made.name, made.generation)
+    await deploy(lab)  # the hook of the engine helmHookJob
     await lab.create(Operation.decode(here(lab, example)))
-    await ops.until(example["metadata"]["name"], has_object)
+    await ops.complete(example["metadata"]["name"])
 
 
-@pytest.mark.parametrize("example", PLAYED, ids=lambda one: str(one["metadata"]["name"]))
+@pytest.mark.parametrize("example", examples_of("helm"))
+async def test_an_example_of_the_guide_upgrades_a_release(lab: Lab, example: dict[str, Any]) -> None:
+    async with AsyncExitStack() as stack:
+        apps = await Apps(lab, stack).start(WITH_OPERATIONS)
+        await apps.create()
+        [offer] = re.findall(r"The instance must offer `([^:`]+): helm`", TEXT)
+        await lab.patch(ApplicationInstance, "shop", {"metadata": {"annotations": {offer: "helm"}}})
+        await apps.until(READY)
+        await lab.create(Operation.decode(here(lab, example)))
+        done = await lab.until(Operation, example["metadata"]["name"], phase("Succeeded"))
+        release, given = await apps.release(), example["spec"]["parameters"]
+        assert release.get("spec", "chart", "spec", "version") == given["targetVersion"]
+        assert release.spec["values"] == given["valuesPatch"]
+        [outputs] = re.findall(r"Outputs: (`fromVersion`[^.]+)\.", TEXT)
+        assert set(re.findall(r"`(\w+)`", outputs)) == set(done.status.outputs)
+
+
+@pytest.mark.parametrize("example", examples_of(*ON_STAND_INS))
 async def test_an_example_of_the_guide_succeeds_on_the_stand_ins(lab: Lab, example: dict[str, Any]) -> None:
     async with AsyncExitStack() as stack:
         shop = await EngineShop(lab, stack).open(target=False)
@@ -80,8 +103,9 @@ def test_the_namespace_of_the_guide_lets_an_upgrade_start_on_saturday_night_and_
     assert reason("Runbook", "2030-01-05T21:30:00") == "TypeNotAllowed"
 
 
-def test_every_engine_has_an_example() -> None:
-    assert len(PLAYED) == 3
+def test_every_engine_has_an_example_that_is_run() -> None:
+    assert {one["spec"]["engine"] for one in OPERATIONS} == set(get_args(EngineName))
+    assert set(get_args(EngineName)) == {*ON_JOBS, *ON_STAND_INS, "helm"}
 
 
 def test_every_field_of_an_operation_is_in_the_table() -> None:

@@ -143,6 +143,33 @@ async def test_a_request_to_replace_the_credential_is_done_once_and_removed(lab:
     assert any(event.get("reason") == "CredentialRotated" for event in await lab.client.list(EVENT, None))
 
 
+async def test_a_rotation_that_is_refused_is_said_in_the_condition_until_it_is_done_or_withdrawn(lab: Lab) -> None:
+    here = Plane(lab)
+    await here.start()
+    await here.until(phase("Connected"))
+    for withdrawn in (False, True):
+        before = here.plane.state.valid
+        here.plane.faults.add(path="/credentials/rotate", status=409, times=1_000)
+        await here.patch({"spec": {"rotateCredentials": True}})
+        cluster = await here.until(is_("Authenticated", "True", "RotationFailed"))
+        assert "status 409" in cluster.condition("Authenticated").message
+        assert phase("Connected")(cluster)
+        if withdrawn:
+            await here.patch({"spec": {"rotateCredentials": False}})
+        else:
+            here.plane.faults.clear()
+        await asyncio.sleep(600)
+        await here.until(is_("Authenticated", "True", "CredentialAccepted"))
+        assert (here.plane.state.valid == before) is withdrawn
+        asked = len(rotations_of(here))
+        await asyncio.sleep(86_400)
+        assert len(rotations_of(here)) == asked
+
+
+def rotations_of(here: Plane) -> list[object]:
+    return [one for one in here.plane.exchanges if one.request.path.endswith("/rotate")]
+
+
 async def test_a_deleted_cluster_stops_its_agent_and_takes_its_secrets_along(lab: Lab) -> None:
     here = Plane(lab)
     await here.start()

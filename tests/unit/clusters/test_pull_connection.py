@@ -176,6 +176,72 @@ async def test_a_rotation_replaces_the_credential_once_and_the_old_one_is_refuse
     assert len(rotations) == 1
 
 
+REFUSED: dict[str, dict[str, Any]] = {
+    "400": {"status": 400},
+    "404": {"status": 404},
+    "409": {"status": 409},
+    "422": {"status": 422},
+    "500": {"status": 500},
+    "another form": {"body": b"{}"},
+    "another cluster": {"body": b'{"clusterId": "west", "credential": "of-west"}'},
+}
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+async def test_a_rotation_that_is_refused_keeps_the_credential_and_the_jobs_and_is_tried_again(fault: str) -> None:
+    async with World() as world:
+        agent = await world.start()
+        await world.plane.until(partial(_connected, agent))
+        before = world.plane.state.valid
+        await world.kill()
+        world.plane.faults.add(path="/credentials/rotate", times=3, **REFUSED[fault])
+        agent = await world.start(rotate="annotation")
+        assert (await world.plane.result(world.plane.submit("intent", ensure()))).outcome is Outcome.SUCCEEDED
+        stored = credentials_of(await world.secret("vworkspace-agent-credentials"))
+        assert stored is not None
+        assert stored.credential == before == world.plane.state.valid
+        assert "rotation" in agent.state.rotation
+        assert "it is tried again" in agent.state.rotation
+        assert agent.state.step is Step.CONNECTED
+        await asyncio.sleep(1200)
+        assert world.plane.state.valid != before
+        assert agent.state.rotation == ""
+        rotations = [one for one in world.plane.exchanges if one.request.path.endswith("/rotate")]
+        assert len(rotations) == 4
+    assert not {"stopped", "disconnected"} & set(world.states)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_rotation_that_meets_a_refused_session_stops_the_agent(status: int) -> None:
+    async with World() as world:
+        agent = await world.start()
+        await world.plane.until(partial(_connected, agent))
+        await world.kill()
+        world.plane.faults.add(path="/credentials/rotate", times=3, status=status)
+        agent = await world.start(rotate="annotation")
+        await asyncio.sleep(600)
+        assert (agent.state.step, agent.state.reason) == (Step.STOPPED, "RotationFailed")
+
+
+async def test_a_rotation_asked_for_by_a_job_and_refused_is_tried_again_until_the_job_expires() -> None:
+    async with World() as world:
+        agent = await world.start()
+        await world.plane.until(partial(_connected, agent))
+        before = world.plane.state.valid
+        intent = {"intent": "rotate-operator-credentials"}
+        world.plane.faults.add(path="/credentials/rotate", times=2, status=409)
+        retried = await world.plane.result(world.plane.submit("intent", intent))
+        assert (retried.outcome, retried.reason) == (Outcome.SUCCEEDED, "Rotated")
+        assert world.plane.state.valid != before
+        world.plane.faults.add(path="/credentials/rotate", times=1_000, status=409)
+        late = world.plane.submit("intent", intent, lifetime=300)
+        assert (await world.plane.result(world.plane.submit("intent", ensure()))).outcome is Outcome.SUCCEEDED
+        expired = await world.plane.result(late)
+        assert (expired.outcome, expired.reason) == (Outcome.FAILED, "Expired")
+        assert "status 409" in expired.message
+        assert agent.state.step is Step.CONNECTED
+
+
 async def test_every_request_of_a_story_is_of_the_media_type_and_has_a_limit() -> None:
     async with World() as world:
         await world.start()

@@ -287,6 +287,104 @@ async def test_an_api_server_that_fails_is_tried_again_and_the_control_plane_hea
     assert "retrying" in {state.state for state in world.plane.job(job).states}
 
 
+def refuses(name: str, count: int) -> Rule:
+    """Return the fault of a webhook that fails for one object."""
+    applies = Match(verbs=("apply",), resources=("applicationinstances.apps.vworkspace.io",), name=name)
+    return Rule(applies, Refuse(status=500), count=count)
+
+
+def version(number: str) -> dict[str, Any]:
+    return {"chart": {**manifest()["spec"]["chart"], "version": number}}
+
+
+async def test_a_job_that_the_api_server_does_not_take_holds_up_no_job_of_another_object() -> None:
+    async with World() as world:
+        await world.start()
+        world.server.faults.add(refuses("bad", 10_000))
+        bad = world.plane.submit("intent", ensure("bad"), lifetime=3600)
+        began = asyncio.get_running_loop().time()
+        beside = world.plane.submit("intent", ensure("beside"))
+        assert (await world.plane.result(beside)).outcome is Outcome.SUCCEEDED
+        await asyncio.sleep(600)
+        assert world.plane.job(bad).result is None
+        later = [world.plane.submit("intent", ensure(f"later-{number}")) for number in range(3)]
+        submitted = asyncio.get_running_loop().time()
+        assert [(await world.plane.result(job)).outcome for job in later] == [Outcome.SUCCEEDED] * 3
+        assert asyncio.get_running_loop().time() - submitted < 60
+        tries = len(world.plane.job(bad).states)
+        late = await world.plane.result(bad, timeout=3600)
+        assert 3600 <= asyncio.get_running_loop().time() - began < 3700
+        assert world.agent.state.step is Step.CONNECTED
+    assert (late.outcome, late.reason) == (Outcome.FAILED, "Expired")
+    assert 10 < tries < 40, "the pauses grow to half a minute"
+    assert {state.state for state in world.plane.job(bad).states} == {"retrying"}
+
+
+async def test_more_bad_jobs_than_are_accepted_at_once_hold_up_a_good_one_for_no_longer_than_one_of_them() -> None:
+    async with World(most_pending=5) as world:
+        await world.start()
+        world.server.faults.add(refuses("bad-*", 100_000))
+        bad = [world.plane.submit("intent", ensure(f"bad-{number}")) for number in range(30)]
+        await world.plane.until(lambda: all(world.plane.job(job).states for job in bad))
+        for number in range(20):
+            await asyncio.sleep(20)
+            submitted = asyncio.get_running_loop().time()
+            good = world.plane.submit("intent", ensure(f"good-{number}"))
+            assert (await world.plane.result(good)).outcome is Outcome.SUCCEEDED
+            assert asyncio.get_running_loop().time() - submitted < 15
+        world.server.faults.clear()
+        assert {(await world.plane.result(job)).outcome for job in bad} == {Outcome.SUCCEEDED}
+
+
+async def test_jobs_of_one_object_keep_their_order_while_the_first_is_tried_again() -> None:
+    async with World() as world:
+        await world.start()
+        fault = refuses("bad", 30)
+        world.server.faults.add(fault)
+        first = world.plane.submit("intent", ensure("bad", **version("1.0.0")))
+        await world.plane.until(lambda: bool(world.plane.job(first).states))
+        second = world.plane.submit("intent", ensure("bad", **version("2.0.0")))
+        third = world.plane.submit("intent", {**deletion("bad")}, lifetime=60)
+        await world.plane.until(lambda: world.plane.job(second).acks > 0)
+        assert world.plane.job(second).result is None
+        results = [await world.plane.result(job) for job in (first, second, third)]
+        stored = await world.instance("bad")
+    assert [(one.outcome, one.reason) for one in results] == [
+        (Outcome.SUCCEEDED, "Applied"),
+        (Outcome.SUCCEEDED, "Applied"),
+        (Outcome.NOOP, "Expired"),  # it waited for its turn, and was never begun
+    ]
+    assert stored.get("spec", "chart", "version") == "2.0.0"
+
+
+async def test_a_job_that_waits_for_its_next_attempt_survives_a_crash_and_is_dropped_if_the_control_plane_does() -> (
+    None
+):
+    async with World() as world:
+        await world.start()
+        world.server.faults.add(refuses("bad", 10_000))
+        bad = world.plane.submit("intent", ensure("bad"))
+        began = asyncio.get_running_loop().time()
+        await world.plane.until(lambda: len(world.plane.job(bad).states) > 3)
+        assert asyncio.get_running_loop().time() - began < 25, "no poll of half a minute delays an attempt"
+        await world.kill()
+        await world.start(token="")
+        await world.plane.until(lambda: len(world.plane.job(bad).states) > 6)
+        world.server.faults.clear()
+        assert (await world.plane.result(bad)).outcome is Outcome.SUCCEEDED
+        world.server.faults.add(refuses("gone", 10_000))
+        gone = world.plane.submit("intent", ensure("gone"))
+        await world.plane.until(lambda: len(world.plane.job(gone).states) > 1)
+        world.plane.state.redeliver = True
+        world.plane.faults.add(path=f"/jobs/{gone}/ack", status=404)
+        await world.plane.until(lambda: world.plane.exchanges[-1].response.status == 404)
+        world.plane.state.redeliver = False
+        del world.plane.state.jobs[gone]
+        asked = len(world.plane.exchanges)
+        await asyncio.sleep(3600)
+        assert len(world.plane.exchanges) - asked < 130, "polls are long again"
+
+
 async def test_more_jobs_than_the_journal_takes_are_done_one_batch_after_the_other() -> None:
     async with World(most_pending=2) as world:
         await world.start()

@@ -131,6 +131,8 @@ class EngineRequest:
     related: Related = field(default_factory=Related)
     generation: int | None = None
     """The generation that an edited object has to reach; None before the edit, and for objects that are created."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """The outputs that were reported so far."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,21 @@
 
 The instance has one desired state, its spec. The edit is one merge patch, so version and values stay what the Operation made them, and the
 instance reconciler rolls them out (docs/adr/0013-an-upgrade-is-one-merge-patch-of-the-instance.md).
+
+Helm cannot be stopped, and a release may never settle: Flux tries a chart that it cannot fetch for ever. So an Operation that has to stop
+waits only for an action of Helm that has begun, no longer than that action may take, and ends. The edit stays, and the end says so: an undo
+would be a second rollout that the user did not ask for.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any, Final
 
+from konverge.crds.durations import parse_duration
 from konverge.kinds import Kind
 from konverge.objects import Object
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
@@ -28,14 +34,28 @@ from konverge.reconcilers.apps.operations.engines.engine import (
 )
 from konverge.reconcilers.apps.operations.engines.parameters import BadParameter, Parameters
 from konverge.reconcilers.apps.operations.kinds import INSTANCE
-from konverge.reconcilers.apps.operations.words import BlockedReason, FailedReason, RunningReason, SucceededReason
+from konverge.reconcilers.apps.operations.words import (
+    BlockedReason,
+    CancelledReason,
+    FailedReason,
+    RunningReason,
+    SucceededReason,
+)
 from konverge.reconcilers.apps.words import Blocked as InstanceBlocked
 from konverge.reconcilers.apps.words import Flux, Ready
 from konverge.reconcilers.apps.words import Type as InstanceCondition
+from konverge.reconcilers.shared.helm_release.freshness import FluxRelease, since
 
 __all__ = ["HelmEngine"]
 
 _VERSION: Final = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?")
+_ACTION: Final = re.compile(r"Running '(?P<action>[a-z]+)' action with timeout of (?P<timeout>\S+)")
+"""How helm-controller reports an action that it has begun (the recordings of Flux)."""
+_ATTEMPTS: Final = frozenset({"install", "upgrade"})
+_LATE: Final = timedelta(minutes=1)
+"""How long the end of an action, or its report by the instance, may be overdue: then its controller may be gone."""
+_LONGEST: Final = timedelta(days=1)
+"""The longest timeout of an action that is believed: it is text that another controller wrote."""
 _GAVE_UP: Final = frozenset({Ready.HELM_RELEASE_FAILED, Ready.ROLLED_BACK, Ready.REMEDIATION_FAILED})
 
 
@@ -110,19 +130,28 @@ class HelmEngine:
         request: EngineRequest,
         child: Mapping[str, Any],
         *,
-        asked_to_cancel: bool,  # noqa: ARG002  # of the interface; Helm cannot be stopped
+        asked_to_cancel: bool,
         started: datetime,  # noqa: ARG002  # of the interface
-        now: datetime,  # noqa: ARG002  # of the interface
+        now: datetime,
     ) -> Observation:
+        """Return the state of the rollout; one that has to stop and has not ended is over if Helm does not act."""
+        seen = self._rollout(request, Object(dict(child)))
+        if not asked_to_cancel or seen.state.final:
+            return seen
+        left = _left(request, now)
+        return _let_go(request, seen) if left is None else replace(seen, recheck_after=left)
+
+    def _rollout(self, request: EngineRequest, instance: Object) -> Observation:
         """Return the state of the rollout, from the conditions of the instance that speak of the edited spec."""
-        instance = Object(dict(child))
-        wanted = request.parameters.get("targetVersion")
         if instance.metadata.deleting:
             return _failed(FailedReason.ENGINE_FAILED, "the ApplicationInstance is being deleted")
-        if wanted and instance.get("spec", "chart", "version") != wanted:
-            return _failed(
-                FailedReason.SPEC_CHANGED, "spec.chart.version was changed again before the release reached it"
-            )
+        if instance.metadata.generation < (
+            request.generation or 0
+        ):  # the cache of a new process may lag behind the edit
+            return Observation(EngineState.ACCEPTED, RunningReason.ENGINE_NOT_STARTED, "the spec was edited")
+        undone = _undone(request, instance)
+        if undone:
+            return _failed(FailedReason.SPEC_CHANGED, f"{undone} was changed again before the release reached it")
         found = {
             one.type: one for one in instance.conditions if (one.observed_generation or 0) >= (request.generation or 1)
         }
@@ -135,7 +164,8 @@ class HelmEngine:
                 )
             return _failed(blocked.reason, blocked.message)
         if ready is None or ready.reason == Ready.RECONCILING:
-            return Observation(EngineState.ACCEPTED, RunningReason.ENGINE_NOT_STARTED, "the spec was edited")
+            message = "the spec was edited" if ready is None or not ready.message else ready.message
+            return Observation(EngineState.ACCEPTED, RunningReason.ENGINE_NOT_STARTED, message)
         working = found.get(InstanceCondition.RECONCILING)
         rests = working is None or not working.is_true
         if ready.is_true and rests:
@@ -157,12 +187,76 @@ class HelmEngine:
         )
 
     def cancel(self, _request: EngineRequest, _child: Mapping[str, Any]) -> CancelAction:
-        """Wait: Helm finishes the action that it has begun."""
-        return WaitForEnd("Helm cannot be stopped; its end is reported, then another version can be applied")
+        """Wait for the action that Helm has begun; `observe` ends the Operation if there is none."""
+        return WaitForEnd("Helm cannot be stopped; the Operation ends when the action that it has begun is over")
 
 
 def _failed(reason: str, message: str) -> Observation:
     return Observation(EngineState.FAILED, reason, message)
+
+
+def _undone(request: EngineRequest, instance: Object) -> str:
+    """Return the field of the spec that another writer changed since the edit, "" if the instance keeps the edit."""
+    version, patch = request.parameters.get("targetVersion"), request.parameters.get("valuesPatch")
+    if version and instance.get("spec", "chart", "version") != version:
+        return "spec.chart.version"
+    if patch and instance.get("spec", "values", "source") != "inline":
+        return "spec.values.source"
+    return "spec.values.inline" if patch and not _keeps(instance.get("spec", "values", "inline"), patch) else ""
+
+
+def _keeps(found: Any, patch: Any) -> bool:
+    """Tell whether a JSON merge patch would change nothing."""
+    if isinstance(patch, Mapping):
+        return isinstance(found, Mapping) and all(
+            found.get(key) is None if value is None else _keeps(found.get(key), value) for key, value in patch.items()
+        )
+    return isinstance(found, bool) == isinstance(patch, bool) and bool(found == patch)  # True == 1 in Python
+
+
+def _left(request: EngineRequest, now: datetime) -> timedelta | None:
+    """Return for how long the end of an action of Helm is worth waiting for; None if Helm does not act.
+
+    The condition Reconciling names the action from its begin to its last write. The instance repeats the result a moment later. A repeated
+    attempt of a release that has failed is not waited for: Flux may repeat it for ever.
+    """
+    found = request.related.find(_release(request))
+    release = None if found is None else FluxRelease.of(Object(dict(found)))
+    if release is None:
+        return None
+    if not release.reconciling:
+        return _until(since(release.ready), _LATE, now)
+    working, released = release.find(Flux.RECONCILING), release.find(Flux.RELEASED)
+    running, began = _ACTION.match("" if working is None else working.message), since(working)
+    failed = since(released) if released is not None and released.is_false else None
+    if running is None or began is None:
+        return None
+    if running["action"] in _ATTEMPTS and failed is not None and failed < began:
+        return None
+    try:
+        return _until(began, min(parse_duration(running["timeout"]), _LONGEST) + _LATE, now)
+    except ValueError:
+        return None
+
+
+def _until(began: datetime | None, patience: timedelta, now: datetime) -> timedelta | None:
+    """Return the rest of a wait; the clock of another controller may be ahead."""
+    left = timedelta(0) if began is None else min(began, now) + patience - now
+    return left if left > timedelta(0) else None
+
+
+def _let_go(request: EngineRequest, seen: Observation) -> Observation:
+    """Return the end of an Operation that had to stop before its release settled."""
+    undo = []
+    if request.parameters.get("targetVersion"):
+        undo.append(f"set its spec.chart.version back to {request.outputs.get('fromVersion') or 'the one before'}")
+    if request.parameters.get("valuesPatch"):
+        undo.append("take parameters.valuesPatch out of its spec.values.inline")
+    message = (
+        f"ApplicationInstance {request.target.name} keeps the edit, and Flux goes on with it; to undo it, {' and '.join(undo)}. "
+        f"The release has not settled: {seen.message or seen.reason}"
+    )
+    return Observation(EngineState.CANCELLED, CancelledReason.USER_CANCELLED, message)
 
 
 def _revision(request: EngineRequest) -> dict[str, str]:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from apps.engine_replay import Json
+from apps.engine_replay import NAMESPACE_UID, Json
 
+from konverge.reconcilers.apps.kinds import NAMESPACE
 from konverge.reconcilers.apps.operations.engines.engine import (
     DeleteChild,
     EngineBlocked,
@@ -27,14 +28,24 @@ from konverge.reconcilers.apps.operations.settings import OperationSettings
 
 Requests = Callable[..., EngineRequest]
 ENGINE = VeleroEngine()
+TENANT = ObjectRef(NAMESPACE, "", "team", live=True)
 LOCATION = ObjectRef(BACKUP_STORAGE_LOCATION, "velero", "default")
 SOURCE = ObjectRef(BACKUP, "velero", "op-7")
 AVAILABLE: Json = {"spec": {}, "status": {"phase": "Available"}}
 
 
-def backup(phase: str = "Completed", operation: str = "team/first", namespaces: Any = ("team",)) -> Json:
+def backup(
+    phase: str = "Completed",
+    operation: str = "team/first",
+    namespaces: Any = ("team",),
+    uid: str | None = NAMESPACE_UID,
+) -> Json:
+    annotations = {
+        "ops.vworkspace.io/operation-name": operation,
+        **({} if uid is None else {"ops.vworkspace.io/namespace-uid": uid}),
+    }
     return {
-        "metadata": {"name": "op-7", "annotations": {"ops.vworkspace.io/operation-name": operation}},
+        "metadata": {"name": "op-7", "annotations": annotations},
         "spec": {"includedNamespaces": list(namespaces), "storageLocation": "default"},
         "status": {"phase": phase} if phase else {},
     }
@@ -117,7 +128,10 @@ def test_every_parameter_of_a_backup_reaches_the_backup(request_of: Requests) ->
         "csiSnapshotTimeout": "20m",
         "itemOperationTimeout": "24h",
     }
-    assert made["metadata"]["annotations"] == {"velero.io/csi-volumesnapshot-class_ebs.csi.aws.com": "fast"}
+    assert made["metadata"]["annotations"] == {
+        "velero.io/csi-volumesnapshot-class_ebs.csi.aws.com": "fast",
+        "ops.vworkspace.io/namespace-uid": NAMESPACE_UID,
+    }
 
 
 @pytest.mark.parametrize(
@@ -164,7 +178,7 @@ def test_a_backup_waits_for_its_snapshot_class(request_of: Requests) -> None:
 
 def test_the_namespace_of_velero_is_a_setting(request_of: Requests) -> None:
     request = request_of(settings=OperationSettings(velero_namespace="backups"))
-    assert [ref.namespace for ref in ENGINE.needs(request)] == ["backups"]
+    assert [ref.namespace for ref in ENGINE.needs(request)] == ["", "backups"]
 
 
 # --- Restore -------------------------------------------------------------------------------------------------------------------
@@ -185,8 +199,8 @@ def test_a_restore_takes_the_targets_namespace_alone(request_of: Requests) -> No
 
 
 def test_the_location_of_a_restore_is_read_after_its_backup(request_of: Requests) -> None:
-    assert ENGINE.needs(request_of("Restore", backupName="op-7")) == (SOURCE,)
-    assert ENGINE.needs(request_of("Restore", {SOURCE: backup()}, backupName="op-7")) == (SOURCE, LOCATION)
+    assert ENGINE.needs(request_of("Restore", backupName="op-7")) == (SOURCE, TENANT)
+    assert ENGINE.needs(request_of("Restore", {SOURCE: backup()}, backupName="op-7")) == (SOURCE, TENANT, LOCATION)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +219,7 @@ def test_a_restore_of_a_backup_of_another_tenant_is_refused(request_of: Requests
     found = ENGINE.render(restore(request_of, source))
     assert isinstance(found, Refused)
     assert "was not made by an Operation of namespace team" in found.message
-    assert ENGINE.needs(restore(request_of, source)) == (SOURCE,)
+    assert ENGINE.needs(restore(request_of, source)) == (SOURCE, TENANT)
 
 
 @pytest.mark.parametrize("mapping", [{"team": "other"}, {"other": "team"}, {"team": "team", "x": "y"}])
@@ -293,3 +307,28 @@ def test_wrong_parameters_of_a_restore_are_refused(request_of: Requests, paramet
 )
 def test_a_cancel_deletes_only_what_has_not_begun(request_of: Requests, phase: str, action: type) -> None:
     assert isinstance(ENGINE.cancel(request_of(), {"status": {"phase": phase} if phase else {}}), action)
+
+
+@pytest.mark.parametrize(
+    ("uid", "word"), [("former-uid", "was deleted"), ("", "does not record"), (None, "does not record")]
+)
+def test_a_backup_of_another_namespace_of_the_same_name_is_refused(
+    request_of: Requests, uid: str | None, word: str
+) -> None:
+    found = ENGINE.render(restore(request_of, backup(uid=uid)))
+    assert isinstance(found, Refused)
+    assert word in found.message
+    assert f"ops.vworkspace.io/namespace-uid={NAMESPACE_UID}" in found.message
+
+
+@pytest.mark.parametrize("namespace", [None, {}])
+def test_without_its_namespace_neither_a_backup_nor_a_restore_is_made(
+    request_of: Requests, namespace: Json | None
+) -> None:
+    for request in (
+        request_of(related={LOCATION: AVAILABLE, TENANT: namespace}),
+        request_of("Restore", {SOURCE: backup(), LOCATION: AVAILABLE, TENANT: namespace}, backupName="op-7"),
+    ):
+        found = ENGINE.render(request)
+        assert isinstance(found, EngineBlocked)
+        assert "namespace team cannot be read" in found.message

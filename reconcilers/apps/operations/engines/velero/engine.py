@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from konverge.kinds import Kind
 from konverge.objects import Object
+from konverge.reconcilers.apps.kinds import NAMESPACE
 from konverge.reconcilers.apps.operations.engines.engine import (
     CancelAction,
     DeleteChild,
@@ -43,21 +44,22 @@ class VeleroEngine:
     """Backups and Restores of a namespace.
 
     Guarantees
-    - A Restore of a Backup that no Operation of its own namespace made is refused.
+    - A Restore of a Backup that no Operation of its own namespace made is refused, and so is one of a namespace of the same name that was
+      deleted since: the UID identifies the namespace.
     - A Backup is never deleted once it has begun: its data would stay in the object store and hold the name.
     """
 
     name: Final = "velero"
     makes: Final = (BACKUP, RESTORE)
     reads: Final = (BACKUP, BACKUP_STORAGE_LOCATION, VOLUME_SNAPSHOT_CLASS)
-    gets: Final[tuple[Kind[Object], ...]] = ()
+    gets: Final = (NAMESPACE,)
 
     def kind(self, request: EngineRequest) -> Kind[Object]:
         """Return Restore for a Restore, else Backup."""
         return RESTORE if request.type == _RESTORE else BACKUP
 
     def needs(self, request: EngineRequest) -> tuple[ObjectRef, ...]:
-        """Return the location, and a Restore's Backup."""
+        """Return the namespace, the location, and a Restore's Backup."""
         return restore_needs(request) if request.type == _RESTORE else backup_needs(request)
 
     def render(self, request: EngineRequest) -> Rendered | Refused | EngineBlocked:

@@ -5,7 +5,8 @@ tenants and by the object store, where a second Backup of a name fails (docs/ref
 
 Neither is owned by its Operation, even if Velero is installed in the Operation's namespace: a Backup stays when the Operation goes.
 
-A Restore takes only a Backup that an Operation of its own namespace made, of that namespace alone, and restores it in place.
+A Restore takes only a Backup that an Operation of its own namespace made, of that namespace alone, and restores it in place. The UID,
+which the Backup records, identifies the namespace: one of the same name that was made later may belong to another tenant.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from konverge.reconcilers.apps.kinds import NAMESPACE
 from konverge.reconcilers.apps.operations.engines.engine import (
     EngineBlocked,
     EngineRequest,
@@ -79,6 +81,16 @@ def _location(request: EngineRequest, name: str) -> ObjectRef:
     return ObjectRef(BACKUP_STORAGE_LOCATION, request.settings.velero_namespace, name)
 
 
+def _namespace(request: EngineRequest) -> ObjectRef:
+    return ObjectRef(NAMESPACE, "", request.target.namespace, live=True)
+
+
+def _namespace_uid(request: EngineRequest) -> str:
+    """Return the UID of the target's namespace, "" if it was not read."""
+    found = request.related.find(_namespace(request)) or {}
+    return str(found.get("metadata", {}).get("uid") or "")
+
+
 def _snapshot_class(name: str) -> ObjectRef:
     return ObjectRef(VOLUME_SNAPSHOT_CLASS, "", name)
 
@@ -98,13 +110,13 @@ def _unusable(request: EngineRequest, name: str, *, written: bool) -> EngineBloc
 
 
 def backup_needs(request: EngineRequest) -> tuple[ObjectRef, ...]:
-    """Return the location, and the snapshot class if one is named."""
+    """Return the namespace, the location, and the snapshot class if one is named."""
     parameters = read_parameters(BackupParameters, request.parameters)
     if isinstance(parameters, Refused):
         return ()
     named = parameters.snapshot_class
-    location = _location(request, parameters.storage_location)
-    return (location, _snapshot_class(named)) if named else (location,)
+    found = (_namespace(request), _location(request, parameters.storage_location))
+    return (*found, _snapshot_class(named)) if named else found
 
 
 def render_backup(request: EngineRequest) -> Rendered | Refused | EngineBlocked:
@@ -115,7 +127,10 @@ def render_backup(request: EngineRequest) -> Rendered | Refused | EngineBlocked:
     unusable = _unusable(request, parameters.storage_location, written=True)
     if unusable is not None:
         return unusable
-    annotations: dict[str, str] = {}
+    uid = _namespace_uid(request)
+    if not uid:
+        return _unread(request)
+    annotations = {OpAnnotation.NAMESPACE_UID: uid}
     if parameters.snapshot_class is not None:
         found = request.related.find(_snapshot_class(parameters.snapshot_class))
         if found is None:
@@ -143,15 +158,15 @@ def _backup(request: EngineRequest, parameters: RestoreParameters) -> ObjectRef:
 
 
 def restore_needs(request: EngineRequest) -> tuple[ObjectRef, ...]:
-    """Return the Backup and, as soon as it is known, its location."""
+    """Return the Backup, the namespace and, as soon as the Backup is known, its location."""
     parameters = read_parameters(RestoreParameters, request.parameters)
     if isinstance(parameters, Refused):
         return ()
-    backup = _backup(request, parameters)
+    backup, namespace = _backup(request, parameters), _namespace(request)
     found = request.related.find(backup)
     if found is None or not _is_ours(request, found):
-        return (backup,)
-    return backup, _location(request, found.get("spec", {}).get("storageLocation") or "default")
+        return backup, namespace
+    return backup, namespace, _location(request, found.get("spec", {}).get("storageLocation") or "default")
 
 
 def _is_ours(request: EngineRequest, backup: Mapping[str, Any]) -> bool:
@@ -161,6 +176,29 @@ def _is_ours(request: EngineRequest, backup: Mapping[str, Any]) -> bool:
     spec = backup.get("spec", {})
     included = list(spec.get("includedNamespaces") or ())
     return namespace == request.operation.namespace and included == [request.target.namespace]
+
+
+def _of_another_life(request: EngineRequest, name: str, backup: Mapping[str, Any]) -> Refused | EngineBlocked | None:
+    """Return why the Backup is not of this namespace, although of its name: the name may have another tenant now."""
+    uid, namespace = _namespace_uid(request), request.target.namespace
+    if not uid:
+        return _unread(request)
+    recorded = (backup.get("metadata", {}).get("annotations") or {}).get(OpAnnotation.NAMESPACE_UID)
+    if recorded == uid:
+        return None
+    what = (
+        f"holds another namespace {namespace}, which was deleted or is of another cluster"
+        if recorded
+        else "does not record the UID of its namespace"
+    )
+    return Refused(
+        f"parameters.backupName: Backup {name} {what}; if it belongs to the present one, an administrator annotates the Backup with "
+        f"{OpAnnotation.NAMESPACE_UID}={uid}, and another Operation restores it"
+    )
+
+
+def _unread(request: EngineRequest) -> EngineBlocked:
+    return EngineBlocked(BlockedReason.DEPENDENCY_MISSING, f"the namespace {request.target.namespace} cannot be read")
 
 
 def _refused(request: EngineRequest, parameters: RestoreParameters) -> Refused | None:
@@ -189,6 +227,9 @@ def _unusable_backup(
             f"parameters.backupName: Backup {name} was not made by an Operation of namespace {request.operation.namespace}; "
             "name one from the outputs of such an Operation"
         )
+    other = _of_another_life(request, name, found)
+    if other is not None:
+        return other
     phase = str(found.get("status", {}).get("phase") or "")
     if phase in _UNFINISHED:
         return EngineBlocked(

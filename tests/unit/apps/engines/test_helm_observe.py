@@ -1,0 +1,101 @@
+"""Rollouts as the engine `helm` reports them: from a cache that lags, and while the Operation has to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from apps.engine_replay import Json
+
+from konverge.clock import rfc3339
+from konverge.reconcilers.apps.kinds import HELM_RELEASE
+from konverge.reconcilers.apps.operations.engines.engine import EngineRequest, EngineState, ObjectRef, Observation
+from konverge.reconcilers.apps.operations.engines.helm import HelmEngine
+
+Requests = Callable[..., EngineRequest]
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+RELEASE = ObjectRef(HELM_RELEASE, "team", "shop")
+MINUTE = timedelta(minutes=1)
+
+
+def instance(generation: int = 2, version: str = "1.1.0") -> Json:
+    return {
+        "metadata": {"name": "shop", "namespace": "team", "generation": generation},
+        "spec": {"chart": {"version": version}},
+    }
+
+
+def release(**conditions: tuple[str, str, timedelta]) -> Json:
+    """Return a HelmRelease with conditions: status, message and age of each."""
+    return {
+        "metadata": {"generation": 1},
+        "status": {
+            "conditions": [
+                {
+                    "type": type_,
+                    "status": status,
+                    "reason": "Any",
+                    "message": message,
+                    "observedGeneration": 1,
+                    "lastTransitionTime": rfc3339(NOW - age),
+                }
+                for type_, (status, message, age) in conditions.items()
+            ]
+        },
+    }
+
+
+def seen(request_of: Requests, child: Json, found: Json | None, *, stops: bool = True) -> Observation:
+    asked = request_of("Upgrade", {RELEASE: found}, targetVersion="1.1.0")
+    asked = replace(asked, generation=2, outputs={"fromVersion": "1.0.0"})
+    return HelmEngine().observe(asked, child, asked_to_cancel=stops, started=NOW, now=NOW)
+
+
+def test_an_instance_that_the_cache_shows_as_it_was_before_the_edit_was_not_changed_by_another_writer(
+    request_of: Requests,
+) -> None:
+    assert seen(request_of, instance(1, "1.0.0"), None, stops=False).state is EngineState.ACCEPTED
+    assert seen(request_of, instance(3, "1.0.0"), None, stops=False).reason == "SpecChanged"
+
+
+def acts(action: str = "upgrade", timeout: str = "5m0s", age: timedelta = MINUTE) -> dict[str, Any]:
+    text = f"Running '{action}' action with timeout of {timeout}"
+    return {"Reconciling": ("True", text, age), "Ready": ("Unknown", text, age)}
+
+
+FAILED_BEFORE = {"Released": ("False", "Helm upgrade failed", 2 * MINUTE)}
+FAILED_JUST_NOW = {"Released": ("False", "Helm upgrade failed", timedelta(0)), "Ready": ("False", "", timedelta(0))}
+
+
+@pytest.mark.parametrize(
+    ("found", "left"),
+    [
+        (None, None),
+        (release(), None),
+        (release(**acts()), 5 * MINUTE),
+        (release(**acts(timeout="8s", age=timedelta(0))), timedelta(seconds=68)),
+        (release(**acts(age=6 * MINUTE)), None),
+        (release(**acts(age=-60 * MINUTE)), 6 * MINUTE),
+        (release(**acts(timeout="9999999h")), timedelta(days=1)),
+        (release(**acts(timeout="soon")), None),
+        (release(**acts(), **FAILED_BEFORE), None),
+        (release(**{**acts(), **FAILED_JUST_NOW}), 5 * MINUTE),
+        (release(**acts("rollback"), **FAILED_BEFORE), 5 * MINUTE),
+        (release(Reconciling=("True", "Fulfilling prerequisites", MINUTE), Ready=("False", "no chart", MINUTE)), None),
+        (release(Ready=("True", "Helm upgrade succeeded", timedelta(seconds=10))), timedelta(seconds=50)),
+        (release(Ready=("True", "Helm upgrade succeeded", MINUTE)), None),
+    ],
+    ids=[
+        *("missing", "silent", "acts", "short action", "overdue action", "clock ahead", "absurd timeout", "no timeout"),
+        *("repeats", "fails", "rolls back", "no chart", "just ended", "ended before"),
+    ],
+)
+def test_an_upgrade_that_has_to_stop_waits_for_an_action_of_helm_and_for_nothing_else(
+    request_of: Requests, found: Json | None, left: timedelta | None
+) -> None:
+    observation = seen(request_of, instance(), found)
+    assert observation.state is (EngineState.CANCELLED if left is None else EngineState.ACCEPTED)
+    assert observation.recheck_after == left

@@ -1,0 +1,92 @@
+"""Planted faults of Operations and of pull mode, each with the test that finds it. Data alone."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from planting import Mutant
+
+__all__ = ["OPERATIONS"]
+
+ENGINES: Final = "konverge.reconcilers.apps.operations.engines."
+CLUSTERS: Final = "konverge.reconcilers.apps.clusters."
+HELM: Final = "tests/scenarios/operations/test_helm.py::"
+JOBS: Final = "tests/unit/clusters/test_pull_jobs.py::"
+CONNECTION: Final = "tests/unit/clusters/test_pull_connection.py::"
+
+OPERATIONS: Final = (
+    Mutant(
+        "operations-helm-waits-for-ever",
+        "an Upgrade that has to stop waits for a release that never settles",
+        ENGINES + "helm",
+        "HelmEngine.observe",
+        "not asked_to_cancel or seen.state.final",
+        "True",
+        test=HELM + "test_an_upgrade_whose_release_never_settles_ends_and_the_restore_behind_it_starts",
+    ),
+    Mutant(
+        "operations-helm-leaves-an-action",
+        "an Upgrade that has to stop ends while Helm acts, and the next Operation starts beside it",
+        ENGINES + "helm",
+        "HelmEngine.observe",
+        "left is None",
+        "True",
+        test=HELM + "test_a_cancelled_upgrade_waits_for_the_action_of_helm_and_reports_its_end",
+    ),
+    Mutant(
+        "operations-helm-values-undone",
+        "an Upgrade whose values another writer took back has succeeded",
+        ENGINES + "helm",
+        "_undone",
+        "patch and not _keeps(instance.get('spec', 'values', 'inline'), patch)",
+        "False",
+        test=HELM + "test_values_that_another_writer_undoes_end_the_upgrade",
+    ),
+    Mutant(
+        "operations-backup-of-a-former-namespace",
+        "a namespace that was made again restores the Backup of the former tenant",
+        ENGINES + "velero.render",
+        "_of_another_life",
+        "recorded == uid",
+        "recorded",
+        test="tests/scenarios/operations/test_engines.py::"
+        "test_x6_a_namespace_that_was_made_again_does_not_restore_the_backup_of_the_former_tenant",
+    ),
+    Mutant(
+        "pull-job-overtakes-its-object",
+        "a job overtakes an earlier one of its object that is tried again, so the older state is the last",
+        CLUSTERS + "job_worker",
+        "JobWorker._outcome",
+        "place in held or (retry is not None and not again)",
+        "retry is not None and not again",
+        test=JOBS + "test_jobs_of_one_object_keep_their_order_while_the_first_is_tried_again",
+    ),
+    Mutant(
+        "pull-poll-outlasts-a-retry",
+        "a poll waits its whole time although a job is to be tried again",
+        CLUSTERS + "job_worker",
+        "JobWorker._longest_poll",
+        "return min((self._settings.wait, *(max(int(one.due - now), 0) for one in self._retries.values())))",
+        "return self._settings.wait",
+        test=JOBS
+        + "test_a_job_that_waits_for_its_next_attempt_survives_a_crash_and_is_dropped_if_the_control_plane_does",
+    ),
+    Mutant(
+        "pull-rotation-stops-the-agent",
+        "a rotation that the control plane refuses ends the session",
+        CLUSTERS + "plane_session",
+        "PlaneSession._try_rotation",
+        "self._report.rotation(f'{error}; it is tried again')",
+        "raise Stopped(Authenticated.ROTATION_FAILED, str(error)) from None",
+        test=CONNECTION + "test_a_rotation_that_is_refused_keeps_the_credential_and_the_jobs_and_is_tried_again",
+    ),
+    Mutant(
+        "pull-rotation-not-repeated",
+        "a rotation that was refused is not asked for again",
+        CLUSTERS + "plane_session",
+        "PlaneSession.repeat_rotation",
+        "self._report.state.rotation and wanted()",
+        "False",
+        test=CONNECTION + "test_a_rotation_that_is_refused_keeps_the_credential_and_the_jobs_and_is_tried_again",
+    ),
+)
