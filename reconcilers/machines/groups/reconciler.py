@@ -37,13 +37,15 @@ from konverge.reconcilers.machines.shards.messages import Group, GroupConfig
 from konverge.reconcilers.machines.words import GroupReason, MachinesCondition, MachinesEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from konverge.informers import Cached, Change
-    from konverge.objects import Metadata
+    from konverge.kinds import Kind
+    from konverge.objects import Metadata, Object
     from konverge.runtime import Caches, ConditionUpdate, Context
+    from konverge.runtime.cache.readers import Reader
 
-__all__ = ["BY_PLACE", "ShardGroupReconciler", "by_place", "comes_or_goes", "others_of_place"]
+__all__ = ["BY_PLACE", "ShardGroupReconciler", "by_place", "comes_or_goes", "others_of_place", "pause_of_group"]
 
 BY_PLACE = "place"
 _MOST_DOUBLINGS = 10
@@ -69,6 +71,13 @@ def comes_or_goes(change: Change) -> bool:
         return () if cached is None else (cached.metadata.uid, *by_place(cached.decode(kind_of(NstanceShardGroup))))
 
     return place(change.old) != place(change.new)
+
+
+def pause_of_group(metadata: Metadata, cache: Callable[[Kind[Object]], Reader[Object]], *, cluster: str) -> str:
+    """Return why a shard group is not to be reconciled, "" if it is: it is paused with its pool."""
+    owner = metadata.controller
+    pool = None if owner is None else cache(POOL).metadata(metadata.namespace, owner.name)
+    return pause_of(metadata if pool is None else pool, cache, cluster=cluster)
 
 
 class ShardGroupReconciler:
@@ -165,10 +174,7 @@ class ShardGroupReconciler:
         return min(settings.retry * float(2**failures), settings.retry * 10)
 
     def _paused(self, metadata: Metadata, ctx: Context[Any]) -> str:
-        cluster = self._service.settings.cluster_name
-        owner = metadata.controller
-        pool = None if owner is None else ctx.cache(POOL).metadata(metadata.namespace, owner.name)
-        return pause_of(metadata if pool is None else pool, ctx, cluster=cluster)
+        return pause_of_group(metadata, ctx.cache, cluster=self._service.settings.cluster_name)
 
 
 def _set(conditions: Iterable[ConditionUpdate], ctx: Context[Any]) -> None:

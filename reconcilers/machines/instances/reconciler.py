@@ -100,7 +100,7 @@ class NstanceMachineReconciler:
     async def reconcile(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
         """Place, create and follow the instance."""
         settings = self._service.settings
-        paused = pause_of(machine.metadata, ctx, cluster=settings.cluster_name)
+        paused = pause_of(machine.metadata, ctx.cache, cluster=settings.cluster_name)
         show_pause(paused, ctx)
         if paused:
             return Done()
@@ -131,7 +131,7 @@ class NstanceMachineReconciler:
     async def finalize(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
         """Delete the instance; Done when the server confirmed it, or never had one. While it is paused it waits."""
         states, settings = self._service.states, self._service.settings
-        paused = pause_of(machine.metadata, ctx, cluster=settings.cluster_name)
+        paused = pause_of(machine.metadata, ctx.cache, cluster=settings.cluster_name)
         show_pause(paused, ctx)
         if paused:
             return RequeueAfter(settings.retry)
