@@ -234,8 +234,13 @@ class Farm:
         space, names = self.lab.namespace, self.settings.identity_names
         ca = {"ca.crt": self.world.authority.certificate.decode()}
         await self.lab.client.create(CONFIG_MAP.new(names.ca_configmap, space, data=ca))
+        await self.give_nonce()
+
+    async def give_nonce(self) -> None:
+        """Create the Secret with a nonce, as an administrator does."""
         nonce = base64.b64encode(self.world.nonce().encode()).decode()
-        await self.lab.client.create(SECRET.new(names.nonce_secret, space, data={"nonce.jwt": nonce}))
+        name = self.settings.identity_names.nonce_secret
+        await self.lab.client.create(SECRET.new(name, self.lab.namespace, data={"nonce.jwt": nonce}))
 
     async def start(self, *, wait: bool = True) -> Farm:
         """Run the operator, and wait until every shard of the document has been heard."""
