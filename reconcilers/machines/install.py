@@ -203,6 +203,7 @@ def machine_controller(service: NstanceService) -> Controller[NstanceMachine]:
         .reads_live()
         .needs(
             Rule(CAPI_GROUP, ("machines",), ("delete",)),
+            Rule(CAPI_GROUP, ("machines/status",), ("patch",)),
             Rule(GROUP, ("nstancemachines",), ("delete", "patch")),
         )
         .with_(concurrency=service.settings.machines_at_once)

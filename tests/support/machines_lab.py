@@ -256,10 +256,12 @@ class Farm:
         # Not until it is ready: its first writes come before, and a plan may end the process at one of them.
         await self.lab.start(self.build, settings=ManagerSettings(strict=True), wait=False)
 
-    async def start_core(self) -> None:
+    async def start_core(self, *, kubeconfig: bool = True) -> None:
         """Let the double of Cluster API's core work, and give it the kubeconfig without which it pairs no Node."""
         core = CapiCore(self.lab.config, infrastructure=INFRASTRUCTURE, random=self.lab.rng())
         await self.lab.enter(core)
+        if not kubeconfig:
+            return
         data, labels = {"value": base64.b64encode(b"kubeconfig").decode()}, {CLUSTER_LABEL: NAME}
         await self.lab.client.create(SECRET.new(f"{NAME}-kubeconfig", self.lab.namespace, labels=labels, data=data))
 

@@ -2,7 +2,8 @@
 
 Guarantees: the shard and the id of an instance are stored, by a write that another version of the object refuses, before CreateInstance is
 called. After a crash or a lost response the server is asked for that id first, so no NstanceMachine ever has two instances. An instance
-that is gone is not replaced: the Machine is deleted, and its owner makes another. `spec.providerID` is written before `provisioned`.
+that is gone is not replaced: the Machine is deleted, and its owner makes another. `spec.providerID` is written before `provisioned`, and
+the Node into `status.nodeRef` of the Machine, once.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from konverge.reconcilers.machines.instances.decide import (
     condition_reason,
     is_copy,
     plan_instance,
+    the_node,
 )
 from konverge.reconcilers.machines.kinds import CAPI_GROUP, MACHINE, NODE, NSTANCE_MACHINE
 from konverge.reconcilers.machines.pausing import pause_of, show_pause
@@ -261,7 +263,26 @@ class NstanceMachineReconciler:
         if plan.provisioned:
             draft.initialization = Initialization(provisioned=True)
         ctx.status.set_condition(MachinesCondition.READY, plan.ready, plan.reason, plan.message)
+        await self._show_node(machine, the_node(plan.provider_id, nodes), ctx)
         return RequeueAfter(settings.instance_poll if plan.settled else settings.instance_start_poll)
+
+    async def _show_node(self, machine: NstanceMachine, node: str, ctx: Context[Any]) -> None:
+        """Write the Node into the Machine, if it names none yet.
+
+        Cluster API itself looks for it only with a connection to the cluster of the Nodes, and hears of new Nodes only if the control
+        plane counts as initialized. A nodeRef that is there stays: this patch is for one version of the Machine.
+        """
+        owner = _owner(machine)
+        found = ctx.cache(MACHINE).find(machine.namespace, owner.name) if owner is not None and node else None
+        if found is None or owner is None or found.metadata.uid != owner.uid or found.metadata.deleting:
+            return
+        if found.get("status", "nodeRef", default=None):
+            return
+        patch = {
+            "metadata": {"resourceVersion": found.metadata.resource_version},
+            "status": {"nodeRef": {"name": node}},
+        }
+        await ctx.client.patch(MACHINE, owner.name, machine.namespace, patch=patch, style="merge", subresource="status")
 
     def _lost(self, reason: str, message: str, ctx: Context[Any]) -> Outcome:
         """Show that the server deleted the instance; the next reconcile deletes the Machine."""

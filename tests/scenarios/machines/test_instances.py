@@ -8,7 +8,7 @@ import pytest
 from machines_lab import Farm
 
 from konverge.crds.machines_v1beta1 import NstanceMachine
-from konverge.reconcilers.machines.kinds import MACHINE
+from konverge.reconcilers.machines.kinds import MACHINE, NODE
 from konverge.reconcilers.machines.words import MachinesAnnotation
 from konverge.testing.nstance import CallFault, Network
 
@@ -60,6 +60,53 @@ async def test_the_id_of_the_node_replaces_the_bare_one_and_its_addresses_are_sh
     assert found.status.provider_id == bare
     await running.lab.until(MACHINE, "m1", lambda one: one.spec.get("providerID") == full, timeout=100)
     await running.lab.until(MACHINE, "m1", lambda one: one.status.get("nodeRef") == {"name": "n1"}, timeout=100)
+
+
+@pytest.fixture
+async def unconnected(farm: Farm) -> Farm:
+    """The core of Cluster API has no connection to the cluster of the Nodes, so it pairs none."""
+    for name in farm.world.shards:
+        farm.set_static(name, 0)
+    await farm.start()
+    await farm.start_core(kubeconfig=False)
+    return farm
+
+
+async def test_the_node_is_written_into_the_machine_and_outlives_it(unconnected: Farm) -> None:
+    """As the recording machine-noderef-by-provider has it: phase Running without a connection, and the Node stays."""
+    lab = unconnected.lab
+    await unconnected.create_machine("m1")
+    bare = (await unconnected.machine("m1")).status.provider_id
+    assert "nodeRef" not in (await lab.get(MACHINE, "m1")).status
+    await unconnected.add_node("n1", f"aws:///us-west-2a/{bare}")
+    owner = await lab.until(MACHINE, "m1", lambda one: one.status.get("phase") == "Running", timeout=30)
+    assert owner.status["nodeRef"] == {"name": "n1"}
+    await lab.delete(MACHINE, "m1")
+    await lab.until_gone(MACHINE, "m1", timeout=100)
+    assert (await lab.client.get(NODE, "n1")).name == "n1"
+
+
+@pytest.mark.parametrize("before", ["a nodeRef", "two nodes", "a node that goes"])
+async def test_no_node_is_written_that_may_be_another_one(unconnected: Farm, before: str) -> None:
+    lab = unconnected.lab
+    await unconnected.create_machine("m1")
+    bare = (await unconnected.machine("m1")).status.provider_id
+    full, expected = f"aws:///us-west-2a/{bare}", None
+    await unconnected.pause(True)
+    await unconnected.machine("m1", lambda one: one.condition("Paused").is_true)
+    if before == "a nodeRef":
+        await lab.patch(MACHINE, "m1", {"status": {"nodeRef": {"name": "by-hand"}}}, subresource="status")
+        expected = {"name": "by-hand"}
+    if before == "two nodes":
+        await unconnected.add_node("n2", full)
+    if before == "a node that goes":
+        await lab.client.create(NODE.new("n1", finalizers=["tests.konverge.dev/held"], spec={"providerID": full}))
+        await lab.client.delete(NODE, "n1")
+    else:
+        await unconnected.add_node("n1", full)
+    await unconnected.pause(False)
+    await asyncio.sleep(150)
+    assert (await lab.get(MACHINE, "m1")).status.get("nodeRef") == expected
 
 
 async def test_the_failure_domain_of_the_machine_is_the_shard(running: Farm) -> None:
