@@ -271,4 +271,4 @@ def install(
     reached = manager.settings.webhooks
     if chosen.protect_at_admission or (chosen.protect_at_admission is None and (reached.service or reached.url)):
         manager.add(protecting())
-    manager.run_while_leading("nstance", service.run)
+    manager.run_while_leading("nstance", service.run, note=service.note)

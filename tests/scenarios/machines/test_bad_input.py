@@ -161,6 +161,7 @@ async def test_an_expired_certificate_shows_every_shard_as_unreachable_until_a_n
     farm.world.registrar.leader = "nowhere"
     found = await farm.cluster(lambda one: one.condition("ShardsReachable").reason == "NoCertificate", timeout=400)
     assert "certificate" in found.condition("ShardsReachable").message
+    assert "no shard can be asked: " in str(farm.lab.manager.report())
     for name in "abc":
         group = await farm.lab.until(
             NstanceShardGroup, f"workers--{name}", lambda one: not one.condition("ShardReachable").is_true

@@ -11,6 +11,7 @@ from machines_lab import NAME, Farm, is_true
 from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceMachinePool, NstanceShardGroup
 from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE_POOL, NODE
+from konverge.runtime.http.health import checks_of
 from konverge.testing.nstance import CallFault, GroupSpec, Network
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
@@ -99,6 +100,28 @@ async def test_a_dead_shard_delays_no_other_is_shown_and_catches_up(farm: Farm) 
     assert farm.sizes() == {"a": 3, "b": 3, "c": 3}
     group = await farm.lab.get(NstanceShardGroup, "workers--b")
     assert group.condition("ShardReachable").is_true
+
+
+def readiness(farm: Farm) -> tuple[bool, str]:
+    """Return whether the process is ready, and the line of the link to the servers."""
+    report = farm.lab.manager.report()
+    (line,) = [one.line() for one in checks_of(report) if one.name == "background/nstance"]
+    return bool(report), line
+
+
+async def test_readiness_names_the_shards_that_are_away_and_stays_ready(farm: Farm) -> None:
+    await farm.start()
+    await farm.lab.manager.wait_ready()
+    assert readiness(farm) == (True, "[+]background/nstance ok")
+    farm["b"].faults.network = Network.REFUSED
+    farm["b"].reset()
+    await farm.cluster(lambda one: not one.condition("ShardsReachable").is_true)
+    ready, line = readiness(farm)
+    assert ready
+    assert "[+]background/nstance ok (1 of 3 shards cannot be asked: b: " in line
+    farm["b"].faults.network = Network.OPEN
+    await farm.cluster(lambda one: one.condition("ShardsReachable").is_true)
+    assert readiness(farm) == (True, "[+]background/nstance ok")
 
 
 async def test_a_pool_is_not_ready_for_a_change_that_no_shard_has_accepted(farm: Farm) -> None:
