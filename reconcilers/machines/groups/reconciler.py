@@ -23,6 +23,7 @@ from konverge.reconcilers.machines.groups.decide import (
     duplicate,
     first_of_place,
     in_sync,
+    leftover_vars,
     next_step,
     shown_config,
     unreachable,
@@ -120,7 +121,7 @@ class ShardGroupReconciler:
             shown = step.shown
         self._failures.pop(group.uid, None)
         _show(group, shown, ctx)
-        _set(in_sync(), ctx)
+        _set(in_sync(leftover_vars(wanted_config(spec), shown)), ctx)
         return Done()
 
     async def finalize(self, group: NstanceShardGroup, ctx: Context[Any]) -> Outcome:

@@ -168,6 +168,35 @@ async def test_settings_of_the_server_are_shown_and_never_written_into_a_spec(fa
     assert (group.status.config.instance_type, group.status.config.vars) == ("c7.large", {"zone": "b"})
 
 
+def config_valid(group: NstanceShardGroup) -> tuple[bool, str]:
+    found = group.find_condition("ConfigValid")
+    return (False, "") if found is None else (found.is_true, found.reason)
+
+
+async def test_a_var_that_was_removed_is_shown_as_one_that_the_server_keeps(farm: Farm) -> None:
+    """The original leaves it on the server without a word."""
+    await farm.start()
+    await farm.create_pool(replicas=3, vars={"zone": "b", "tier": "x"})
+    await farm.pool()
+    await farm.lab.patch(NstanceMachinePool, "workers", {"spec": {"vars": {"tier": None}}})
+    kept = await farm.lab.until(
+        NstanceShardGroup, "workers--a", lambda one: config_valid(one) == (False, "VarsNotRemovable")
+    )
+    assert "the server keeps the vars tier, which the spec does not name" in kept.condition("ConfigValid").message
+    assert (await farm.pool()).condition("Ready").is_true, "all other settings are there"
+    await farm.lab.patch(NstanceMachinePool, "workers", {"spec": {"vars": {"tier": ""}}})
+    await farm.lab.until(NstanceShardGroup, "workers--a", lambda one: config_valid(one) == (True, "Valid"))
+
+
+async def test_vars_of_a_static_group_are_not_left_over(farm: Farm) -> None:
+    farm.set_static("a", 2, vars={"zone": "a"})
+    await farm.start()
+    await farm.pool()
+    await farm.lab.patch(NstanceMachinePool, "workers", {"spec": {"vars": None}})
+    await farm.pool()
+    assert config_valid(await farm.lab.get(NstanceShardGroup, "workers--a")) == (True, "Valid")
+
+
 async def test_template_and_subnets_are_not_sent_for_a_static_group(farm: Farm) -> None:
     farm.set_static("a", 1)
     await farm.start()
