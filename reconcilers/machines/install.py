@@ -196,7 +196,7 @@ def machine_controller(service: NstanceService) -> Controller[NstanceMachine]:
         .finalizer(MachinesFinalizer.MACHINE, when=partial(_unpaused, service=service))
         .counts_conditions()
         .watches(MACHINE, to=instances.machine_of_owner)
-        .watches(NODE, to=instances.machine_of_node, when=indexes.new_provider_id)
+        .watches(NODE, to=instances.machine_of_node, when=indexes.new_provider_id_or_addresses)
         .watches(CLUSTER, to=_machines_of_cluster, when=indexes.pauses)
         .indexes(NSTANCE_MACHINE, instances.BY_INSTANCE_PLACE, by=instances.by_instance_place)
         .indexes(NSTANCE_MACHINE, indexes.BY_INSTANCE, by=instances.by_provider_name)

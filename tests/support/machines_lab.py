@@ -448,8 +448,18 @@ class Farm:
     async def pause(self, paused: bool) -> None:
         await self.lab.patch(CLUSTER, NAME, {"spec": {"paused": paused}})
 
-    async def add_node(self, name: str, provider_id: str) -> None:
+    async def add_node(self, name: str, provider_id: str, **addresses: str) -> None:
+        """Create a Node; with addresses by type its kubelet reports them."""
         await self.lab.client.create(NODE.new(name, spec={"providerID": provider_id}))
+        if addresses:
+            await self.show_addresses(name, **addresses)
+
+    async def show_addresses(self, name: str, **addresses: str) -> None:
+        """Write the addresses of a Node, by type, as its kubelet does."""
+        shown = [{"type": type_, "address": address} for type_, address in addresses.items()]
+        await self.lab.client.patch(
+            NODE, name, patch={"status": {"addresses": shown}}, style="merge", subresource="status"
+        )
 
     def sizes(self, group: str = "workers") -> dict[str, int]:
         """Return the size of a group on each shard that has it."""

@@ -35,6 +35,7 @@ from konverge.reconcilers.machines.pausing import pause_of
 from konverge.reconcilers.machines.service import NstanceService
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import Group, GroupConfig
+from konverge.reconcilers.machines.shards.retries import FailureDelays
 from konverge.reconcilers.machines.words import GroupReason, MachinesCondition, MachinesEvent
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 __all__ = ["BY_PLACE", "ShardGroupReconciler", "by_place", "comes_or_goes", "others_of_place", "pause_of_group"]
 
 BY_PLACE = "place"
-_MOST_DOUBLINGS = 10
 
 
 def by_place(group: NstanceShardGroup) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class ShardGroupReconciler:
     def __init__(self, service: NstanceService, metrics: MachineMetrics) -> None:
         self._service = service
         self._metrics = metrics
-        self._failures: dict[str, int] = {}
+        self._delays = FailureDelays(service.settings)
 
     async def reconcile(self, group: NstanceShardGroup, ctx: Context[Any]) -> Outcome:
         """Send the group if its shard lacks it, and show what the shard has."""
@@ -116,10 +116,10 @@ class ShardGroupReconciler:
                 shown = await self._send(spec.shard, spec.group, step.config)
             except ShardFailure as failure:
                 _set(conditions_of_failure(failure, ready_reason=GroupReason.PROVIDER_ERROR), ctx)
-                raise RetryAfter(self._delay(group.uid, failure), str(failure)) from failure
+                raise RetryAfter(self._delays.after(group.uid, failure), str(failure)) from failure
         else:
             shown = step.shown
-        self._failures.pop(group.uid, None)
+        self._delays.forget(group.uid)
         _show(group, shown, ctx)
         _set(in_sync(leftover_vars(wanted_config(spec), shown)), ctx)
         return Done()
@@ -146,7 +146,7 @@ class ShardGroupReconciler:
             states.deleted(spec.shard, spec.group)
             ctx.event(MachinesEvent.DELETE_SUCCEEDED, f"group {spec.group} is deleted on shard {spec.shard}")
         states.unfollow(ctx.key)
-        self._failures.pop(group.uid, None)
+        self._delays.forget(group.uid)
         return Done()
 
     def _others(self, group: NstanceShardGroup, ctx: Context[Any]) -> list[Metadata]:
@@ -165,14 +165,6 @@ class ShardGroupReconciler:
         self._metrics.upserts.labels(shard).observe(loop.time() - began)
         self._service.states.answered(shard, shown)
         return shown
-
-    def _delay(self, uid: str, failure: ShardFailure) -> float:
-        settings = self._service.settings
-        if failure.kind is FailureKind.UNREACHABLE:
-            return settings.unreachable_retry
-        failures = self._failures.get(uid, 0)
-        self._failures[uid] = min(failures + 1, _MOST_DOUBLINGS)
-        return min(settings.retry * float(2**failures), settings.retry * 10)
 
     def _paused(self, metadata: Metadata, ctx: Context[Any]) -> str:
         return pause_of_group(metadata, ctx.cache, cluster=self._service.settings.cluster_name)

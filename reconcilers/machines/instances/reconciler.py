@@ -33,6 +33,7 @@ from konverge.reconcilers.machines.pools.indexes import BY_INSTANCE
 from konverge.reconcilers.machines.service import NstanceService
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import InstanceConfig, InstanceState
+from konverge.reconcilers.machines.shards.retries import FailureDelays
 from konverge.reconcilers.machines.words import (
     MachineReason,
     MachinesAnnotation,
@@ -57,7 +58,6 @@ __all__ = [
 ]
 
 BY_INSTANCE_PLACE: Final = "place"
-_MOST_DOUBLINGS: Final = 10
 
 
 def by_instance_place(machine: Object) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ class NstanceMachineReconciler:
 
     def __init__(self, service: NstanceService) -> None:
         self._service = service
-        self._failures: dict[str, int] = {}
+        self._delays = FailureDelays(service.settings)
         self._unknown: set[str] = set()
 
     async def reconcile(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
@@ -126,8 +126,8 @@ class NstanceMachineReconciler:
             state = await self._ask(machine, place, new=new)
         except ShardFailure as failure:
             self._report_failure(failure, ctx)
-            raise RetryAfter(self._delay(machine.uid, failure), str(failure)) from failure
-        self._failures.pop(machine.uid, None)
+            raise RetryAfter(self._delays.after(machine.uid, failure), str(failure)) from failure
+        self._delays.forget(machine.uid)
         return await self._show(machine, place, state, ctx)
 
     async def finalize(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
@@ -158,7 +158,7 @@ class NstanceMachineReconciler:
                 MachinesEvent.DELETE_SUCCEEDED, f"instance {place.instance_id} on shard {place.shard} is {status}"
             )
         states.unfollow_instance(ctx.key)
-        self._failures.pop(machine.uid, None)
+        self._delays.forget(machine.uid)
         self._unknown.discard(machine.uid)
         return Done()
 
@@ -228,14 +228,6 @@ class NstanceMachineReconciler:
             FailureKind.INVALID: MachineReason.INVALID,
         }.get(failure.kind, MachineReason.PROVIDER_ERROR)
         ctx.status.set_condition(MachinesCondition.READY, False, reason, failure.said)
-
-    def _delay(self, uid: str, failure: ShardFailure) -> float:
-        settings = self._service.settings
-        if failure.kind is FailureKind.UNREACHABLE:
-            return settings.unreachable_retry
-        failures = self._failures.get(uid, 0)
-        self._failures[uid] = min(failures + 1, _MOST_DOUBLINGS)
-        return min(settings.retry * float(2**failures), settings.retry * 10)
 
     # --- what is shown -------------------------------------------------------------------------------------------------------
 

@@ -51,13 +51,37 @@ async def test_a_machine_gets_an_instance_and_the_fields_that_cluster_api_reads(
     ]
 
 
+def shown(machine: NstanceMachine) -> dict[str, str]:
+    return {one.type: one.address for one in machine.status.addresses}
+
+
+async def report_and_await(farm: Farm, **addresses: str) -> None:
+    """Let the kubelet of n1 report addresses, and wait until NstanceMachine and Machine show them."""
+    await farm.show_addresses("n1", **addresses)
+    await farm.machine("m1", lambda one: shown(one) == addresses, timeout=5)
+    listed = [{"type": type_, "address": address} for type_, address in addresses.items()]
+    await farm.lab.until(MACHINE, "m1", lambda one: one.status.get("addresses") == listed, timeout=5)
+
+
+async def test_addresses_that_a_node_reports_late_or_changes_are_shown_at_once(running: Farm) -> None:
+    await running.create_machine("m1")
+    full = f"aws:///us-west-2a/{(await running.machine('m1')).status.provider_id}"
+    await running.add_node("n1", full)
+    found = await running.machine("m1", lambda one: one.spec.provider_id == full)
+    await asyncio.sleep(100)
+    assert shown(found) == {}
+    for address in ("10.0.0.2", "10.0.0.3"):
+        await report_and_await(running, InternalIP=address, Hostname="n1")
+
+
 async def test_the_id_of_the_node_replaces_the_bare_one_and_its_addresses_are_shown(running: Farm) -> None:
     await running.create_machine("m1")
     bare = (await running.machine("m1")).status.provider_id
     full = f"aws:///us-west-2a/{bare}"
-    await running.add_node("n1", full)
-    found = await running.machine("m1", lambda one: one.spec.provider_id == full)
+    await running.add_node("n1", full, InternalIP="10.0.0.2", Hostname="n1")
+    found = await running.machine("m1", lambda one: one.spec.provider_id == full and bool(one.status.addresses))
     assert found.status.provider_id == bare
+    assert shown(found) == {"InternalIP": "10.0.0.2", "Hostname": "n1"}
     await running.lab.until(MACHINE, "m1", lambda one: one.spec.get("providerID") == full, timeout=100)
     await running.lab.until(MACHINE, "m1", lambda one: one.status.get("nodeRef") == {"name": "n1"}, timeout=100)
 
