@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from konverge.crds.declaration import Column
-from konverge.crds.markers import Atomic, ListMap, PreserveUnknown
+from konverge.crds.markers import Atomic, Immutable, ListMap, PreserveUnknown
 from konverge.crds.resource import CustomResource, resource
 from konverge.crds.status import Status
 from konverge.model import Model
@@ -59,6 +59,8 @@ CONTRACT_LABELS: Final[Mapping[str, str]] = {
     "cluster.x-k8s.io/provider": "infrastructure-nstance",
 }
 """Contract of Cluster API to the version of the kind that fulfils it, and the name by which clusterctl finds a provider's definitions."""
+
+_TEMPLATE_STAYS: Final = "the specification of a template cannot be changed; create another template and refer to it"
 
 _VERSION: Final = f"{GROUP}/v1beta1"
 _CATEGORIES: Final = ("cluster-api",)
@@ -322,7 +324,7 @@ class NstanceMachineTemplateResource(Model):
 
     metadata: MachineMetadata | None = None
     """Labels and annotations."""
-    spec: NstanceMachineSpec
+    spec: Annotated[NstanceMachineSpec, Immutable(_TEMPLATE_STAYS)]
     """The specification."""
 
 
@@ -358,4 +360,4 @@ class NstanceMachineTemplateStatus(Status):
     columns=(Column("Group", ".spec.template.spec.groupRef"),),
 )
 class NstanceMachineTemplate(CustomResource[NstanceMachineTemplateSpec, NstanceMachineTemplateStatus]):
-    """Makes NstanceMachines for a MachineSet. It is not to be changed: machines that exist do not follow."""
+    """Makes NstanceMachines for a MachineSet. Its specification cannot be changed: machines that exist would not follow."""

@@ -38,6 +38,7 @@ from konverge.reconcilers.machines.kinds import (
 from konverge.reconcilers.machines.metrics import MachineMetrics
 from konverge.reconcilers.machines.ondemand import observe
 from konverge.reconcilers.machines.ondemand.reconciler import OnDemandReconciler
+from konverge.reconcilers.machines.pausing import pause_of
 from konverge.reconcilers.machines.pools import indexes
 from konverge.reconcilers.machines.pools.protection import protecting
 from konverge.reconcilers.machines.pools.reconciler import MachinePoolReconciler
@@ -49,7 +50,7 @@ from konverge.runtime import Controller, Rule
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from konverge.objects import Object
+    from konverge.objects import Metadata, Object
     from konverge.reconcilers.machines.shards.dialing import Dial
     from konverge.runtime import Caches, Manager
 
@@ -133,12 +134,20 @@ def cluster_controller(service: NstanceService) -> Controller[NstanceCluster]:
     )
 
 
+def _unpaused(metadata: Metadata, caches: Caches, *, service: NstanceService) -> bool:
+    return not pause_of(metadata, caches, cluster=service.settings.cluster_name)
+
+
+def _group_unpaused(metadata: Metadata, caches: Caches, *, service: NstanceService) -> bool:
+    return not groups.pause_of_group(metadata, caches, cluster=service.settings.cluster_name)
+
+
 def pool_controller(service: NstanceService) -> Controller[NstanceMachinePool]:
     """Return the controller of NstanceMachinePools."""
     return (
         Controller.of(NstanceMachinePool)
         .named(MachinesController.POOL)
-        .finalizer(MachinesFinalizer.POOL)
+        .finalizer(MachinesFinalizer.POOL, when=partial(_unpaused, service=service))
         .counts_conditions()
         .owns(NstanceShardGroup)
         .watches(POOL, to=indexes.pools_of_group, when=indexes.pause_or_life_changed)
@@ -163,7 +172,7 @@ def group_controller(service: NstanceService, metrics: MachineMetrics) -> Contro
     return (
         Controller.of(NstanceShardGroup)
         .named(MachinesController.GROUP)
-        .finalizer(MachinesFinalizer.GROUP)
+        .finalizer(MachinesFinalizer.GROUP, when=partial(_group_unpaused, service=service))
         .counts_conditions()
         .watches(POOL, to=_groups_of_pool, when=indexes.pause_or_life_changed)
         .watches(CLUSTER, to=_groups_of_cluster, when=indexes.pauses)
@@ -184,16 +193,17 @@ def machine_controller(service: NstanceService) -> Controller[NstanceMachine]:
     return (
         Controller.of(NstanceMachine)
         .named(MachinesController.MACHINE)
-        .finalizer(MachinesFinalizer.MACHINE)
+        .finalizer(MachinesFinalizer.MACHINE, when=partial(_unpaused, service=service))
         .counts_conditions()
         .watches(MACHINE, to=instances.machine_of_owner)
-        .watches(NODE, to=instances.machine_of_node, when=indexes.new_provider_id)
+        .watches(NODE, to=instances.machine_of_node, when=indexes.new_provider_id_or_addresses)
         .watches(CLUSTER, to=_machines_of_cluster, when=indexes.pauses)
         .indexes(NSTANCE_MACHINE, instances.BY_INSTANCE_PLACE, by=instances.by_instance_place)
         .indexes(NSTANCE_MACHINE, indexes.BY_INSTANCE, by=instances.by_provider_name)
         .reads_live()
         .needs(
             Rule(CAPI_GROUP, ("machines",), ("delete",)),
+            Rule(CAPI_GROUP, ("machines/status",), ("patch",)),
             Rule(GROUP, ("nstancemachines",), ("delete", "patch")),
         )
         .with_(concurrency=service.settings.machines_at_once)
@@ -261,4 +271,4 @@ def install(
     reached = manager.settings.webhooks
     if chosen.protect_at_admission or (chosen.protect_at_admission is None and (reached.service or reached.url)):
         manager.add(protecting())
-    manager.run_while_leading("nstance", service.run)
+    manager.run_while_leading("nstance", service.run, note=service.note)

@@ -79,6 +79,19 @@ class NstanceService:
             return self._link.problem
         return "the link to the servers has not begun yet" if _grpc_installed() else _MISSING
 
+    def note(self) -> str:
+        """Return which shards cannot be asked, for readiness; "" if all can, and while this process does not lead.
+
+        They make no process unready: the other shards work, and a restart mends none.
+        """
+        if self._connections is None:
+            return ""
+        if self.problem:
+            return f"no shard can be asked: {self.problem}"
+        away, expected = self.states.problems, self.states.expected or ()
+        named = "; ".join(f"{shard}: {problem}" for shard, problem in sorted(away.items()))
+        return f"{len(away)} of {len(expected)} shards cannot be asked: {named}" if away else ""
+
     def namespace(self, client: Client) -> str:
         """Return the namespace of the operator."""
         return self.settings.namespace or client.config.namespace or "default"

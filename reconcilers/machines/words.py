@@ -147,6 +147,8 @@ class GroupReason:
     # ours
     DUPLICATE_GROUP: Final = "DuplicateGroup"
     """Another shard group has the group on its shard."""
+    VARS_NOT_REMOVABLE: Final = "VarsNotRemovable"
+    """The server has variables that the spec does not name any more."""
     SYNCING: Final = "Syncing"
     """The server does not have the present settings yet."""
 

@@ -1,18 +1,20 @@
 """Every query of every dashboard and alert, asked of a real Prometheus that scrapes daemons at work: each gives data.
 
-Two daemons run as processes, each on an in-memory API server over HTTPS: one with all families, and one with the semantics of Capsule v0.14,
-whose series differ. Both elect a leader. Some objects fail, one request is refused, and watches are cut, so that the series of failures exist.
+Three daemons run as processes, on in-memory API servers over HTTPS: one with all families that run by default, one with the semantics of
+Capsule v0.14, whose series differ, and one with machines. Each elects a leader. Some objects fail, one request is refused, and watches are cut, so that the series of failures exist.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from random import Random
 from urllib.parse import urlsplit
 
 import pytest
@@ -27,18 +29,26 @@ from quota.lab import CPU, TENANT, Quotas
 from konverge.client import Client
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.catalogue import all_manifests
+from konverge.crds.machines_v1beta1 import NstanceMachine, NstanceMachinePool
 from konverge.crds.ops_v1alpha1 import Cluster, Operation
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudPool
 from konverge.crds.quota_v1beta2 import ResourcePool
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim, WorkspaceClaimSpec
 from konverge.kinds import kind
+from konverge.reconcilers.machines.clusters.render import machine_pool
+from konverge.reconcilers.machines.kinds import CONFIG_MAP, MACHINE_POOL
+from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.testing import Lab, install_crds
 from konverge.testing.agent_server import AgentServer, serving
 from konverge.testing.apiserver import ApiServer
 from konverge.testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
 from konverge.testing.apiserver.kubeconfig import write_kubeconfig
+from konverge.testing.capi import definitions
 from konverge.testing.failures import BinariesMissing
 from konverge.testing.flux import HelmController, World, flux_crds
+from konverge.testing.nstance import CallFault, NstanceWorld
+from konverge.testing.nstance.instances import RUNNING
+from konverge.testing.nstance.world import ShardAddress
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 if not DEPLOY.exists():
@@ -169,6 +179,61 @@ async def joined(lab: Lab, url: str) -> None:
     await lab.client.create(Cluster.decode({"metadata": {"name": "east"}, "spec": spec}))
 
 
+@asynccontextmanager
+async def nstance() -> AsyncIterator[NstanceWorld]:
+    """A server of Nstance on the loopback."""
+    world = NstanceWorld(random=Random(1))
+    world.add_shard("a")
+    async with world.serve():
+        yield world
+
+
+async def shards(lab: Lab, world: NstanceWorld) -> None:
+    """The objects that the operator of machines expects, for two shards; nothing listens for the second."""
+    names = MachineSettings().identity_names
+    found = {"a": world.shards["a"].address, "away": ShardAddress("127.0.0.1:1", "127.0.0.1:1")}
+    document = {
+        "cluster_id": world.cluster_id,
+        "tenant": world.tenant,
+        "shards": {
+            name: {"operator_addr": one.operator, "registration_addr": one.registration} for name, one in found.items()
+        },
+    }
+    ca = {"ca.crt": world.authority.certificate.decode()}
+    nonce = {"nonce.jwt": base64.b64encode(world.nonce().encode()).decode()}
+    shown = {"config.yaml": yaml.safe_dump(document)}
+    await install_crds(lab.client, definitions())
+    for made in (
+        CONFIG_MAP.new(names.ca_configmap, NAMESPACE, data=ca),
+        CONFIG_MAP.new(MachineSettings().shards_configmap, NAMESPACE, data=shown),
+        kind("v1", "Secret").new(names.nonce_secret, NAMESPACE, data=nonce),
+        MACHINE_POOL.new("workers", NAMESPACE, spec=machine_pool("workers", NAMESPACE, cluster="c", replicas=1).spec),
+        NstanceMachinePool.decode(
+            {
+                "metadata": {"name": "workers", "namespace": NAMESPACE},
+                "spec": {"group": "workers", "shards": ["a"], "template": "std"},
+            }
+        ),
+        NstanceMachine.decode({"metadata": {"name": "m", "namespace": NAMESPACE}, "spec": {"groupRef": "workers"}}),
+    ):
+        await lab.client.create(made)
+
+
+async def scales(lab: Lab, world: NstanceWorld) -> None:
+    """Sizes that change, changes that the server refuses, and drains, until the end."""
+    shard, number = world.shards["a"], 0
+    while True:
+        number += 1
+        if number % 3 == 0:
+            shard.faults.add("UpsertGroup", CallFault.UNAVAILABLE)
+        replicas = {"spec": {"replicas": 1 + number % 2}}
+        await lab.client.patch(MACHINE_POOL, "workers", NAMESPACE, patch=replicas, style="merge")
+        for one in list(shard.state.fleet.instances.values()):
+            if one.status == RUNNING and one.drain is None:
+                shard.state.fleet.drain(one, "test")
+        await asyncio.sleep(2)
+
+
 async def upgraded(lab: Lab, number: int) -> None:
     """An Upgrade that succeeds, after the one before it."""
     target = {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance", "name": "offers"}
@@ -228,13 +293,15 @@ async def test_every_query_of_a_dashboard_or_an_alert_gives_data_and_so_do_those
     program: Path, tmp_path: Path
 ) -> None:
     async with AsyncExitStack() as stack:
-        folders = [tmp_path / name for name in ("all", "later", "prometheus")]
+        folders = [tmp_path / name for name in ("all", "later", "machines", "prometheus")]
         for folder in folders:
             folder.mkdir()
-        servers = [await stack.enter_async_context(ApiServer()) for _ in range(2)]
+        servers = [await stack.enter_async_context(ApiServer()) for _ in range(3)]
         labs = [await prepared(server, stack) for server in servers]
         await stack.enter_async_context(HelmController(labs[0].config, world=World(refused=dict(REFUSED))))
         await pools(labs[1])
+        world = await stack.enter_async_context(nstance())
+        await shards(labs[2], world)
         daemons = (
             daemon(
                 folders[0],
@@ -246,15 +313,22 @@ async def test_every_query_of_a_dashboard_or_an_alert_gives_data_and_so_do_those
                 *("workspaces.provider=memory", f"workspaces.namespace={NAMESPACE}"),
             ),
             daemon(folders[1], servers[1], "controllers=quota", "quota.semantics=v0.14"),
+            daemon(
+                folders[2],
+                servers[2],
+                *("controllers=machines", f"machines.namespace={NAMESPACE}"),
+                *("machines.cluster_id=acme", "machines.tenant=blue", "machines.unreachable_retry=1"),
+            ),
         )
-        first, later = await asyncio.gather(*(stack.enter_async_context(one) for one in daemons))
+        first, later, machines = await asyncio.gather(*(stack.enter_async_context(one) for one in daemons))
         plane = AgentServer("east", tokens=(TOKEN,))
         await joined(labs[0], await stack.enter_async_context(serving(plane)))
         load = asyncio.create_task(works(labs[0], stack, plane))
         stack.callback(load.cancel)
+        stack.callback(asyncio.create_task(scales(labs[2], world)).cancel)
         rules = sorted((DEPLOY / "alerts").iterdir())
-        targets = [target(first, JOB), target(later, "later")]
-        asked = await stack.enter_async_context(prometheus(program, folders[2], targets, rules))
+        targets = [target(first, JOB), target(later, "later"), target(machines, "machines")]
+        asked = await stack.enter_async_context(prometheus(program, folders[3], targets, rules))
         for nothing in ('sum(workqueue_depth{zone="a"})', "sum(workqueue_depth * NaN)"):
             assert not await asked.gives_data(nothing, instant=True)
             assert not await asked.gives_data(nothing, instant=False)

@@ -2,7 +2,8 @@
 
 A change in a recording is the core's own if it is one of these: owner references, the label of the Cluster and the deletion of
 infrastructure; annotations of Cluster API on Nodes, and the deletion of a Node whose id no infrastructure names any more; everything of
-Clusters, MachinePools and Machines but their creation, deletion, pause and replicas. All others are played.
+Clusters, MachinePools and Machines but their creation, deletion, pause and replicas, and the nodeRef of a Machine without a connection to
+the cluster of the Nodes. All others are played.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ INFRA: dict[str, Kind[Object]] = {
 CONFIG_MAP = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
 CORE: dict[str, Kind[Object]] = {"Cluster": CLUSTER, "MachinePool": MACHINE_POOL, "Machine": MACHINE}
 KINDS = {**INFRA, **CORE, "Node": NODE}
+ANSWERS = ("answer of ", "nodeRef {name} written: ")
+"""Remarks about something that was done before, which begin no step."""
 Json = dict[str, Any]
 Place = tuple[str, str]
 
@@ -49,7 +52,7 @@ def steps(name: str) -> list[Step]:
     found: list[Step] = []
     for line in (RECORDINGS / f"{name}.jsonl").read_text().splitlines():
         read = json.loads(line)
-        if "step" in read and not (found and read["step"].startswith("answer of ")):
+        if "step" in read and not (found and read["step"].startswith(ANSWERS)):
             found.append(Step(read["t"], read["step"]))
         elif "object" in read:
             found[-1].events.append((read["type"], read["object"]))
@@ -129,6 +132,7 @@ class CapiReplay:
         self.lab = lab
         self.steps = steps(name)
         self.recorded: dict[Place, Json] = {}
+        self._connected = False
 
     async def run(self) -> list[tuple[str, dict[Place, Json], dict[Place, Json]]]:
         """Return for each step its text, and what the recording and the double show at its end."""
@@ -157,7 +161,7 @@ class CapiReplay:
     async def _remark(self, text: str) -> None:
         if "kubeconfig Secret of this same API server" in text or text == "kubeconfig Secret created":
             data = {"value": base64.b64encode(b"kubeconfig").decode()}
-            labels = {CLUSTER_LABEL: "c1"}
+            labels, self._connected = {CLUSTER_LABEL: "c1"}, True
             await self.lab.client.create(SECRET.new("c1-kubeconfig", self.lab.namespace, labels=labels, data=data))
 
     # --- what users and the provider did -------------------------------------------------------------------------------------
@@ -245,6 +249,11 @@ class CapiReplay:
         old, new = (one["metadata"].get("annotations") or {} for one in (before, made))
         if old != new:
             await self._patch(made, {"metadata": {"annotations": _replacing(old, new)}})
+        node, known = ((one.get("status") or {}).get("nodeRef") for one in (made, before))
+        if (
+            made["kind"] == "Machine" and node != known and not self._connected
+        ):  # the core pairs none, so the provider did
+            await self._patch(made, {"status": {"nodeRef": node}}, "status")
         by_hand = [one for one in _all_conditions(made) if one["type"] == INITIALIZED and one["status"] == "True"]
         if by_hand and not any(one == by_hand[0] for one in _all_conditions(before)):
             await asyncio.sleep(3)  # the core has written its conditions by then

@@ -98,8 +98,56 @@ CASES: dict[str, Case] = {
 }
 
 
+MACHINE = {"groupRef": {"name": "workers"}, "vars": {"zone": "a"}}
+
+Change = tuple[type[CustomResource[Any, Any]], dict[str, Any], dict[str, Any], str]
+"""Kind, its spec before and after a change, and a part of the refusal of the change; "": it must be accepted."""
+
+
+def template(spec: dict[str, Any], **labels: str) -> dict[str, Any]:
+    return {"template": {"metadata": {"labels": {"a": "b", **labels}}, "spec": spec}}
+
+
+_STAYS = "the specification of a template cannot be changed"
+CHANGES: dict[str, Change] = {
+    "a template that stays": (NstanceMachineTemplate, template(MACHINE), template(MACHINE), ""),
+    "the labels of a template": (NstanceMachineTemplate, template(MACHINE), template(MACHINE, c="d"), ""),
+    "the group of a template": (
+        NstanceMachineTemplate,
+        template(MACHINE),
+        template({**MACHINE, "groupRef": {"name": "gpu"}}),
+        _STAYS,
+    ),
+    "the form of the group of a template": (
+        NstanceMachineTemplate,
+        template(MACHINE),
+        template({**MACHINE, "groupRef": "workers"}),
+        _STAYS,
+    ),
+    "a new field of a template": (
+        NstanceMachineTemplate,
+        template(MACHINE),
+        template({**MACHINE, "instanceType": "c7.large"}),
+        _STAYS,
+    ),
+    "a field that leaves a template": (
+        NstanceMachineTemplate,
+        template(MACHINE),
+        template({"groupRef": MACHINE["groupRef"]}),
+        _STAYS,
+    ),
+    "a variable of a template": (
+        NstanceMachineTemplate,
+        template(MACHINE),
+        template({**MACHINE, "vars": {"zone": "b"}}),
+        _STAYS,
+    ),
+    "a machine": (NstanceMachine, MACHINE, {**MACHINE, "instanceType": "c7.large"}, ""),
+}
+
+
 async def ask(target: Target) -> dict[str, tuple[int, str, dict[str, Any]]]:
-    """Install the definitions and play the cases; returns status, message and stored document of each last write."""
+    """Install the definitions and play the cases and changes; returns status, message and stored document of each last write."""
 
     async def send(method: str, path: str, body: Any = None) -> tuple[int, dict[str, Any]]:
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "machines-cases/1.0"}
@@ -127,5 +175,12 @@ async def ask(target: Target) -> dict[str, tuple[int, str, dict[str, Any]]]:
             str(document.get("message", "")),
             {"spec": document.get("spec"), "status": document.get("status")},
         )
+        await send("DELETE", f"{at(kind)}/x")
+    for name, (kind, before, after, _) in CHANGES.items():
+        body = {"apiVersion": f"{GROUP}/v1beta1", "kind": kind.__name__, "metadata": {"name": "x"}, "spec": before}
+        status, document = await send("POST", at(kind), body)
+        assert status == 201, document
+        status, document = await send("PUT", f"{at(kind)}/x", {**document, "spec": after})
+        found[name] = status, str(document.get("message", "")), {"spec": document.get("spec")}
         await send("DELETE", f"{at(kind)}/x")
     return found

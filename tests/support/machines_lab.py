@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
@@ -33,10 +34,10 @@ from konverge.runtime import Manager, ManagerSettings
 from konverge.testing import Lab, install_crds
 from konverge.testing.capi import CapiCore, definitions
 from konverge.testing.capi.kinds import CLUSTER_LABEL
-from konverge.testing.nstance import CallFault, GroupSpec, NstanceShard, NstanceWorld
+from konverge.testing.nstance import CallFault, CallOutcome, GroupSpec, NstanceShard, NstanceWorld
 from konverge.testing.nstance.instances import DELETED, DELETING, RUNNING, Instance
 
-__all__ = ["NAME", "Farm", "KubernetesDecides"]
+__all__ = ["NAME", "Farm", "KubernetesDecides", "NothingIsLost"]
 
 NAME = "acme--blue"
 SECRET = kind("v1", "Secret", namespaced=True, plural="secrets")
@@ -46,8 +47,8 @@ INFRASTRUCTURE = (NstanceCluster, NstanceMachinePool, NstanceMachine)
 
 
 class KubernetesDecides:
-    """The safety predicate, from the stored objects and the calls alone: no pool is imported before every shard listed its groups, and the
-    replicas of a MachinePool are those with which it was made, or that the test wrote.
+    """The safety predicate, from the stored objects and the calls alone: no pool is imported before every shard answered with its groups since
+    the operator was started, and the replicas of a MachinePool are those with which it was made, or that the test wrote.
     """
 
     def __init__(self, farm: Farm) -> None:
@@ -63,9 +64,7 @@ class KubernetesDecides:
                 continue
             self._seen.add(metadata["uid"])
             if MachinesAnnotation.MANAGED_BY in metadata.get("annotations", {}):
-                silent = [
-                    name for name in self._farm.document if not self._farm.world.shards[name].called("ListGroups")
-                ]
+                silent = [name for name in self._farm.document if not self._farm.listed(name)]
                 assert not silent, f"{metadata['name']} was imported before {silent} listed their groups"
         for entry in store.list(("cluster.x-k8s.io", "machinepools")):
             found = entry.object()
@@ -153,7 +152,9 @@ class IdsStay:
 
 
 class NothingIsLost:
-    """The safety predicate of drains: an acknowledgement comes when no pod is left on the Node, or shortly before the deletion."""
+    """The safety predicate of drains: an acknowledgement comes when no pod is left on the Node, or shortly before the deletion. That of an
+    instance which was never drained may come only if no pod is there.
+    """
 
     def __init__(self, farm: Farm) -> None:
         self._farm = farm
@@ -168,16 +169,15 @@ class NothingIsLost:
             for call in shard.calls[begun:]:
                 if call.method == "AcknowledgeDrained":
                     instance = call.request.instance_id  # type: ignore[attr-defined]  # the message of this method
-                    self._check(f"{name}/{instance}", shard.state.fleet.instances[instance].provider_id, call.time)
+                    self._check(name, shard.state.fleet.instances[instance], call.time)
         # Calls until the next write see what this one left behind.
         self._occupied = self._pods()
 
-    def _check(self, place: str, provider_id: str, time: float) -> None:
+    def _check(self, shard: str, one: Instance, time: float) -> None:
+        place = f"{shard}/{one.id}"
         self.acknowledged[place] = self.acknowledged.get(place, 0) + 1
-        left = self._occupied.get(provider_id, [])
-        assert not left or time >= self._farm.gives_up.get(place, 0.0), (
-            f"{place} was acknowledged with {left} at {time}"
-        )
+        left = self._occupied.get(one.provider_id, [])
+        assert not left or time >= self._farm.gives_up(one), f"{place} was acknowledged with {left} at {time}"
 
     def _pods(self) -> dict[str, list[str]]:
         store = self._farm.lab.server.store
@@ -210,7 +210,7 @@ class Farm:
         lab.always.append(IdsStay(self))
         lab.always.append(OneMachineEach(self))
         self.drains = NothingIsLost(self)
-        self.gives_up: dict[str, float] = {}
+        self._begun: dict[str, int] = {}
         lab.always.append(self.drains)
 
     async def __aenter__(self) -> Self:
@@ -223,6 +223,8 @@ class Farm:
         return self.world.shards[name]
 
     def build(self, manager: Manager) -> None:
+        self._begun = {name: len(shard.calls) for name, shard in self.world.shards.items()}
+
         async def dialed(tls: TlsMaterial) -> Dial:
             return dial(self.world, tls)
 
@@ -234,8 +236,13 @@ class Farm:
         space, names = self.lab.namespace, self.settings.identity_names
         ca = {"ca.crt": self.world.authority.certificate.decode()}
         await self.lab.client.create(CONFIG_MAP.new(names.ca_configmap, space, data=ca))
+        await self.give_nonce()
+
+    async def give_nonce(self) -> None:
+        """Create the Secret with a nonce, as an administrator does."""
         nonce = base64.b64encode(self.world.nonce().encode()).decode()
-        await self.lab.client.create(SECRET.new(names.nonce_secret, space, data={"nonce.jwt": nonce}))
+        name = self.settings.identity_names.nonce_secret
+        await self.lab.client.create(SECRET.new(name, self.lab.namespace, data={"nonce.jwt": nonce}))
 
     async def start(self, *, wait: bool = True) -> Farm:
         """Run the operator, and wait until every shard of the document has been heard."""
@@ -251,10 +258,12 @@ class Farm:
         # Not until it is ready: its first writes come before, and a plan may end the process at one of them.
         await self.lab.start(self.build, settings=ManagerSettings(strict=True), wait=False)
 
-    async def start_core(self) -> None:
+    async def start_core(self, *, kubeconfig: bool = True) -> None:
         """Let the double of Cluster API's core work, and give it the kubeconfig without which it pairs no Node."""
         core = CapiCore(self.lab.config, infrastructure=INFRASTRUCTURE, random=self.lab.rng())
         await self.lab.enter(core)
+        if not kubeconfig:
+            return
         data, labels = {"value": base64.b64encode(b"kubeconfig").decode()}, {CLUSTER_LABEL: NAME}
         await self.lab.client.create(SECRET.new(f"{NAME}-kubeconfig", self.lab.namespace, labels=labels, data=data))
 
@@ -325,13 +334,22 @@ class Farm:
     def drain(self, shard: str, instance: Instance, reason: str = "spot-interruption") -> None:
         """Begin a drain on the server."""
         self[shard].state.fleet.drain(instance, reason)
-        assert instance.drain is not None
-        left = (instance.drain.delete_at - instance.drain.started).total_seconds()
-        times = drain_times(
-            instance.drain.delete_at, instance.drain.started, timeout=left, margin=self.settings.drain_margin
-        )
+
+    def listed(self, shard: str) -> bool:
+        """Tell whether a shard has answered with its groups since the operator was started last."""
+        calls = self[shard].calls[self._begun.get(shard, 0) :]
+        return any(one.method == "ListGroups" and one.outcome is CallOutcome.ANSWERED for one in calls)
+
+    def gives_up(self, instance: Instance) -> float:
+        """Return the time of the loop from which the last drain of an instance may be acknowledged with pods left; never if it had none."""
+        drain = instance.last_drain
+        if drain is None:
+            return math.inf
+        left = (drain.delete_at - drain.started).total_seconds()
+        times = drain_times(drain.delete_at, drain.started, timeout=left, margin=self.settings.drain_margin)
+        began = asyncio.get_running_loop().time() - (wall_clock() - drain.started).total_seconds()
         # The clock of an event has microseconds, and the time of the loop does not.
-        self.gives_up[f"{shard}/{instance.id}"] = asyncio.get_running_loop().time() + times.give_up - 0.01
+        return began + times.give_up - 0.01
 
     def acknowledgements(self, shard: str, instance: Instance) -> list[float]:
         """Return when a drain was acknowledged."""
@@ -430,8 +448,18 @@ class Farm:
     async def pause(self, paused: bool) -> None:
         await self.lab.patch(CLUSTER, NAME, {"spec": {"paused": paused}})
 
-    async def add_node(self, name: str, provider_id: str) -> None:
+    async def add_node(self, name: str, provider_id: str, **addresses: str) -> None:
+        """Create a Node; with addresses by type its kubelet reports them."""
         await self.lab.client.create(NODE.new(name, spec={"providerID": provider_id}))
+        if addresses:
+            await self.show_addresses(name, **addresses)
+
+    async def show_addresses(self, name: str, **addresses: str) -> None:
+        """Write the addresses of a Node, by type, as its kubelet does."""
+        shown = [{"type": type_, "address": address} for type_, address in addresses.items()]
+        await self.lab.client.patch(
+            NODE, name, patch={"status": {"addresses": shown}}, style="merge", subresource="status"
+        )
 
     def sizes(self, group: str = "workers") -> dict[str, int]:
         """Return the size of a group on each shard that has it."""

@@ -171,6 +171,8 @@ class Controller(Generic[R]):
     watched: tuple[Watched, ...] = ()
     indexed: tuple[Indexed, ...] = ()
     finalizer_name: str = ""
+    may_hold: Callable[[Metadata, Caches], bool] | None = None
+    """Whether the finalizer may be added to an object now; None: always."""
     invalid: tuple[str, str] | None = None
     failure_report: FailureReport | None = None
     conditions: tuple[str, ...] | None = None
@@ -308,11 +310,16 @@ class Controller(Generic[R]):
             raise UsageError(f"controller name {name!r}: use lower case letters, digits and dashes")
         return replace(self, name=name)
 
-    def finalizer(self, name: str) -> Controller[R]:
-        """Hold every object by this finalizer until `finalize` returned Done; it is added before the first `reconcile`."""
+    def finalizer(self, name: str, *, when: Callable[[Metadata, Caches], bool] | None = None) -> Controller[R]:
+        """Hold every object by this finalizer until `finalize` returned Done; it is added before the first `reconcile`.
+
+        While `when(metadata, caches)` returns False the finalizer is not added, and `reconcile` gets the object without it: it must then
+        make nothing that `finalize` would have to take away. It is for objects that are paused, from which a move by other software takes
+        the finalizers. The change that ends the pause has to enqueue the object. A finalizer that is there stays, and `finalize` is called.
+        """
         if not _FINALIZER.match(name):
             raise UsageError(f"finalizer {name!r}: write domain/name, for instance example.com/backup")
-        return replace(self, finalizer_name=name)._ending_by_both()
+        return replace(self, finalizer_name=name, may_hold=when)._ending_by_both()
 
     def invalid_as(self, type_: str, reason: str) -> Controller[R]:
         """Say how an object that no longer decodes is marked: condition `type_` becomes True, Ready False, both with `reason`."""

@@ -77,12 +77,15 @@ class ProbeResponse:
 
 
 def checks_of(report: Report) -> tuple[Check, ...]:
-    """Return one check for each controller of a manager, `controller/<name>`, `webhooks` if it serves any, and `leader-election`."""
+    """Return one check for each controller of a manager, `controller/<name>`, `webhooks` if it serves any, `leader-election`, and one for
+    each background work that tells how it is, `background/<name>`, which never fails.
+    """
     checks = [Check(f"controller/{controller.name}", controller.why) for controller in report.controllers]
     if report.webhooks is not None:
         checks.append(Check(report.webhooks.name, report.webhooks.why, note=report.webhooks.last_error))
     if report.election is not None:
         checks.append(Check(report.election.name, report.election.why, note=report.election.note))
+    checks += [Check(f"background/{work.name}", note=work.note) for work in report.background]
     return tuple(checks)
 
 

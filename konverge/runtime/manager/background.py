@@ -23,7 +23,7 @@ from konverge.runtime.events.recorder import EventRecorder
 from konverge.tasks import wait_first
 from konverge.words import LogKey
 
-__all__ = ["BackgroundServices", "BackgroundWork", "run_background"]
+__all__ = ["BackgroundServices", "BackgroundWork", "run_background", "told"]
 
 _LONGEST = 60.0
 
@@ -67,3 +67,11 @@ async def run_background(name: str, work: BackgroundWork, services: BackgroundSe
                 )
                 await wait_first(asyncio.sleep(pause), turn.ended())
                 pause = 1.0 if loop.time() - began > _LONGEST * 2 else min(pause * 2, _LONGEST)
+
+
+def told(note: Callable[[], str]) -> str:
+    """Return what a work tells about itself; a note that raises is one too, and hides no other."""
+    try:
+        return note()
+    except Exception as error:  # noqa: BLE001  # containment: a report must be made whatever its sources do
+        return f"its note raised {type(error).__name__}: {error}"

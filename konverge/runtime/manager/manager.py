@@ -41,7 +41,7 @@ from konverge.runtime.election.leadership import Leadership, Turn
 from konverge.runtime.election.rights import rules_of_election
 from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.events.recorder import EventRecorder
-from konverge.runtime.manager.background import BackgroundServices, BackgroundWork, run_background
+from konverge.runtime.manager.background import BackgroundServices, BackgroundWork, run_background, told
 from konverge.runtime.manager.explain import describe, explain
 from konverge.runtime.manager.leading import Leading
 from konverge.runtime.manager.settings import ManagerSettings
@@ -104,6 +104,7 @@ class Manager:
         self._rules: list[Rule] = []
         self._closes: list[Callable[[], Awaitable[None]]] = []
         self._background: dict[str, BackgroundWork] = {}
+        self._notes: dict[str, Callable[[], str]] = {}
         self._admission = WebhookRegistry(name, self.settings.webhooks, self.settings.namespace)
         self._runners: dict[str, ControllerRunner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -148,6 +149,7 @@ class Manager:
         if self._admission.remove(name):
             return
         if self._supervisor is None and self._background.pop(name, None) is not None:
+            self._notes.pop(name, None)
             return
         if name not in self._specs:
             raise LookupError(f"no controller {name!r}")
@@ -165,17 +167,23 @@ class Manager:
                 if self._services is not None:
                     self._services.claims.release(name)
 
-    def run_while_leading(self, name: str, work: BackgroundWork) -> None:
+    def run_while_leading(self, name: str, work: BackgroundWork, *, note: Callable[[], str] | None = None) -> None:
         """Run work that no controller does while this process leads; controller-runtime calls it a Runnable. Before the start only.
 
         `work(services)` is cancelled if the lease is lost or the manager stops, and called again when the process leads once more. If it
         raises, it is logged and called again after a pause. Declare the rights that it needs with `needs`.
+
+        `note` is called for each report and readiness probe, and returns a word on the outside world that the work depends on, "" if all is
+        well: /readyz?verbose shows it in the line `background/<name>`. By it the process is never unready: a restart mends no other system.
+        It must be quick, as it runs on the event loop; one that raises is shown as such.
         """
         if self._supervisor is not None or name in self._background:
             raise UsageError(
                 f"background work {name!r}: give each work a name of its own, before the manager is started"
             )
         self._background[name] = work
+        if note is not None:
+            self._notes[name] = note
 
     def closes(self, close: Callable[[], Awaitable[None]]) -> None:
         """Await this at the end, after the last reconcile: connections that reconcilers share. Before the start only."""
@@ -508,7 +516,8 @@ class Manager:
         runners = (runner.report() for runner in self._runners.values())
         ring = () if self._member is None else (self._member.leading.report(),)
         elections = (one.report() for one in self._leading if self._member is None or one is not self._member.leading)
-        return Report((*runners, *ring, *waiting), self._admission.report(), next(elections, None))
+        background = tuple(ControllerReport(name, State.RUNNING, note=told(note)) for name, note in self._notes.items())
+        return Report((*runners, *ring, *waiting), self._admission.report(), next(elections, None), background)
 
     async def ready(self, timeout: float | None = 60.0) -> Report:
         """Wait until every controller is ready or the manager has ended, `timeout` seconds at most (None: no limit); returns the report."""

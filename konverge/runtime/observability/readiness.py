@@ -91,13 +91,19 @@ class Report:
     """The report of the webhooks; None if the manager serves none."""
     election: ControllerReport | None = None
     """Whether the election works, and in `note` who leads; None if this process always leads."""
+    background: tuple[ControllerReport, ...] = ()
+    """Of background work that tells how it is, what it tells: notes, by which nothing is unready."""
 
     def __bool__(self) -> bool:
         return all(one.ready for one in self._all)
 
     @property
     def _all(self) -> tuple[ControllerReport, ...]:
-        return (*self.controllers, *(one for one in (self.webhooks, self.election) if one is not None))
+        return (
+            *self.controllers,
+            *(one for one in (self.webhooks, self.election) if one is not None),
+            *self.background,
+        )
 
     @property
     def ready(self) -> bool:

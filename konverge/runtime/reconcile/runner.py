@@ -102,6 +102,8 @@ class ReconcileRunner:
             step = next_step(cached.metadata, self._spec.finalizer_name)
             if step is FinalizerStep.IGNORE:
                 return Result(Done(), trace)
+            if step is FinalizerStep.ADD and not self._may_hold(cached):
+                step = FinalizerStep.RECONCILE  # its reconciler shows why
             if step is FinalizerStep.ADD:
                 await self._add_finalizer(key, cached, trace)
                 return Result(Done(), trace)
@@ -375,6 +377,10 @@ class ReconcileRunner:
                 editor.set_condition(type_, False, Reason.VALID, "the object decodes again")
 
     # --- finalizers ----------------------------------------------------------------------------------------------------------
+
+    def _may_hold(self, cached: Cached) -> bool:
+        may_hold = self._spec.may_hold
+        return may_hold is None or may_hold(cached.metadata, self._services.caches)
 
     async def _add_finalizer(self, key: Key, cached: Cached, trace: ReconcileTrace) -> None:
         patch = adding(cached.metadata, self._spec.finalizer_name)

@@ -16,12 +16,13 @@ from __future__ import annotations
 from konverge.testing.nstance.faults import CallFault, Network, ShardFaults
 from konverge.testing.nstance.groups import GroupSpec, Template
 from konverge.testing.nstance.instances import Instance
-from konverge.testing.nstance.services import Call
+from konverge.testing.nstance.services import Call, CallOutcome
 from konverge.testing.nstance.world import NstanceShard, NstanceWorld, ShardAddress
 
 __all__ = [
     "Call",
     "CallFault",
+    "CallOutcome",
     "GroupSpec",
     "Instance",
     "Network",

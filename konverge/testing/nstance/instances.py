@@ -44,6 +44,8 @@ class Instance:
     provider_id: str = ""
     status: str = PENDING
     drain: Drain | None = None
+    last_drain: Drain | None = None
+    """The last drain that began; it stays when the drain has ended, or was forgotten."""
     reason: str = ""
 
     @property
@@ -119,7 +121,7 @@ class Fleet:
             self.delete(one, reason)
             return
         now = wall_clock()
-        begun = one.drain = Drain(now, now + timedelta(seconds=timeout), reason)
+        begun = one.drain = one.last_drain = Drain(now, now + timedelta(seconds=timeout), reason)
         self._later(timeout, lambda: self.delete(one, reason) if one.drain is begun else None)
         if one.provider_id:
             self._draining(one)

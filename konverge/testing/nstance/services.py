@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,21 +28,34 @@ from konverge.testing.nstance.pki import role_of
 from konverge.testing.nstance.registrar import Registrar
 from konverge.testing.nstance.shard import ShardState
 
-__all__ = ["AnswerCodec", "Call", "OperatorService", "RegistrationService", "ServiceDeps"]
+__all__ = ["AnswerCodec", "Call", "CallOutcome", "OperatorService", "RegistrationService", "ServiceDeps"]
 
 _OPERATOR: Final = "operator"
 _GARBAGE: Final = b"\xff\xff\xff"
 """The begin of a tag that never ends."""
 
 
-@dataclass(frozen=True, slots=True)
+class CallOutcome(enum.Enum):
+    """How a call ended, as the caller can know it."""
+
+    OPEN = "open"
+    """It has not ended: it is being answered, is a stream, or hangs."""
+    ANSWERED = "answered"
+    REFUSED = "refused"
+    """An error, or a connection that ended, and the server did nothing."""
+    LOST = "lost"
+    """The server acted, and the caller got no response that says so."""
+
+
+@dataclass(slots=True, eq=False)
 class Call:
-    """A call that reached the server."""
+    """A call that reached the server; its outcome is set when it ends."""
 
     time: float
     method: str
     tenant: str
     request: Message
+    outcome: CallOutcome = CallOutcome.OPEN
 
 
 class AnswerCodec(ProtoCodec):
@@ -76,26 +90,30 @@ class _Answers:
     def __init__(self, deps: ServiceDeps) -> None:
         self._deps = deps
 
-    async def _begin(self, stream: Stream[Any, Any], method: str, tenant: str) -> tuple[Any, CallFault | None]:
+    async def _begin(self, stream: Stream[Any, Any], method: str, tenant: str) -> tuple[Call, CallFault | None]:
         request = await stream.recv_message()
         if request is None:
             raise GRPCError(Status.INVALID_ARGUMENT, "the call has no message")
-        self._deps.calls.append(Call(asyncio.get_running_loop().time(), method, tenant, request))
+        call = Call(asyncio.get_running_loop().time(), method, tenant, request)
+        self._deps.calls.append(call)
         fault = self._deps.faults.take(method)
         if fault is CallFault.UNAVAILABLE:
+            call.outcome = CallOutcome.REFUSED
             raise GRPCError(Status.UNAVAILABLE, "the server is not available")
         if fault is CallFault.HANG:
             await asyncio.get_running_loop().create_future()
-        return request, fault
+        return call, fault
 
     async def _answer(
         self, stream: Stream[Any, Any], method: str, tenant: str, act: Callable[[Any], Message | None]
     ) -> None:
-        request, fault = await self._begin(stream, method, tenant)
+        call, fault = await self._begin(stream, method, tenant)
+        call.outcome = CallOutcome.REFUSED  # unless the server acts
         if fault is CallFault.CUT_BEFORE:
             _cut(stream)
             return
-        response = act(request) or Empty()
+        response = act(call.request) or Empty()
+        call.outcome = CallOutcome.LOST  # unless the response is sent
         if fault is CallFault.HANG_AFTER:
             await asyncio.get_running_loop().create_future()
         if fault is CallFault.CUT_AFTER:
@@ -105,6 +123,8 @@ class _Answers:
             raise GRPCError(Status.UNAVAILABLE, "leadership lost")
         if fault is CallFault.GARBAGE:
             self._deps.codec.garbled = response
+        else:
+            call.outcome = CallOutcome.ANSWERED  # before it is sent: the caller may act on it at once
         await stream.send_message(response)
 
 

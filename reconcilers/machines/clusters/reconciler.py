@@ -50,7 +50,7 @@ class NstanceClusterReconciler:
                 document=document, certificate=certificate, problems=states.problems, shards=states.expected
             )
             ctx.status.set_condition(condition.type, condition.status, condition.reason, condition.message)
-        paused = pause_of(cluster.metadata, ctx, cluster=cluster.name)
+        paused = pause_of(cluster.metadata, ctx.cache, cluster=cluster.name)
         show_pause(paused, ctx)
         if paused:
             return self._again(document, ours=ours)

@@ -7,7 +7,7 @@ compared, and what is sent for a static group leaves out template and subnet poo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -31,6 +31,7 @@ __all__ = [
     "duplicate",
     "first_of_place",
     "in_sync",
+    "leftover_vars",
     "next_step",
     "shown_config",
     "unreachable",
@@ -152,12 +153,30 @@ def unreachable(problem: str, *, pending: bool) -> tuple[ConditionUpdate, ...]:
     return tuple(found)
 
 
-def in_sync() -> tuple[ConditionUpdate, ...]:
-    """Return the conditions of a group that its shard has."""
+def leftover_vars(wanted: GroupConfig, shown: Group) -> tuple[str, ...]:
+    """Return the variables that a server has and the spec does not, sorted: no call removes one.
+
+    A static group has those of its configuration, which are not left over.
+
+    >>> leftover_vars(GroupConfig(2, vars={"a": "1"}), Group("workers", size=2, vars={"a": "1", "b": "2"}))
+    ('b',)
+    """
+    return () if shown.is_static else tuple(sorted(shown.vars.keys() - wanted.vars.keys()))
+
+
+def in_sync(leftover: Collection[str] = ()) -> tuple[ConditionUpdate, ...]:
+    """Return the conditions of a group that its shard has, with `leftover` variables that cannot be removed."""
+    valid = ConditionUpdate(MachinesCondition.CONFIG_VALID, True, GroupReason.VALID, "the shard accepts the settings")
+    if leftover:
+        message = (
+            f"the server keeps the vars {', '.join(leftover)}, which the spec does not name, and can remove none: "
+            "name each, with an empty value if need be, or replace the group by one of another name"
+        )
+        valid = ConditionUpdate(MachinesCondition.CONFIG_VALID, False, GroupReason.VARS_NOT_REMOVABLE, message)
     return (
         ConditionUpdate(
             MachinesCondition.READY, True, GroupReason.SYNC_SUCCEEDED, "the shard has the present settings"
         ),
         ConditionUpdate(MachinesCondition.SHARD_REACHABLE, True, GroupReason.CONNECTED, "the shard answers"),
-        ConditionUpdate(MachinesCondition.CONFIG_VALID, True, GroupReason.VALID, "the shard accepts the settings"),
+        valid,
     )

@@ -23,6 +23,7 @@ from konverge.reconcilers.machines.groups.decide import (
     duplicate,
     first_of_place,
     in_sync,
+    leftover_vars,
     next_step,
     shown_config,
     unreachable,
@@ -34,19 +35,21 @@ from konverge.reconcilers.machines.pausing import pause_of
 from konverge.reconcilers.machines.service import NstanceService
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import Group, GroupConfig
+from konverge.reconcilers.machines.shards.retries import FailureDelays
 from konverge.reconcilers.machines.words import GroupReason, MachinesCondition, MachinesEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from konverge.informers import Cached, Change
-    from konverge.objects import Metadata
+    from konverge.kinds import Kind
+    from konverge.objects import Metadata, Object
     from konverge.runtime import Caches, ConditionUpdate, Context
+    from konverge.runtime.cache.readers import Reader
 
-__all__ = ["BY_PLACE", "ShardGroupReconciler", "by_place", "comes_or_goes", "others_of_place"]
+__all__ = ["BY_PLACE", "ShardGroupReconciler", "by_place", "comes_or_goes", "others_of_place", "pause_of_group"]
 
 BY_PLACE = "place"
-_MOST_DOUBLINGS = 10
 
 
 def by_place(group: NstanceShardGroup) -> tuple[str, ...]:
@@ -71,13 +74,20 @@ def comes_or_goes(change: Change) -> bool:
     return place(change.old) != place(change.new)
 
 
+def pause_of_group(metadata: Metadata, cache: Callable[[Kind[Object]], Reader[Object]], *, cluster: str) -> str:
+    """Return why a shard group is not to be reconciled, "" if it is: it is paused with its pool."""
+    owner = metadata.controller
+    pool = None if owner is None else cache(POOL).metadata(metadata.namespace, owner.name)
+    return pause_of(metadata if pool is None else pool, cache, cluster=cluster)
+
+
 class ShardGroupReconciler:
     """Keeps one group on one shard."""
 
     def __init__(self, service: NstanceService, metrics: MachineMetrics) -> None:
         self._service = service
         self._metrics = metrics
-        self._failures: dict[str, int] = {}
+        self._delays = FailureDelays(service.settings)
 
     async def reconcile(self, group: NstanceShardGroup, ctx: Context[Any]) -> Outcome:
         """Send the group if its shard lacks it, and show what the shard has."""
@@ -106,12 +116,12 @@ class ShardGroupReconciler:
                 shown = await self._send(spec.shard, spec.group, step.config)
             except ShardFailure as failure:
                 _set(conditions_of_failure(failure, ready_reason=GroupReason.PROVIDER_ERROR), ctx)
-                raise RetryAfter(self._delay(group.uid, failure), str(failure)) from failure
+                raise RetryAfter(self._delays.after(group.uid, failure), str(failure)) from failure
         else:
             shown = step.shown
-        self._failures.pop(group.uid, None)
+        self._delays.forget(group.uid)
         _show(group, shown, ctx)
-        _set(in_sync(), ctx)
+        _set(in_sync(leftover_vars(wanted_config(spec), shown)), ctx)
         return Done()
 
     async def finalize(self, group: NstanceShardGroup, ctx: Context[Any]) -> Outcome:
@@ -136,7 +146,7 @@ class ShardGroupReconciler:
             states.deleted(spec.shard, spec.group)
             ctx.event(MachinesEvent.DELETE_SUCCEEDED, f"group {spec.group} is deleted on shard {spec.shard}")
         states.unfollow(ctx.key)
-        self._failures.pop(group.uid, None)
+        self._delays.forget(group.uid)
         return Done()
 
     def _others(self, group: NstanceShardGroup, ctx: Context[Any]) -> list[Metadata]:
@@ -156,19 +166,8 @@ class ShardGroupReconciler:
         self._service.states.answered(shard, shown)
         return shown
 
-    def _delay(self, uid: str, failure: ShardFailure) -> float:
-        settings = self._service.settings
-        if failure.kind is FailureKind.UNREACHABLE:
-            return settings.unreachable_retry
-        failures = self._failures.get(uid, 0)
-        self._failures[uid] = min(failures + 1, _MOST_DOUBLINGS)
-        return min(settings.retry * float(2**failures), settings.retry * 10)
-
     def _paused(self, metadata: Metadata, ctx: Context[Any]) -> str:
-        cluster = self._service.settings.cluster_name
-        owner = metadata.controller
-        pool = None if owner is None else ctx.cache(POOL).metadata(metadata.namespace, owner.name)
-        return pause_of(metadata if pool is None else pool, ctx, cluster=cluster)
+        return pause_of_group(metadata, ctx.cache, cluster=self._service.settings.cluster_name)
 
 
 def _set(conditions: Iterable[ConditionUpdate], ctx: Context[Any]) -> None:

@@ -2,7 +2,8 @@
 
 Guarantees: nothing is registered, renewed or connected unless this process leads. A failed enrolment is repeated after 1 s, doubled up to
 30 s, and its reason is in `problem`; a change of the document of shards is tried at once. A renewed certificate takes effect without a
-restart. If a certificate expires although it could not be renewed, enrolment begins again with whatever nonce there is.
+restart. If a certificate expires although it could not be renewed, every shard counts as unreachable, and enrolment begins again with
+whatever nonce there is.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ class ServerLink:
             await self._connect(enrolled)
             await wait_first(self.connections.run(), self._renewing(enrolment, enrolled))
             self._channels = None
+            self._report("the certificate has expired, and no shard renewed it")
+            self.connections.tell_unreachable("its session ended with the operator's certificate, which has expired")
 
     async def _enrolled(self, enrolment: Enrolment, random: Random) -> Enrolled:
         delays: ItemExponential[str] = ItemExponential(base=1.0, cap=30.0)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Self
 
+from konverge.objects import Object
 from konverge.reconcilers.machines.correlation import pool_provider_ids
 from konverge.reconcilers.machines.shards.addresses import is_identifier
 from konverge.reconcilers.machines.shards.messages import InstanceState
@@ -28,6 +29,7 @@ __all__ = [
     "instance_id",
     "is_copy",
     "plan_instance",
+    "the_node",
 ]
 
 _RUNNING: Final = "running"
@@ -170,6 +172,18 @@ def plan_instance(
     if state.status == _RUNNING:
         message = "the instance runs, and the server does not know its provider id yet"
     return InstancePlan(False, reason, message, provider_id, provisioned)
+
+
+def the_node(provider_id: str, nodes: Iterable[Object]) -> str:
+    """Return the name of the only Node that has exactly this provider id, "" if none or several have it.
+
+    >>> the_node("aws:///z/i-0a", [])
+    ''
+    """
+    if not provider_id:
+        return ""
+    found = [one for one in nodes if one.get("spec", "providerID", default="") == provider_id]
+    return found[0].name if len(found) == 1 and not found[0].metadata.deleting else ""
 
 
 _REASON = re.compile(r"[^A-Za-z0-9]+")

@@ -2,7 +2,8 @@
 
 Guarantees: the shard and the id of an instance are stored, by a write that another version of the object refuses, before CreateInstance is
 called. After a crash or a lost response the server is asked for that id first, so no NstanceMachine ever has two instances. An instance
-that is gone is not replaced: the Machine is deleted, and its owner makes another. `spec.providerID` is written before `provisioned`.
+that is gone is not replaced: the Machine is deleted, and its owner makes another. `spec.providerID` is written before `provisioned`, and
+the Node into `status.nodeRef` of the Machine, once.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from konverge.reconcilers.machines.instances.decide import (
     condition_reason,
     is_copy,
     plan_instance,
+    the_node,
 )
 from konverge.reconcilers.machines.kinds import CAPI_GROUP, MACHINE, NODE, NSTANCE_MACHINE
 from konverge.reconcilers.machines.pausing import pause_of, show_pause
@@ -31,6 +33,7 @@ from konverge.reconcilers.machines.pools.indexes import BY_INSTANCE
 from konverge.reconcilers.machines.service import NstanceService
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import InstanceConfig, InstanceState
+from konverge.reconcilers.machines.shards.retries import FailureDelays
 from konverge.reconcilers.machines.words import (
     MachineReason,
     MachinesAnnotation,
@@ -55,7 +58,6 @@ __all__ = [
 ]
 
 BY_INSTANCE_PLACE: Final = "place"
-_MOST_DOUBLINGS: Final = 10
 
 
 def by_instance_place(machine: Object) -> tuple[str, ...]:
@@ -94,13 +96,13 @@ class NstanceMachineReconciler:
 
     def __init__(self, service: NstanceService) -> None:
         self._service = service
-        self._failures: dict[str, int] = {}
+        self._delays = FailureDelays(service.settings)
         self._unknown: set[str] = set()
 
     async def reconcile(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
         """Place, create and follow the instance."""
         settings = self._service.settings
-        paused = pause_of(machine.metadata, ctx, cluster=settings.cluster_name)
+        paused = pause_of(machine.metadata, ctx.cache, cluster=settings.cluster_name)
         show_pause(paused, ctx)
         if paused:
             return Done()
@@ -124,14 +126,14 @@ class NstanceMachineReconciler:
             state = await self._ask(machine, place, new=new)
         except ShardFailure as failure:
             self._report_failure(failure, ctx)
-            raise RetryAfter(self._delay(machine.uid, failure), str(failure)) from failure
-        self._failures.pop(machine.uid, None)
+            raise RetryAfter(self._delays.after(machine.uid, failure), str(failure)) from failure
+        self._delays.forget(machine.uid)
         return await self._show(machine, place, state, ctx)
 
     async def finalize(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
         """Delete the instance; Done when the server confirmed it, or never had one. While it is paused it waits."""
         states, settings = self._service.states, self._service.settings
-        paused = pause_of(machine.metadata, ctx, cluster=settings.cluster_name)
+        paused = pause_of(machine.metadata, ctx.cache, cluster=settings.cluster_name)
         show_pause(paused, ctx)
         if paused:
             return RequeueAfter(settings.retry)
@@ -156,7 +158,7 @@ class NstanceMachineReconciler:
                 MachinesEvent.DELETE_SUCCEEDED, f"instance {place.instance_id} on shard {place.shard} is {status}"
             )
         states.unfollow_instance(ctx.key)
-        self._failures.pop(machine.uid, None)
+        self._delays.forget(machine.uid)
         self._unknown.discard(machine.uid)
         return Done()
 
@@ -227,14 +229,6 @@ class NstanceMachineReconciler:
         }.get(failure.kind, MachineReason.PROVIDER_ERROR)
         ctx.status.set_condition(MachinesCondition.READY, False, reason, failure.said)
 
-    def _delay(self, uid: str, failure: ShardFailure) -> float:
-        settings = self._service.settings
-        if failure.kind is FailureKind.UNREACHABLE:
-            return settings.unreachable_retry
-        failures = self._failures.get(uid, 0)
-        self._failures[uid] = min(failures + 1, _MOST_DOUBLINGS)
-        return min(settings.retry * float(2**failures), settings.retry * 10)
-
     # --- what is shown -------------------------------------------------------------------------------------------------------
 
     async def _show(
@@ -261,7 +255,26 @@ class NstanceMachineReconciler:
         if plan.provisioned:
             draft.initialization = Initialization(provisioned=True)
         ctx.status.set_condition(MachinesCondition.READY, plan.ready, plan.reason, plan.message)
+        await self._show_node(machine, the_node(plan.provider_id, nodes), ctx)
         return RequeueAfter(settings.instance_poll if plan.settled else settings.instance_start_poll)
+
+    async def _show_node(self, machine: NstanceMachine, node: str, ctx: Context[Any]) -> None:
+        """Write the Node into the Machine, if it names none yet.
+
+        Cluster API itself looks for it only with a connection to the cluster of the Nodes, and hears of new Nodes only if the control
+        plane counts as initialized. A nodeRef that is there stays: this patch is for one version of the Machine.
+        """
+        owner = _owner(machine)
+        found = ctx.cache(MACHINE).find(machine.namespace, owner.name) if owner is not None and node else None
+        if found is None or owner is None or found.metadata.uid != owner.uid or found.metadata.deleting:
+            return
+        if found.get("status", "nodeRef", default=None):
+            return
+        patch = {
+            "metadata": {"resourceVersion": found.metadata.resource_version},
+            "status": {"nodeRef": {"name": node}},
+        }
+        await ctx.client.patch(MACHINE, owner.name, machine.namespace, patch=patch, style="merge", subresource="status")
 
     def _lost(self, reason: str, message: str, ctx: Context[Any]) -> Outcome:
         """Show that the server deleted the instance; the next reconcile deletes the Machine."""

@@ -53,7 +53,7 @@ class OnDemandReconciler:
         settings, metadata = self._service.settings, cluster.metadata
         if (metadata.namespace, metadata.name) != (self._service.namespace(ctx.client), settings.cluster_name):
             return Done()
-        if metadata.deleting or pause_of(metadata, ctx, cluster=settings.cluster_name):
+        if metadata.deleting or pause_of(metadata, ctx.cache, cluster=settings.cluster_name):
             return Done()
         demands = tuple(
             demand

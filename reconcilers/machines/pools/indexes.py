@@ -25,6 +25,7 @@ __all__ = [
     "by_pool",
     "by_pool_instance",
     "new_provider_id",
+    "new_provider_id_or_addresses",
     "pause_or_life_changed",
     "pauses",
     "pool_of_machine_pool",
@@ -103,6 +104,15 @@ def pools_of_cluster(cluster: Object, caches: Caches) -> Iterable[Key]:
 def new_provider_id(change: Change) -> bool:
     """Accept the Nodes whose provider id is new or gone: most changes of a Node are its heartbeats."""
     return bool(_provider_id(change.old) != _provider_id(change.new))
+
+
+def new_provider_id_or_addresses(change: Change) -> bool:
+    """Accept the Nodes whose provider id or addresses changed: a kubelet may report addresses long after the Node is there."""
+
+    def addresses(cached: Cached | None) -> Any:
+        return None if cached is None else cached.decode(NODE).get("status", "addresses", default=None)
+
+    return new_provider_id(change) or addresses(change.old) != addresses(change.new)
 
 
 def _provider_id(cached: Cached | None) -> Any:

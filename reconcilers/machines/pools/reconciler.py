@@ -51,7 +51,7 @@ class MachinePoolReconciler:
     async def reconcile(self, pool: NstanceMachinePool, ctx: Context[Any]) -> Outcome:
         """Write the shard groups, the provider ids and the status."""
         settings = self._service.settings
-        paused = pause_of(pool.metadata, ctx, cluster=settings.cluster_name)
+        paused = pause_of(pool.metadata, ctx.cache, cluster=settings.cluster_name)
         show_pause(paused, ctx)
         if paused:
             return Done()
@@ -75,7 +75,7 @@ class MachinePoolReconciler:
     async def finalize(self, pool: NstanceMachinePool, ctx: Context[Any]) -> Outcome:
         """Delete the shard groups; Done when they are gone. A paused pool waits."""
         settings = self._service.settings
-        paused = pause_of(pool.metadata, ctx, cluster=settings.cluster_name)
+        paused = pause_of(pool.metadata, ctx.cache, cluster=settings.cluster_name)
         show_pause(paused, ctx)
         if paused:
             return RequeueAfter(timedelta(seconds=settings.retry))

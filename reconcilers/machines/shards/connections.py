@@ -57,8 +57,13 @@ class Connections:
             raise ShardFailure(shard, FailureKind.UNREACHABLE, said)
         return running[0].client()
 
+    def tell_unreachable(self, said: str) -> None:
+        """Tell the listener that no shard can be asked: for sessions that ended, and that nothing begins anew at once."""
+        for name in self.shards:
+            self._listener.unreachable(name, ShardFailure(name, FailureKind.UNREACHABLE, said))
+
     async def run(self) -> None:
-        """Keep the sessions; never returns."""
+        """Keep the sessions; never returns. The listener hears nothing of sessions that end with it."""
         try:
             while True:
                 if self._dial is not None and (self._applied, self._applied_dial) != (self._wanted, self._dial):

@@ -27,6 +27,9 @@ __all__ = ["GroupView", "ShardStates"]
 _DRAIN: Final = timedelta(minutes=5)
 """How long a drain takes at most if its event does not say it."""
 
+_MOST_ERRORS: Final = 8
+"""How many errors of the provider about one group on one shard wait for their event."""
+
 Place = tuple[str, str]
 """Shard and group."""
 
@@ -57,7 +60,7 @@ class ShardStates:
         self._listings: dict[str, dict[str, Group]] = {}
         self._failures: dict[str, str] = {}
         self._deleted: dict[Place, float] = {}
-        self._errors: dict[Place, str] = {}
+        self._errors: dict[Place, list[str]] = {}
         self._followers: dict[Place, set[Key]] = {}
         self._places: dict[Key, Place] = {}
         self._waiting: set[Key] = set()
@@ -131,8 +134,8 @@ class ShardStates:
         return sum(max(listed[group].size, 0) for listed in self._listings.values() if group in listed)
 
     def take_error(self, shard: str, group: str) -> str:
-        """Return the last error of the provider about a group, once."""
-        return self._errors.pop((shard, group), "")
+        """Return the errors of the provider about a group on one shard since the last call, each once."""
+        return "; ".join(self._errors.pop((shard, group), ()))
 
     # --- followers -----------------------------------------------------------------------------------------------------------
 
@@ -151,6 +154,7 @@ class ShardStates:
             self._followers[place].discard(key)
             if not self._followers[place]:
                 del self._followers[place]
+                self._errors.pop(place, None)
 
     def wait_for_all(self, key: Key) -> None:
         """Reconcile this pool when the document of shards changes, or a shard comes back."""
@@ -257,7 +261,9 @@ class ShardStates:
         """Take an error of the provider: the shard group reports it, and without a group the log does."""
         if (shard, event.group) in self._followers:
             about = f" (instance {event.instance_id})" if event.instance_id else ""
-            self._errors[shard, event.group] = f"{event.error}{about}"
+            told, said = self._errors.setdefault((shard, event.group), []), f"{event.error}{about}"
+            if said not in told and len(told) < _MOST_ERRORS:
+                told.append(said)
             self._wake((shard, event.group))
         else:
             self._log.warning("the provider failed", **{LogKey.NAME: shard, LogKey.ERROR: event.error})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conformance.targets import memory_target, real_target
-from machines_crd_cases import CASES, ask
+from machines_crd_cases import CASES, CHANGES, ask
 
 from konverge.testing import ControlPlane
 
@@ -27,7 +27,7 @@ def answers(control_plane: ControlPlane) -> tuple[Answers, Answers]:
     return asyncio.run(both())
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, *CHANGES])
 def test_both_servers_decide_in_the_same_words_what_may_be_written(answers: tuple[Answers, Answers], name: str) -> None:
     real, memory = answers
     assert memory[name] == real[name]

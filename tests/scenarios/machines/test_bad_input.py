@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 from machines_lab import NAME, Farm
@@ -130,6 +131,47 @@ async def test_an_error_of_the_provider_becomes_an_event_of_the_shard_group(farm
     farm["b"].state.report_error("blue", "no capacity", group="workers", instance_id="knc1")
     farm["b"].state.report_error("blue", "an error of no group")
     assert await notes(farm, "ProviderError") == ["no capacity (instance knc1)"]
+
+
+async def test_errors_of_one_group_on_two_shards_are_told_of_each(farm: Farm) -> None:
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    for name in ("b", "c"):
+        farm[name].state.report_error("blue", f"no capacity on {name}", group="workers")
+    assert sorted(await notes(farm, "ProviderError")) == ["no capacity on b", "no capacity on c"]
+
+
+async def test_errors_of_two_instances_of_a_group_at_once_are_both_told(farm: Farm) -> None:
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    for number in range(3):
+        farm["b"].state.report_error("blue", "no capacity", group="workers", instance_id=f"knc{number}")
+    farm["b"].state.report_error("blue", "no capacity", group="workers", instance_id="knc0")
+    told = [note for said in await notes(farm, "ProviderError") for note in said.split("; ")]
+    assert sorted(told) == [f"no capacity (instance knc{number})" for number in range(3)]
+
+
+async def test_an_expired_certificate_shows_every_shard_as_unreachable_until_a_new_nonce_heals_it(farm: Farm) -> None:
+    farm.world.registrar.first_life = timedelta(minutes=4)
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    farm.world.registrar.leader = "nowhere"
+    found = await farm.cluster(lambda one: one.condition("ShardsReachable").reason == "NoCertificate", timeout=400)
+    assert "certificate" in found.condition("ShardsReachable").message
+    assert "no shard can be asked: " in str(farm.lab.manager.report())
+    for name in "abc":
+        group = await farm.lab.until(
+            NstanceShardGroup, f"workers--{name}", lambda one: not one.condition("ShardReachable").is_true
+        )
+        assert "which has expired" in group.condition("ShardReachable").message
+    farm.world.registrar.leader = "b"
+    await farm.give_nonce()
+    await farm.cluster(lambda one: one.condition("ShardsReachable").is_true, timeout=200)
+    for name in "abc":
+        await farm.lab.until(NstanceShardGroup, f"workers--{name}", lambda one: one.condition("ShardReachable").is_true)
 
 
 async def test_a_cluster_or_its_infrastructure_that_is_deleted_is_made_again(farm: Farm) -> None:

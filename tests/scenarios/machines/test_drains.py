@@ -27,7 +27,7 @@ async def drained(farm: Farm) -> Instance:
 
 
 def seconds_left(farm: Farm, one: Instance, when: float) -> float:
-    return farm.gives_up[f"a/{one.id}"] - when
+    return farm.gives_up(one) - when
 
 
 async def test_a_node_is_cordoned_emptied_and_then_acknowledged(farm: Farm, drained: Instance) -> None:

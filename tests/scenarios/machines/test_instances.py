@@ -8,7 +8,7 @@ import pytest
 from machines_lab import Farm
 
 from konverge.crds.machines_v1beta1 import NstanceMachine
-from konverge.reconcilers.machines.kinds import MACHINE
+from konverge.reconcilers.machines.kinds import MACHINE, NODE
 from konverge.reconcilers.machines.words import MachinesAnnotation
 from konverge.testing.nstance import CallFault, Network
 
@@ -51,15 +51,86 @@ async def test_a_machine_gets_an_instance_and_the_fields_that_cluster_api_reads(
     ]
 
 
+def shown(machine: NstanceMachine) -> dict[str, str]:
+    return {one.type: one.address for one in machine.status.addresses}
+
+
+async def report_and_await(farm: Farm, **addresses: str) -> None:
+    """Let the kubelet of n1 report addresses, and wait until NstanceMachine and Machine show them."""
+    await farm.show_addresses("n1", **addresses)
+    await farm.machine("m1", lambda one: shown(one) == addresses, timeout=5)
+    listed = [{"type": type_, "address": address} for type_, address in addresses.items()]
+    await farm.lab.until(MACHINE, "m1", lambda one: one.status.get("addresses") == listed, timeout=5)
+
+
+async def test_addresses_that_a_node_reports_late_or_changes_are_shown_at_once(running: Farm) -> None:
+    await running.create_machine("m1")
+    full = f"aws:///us-west-2a/{(await running.machine('m1')).status.provider_id}"
+    await running.add_node("n1", full)
+    found = await running.machine("m1", lambda one: one.spec.provider_id == full)
+    await asyncio.sleep(100)
+    assert shown(found) == {}
+    for address in ("10.0.0.2", "10.0.0.3"):
+        await report_and_await(running, InternalIP=address, Hostname="n1")
+
+
 async def test_the_id_of_the_node_replaces_the_bare_one_and_its_addresses_are_shown(running: Farm) -> None:
     await running.create_machine("m1")
     bare = (await running.machine("m1")).status.provider_id
     full = f"aws:///us-west-2a/{bare}"
-    await running.add_node("n1", full)
-    found = await running.machine("m1", lambda one: one.spec.provider_id == full)
+    await running.add_node("n1", full, InternalIP="10.0.0.2", Hostname="n1")
+    found = await running.machine("m1", lambda one: one.spec.provider_id == full and bool(one.status.addresses))
     assert found.status.provider_id == bare
+    assert shown(found) == {"InternalIP": "10.0.0.2", "Hostname": "n1"}
     await running.lab.until(MACHINE, "m1", lambda one: one.spec.get("providerID") == full, timeout=100)
     await running.lab.until(MACHINE, "m1", lambda one: one.status.get("nodeRef") == {"name": "n1"}, timeout=100)
+
+
+@pytest.fixture
+async def unconnected(farm: Farm) -> Farm:
+    """The core of Cluster API has no connection to the cluster of the Nodes, so it pairs none."""
+    for name in farm.world.shards:
+        farm.set_static(name, 0)
+    await farm.start()
+    await farm.start_core(kubeconfig=False)
+    return farm
+
+
+async def test_the_node_is_written_into_the_machine_and_outlives_it(unconnected: Farm) -> None:
+    """As the recording machine-noderef-by-provider has it: phase Running without a connection, and the Node stays."""
+    lab = unconnected.lab
+    await unconnected.create_machine("m1")
+    bare = (await unconnected.machine("m1")).status.provider_id
+    assert "nodeRef" not in (await lab.get(MACHINE, "m1")).status
+    await unconnected.add_node("n1", f"aws:///us-west-2a/{bare}")
+    owner = await lab.until(MACHINE, "m1", lambda one: one.status.get("phase") == "Running", timeout=30)
+    assert owner.status["nodeRef"] == {"name": "n1"}
+    await lab.delete(MACHINE, "m1")
+    await lab.until_gone(MACHINE, "m1", timeout=100)
+    assert (await lab.client.get(NODE, "n1")).name == "n1"
+
+
+@pytest.mark.parametrize("before", ["a nodeRef", "two nodes", "a node that goes"])
+async def test_no_node_is_written_that_may_be_another_one(unconnected: Farm, before: str) -> None:
+    lab = unconnected.lab
+    await unconnected.create_machine("m1")
+    bare = (await unconnected.machine("m1")).status.provider_id
+    full, expected = f"aws:///us-west-2a/{bare}", None
+    await unconnected.pause(True)
+    await unconnected.machine("m1", lambda one: one.condition("Paused").is_true)
+    if before == "a nodeRef":
+        await lab.patch(MACHINE, "m1", {"status": {"nodeRef": {"name": "by-hand"}}}, subresource="status")
+        expected = {"name": "by-hand"}
+    if before == "two nodes":
+        await unconnected.add_node("n2", full)
+    if before == "a node that goes":
+        await lab.client.create(NODE.new("n1", finalizers=["tests.konverge.dev/held"], spec={"providerID": full}))
+        await lab.client.delete(NODE, "n1")
+    else:
+        await unconnected.add_node("n1", full)
+    await unconnected.pause(False)
+    await asyncio.sleep(150)
+    assert (await lab.get(MACHINE, "m1")).status.get("nodeRef") == expected
 
 
 async def test_the_failure_domain_of_the_machine_is_the_shard(running: Farm) -> None:

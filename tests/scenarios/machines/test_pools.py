@@ -11,6 +11,7 @@ from machines_lab import NAME, Farm, is_true
 from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceMachinePool, NstanceShardGroup
 from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE_POOL, NODE
+from konverge.runtime.http.health import checks_of
 from konverge.testing.nstance import CallFault, GroupSpec, Network
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
@@ -101,6 +102,28 @@ async def test_a_dead_shard_delays_no_other_is_shown_and_catches_up(farm: Farm) 
     assert group.condition("ShardReachable").is_true
 
 
+def readiness(farm: Farm) -> tuple[bool, str]:
+    """Return whether the process is ready, and the line of the link to the servers."""
+    report = farm.lab.manager.report()
+    (line,) = [one.line() for one in checks_of(report) if one.name == "background/nstance"]
+    return bool(report), line
+
+
+async def test_readiness_names_the_shards_that_are_away_and_stays_ready(farm: Farm) -> None:
+    await farm.start()
+    await farm.lab.manager.wait_ready()
+    assert readiness(farm) == (True, "[+]background/nstance ok")
+    farm["b"].faults.network = Network.REFUSED
+    farm["b"].reset()
+    await farm.cluster(lambda one: not one.condition("ShardsReachable").is_true)
+    ready, line = readiness(farm)
+    assert ready
+    assert "[+]background/nstance ok (1 of 3 shards cannot be asked: b: " in line
+    farm["b"].faults.network = Network.OPEN
+    await farm.cluster(lambda one: one.condition("ShardsReachable").is_true)
+    assert readiness(farm) == (True, "[+]background/nstance ok")
+
+
 async def test_a_pool_is_not_ready_for_a_change_that_no_shard_has_accepted(farm: Farm) -> None:
     """The original takes Ready from conditions of the settings before."""
     await farm.start()
@@ -143,6 +166,35 @@ async def test_settings_of_the_server_are_shown_and_never_written_into_a_spec(fa
     group = await farm.lab.get(NstanceShardGroup, "workers--b")
     assert group.status.config is not None
     assert (group.status.config.instance_type, group.status.config.vars) == ("c7.large", {"zone": "b"})
+
+
+def config_valid(group: NstanceShardGroup) -> tuple[bool, str]:
+    found = group.find_condition("ConfigValid")
+    return (False, "") if found is None else (found.is_true, found.reason)
+
+
+async def test_a_var_that_was_removed_is_shown_as_one_that_the_server_keeps(farm: Farm) -> None:
+    """The original leaves it on the server without a word."""
+    await farm.start()
+    await farm.create_pool(replicas=3, vars={"zone": "b", "tier": "x"})
+    await farm.pool()
+    await farm.lab.patch(NstanceMachinePool, "workers", {"spec": {"vars": {"tier": None}}})
+    kept = await farm.lab.until(
+        NstanceShardGroup, "workers--a", lambda one: config_valid(one) == (False, "VarsNotRemovable")
+    )
+    assert "the server keeps the vars tier, which the spec does not name" in kept.condition("ConfigValid").message
+    assert (await farm.pool()).condition("Ready").is_true, "all other settings are there"
+    await farm.lab.patch(NstanceMachinePool, "workers", {"spec": {"vars": {"tier": ""}}})
+    await farm.lab.until(NstanceShardGroup, "workers--a", lambda one: config_valid(one) == (True, "Valid"))
+
+
+async def test_vars_of_a_static_group_are_not_left_over(farm: Farm) -> None:
+    farm.set_static("a", 2, vars={"zone": "a"})
+    await farm.start()
+    await farm.pool()
+    await farm.lab.patch(NstanceMachinePool, "workers", {"spec": {"vars": None}})
+    await farm.pool()
+    assert config_valid(await farm.lab.get(NstanceShardGroup, "workers--a")) == (True, "Valid")
 
 
 async def test_template_and_subnets_are_not_sent_for_a_static_group(farm: Farm) -> None:

@@ -18,6 +18,7 @@ from promql import Declared, filled, kept
 from promtool import promtool, run_promtool
 
 from konverge.conditions import STATUSES
+from konverge.crds.machines_v1beta1 import NstanceMachine, NstanceMachinePool
 from konverge.crds.ops_v1alpha1 import Cluster
 from konverge.crds.pools_v1alpha1 import Nextcloud
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
@@ -26,6 +27,7 @@ from konverge.reconcilers.apps import controller
 from konverge.reconcilers.apps.clusters.metrics import PullMetrics
 from konverge.reconcilers.apps.operations import install as operations
 from konverge.reconcilers.apps.operations.metrics import OperationMetrics
+from konverge.reconcilers.machines.metrics import MachineMetrics
 from konverge.reconcilers.pools.metrics import PoolMetrics
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -33,13 +35,15 @@ CASES = Path(__file__).with_name("alerts.test.yaml")
 if not DEPLOY.exists():
     pytest.skip("deploy/ is not part of the wheel", allow_module_level=True)
 
-NAMES = ("daemon", "apps", "clusters", "pools", "workspaces")
+NAMES = ("daemon", "apps", "clusters", "machines", "pools", "workspaces")
 DASHBOARDS: dict[str, dict[str, Any]] = {
     name: json.loads((DEPLOY / "dashboards" / f"{name}.json").read_text()) for name in NAMES
 }
 CONDITIONS = {
     *controller().counted,
     *Cluster.__konverge_declaration__.conditions,
+    *NstanceMachinePool.__konverge_declaration__.conditions,
+    *NstanceMachine.__konverge_declaration__.conditions,
     *Nextcloud.__konverge_declaration__.conditions,
     *WorkspaceClaim.__konverge_declaration__.conditions,
 }
@@ -73,7 +77,12 @@ def known() -> dict[str, set[str]]:
     """The labels of every series that the library exposes, by the name that a query uses."""
     found: dict[str, set[str]] = {}
     own = Metrics(CollectorRegistry())
-    families = (OperationMetrics.within(own), PullMetrics.within(own), PoolMetrics.within(own))
+    families = (
+        OperationMetrics.within(own),
+        PullMetrics.within(own),
+        PoolMetrics.within(own),
+        MachineMetrics.within(own),
+    )
     for instrument in (one for holder in (own, *families) for one in vars(holder).values()):
         if not isinstance(instrument, MetricWrapperBase):
             continue

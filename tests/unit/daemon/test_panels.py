@@ -1,4 +1,4 @@
-"""The panels of deploy/dashboards/daemon.json, apps.json, clusters.json and workspaces.json: their values after ten minutes of a scenario, computed by promtool.
+"""The panels of deploy/dashboards/daemon.json, apps.json, clusters.json, machines.json and workspaces.json: their values after ten minutes of a scenario, computed by promtool.
 
 A manager runs on the server in memory, in virtual time; its registry is scraped every 15 seconds, and each query is evaluated over these
 scrapes. The expected values follow from the scenario: rates are those of the last five minutes.
@@ -20,6 +20,7 @@ import pytest
 import yaml
 from apps.lab import READY, Apps, says
 from apps.operations import Operations
+from machines_lab import Farm
 from promql import Scrapes, evaluate, filled
 from promtool import promtool
 from pull_kit import ensure
@@ -39,6 +40,7 @@ from konverge.runtime.controller.metrics import BARRIER_RESULTS
 from konverge.runtime.observability.history import ReconcileRecord
 from konverge.testing import Lab
 from konverge.testing.apiserver.faults.rules import Delay, Drop, Freeze, Match, Rule
+from konverge.testing.nstance import Network
 from konverge.words import Why
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -329,6 +331,74 @@ async def test_the_panels_of_the_workspaces_dashboard_show_what_happened(lab: La
     assert await asyncio.to_thread(values_of, alerts("workspaces"), scrapes, tmp_path) == {
         "WorkspaceClaimsDegraded": {'{controller="workspaceclaim"}': 2},
         "WorkspaceClaimsWait": {'{controller="workspaceclaim"}': 1},
+    }
+
+
+async def test_the_panels_of_the_machines_dashboard_show_what_happened(lab: Lab, tmp_path: Path) -> None:
+    """Two shards of three answer at the end; one drain is blocked, one ended; a shard refuses a pool's changes."""
+    async with Farm(lab) as farm:
+        await farm.start()
+        await farm.start_core()
+        await farm.create_pool(replicas=3)
+        await farm.pool()
+        await farm.create_machine("m1", failure_domain="a")
+        await farm.machine("m1")
+        blocked = await farm.add_instance("a", node="n1")
+        await farm.add_pod("web", "n1", labels={"app": "web"})
+        await farm.add_budget("web", allowed=0, app="web")
+
+        async def each_minute(minute: int) -> None:
+            if minute == 6:
+                farm.drain("b", await farm.add_instance("b"))  # it has no Node
+            if minute == 7:
+                await farm.create_pool("gpu", replicas=3, template="no-such-template")
+                await farm.scale("workers", 6)
+            if minute == 8:
+                farm["c"].faults.network = Network.REFUSED
+                farm["c"].reset()
+            if minute == MINUTES - 1:
+                farm.drain("a", blocked)
+
+        scrapes = await scraped(lab, each_minute)
+        ended = f"{wall_clock().timestamp():.0f}"  # promtool's own time begins at 0
+        await lab.stop()
+    asked = (
+        {title: query.replace("time()", ended) for title, query in one.items()}
+        for one in (panels("machines"), alerts("machines"))
+    )
+    shown, rules = [await asyncio.to_thread(values_of, one, scrapes, tmp_path) for one in asked]
+    per_shard = {name: shown.pop(name) for name in ("Age of the last listing", "How long a change of a group takes")}
+    assert {shard: age <= 31 for shard, age in per_shard["Age of the last listing"].items()} == by(
+        "shard", {"a": True, "b": True, "c": False}
+    )
+    assert set(per_shard["How long a change of a group takes"]) <= set(by("shard", dict.fromkeys("abc")))
+    failed, results = shown.pop("Changes of groups that failed"), shown.pop("Reconciles by result")
+    assert all(failed[f'{{shard="{shard}"}}'] > 0 for shard in "abc")
+    assert results['{result="success"}'] > 0
+    assert shown == {
+        "Shards that answer": {"{}": 2},
+        "Shards away": {"{}": 1},
+        "Open drains": {"{}": 1},
+        "Pools not ready": {"{}": 1},
+        "Machines not ready": {"{}": 0},
+        "Machines ready": {"{}": 1},
+        "Shards": by("shard", {"a": 1, "b": 1, "c": 0}),
+        "Connections lost": by("shard", {"a": 0, "b": 0, "c": pytest.approx(1 / 300, rel=0.1)}),
+        "Changes of groups": shown["Changes of groups"],
+        "Drains that are open": by("shard", {"a": 1, "b": 0, "c": 0}),
+        "Drains that ended": by(
+            "result", {"drained": 0, "no_node": pytest.approx(1 / 300, rel=0.1), "timed_out": 0, "unacknowledged": 0}
+        ),
+        "Objects that are not ready": shown["Objects that are not ready"]
+        | by("controller", {"nstancemachinepool": 1, "nstanceshardgroup": 3, "nstancemachine": 0}),
+    }
+    assert shown["Changes of groups"]['{shard="a"}'] > 0
+    assert set(rules.pop("NstanceChangesRefused")) == set(by("shard", dict.fromkeys("abc")))
+    assert rules == {
+        "NstanceShardAway": by("shard", {"c": 0}),
+        "NstanceShardListingOld": {},
+        "NstanceDrainsCutShort": {},
+        "NstanceObjectsNotReady": by("controller", {"nstancemachinepool": 1}),
     }
 
 

@@ -15,12 +15,15 @@ from konverge.reconcilers.machines.groups.decide import (
     WaitForShard,
     conditions_of_failure,
     drift,
+    in_sync,
+    leftover_vars,
     next_step,
 )
 from konverge.reconcilers.machines.pools.decide import SameGroupPool, SeenPool, ShardSize, duplicate_of, plan_pool
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import Group, GroupConfig
+from konverge.reconcilers.machines.shards.retries import FailureDelays
 from konverge.reconcilers.machines.shards.states import GroupView
 
 WANTED = GroupConfig(3, "std", "c7.large", "private", {"zone": "a"})
@@ -223,3 +226,32 @@ def test_machines_reach_the_api_server_by_the_setting_or_as_the_operator_does(
 def test_settings_that_cannot_work_are_refused_with_the_remedy(settings: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         MachineSettings.model_validate(settings)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shown", "left"),
+    [
+        (WANTED, SHOWN, ("of",)),
+        (GroupConfig(3), SHOWN, ("of", "zone")),
+        (GroupConfig(3, vars={"zone": "", "of": ""}), SHOWN, ()),
+        (GroupConfig(3), STATIC, ()),
+    ],
+)
+def test_vars_that_only_the_server_has_make_the_config_invalid_and_the_group_no_less_ready(
+    wanted: GroupConfig, shown: Group, left: tuple[str, ...]
+) -> None:
+    assert leftover_vars(wanted, shown) == left
+    found = {one.type: (one.status, one.reason) for one in in_sync(left)}
+    assert found["Ready"] == (True, "SyncSucceeded")
+    assert found["ConfigValid"] == ((False, "VarsNotRemovable") if left else (True, "Valid"))
+
+
+def test_refused_changes_are_sent_again_later_and_later_and_those_of_a_shard_that_is_away_always_soon() -> None:
+    delays = FailureDelays(MachineSettings(retry=30, unreachable_retry=10))
+    refused = ShardFailure("a", FailureKind.FAILED, "no")
+    away = ShardFailure("a", FailureKind.UNREACHABLE, "away")
+    assert [delays.after("u1", refused) for _ in range(6)] == [30, 60, 120, 240, 300, 300]
+    assert [delays.after("u1", away) for _ in range(2)] == [10, 10]
+    assert delays.after("u2", refused) == 30, "each object has its own"
+    delays.forget("u1")
+    assert delays.after("u1", refused) == 30

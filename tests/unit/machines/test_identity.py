@@ -45,6 +45,7 @@ from konverge.reconcilers.machines.identity.decide import (
 from konverge.reconcilers.machines.identity.link import ServerLink
 from konverge.reconcilers.machines.shards.connections import Connections
 from konverge.reconcilers.machines.shards.dialing import Dial
+from konverge.reconcilers.machines.shards.failures import ShardFailure
 from konverge.testing.apiserver import ApiServer
 from konverge.testing.nstance import CallFault, Network, NstanceWorld
 
@@ -365,6 +366,7 @@ async def test_a_certificate_is_renewed_at_half_of_its_life_by_whichever_shard_l
         assert second["tls.key"] == first["tls.key"]
         assert [stage.world.shards[name].called("RenewCertificate") for name in "abc"] == [1, 1, 1]
         await asyncio.sleep(600)  # the first one has expired: a new connection needs the second
+        assert failures(stage) == {}, "a change of the certificate is no failure"
         for shard in stage.world.shards.values():
             shard.reset()
         stage.heard.groups.clear()
@@ -385,13 +387,25 @@ async def test_a_renewal_that_fails_is_repeated_until_a_shard_leads_again() -> N
         assert stage.link.problem == ""
 
 
+def failures(stage: Stage) -> dict[str, list[str]]:
+    """Return the failures that were heard, by shard."""
+    heard = {name: stage.heard.all(name, ShardFailure) for name in stage.world.shards}
+    return {
+        name: [one.said for one in found if isinstance(one, ShardFailure)] for name, found in heard.items() if found
+    }
+
+
 async def test_an_expired_certificate_is_reported_and_a_new_nonce_heals_it() -> None:
     async with staged() as stage:
         stage.world.registrar.first_life = timedelta(minutes=2)
         stage.start()
         await stage.until(lambda: stage.connected)
         stage.world.registrar.leader = "nowhere"
-        await asyncio.sleep(180)
+        await asyncio.sleep(60)
+        assert failures(stage) == {}, "the certificate is still valid"
+        await asyncio.sleep(120)
+        told = ["its session ended with the operator's certificate, which has expired"]
+        assert failures(stage) == dict.fromkeys("abc", told), "a shard that is not connected is not shown as reachable"
         assert "Secret nstance-operator-cert: the certificate expired at " in stage.link.problem
         assert stage.link.problem.endswith("put a new nonce into Secret nstance-operator-nonce, key nonce.jwt")
         key = await stage.data(NAMES.key_secret)

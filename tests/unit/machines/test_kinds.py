@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from conformance.targets import memory_target
-from machines_crd_cases import CASES, KINDS, ask
+from machines_crd_cases import CASES, CHANGES, KINDS, ask
 
 from konverge.crds import crd, declaration_of
 from konverge.crds.machines_v1beta1 import CONTRACT_LABELS, NstanceMachinePoolSpec, NstanceMachineSpec
@@ -41,6 +41,18 @@ def test_the_definition_decides_what_may_be_written(
     if not words:
         assert stored["spec"] == spec, "no field is pruned or filled in"
         assert (stored["status"] or {}) == stated
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_definition_decides_what_may_be_changed(
+    answers: dict[str, tuple[int, str, dict[str, Any]]], name: str
+) -> None:
+    _, _, after, words = CHANGES[name]
+    status, message, stored = answers[name]
+    assert status == (422 if words else 200), message
+    assert words in message
+    if not words:
+        assert stored["spec"] == after
 
 
 def test_names_and_columns_are_those_of_the_original() -> None:

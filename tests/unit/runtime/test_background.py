@@ -11,6 +11,7 @@ from scripted_leadership import ScriptedLeadership
 from konverge.errors import NotLeading, UsageError
 from konverge.kinds import kind
 from konverge.runtime import Manager
+from konverge.runtime.http.health import checks_of
 from konverge.runtime.manager.background import BackgroundServices
 from konverge.testing import ApiServer
 
@@ -80,3 +81,31 @@ async def test_each_work_has_a_name_of_its_own_and_is_given_before_the_start() -
         async with manager:
             with pytest.raises(UsageError, match="before the manager is started"):
                 manager.run_while_leading("more", Work())
+
+
+async def test_a_note_of_work_is_in_readiness_and_never_makes_the_process_unready() -> None:
+    said = ""
+
+    def broken() -> str:
+        raise LookupError("no note")
+
+    async with ApiServer(random=Random(1)) as server:
+        manager = Manager("m", server.config(), random=Random(2))
+        manager.run_while_leading("silent", Work())
+        manager.run_while_leading("shards", Work(), note=lambda: said)
+        manager.run_while_leading("broken", Work(), note=broken)
+        async with manager:
+            await manager.wait_ready()
+            names = ["background/shards", "background/broken"]
+            checks = [one for one in checks_of(manager.report()) if one.name.startswith("background/")]
+            assert [one.name for one in checks] == names, "work without a note has no line"
+            assert checks[0].line() == "[+]background/shards ok"
+            said = "shard b does not answer"
+            report = manager.report()
+            checks = [one for one in checks_of(report) if one.name in names]
+            assert [one.line() for one in checks] == [
+                "[+]background/shards ok (shard b does not answer)",
+                "[+]background/broken ok (its note raised LookupError: no note)",
+            ]
+            assert report.ready
+            assert "shards: shard b does not answer" in str(report)

@@ -137,3 +137,49 @@ async def test_a_finalizer_stays_if_the_process_stops_during_finalize() -> None:
         await began.wait()
     assert harness.server.stored(Widget.kind_of_resource(), "", "one")["metadata"]["finalizers"] == [FINALIZER]
     assert "patch Widget one" not in harness.server.calls
+
+
+async def test_a_finalizer_is_added_only_while_the_controller_may_hold_the_object() -> None:
+    """`clusterctl move` takes the finalizers off a paused object and then deletes it: one that came back would keep it."""
+    seen: list[tuple[str, ...]] = []
+    ended: list[str] = []
+
+    async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        seen.append(tuple(w.metadata.finalizers))
+        ctx.status.set_condition("Ready", False, "Paused", "it is paused")
+        return kv.Done()
+
+    async def finalize(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        ended.append(w.name)
+        return kv.Done()
+
+    def not_paused(metadata: kv.Metadata, caches: kv.Caches) -> bool:
+        assert len(caches(Widget)) == 1, "the caches of the controller"
+        return "paused" not in (metadata.annotations or {})
+
+    spec = kv.Controller.of(Widget).finalizer(FINALIZER, when=not_paused).reconciled_by(By(reconcile, finalize))
+    async with ControllerHarness(spec) as harness:
+
+        def stored() -> dict[str, Any]:
+            return harness.server.stored(Widget.kind_of_resource(), "", "one")
+
+        harness.server.after = lambda: harness.show(Widget, "one")
+        harness.put(widget(), annotations={"paused": ""})
+        await harness.settle(5)
+        assert seen
+        assert set(seen) == {()}
+        assert "finalizers" not in stored()["metadata"]
+        assert stored()["status"]["conditions"][0]["reason"] == "Paused", "the reconciler can show why"
+        seen.clear()
+        harness.put(widget(), annotations={})
+        await harness.settle(5)
+        assert stored()["metadata"]["finalizers"] == [FINALIZER]
+        assert set(seen) == {(FINALIZER,)}, "without a pause it is held before it is reconciled"
+        harness.put(
+            widget(),
+            annotations={"paused": ""},
+            finalizers=[FINALIZER],
+            deletionTimestamp="2030-01-01T00:00:00Z",
+        )
+        await harness.settle(5)
+        assert ended == ["one"], "a finalizer that is there is served all the same"

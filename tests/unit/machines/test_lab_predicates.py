@@ -1,0 +1,102 @@
+"""The safety predicates of the lab of machines can fail: each is asked about a state that it forbids, and about the next one that it allows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from google.protobuf.empty_pb2 import Empty
+from machines_lab import Farm, KubernetesDecides, NothingIsLost
+
+from konverge.crds.machines_v1beta1 import NstanceMachinePool, NstanceMachinePoolSpec
+from konverge.reconcilers.machines.wire import operator_pb2 as pb
+from konverge.reconcilers.machines.words import MachinesAnnotation
+from konverge.runtime import Manager
+from konverge.testing import Lab
+from konverge.testing.nstance import Call, CallOutcome
+from konverge.testing.nstance.instances import Instance
+
+
+@pytest.fixture
+async def farm(lab: Lab) -> AsyncIterator[Farm]:
+    made = Farm(lab)
+    lab.always.clear()  # the test asks them
+    await made.prepare()
+    made.build(Manager("stopped", lab.config))
+    yield made
+    await made.world.close()
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def imported(farm: Farm) -> None:
+    """Store a pool as an import makes it."""
+    spec = NstanceMachinePoolSpec(group="workers", shards=("a",))
+    ours = {MachinesAnnotation.MANAGED_BY: MachinesAnnotation.OPERATOR}
+    await farm.lab.create(NstanceMachinePool.new("workers", spec=spec, annotations=ours))
+
+
+@pytest.mark.parametrize("outcome", CallOutcome)
+async def test_an_import_is_refused_unless_every_shard_has_answered(farm: Farm, outcome: CallOutcome) -> None:
+    for name in farm.document:
+        ended = outcome if name == "b" else CallOutcome.ANSWERED
+        farm[name].calls.append(Call(now(), "ListGroups", "blue", Empty(), ended))
+    await imported(farm)
+    if outcome is CallOutcome.ANSWERED:
+        KubernetesDecides(farm)()
+        return
+    with pytest.raises(AssertionError, match=r"workers was imported before \['b'\] listed their groups"):
+        KubernetesDecides(farm)()
+
+
+async def test_an_import_is_refused_that_relies_on_listings_of_an_operator_before_this_one(farm: Farm) -> None:
+    for name in farm.document:
+        farm[name].calls.append(Call(now(), "ListGroups", "blue", Empty(), CallOutcome.ANSWERED))
+    farm.build(Manager("another", farm.lab.config))
+    await imported(farm)
+    with pytest.raises(AssertionError, match="was imported before"):
+        KubernetesDecides(farm)()
+
+
+async def occupied(farm: Farm) -> Instance:
+    """Return an instance that runs, with a pod on its Node."""
+    farm.set_static("a", 1)
+    made = await farm.add_instance("a", node="n1")
+    await farm.add_pod("web", "n1")
+    return made
+
+
+def acknowledge(farm: Farm, one: Instance) -> None:
+    request = pb.DrainAckRequest(instance_id=one.id)
+    farm["a"].calls.append(Call(now(), "AcknowledgeDrained", "blue", request, CallOutcome.ANSWERED))
+
+
+@pytest.mark.parametrize("drained", [False, True], ids=["never drained", "drained by the server"])
+async def test_an_acknowledgement_with_a_pod_left_is_refused_before_the_drain_is_given_up(
+    farm: Farm, drained: bool
+) -> None:
+    one = await occupied(farm)
+    if drained:
+        farm["a"].state.fleet.drain(one, "scale-down")  # by no verb of the farm
+    predicate = NothingIsLost(farm)
+    predicate()
+    acknowledge(farm, one)
+    with pytest.raises(AssertionError, match=r"was acknowledged with \['web'\]"):
+        predicate()
+
+
+async def test_an_acknowledgement_is_allowed_shortly_before_the_deletion_and_without_pods(farm: Farm) -> None:
+    one = await occupied(farm)
+    farm.drain("a", one)
+    predicate = NothingIsLost(farm)
+    predicate()
+    await asyncio.sleep(farm.gives_up(one) - now() - 1)
+    acknowledge(farm, one)
+    with pytest.raises(AssertionError, match="was acknowledged with"):
+        predicate()
+    await asyncio.sleep(1.1)
+    acknowledge(farm, one)
+    predicate()
