@@ -133,7 +133,7 @@ async def test_an_error_of_the_provider_becomes_an_event_of_the_shard_group(farm
     assert await notes(farm, "ProviderError") == ["no capacity (instance knc1)"]
 
 
-async def test_errors_of_one_group_on_two_shards_are_told_of_each(farm: Farm) -> None:
+async def test_errors_of_one_group_are_shown_for_each_of_its_shards(farm: Farm) -> None:
     await farm.start()
     await farm.create_pool(replicas=3)
     await farm.pool()
