@@ -23,7 +23,7 @@ from konverge.runtime.events.recorder import EventRecorder
 from konverge.tasks import wait_first
 from konverge.words import LogKey
 
-__all__ = ["BackgroundServices", "BackgroundWork", "run_background", "told"]
+__all__ = ["BackgroundServices", "BackgroundWork", "run_background", "text_of"]
 
 _LONGEST = 60.0
 
@@ -69,8 +69,8 @@ async def run_background(name: str, work: BackgroundWork, services: BackgroundSe
                 pause = 1.0 if loop.time() - began > _LONGEST * 2 else min(pause * 2, _LONGEST)
 
 
-def told(note: Callable[[], str]) -> str:
-    """Return what a work tells about itself; a note that raises is one too, and hides no other."""
+def text_of(note: Callable[[], str]) -> str:
+    """Return the text of a note; one that raises gives its error as text, so that it hides no other note."""
     try:
         return note()
     except Exception as error:  # noqa: BLE001  # containment: a report must be made whatever its sources do

@@ -41,7 +41,7 @@ from konverge.runtime.election.leadership import Leadership, Turn
 from konverge.runtime.election.rights import rules_of_election
 from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.events.recorder import EventRecorder
-from konverge.runtime.manager.background import BackgroundServices, BackgroundWork, run_background, told
+from konverge.runtime.manager.background import BackgroundServices, BackgroundWork, run_background, text_of
 from konverge.runtime.manager.explain import describe, explain
 from konverge.runtime.manager.leading import Leading
 from konverge.runtime.manager.settings import ManagerSettings
@@ -516,7 +516,9 @@ class Manager:
         runners = (runner.report() for runner in self._runners.values())
         ring = () if self._member is None else (self._member.leading.report(),)
         elections = (one.report() for one in self._leading if self._member is None or one is not self._member.leading)
-        background = tuple(ControllerReport(name, State.RUNNING, note=told(note)) for name, note in self._notes.items())
+        background = tuple(
+            ControllerReport(name, State.RUNNING, note=text_of(note)) for name, note in self._notes.items()
+        )
         return Report((*runners, *ring, *waiting), self._admission.report(), next(elections, None), background)
 
     async def ready(self, timeout: float | None = 60.0) -> Report:

@@ -29,7 +29,7 @@ __all__ = [
     "instance_id",
     "is_copy",
     "plan_instance",
-    "the_node",
+    "only_node_of",
 ]
 
 _RUNNING: Final = "running"
@@ -174,10 +174,10 @@ def plan_instance(
     return InstancePlan(False, reason, message, provider_id, provisioned)
 
 
-def the_node(provider_id: str, nodes: Iterable[Object]) -> str:
+def only_node_of(provider_id: str, nodes: Iterable[Object]) -> str:
     """Return the name of the only Node that has exactly this provider id, "" if none or several have it.
 
-    >>> the_node("aws:///z/i-0a", [])
+    >>> only_node_of("aws:///z/i-0a", [])
     ''
     """
     if not provider_id:

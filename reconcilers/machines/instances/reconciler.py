@@ -24,8 +24,8 @@ from konverge.reconcilers.machines.instances.decide import (
     choose_place,
     condition_reason,
     is_copy,
+    only_node_of,
     plan_instance,
-    the_node,
 )
 from konverge.reconcilers.machines.kinds import CAPI_GROUP, MACHINE, NODE, NSTANCE_MACHINE
 from konverge.reconcilers.machines.pausing import pause_of, show_pause
@@ -255,7 +255,7 @@ class NstanceMachineReconciler:
         if plan.provisioned:
             draft.initialization = Initialization(provisioned=True)
         ctx.status.set_condition(MachinesCondition.READY, plan.ready, plan.reason, plan.message)
-        await self._show_node(machine, the_node(plan.provider_id, nodes), ctx)
+        await self._show_node(machine, only_node_of(plan.provider_id, nodes), ctx)
         return RequeueAfter(settings.instance_poll if plan.settled else settings.instance_start_poll)
 
     async def _show_node(self, machine: NstanceMachine, node: str, ctx: Context[Any]) -> None:
