@@ -143,9 +143,9 @@ def decide_pool(state: PoolState, now: datetime, limits: PoolLimits) -> PoolPlan
     if missing > left:
         moments.append(refill)
     moments += [
-        member.created + limits.deadline - now
+        member.waits_since + limits.deadline - now
         for member in kept
-        if not member.ready and not member.failed(now, limits.deadline)
+        if member.waits_since is not None and not member.failed(now, limits.deadline)
     ]
     return PoolPlan(
         create=max(0, min(missing, left)),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pools.lab import Clouds
 
+from konverge.clock import rfc3339, wall_clock
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile
 from konverge.errors import Contested
 from konverge.reconcilers.pools.claims.render import lock_patch
@@ -485,6 +486,31 @@ async def test_failed_instances_are_replaced_more_and_more_slowly(clouds: Clouds
     assert 6 <= len(seen) <= 10, "after 60, 120 and 240 seconds"
     pool = await here.lab.client.get(NextcloudPool, "small")
     assert (pool.condition("Ready").status, pool.condition("Ready").reason) == ("False", "Exhausted")
+
+
+async def test_a_spare_that_stays_degraded_is_replaced_and_one_that_recovers_in_time_is_not(clouds: Clouds) -> None:
+    here = await clouds.start(ready=False)
+    await here.pool(replicas=2)
+    await asyncio.sleep(1)
+    lost, kept = [one.name for one in await here.instances()]
+    for name in (lost, kept):
+        await here.phase(name, "Ready", conditions=[condition("True")])
+    await here.filled()
+    await asyncio.sleep(3600)
+    for name in (lost, kept):
+        await here.phase(name, "Degraded", conditions=[condition("False")])
+    await asyncio.sleep(1000)
+    assert {one.name for one in await here.instances()} == {lost, kept}, "it may still recover"
+    await here.phase(kept, "Ready", conditions=[condition("True")])
+    await asyncio.sleep(850)
+    names = {one.name for one in await here.instances()}
+    assert (kept in names, lost in names, len(names)) == (True, False, 2)
+
+
+def condition(status: str) -> dict[str, str]:
+    """Return the condition Ready of an instance, as of now."""
+    now = rfc3339(wall_clock())
+    return {"type": "Ready", "status": status, "reason": "X", "message": "", "lastTransitionTime": now}
 
 
 async def test_a_pool_whose_instances_are_refused_says_why_once(clouds: Clouds) -> None:
