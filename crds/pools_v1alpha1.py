@@ -70,6 +70,7 @@ __all__ = [
     "PostgresStorage",
     "ProfileRef",
     "ReclaimPolicy",
+    "RecentCreation",
     "Redis",
     "Resources",
     "S3",
@@ -500,6 +501,13 @@ class ObservedProfile(Model):
     observed_at: Time
 
 
+class RecentCreation(Model):
+    """The creation of an instance."""
+
+    name: Annotated[str, Field(max_length=253)]
+    created_at: Time
+
+
 class NextcloudPoolStatus(Status):
     """The observed state; only ready, assigned and observedProfile are part of the original's API."""
 
@@ -518,6 +526,8 @@ class NextcloudPoolStatus(Status):
     selector: str | None = None
     """The labels of the unassigned instances, for autoscalers."""
     observed_profile: ObservedProfile | None = None
+    recent_creations: Annotated[tuple[RecentCreation, ...], ListMap("name")] | None = None
+    """The creations of the last minute in which there were any, also of instances that are gone: the limit of creations counts them."""
 
 
 _SHORT_POOL_NAME = Cel(

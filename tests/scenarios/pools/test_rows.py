@@ -9,7 +9,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from pools.lab import Clouds
+from pools.lab import Clouds, OneTenant
 
 from konverge.clock import rfc3339, wall_clock
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile
@@ -34,6 +34,27 @@ async def test_p1_a_pool_of_25_is_filled_in_three_windows_of_at_most_ten(clouds:
         await asyncio.sleep(62)
     assert found == [10, 20, 25]
     assert (await here.filled()).status.ready == 25
+
+
+async def test_a_process_that_restarts_counts_the_creations_of_the_last_minute_whose_instances_are_gone(
+    clouds: Clouds,
+) -> None:
+    here = await clouds.start(ready=False, settings=PoolSettings(creates_per_window=3))
+    here.lab.always.append(OneTenant(here.lab, creates=3))
+    await here.pool(replicas=3)
+    await asyncio.sleep(5)
+    first = {one.name for one in await here.instances()}
+    assert len(first) == 3
+    for name in first:
+        await here.phase(name, "Failed")
+    await asyncio.sleep(5)
+    assert await here.instances() == []
+    await here.lab.stop()
+    await here.run()
+    await asyncio.sleep(40)
+    assert await here.instances() == []
+    await asyncio.sleep(20)
+    assert len(await here.instances()) == 3
 
 
 async def test_p2_of_too_many_the_oldest_go_and_assigned_ones_stay(clouds: Clouds) -> None:

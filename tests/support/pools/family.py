@@ -10,7 +10,7 @@ from typing import Any
 from pools.lab import Clouds, OneTenant, forget_names
 from pools.materials import FULL, Materials
 
-from konverge.crds.pools_v1alpha1 import Nextcloud
+from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudPool
 from konverge.reconcilers.pools.install import claim_controller, orphan_controller, pool_controller
 from konverge.reconcilers.pools.instances import instance_controller
 from konverge.reconcilers.pools.instances.dismantle import VOLUME_CLAIM
@@ -157,5 +157,6 @@ def whole_family(lab: Lab) -> Family:
     random = "the names of instances are random, and so are those of all that is theirs"
     for kind in (INSTANCE, SECRET, CNPG_CLUSTER, VOLUME_CLAIM, HELM_RELEASE, HELM_REPOSITORY, HELM_CHART):
         lab.may_differ(kind, why=random)
+    lab.may_differ(NextcloudPool, "status.recentCreations", why=random)
     lab.may_differ(Nextcloud, "status.instanceRef", "status.url", "status.helmRelease", forget_names, why=random)
     return here

@@ -67,6 +67,18 @@ def test_creations_leave_the_window_after_a_minute_and_the_plan_says_when() -> N
     assert later.create == 10
 
 
+@pytest.mark.parametrize(
+    ("minutes", "recorded", "expected", "again"),
+    [(0.5, (), {}, 1), (0.5, ("a",), {"a": EXCESS}, None), (1, (), {"a": EXCESS}, None)],
+)
+def test_an_instance_is_deleted_within_its_window_only_after_the_status_has_its_creation(
+    minutes: float, recorded: tuple[str, ...], expected: dict[str, str], again: float | None
+) -> None:
+    state = PoolState(replicas=0, members=(member("a", minutes),), recorded=frozenset(recorded), max_age=timedelta(0))
+    assert deleted(state) == expected
+    assert decide_pool(state, NOW, LIMITS).again == (None if again is None else timedelta(seconds=again))
+
+
 def test_of_too_many_the_failed_go_first_and_then_the_oldest() -> None:
     members = (*many(4), member("new", 1), member("bad", 5, "Failed"))
     assert deleted(PoolState(replicas=3, members=members)) == {"bad": EXCESS, "m00": EXCESS, "m01": EXCESS}
