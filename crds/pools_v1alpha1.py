@@ -200,6 +200,9 @@ class S3(Model):
     """The URL of the object storage; left out, that of the operator's settings. Not part of the original's API."""
     region: Annotated[str, Field(max_length=63)] | None = None
     """The region. Not part of the original's API."""
+    path_style: bool | None = None
+    """Whether the bucket is in the path of a URL, and not in the host name; left out, as the operator's settings say. Not part of the
+    original's API."""
 
 
 class DataBackup(Model):

@@ -12,7 +12,7 @@ from konverge.crds.pools_v1alpha1 import AppliedS3Config, NextcloudInstance, Nex
 from konverge.errors import AlreadyExists, BadRequest, Invalid, NotFound, NotOurs, NotServed
 from konverge.objects import Object
 from konverge.reconcilers.pools.buckets import BucketFailure, BucketProvider, BucketReady, BucketRequest
-from konverge.reconcilers.pools.instances.access import access_from
+from konverge.reconcilers.pools.instances.access import access_from, uses_path_style
 from konverge.reconcilers.pools.instances.backups import (
     backup_section,
     backup_target,
@@ -58,7 +58,7 @@ async def bucket_request(
         owner=instance.uid,
         namespace=instance.namespace,
         object_name=claim_name(instance.name),
-        access=access_from(secret, applied, settings),
+        access=access_from(secret, applied, settings, path_style=uses_path_style(instance.spec, settings)),
     )
 
 
@@ -264,7 +264,8 @@ class Materialiser:
         keys = instance.spec.s3.credentials_secret if instance.spec.s3 else None
         claimed = applied is not None and applied.auto_created and self._settings.bucket_provider == "objectbucketclaim"
         secret = claim_name(instance.name) if claimed or not keys else keys
-        values = values_of(instance.name, instance.spec, chart, applied, secret)
+        style = uses_path_style(instance.spec, self._settings)
+        values = values_of(instance.name, instance.spec, chart, applied, secret, path_style=style)
         rendered = release_of(instance.name, instance.namespace, values, chart, self._settings)
         source = await ctx.own(rendered.source)
         release = await ctx.own(rendered.release)

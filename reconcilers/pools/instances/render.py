@@ -68,7 +68,7 @@ def _database(instance: str, spec: InstanceSettings) -> dict[str, Any]:
     }
 
 
-def _object_store(bucket: AppliedS3Config | None, secret: str) -> dict[str, Any]:
+def _object_store(bucket: AppliedS3Config | None, secret: str, *, path_style: bool) -> dict[str, Any]:
     if bucket is None or not bucket.bucket:
         return {}
     where = urlsplit(bucket.endpoint if "://" in (bucket.endpoint or "") else f"https://{bucket.endpoint or ''}")
@@ -76,7 +76,7 @@ def _object_store(bucket: AppliedS3Config | None, secret: str) -> dict[str, Any]
         "enabled": True,
         "bucket": bucket.bucket,
         "ssl": where.scheme != "http",
-        "usePathStyle": True,
+        "usePathStyle": path_style,
         "autoCreate": False,
         "existingSecret": secret,
         "secretKeys": {"accessKey": "AWS_ACCESS_KEY_ID", "secretKey": "AWS_SECRET_ACCESS_KEY"},
@@ -86,7 +86,13 @@ def _object_store(bucket: AppliedS3Config | None, secret: str) -> dict[str, Any]
 
 
 def values_of(
-    instance: str, spec: InstanceSettings, chart: ResolvedChart, bucket: AppliedS3Config | None, bucket_secret: str
+    instance: str,
+    spec: InstanceSettings,
+    chart: ResolvedChart,
+    bucket: AppliedS3Config | None,
+    bucket_secret: str,
+    *,
+    path_style: bool,
 ) -> dict[str, Any]:
     """Return the values of the chart."""
     secrets = {one.purpose: one.name for one in needed_secrets(instance, spec)}
@@ -97,7 +103,7 @@ def values_of(
             "usernameKey": "username",
             "passwordKey": "password",
         },
-        **_object_store(bucket, bucket_secret),
+        **_object_store(bucket, bucket_secret, path_style=path_style),
     }
     values: dict[str, Any] = {"nextcloud": nextcloud, **_database(instance, spec)}
     if chart.image:

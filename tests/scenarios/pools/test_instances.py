@@ -380,6 +380,24 @@ async def test_a_secret_or_volume_that_a_finalizer_holds_is_waited_for(here: Mat
     await here.lab.until_gone(NextcloudInstance, NAME, timeout=3600)
 
 
+@pytest.mark.parametrize(
+    ("said", "setting", "expected"),
+    [(None, True, True), (None, False, False), (False, True, False), (True, False, True)],
+)
+async def test_the_bucket_is_in_the_path_of_urls_if_the_spec_says_so_or_else_the_settings(
+    lab: Lab, said: bool | None, setting: bool, expected: bool
+) -> None:
+    here = Materials(lab)
+    here.settings = MaterialSettings(s3_path_style=setting)
+    await here.start()
+    s3 = FULL["s3"] | ({} if said is None else {"pathStyle": said})
+    await here.create(s3=s3)
+    await here.phase("Ready")
+    release = await lab.get(HELM_RELEASE, NAME)
+    assert release.spec["values"]["nextcloud"]["objectStore"]["s3"]["usePathStyle"] is expected
+    assert here.s3.path_styles == {expected}
+
+
 async def test_a_busy_s3_server_delays_the_instance_and_its_deletion(here: Materials) -> None:
     here.s3.down = failure_of("CreateBucket", "SlowDown", 503)
     await here.create()
