@@ -12,9 +12,17 @@ import binascii
 from konverge.crds.pools_v1alpha1 import AppliedS3Config, InstanceSettings
 from konverge.objects import Object
 from konverge.reconcilers.pools.buckets import S3Access
+from konverge.reconcilers.pools.instances.names import claim_name
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
 
-__all__ = ["access_from", "uses_path_style"]
+__all__ = ["access_from", "keys_secret", "uses_path_style"]
+
+
+def keys_secret(instance: str, spec: InstanceSettings, applied: AppliedS3Config, settings: MaterialSettings) -> str:
+    """Return the name of the Secret with the keys of the bucket: that of its ObjectBucketClaim, or the one that the spec names."""
+    named = spec.s3.credentials_secret if spec.s3 is not None else None
+    claimed = applied.auto_created and settings.bucket_provider == "objectbucketclaim"
+    return claim_name(instance) if claimed or not named else named
 
 
 def uses_path_style(spec: InstanceSettings, settings: MaterialSettings) -> bool:

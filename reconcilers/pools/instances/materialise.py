@@ -12,7 +12,7 @@ from konverge.crds.pools_v1alpha1 import AppliedS3Config, NextcloudInstance, Nex
 from konverge.errors import AlreadyExists, BadRequest, Invalid, NotFound, NotOurs, NotServed
 from konverge.objects import Object
 from konverge.reconcilers.pools.buckets import BucketFailure, BucketProvider, BucketReady, BucketRequest
-from konverge.reconcilers.pools.instances.access import access_from, uses_path_style
+from konverge.reconcilers.pools.instances.access import access_from, keys_secret, uses_path_style
 from konverge.reconcilers.pools.instances.backups import (
     backup_section,
     backup_target,
@@ -261,9 +261,7 @@ class Materialiser:
 
     async def _rolled_out(self, instance: NextcloudInstance, chart: ResolvedChart, ctx: Context[Any]) -> StepState:
         applied = ctx.status.draft.applied_s3_config
-        keys = instance.spec.s3.credentials_secret if instance.spec.s3 else None
-        claimed = applied is not None and applied.auto_created and self._settings.bucket_provider == "objectbucketclaim"
-        secret = claim_name(instance.name) if claimed or not keys else keys
+        secret = "" if applied is None else keys_secret(instance.name, instance.spec, applied, self._settings)
         style = uses_path_style(instance.spec, self._settings)
         values = values_of(instance.name, instance.spec, chart, applied, secret, path_style=style)
         rendered = release_of(instance.name, instance.namespace, values, chart, self._settings)

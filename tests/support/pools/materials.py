@@ -100,7 +100,9 @@ class Materials:
 
     def build(self, manager: Manager) -> None:
         """Add the controller, with its own connection to the server in memory."""
-        manager.add(instance_controller(self.settings, buckets=self.buckets, s3=self.s3, rng=Random(5)))
+        # With claims the provider is that of the settings: S3 has no part in it.
+        buckets = None if self.settings.bucket_provider == "objectbucketclaim" else self.buckets
+        manager.add(instance_controller(self.settings, buckets=buckets, s3=self.s3, rng=Random(5)))
 
     async def secret(self, name: str, data: dict[str, str]) -> None:
         """Create a Secret as a user does."""
