@@ -273,9 +273,16 @@ class NextcloudReconciler:
     async def _follow(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]) -> Outcome:
         """Apply what the tenant set, and copy the status up."""
         wait: timedelta | None = None
+        refused = ""
         if not instance.metadata.deleting:
-            instance, wait = await self._apply(nextcloud, instance, ctx)
+            try:
+                instance, wait = await self._apply(nextcloud, instance, ctx)
+            except (BadRequest, Invalid) as error:  # of the merged spec: it holds the pool's fields too
+                refused = error.message
         self._copy_status(nextcloud, instance, ctx)
+        if refused:
+            message = f"the API server refuses this spec for the instance, which keeps its former one: {refused}"
+            ctx.status.set_condition(PoolsCondition.READY, False, InstanceReason.INVALID, message)
         return Done() if wait is None else RequeueAfter(wait)
 
     async def _apply(

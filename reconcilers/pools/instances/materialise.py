@@ -17,11 +17,18 @@ from konverge.reconcilers.pools.instances.backups import (
     backup_section,
     backup_target,
 )
+from konverge.reconcilers.pools.instances.databases import engine_of
 from konverge.reconcilers.pools.instances.names import bucket_name, claim_name, cluster_name
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER, application_secret, cluster_spec, translate
 from konverge.reconcilers.pools.instances.release import release_status
 from konverge.reconcilers.pools.instances.render import release_of, values_of
-from konverge.reconcilers.pools.instances.secrets import SECRET, NeededSecret, content_of, needed_secrets
+from konverge.reconcilers.pools.instances.secrets import (
+    SECRET,
+    NeededSecret,
+    content_of,
+    external_database,
+    needed_secrets,
+)
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
 from konverge.reconcilers.pools.instances.steps import StepState
 from konverge.reconcilers.pools.instances.teardown import controls, is_ours
@@ -128,12 +135,12 @@ class Materialiser:
 
     async def database(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState:
         """Apply the CloudNativePG Cluster of a managed database, and wait until it is ready."""
-        wanted = instance.spec.database
-        if wanted is None or wanted.type in (None, "sqlite"):
+        engine = engine_of(instance.spec)
+        if engine == "sqlite":
             return _NOT_WANTED
-        if not wanted.managed:
+        if external_database(instance.spec):
             return StepState(ready=True, reason=DatabaseReason.EXTERNAL)
-        if wanted.type in ("mysql", "mariadb"):
+        if engine == "mysql":  # stored before the definition refused it
             message = "only PostgreSQL can be managed: set database.type to postgresql, or database.managed to false"
             return StepState(ready=False, reason=DatabaseReason.UNSUPPORTED, message=message, lasting=True)
         try:

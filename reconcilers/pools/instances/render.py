@@ -19,6 +19,7 @@ from konverge.crds.durations import format_duration
 from konverge.crds.pools_v1alpha1 import AppliedS3Config, InstanceSettings
 from konverge.fields import digest
 from konverge.objects import Object
+from konverge.reconcilers.pools.instances.databases import engine_of
 from konverge.reconcilers.pools.instances.names import cluster_name, secret_name
 from konverge.reconcilers.pools.instances.postgres import application_secret
 from konverge.reconcilers.pools.instances.secrets import external_database, needed_secrets
@@ -52,7 +53,8 @@ def url_of(spec: InstanceSettings) -> str | None:
 
 
 def _database(instance: str, spec: InstanceSettings) -> dict[str, Any]:
-    if spec.database is None or spec.database.type in (None, "sqlite"):
+    engine = engine_of(spec)
+    if spec.database is None or engine == "sqlite":
         return {"internalDatabase": {"enabled": True}}
     external = external_database(spec)
     secret = spec.database.credentials_secret or secret_name(instance, "db")
@@ -60,11 +62,10 @@ def _database(instance: str, spec: InstanceSettings) -> dict[str, Any]:
     if not external:
         secret = application_secret(cluster_name(instance))
         keys = {"hostKey": "host", "databaseKey": "dbname", "usernameKey": "username", "passwordKey": "password"}
-    type_ = "mysql" if spec.database.type in ("mysql", "mariadb") else "postgresql"
     existing = {"enabled": True, "secretName": secret, **keys}
     return {
         "internalDatabase": {"enabled": False},
-        "externalDatabase": {"enabled": True, "type": type_, "existingSecret": existing},
+        "externalDatabase": {"enabled": True, "type": engine, "existingSecret": existing},
     }
 
 

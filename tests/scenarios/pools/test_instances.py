@@ -91,6 +91,16 @@ async def test_a_vanilla_instance_needs_no_database_and_no_bucket(here: Material
     assert values["internalDatabase"] == {"enabled": True}
 
 
+async def test_a_managed_database_without_a_type_is_postgresql_and_never_sqlite(here: Materials) -> None:
+    await here.create(**{**PLAIN, "database": {"managed": True}})
+    instance = await here.phase("Ready")
+    assert instance.condition("DatabaseReady").reason == "DatabaseReady"
+    assert f"Cluster/{NAME}-db" in await here.left()
+    values = (await get(here, HELM_RELEASE, NAME)).get("spec", "values")
+    assert values["internalDatabase"] == {"enabled": False}
+    assert values["externalDatabase"]["existingSecret"]["secretName"] == f"{NAME}-db-app"
+
+
 async def test_values_of_the_author_are_merged_last(here: Materials) -> None:
     await here.create(**{**PLAIN, "helm": {"version": "6.6.10", "values": {"internalDatabase": {"name": "mine"}}}})
     await here.phase("Ready")

@@ -6,6 +6,7 @@ After every write, also of other programs, `OneTenant` holds: no instance has tw
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -278,6 +279,27 @@ async def test_p9_an_edit_of_the_tenants_fields_is_set_back_and_one_of_the_templ
     assert ".spec.ingress.host (edited by" in event.get("note")
 
 
+async def test_a_spec_that_the_instance_cannot_have_with_the_fields_of_its_pool_is_reported_until_it_is_changed(
+    clouds: Clouds,
+) -> None:
+    here = await clouds.start()
+    await here.pool(template={"database": {"managed": True, "type": "postgresql"}})
+    await here.filled()
+    await here.claim(replicas=3)
+    await here.assigned()
+    await here.patch(Nextcloud, "main", {"spec": {"database": {"type": "mysql"}}})
+
+    def says(reason: str, words: str) -> Callable[[Nextcloud], bool]:
+        return lambda one: (one.condition("Ready").reason, words in one.condition("Ready").message) == (reason, True)
+
+    shown = await here.lab.until(Nextcloud, "main", says("InvalidSpec", "only PostgreSQL can be managed"))
+    assert shown.condition("InstanceAssigned").is_true
+    await here.patch(Nextcloud, "main", {"spec": {"database": None, "replicas": 4}})
+    await here.lab.until(Nextcloud, "main", says("Ready", "it runs"))
+    assert shown.status.instance_ref is not None
+    await here.lab.until(NextcloudInstance, shown.status.instance_ref.name, lambda one: one.spec.replicas == 4)
+
+
 async def test_a_manager_that_edits_again_and_again_is_reported_as_a_fight(clouds: Clouds) -> None:
     here = await clouds.start(settings=PoolSettings(drift_limit=2))
     here.lab.expects(Contested, "two writers")
@@ -536,19 +558,21 @@ def condition(status: str) -> dict[str, str]:
 
 async def test_a_pool_whose_instances_are_refused_says_why_once(clouds: Clouds) -> None:
     here = await clouds.start()
-    await here.pool(replicas=1, labels={"tier": "no label: it has spaces"})
+    # Each is right alone: only the instance has both.
+    await here.profile(database={"type": "mysql"})
+    await here.pool(replicas=1, profileRef={"name": "base"}, template={"database": {"managed": True}})
 
     def refused(found: NextcloudPool) -> bool:
         said = found.find_condition("Progressing")
         return said is not None and said.reason == "CreateFailed"
 
     pool = await here.pool_until("small", refused)
-    assert "metadata.labels" in pool.condition("Progressing").message
+    assert "only PostgreSQL can be managed" in pool.condition("Progressing").message
     await asyncio.sleep(600)
     assert (
         await here.lab.client.get(NextcloudPool, "small")
     ).metadata.resource_version == pool.metadata.resource_version
-    fixed = {"spec": {"template": {"metadata": {"labels": {"tier": "small"}}}}}
+    fixed = {"spec": {"template": {"spec": {"database": {"managed": False}}}}}
     await here.patch(NextcloudPool, "small", fixed, "")
     await here.filled()
 

@@ -16,10 +16,11 @@ from konverge.objects import Object
 from konverge.reconcilers.pools.instances import MaterialSettings
 from konverge.reconcilers.pools.instances.access import access_from
 from konverge.reconcilers.pools.instances.backups import backup_state
+from konverge.reconcilers.pools.instances.databases import engine_of
 from konverge.reconcilers.pools.instances.file_backups import CRON_JOB, copy_spec, copy_state, copy_target
 from konverge.reconcilers.pools.instances.names import bucket_name
 from konverge.reconcilers.pools.instances.render import release_of, url_of, values_of
-from konverge.reconcilers.pools.instances.secrets import content_of, needed_secrets
+from konverge.reconcilers.pools.instances.secrets import content_of, external_database, needed_secrets
 from konverge.reconcilers.pools.instances.steps import StepState, phase_of
 from konverge.reconcilers.pools.instances.teardown import (
     deletes_database,
@@ -85,6 +86,28 @@ def test_a_version_is_resolved_by_helm_version_map_alias_and_prefix(
 def test_each_part_of_the_spec_needs_its_secret(fields: dict[str, Any], expected: list[tuple[str, str, bool]]) -> None:
     found = [(one.purpose, one.name, one.generated) for one in needed_secrets("nc", spec(**fields))]
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("database", "engine", "external"),
+    [
+        (None, "sqlite", False),
+        ({}, "sqlite", False),
+        ({"managed": False}, "sqlite", False),
+        ({"managed": True}, "postgresql", False),
+        ({"managed": True, "type": "pgsql"}, "postgresql", False),
+        ({"managed": True, "type": "sqlite"}, "sqlite", False),
+        ({"managed": True, "type": "mariadb"}, "mysql", False),
+        ({"type": "postgres"}, "postgresql", True),
+        ({"type": "mysql", "managed": False}, "mysql", True),
+        ({"type": "sqlite"}, "sqlite", False),
+    ],
+)
+def test_a_database_is_what_its_type_says_and_a_managed_one_without_a_type_is_postgresql(
+    database: dict[str, Any] | None, engine: str, external: bool
+) -> None:
+    given = spec() if database is None else spec(database=database)
+    assert (engine_of(given), external_database(given)) == (engine, external)
 
 
 def test_passwords_are_long_and_come_from_the_given_source() -> None:
