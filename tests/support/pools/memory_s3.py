@@ -43,6 +43,11 @@ class MemoryS3:
         """How the accounts put the bucket into URLs."""
         self._failures: list[tuple[str, BucketFailure]] = []
 
+    @property
+    def made(self) -> list[str]:
+        """The buckets but those of users, whose names begin with theirs."""
+        return [name for name in self.buckets if not name.startswith("theirs")]
+
     def fail(self, failure: BucketFailure, operation: str = "", *, times: int = 1) -> None:
         """Queue failures."""
         self._failures += [(operation, failure)] * times
