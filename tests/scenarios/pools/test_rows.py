@@ -17,6 +17,7 @@ from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, Nextcloud
 from konverge.errors import Contested
 from konverge.reconcilers.pools.claims.render import lock_patch
 from konverge.reconcilers.pools.kinds import INSTANCE
+from konverge.reconcilers.pools.names import name_for
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
 from konverge.runtime import ManagerSettings
@@ -232,6 +233,23 @@ async def test_p8_a_nextcloud_that_names_nothing_gets_a_bare_instance(clouds: Cl
     [event] = await here.events("BareFreshCreation")
     assert event.get("type") == "Normal"
     assert instance.metadata.owner_references == ()
+
+
+async def test_an_instance_that_another_creates_under_the_name_of_a_new_one_is_not_taken_over(clouds: Clouds) -> None:
+    here = await clouds.start()
+    # The claim has found its name free when the other one is created.
+    slow = Match(verbs=("patch",), resources=("nextcloudinstances.k8s.bnerd.com",))
+    here.lab.server.faults.add(Rule(slow, Delay(seconds=3), count=1))
+    claim = await here.claim(tier=None, replicas=3)
+    await asyncio.sleep(1)
+    theirs = name_for(claim.uid, 0, here.settings.adjectives, here.settings.nouns)
+    await here.instance(theirs, {"team": "theirs"}, replicas=9)
+    served = await here.assigned()
+    assert served.status.instance_ref is not None
+    assert served.status.instance_ref.name == name_for(claim.uid, 1, here.settings.adjectives, here.settings.nouns)
+    stored = await here.lab.get(NextcloudInstance, theirs)
+    assert (stored.spec.claim_ref, stored.spec.replicas) == (None, 9)
+    assert set(stored.labels or {}) == {"team"}
 
 
 async def test_a_profile_stands_below_what_the_tenant_sets_and_comes_back_where_he_removes_it(clouds: Clouds) -> None:
