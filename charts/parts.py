@@ -35,6 +35,8 @@ class Rules:
     metrics: tuple[dict[str, Any], ...] = ()
     """While callers who read metrics are reviewed."""
 
+    object_bucket_claims: tuple[dict[str, Any], ...] = ()
+    """While buckets are made by ObjectBucketClaims."""
     home: tuple[dict[str, Any], ...] = ()
     """In the operator's own namespace alone."""
 
@@ -49,6 +51,7 @@ class Rules:
             "rules-members.yaml": self.members,
             "rules-ordinals.yaml": self.ordinals,
             "rules-stamps.yaml": self.stamps,
+            "rules-objectbucketclaims.yaml": self.object_bucket_claims,
             "rules-home.yaml": self.home,
             "rules-metrics.yaml": self.metrics,
         }

@@ -70,6 +70,7 @@ __all__ = [
     "PostgresStorage",
     "ProfileRef",
     "ReclaimPolicy",
+    "RecentCreation",
     "Redis",
     "Resources",
     "S3",
@@ -89,6 +90,8 @@ MIN_UNASSIGNED_AGE = timedelta(minutes=10)
 
 _SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 _DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+_LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+_LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
 _QUANTITY = r"^(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTP]i)|[numkMGTPE]|Ei|([eE](\+|-)?[0-9]+))?$"
 # No user and password (they would be stored in the clear), no query, no fragment.
 _ENDPOINT = r"^(https?://)?[^\s/?#@]+(/[^\s?#@]*)?$"
@@ -103,7 +106,18 @@ Amount = Annotated[int | str, IntOrString(_QUANTITY, max_length=64)]
 Bucket = Annotated[str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][-.a-z0-9]*[a-z0-9]$")]
 Endpoint = Annotated[str, Field(max_length=2048, pattern=_ENDPOINT)]
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-LabelValue = Annotated[str, Field(max_length=63)]
+# Both rules accept what is stored already: the API server would refuse every other edit of such an object, its finalizers' too.
+Labels = Annotated[
+    dict[str, Annotated[str, Field(max_length=63)]],
+    Field(max_length=64),
+    Cel(
+        "oldSelf.hasValue() && oldSelf.value() == self "
+        f"|| self.all(key, key.matches('{_LABEL_KEY}') && self[key].matches('{_LABEL_VALUE}'))",
+        "the API server refuses instances with such labels: a key is a name of at most 63 letters, digits, dashes, underscores and dots "
+        "after an optional domain and slash, a value is such a name or empty",
+        optional_old_self=True,
+    ),
+]
 AppId = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][-_A-Za-z0-9]*$")]
 
 
@@ -168,7 +182,7 @@ class Database(Model):
     """The database."""
 
     type: Literal["sqlite", "postgresql", "postgres", "pgsql", "mysql", "mariadb"] | None = None
-    """Which database; left out, SQLite. postgres and pgsql mean postgresql."""
+    """Which database; left out, PostgreSQL if it is managed, else SQLite. postgres and pgsql mean postgresql."""
     managed: bool | None = None
     """Whether the operator creates the database: a CloudNativePG cluster. PostgreSQL only."""
     credentials_secret: ObjectName | None = None
@@ -176,6 +190,14 @@ class Database(Model):
     delete_on_cleanup: bool | None = None
     """Whether the managed database is deleted with the instance; left out, it is kept."""
     postgres: Postgres | None = None
+
+
+_MANAGED_IS_POSTGRESQL = Cel(
+    "oldSelf.hasValue() && oldSelf.value() == self || !(has(self.managed) && self.managed && has(self.type)) "
+    "|| !(self.type in ['sqlite', 'mysql', 'mariadb'])",
+    "only PostgreSQL can be managed: set type to postgresql or leave it out, or set managed to false",
+    optional_old_self=True,
+)
 
 
 class Redis(Model):
@@ -199,6 +221,9 @@ class S3(Model):
     """The URL of the object storage; left out, that of the operator's settings. Not part of the original's API."""
     region: Annotated[str, Field(max_length=63)] | None = None
     """The region. Not part of the original's API."""
+    path_style: bool | None = None
+    """Whether the bucket is in the path of a URL, and not in the host name; left out, as the operator's settings say. Not part of the
+    original's API."""
 
 
 class DataBackup(Model):
@@ -269,7 +294,7 @@ class InstanceSettings(Model):
     replicas: Annotated[int, Field(ge=0, le=100)] | None = None
     """How many pods serve it."""
     ingress: IngressSettings | None = None
-    database: Database | None = None
+    database: Annotated[Database, _MANAGED_IS_POSTGRESQL] | None = None
     redis: Redis | None = None
     s3: S3 | None = None
     backups: Backups | None = None
@@ -300,7 +325,7 @@ class InstanceRef(Model):
 class PoolSelector(Model):
     """Which pools may serve the Nextcloud. An empty selector counts as none."""
 
-    match_labels: Annotated[dict[str, LabelValue], Field(max_length=64)] = Field(default_factory=dict)
+    match_labels: Labels = Field(default_factory=dict)
     """The labels that an instance must have: those of `template.metadata.labels` of its pool."""
 
 
@@ -448,7 +473,7 @@ class ProfileRef(Model):
 class TemplateMetadata(Model):
     """Metadata of the instances of a pool."""
 
-    labels: Annotated[dict[str, LabelValue], Field(max_length=64)] = Field(default_factory=dict)
+    labels: Labels = Field(default_factory=dict)
     """Labels of the instances: poolSelector.matchLabels of a Nextcloud selects them."""
 
 
@@ -500,6 +525,13 @@ class ObservedProfile(Model):
     observed_at: Time
 
 
+class RecentCreation(Model):
+    """The creation of an instance."""
+
+    name: Annotated[str, Field(max_length=253)]
+    created_at: Time
+
+
 class NextcloudPoolStatus(Status):
     """The observed state; only ready, assigned and observedProfile are part of the original's API."""
 
@@ -518,6 +550,8 @@ class NextcloudPoolStatus(Status):
     selector: str | None = None
     """The labels of the unassigned instances, for autoscalers."""
     observed_profile: ObservedProfile | None = None
+    recent_creations: Annotated[tuple[RecentCreation, ...], ListMap("name")] | None = None
+    """The creations of the last minute in which there were any, also of instances that are gone: the limit of creations counts them."""
 
 
 _SHORT_POOL_NAME = Cel(

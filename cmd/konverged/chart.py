@@ -202,6 +202,8 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
     home = await needed({**blind, **unserved}, home=True)
     ordinals = {"election": {"namespace": _HOME}, "sharding": {"mode": "ordinal", "namespace": _HOME}}
     leases = {"election": {"namespace": _HOME}, "sharding": {"mode": "hash", "namespace": _HOME}}
+    # Only of the family whose buckets have providers; its rights come with the value that chooses this one.
+    claims = {name: {"instances": {"bucket_provider": "objectbucketclaim"}}} if name == "pools" else seeing
     return Rules(
         always=tuple(always),
         secrets=difference(await needed(unserved), always),
@@ -212,6 +214,7 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
         ordinals=difference(await needed({**blind, **unserved, **ordinals}, home=True), home),
         stamps=difference(await needed({**blind, **unserved, **leases}), always),
         metrics=difference(await needed({**blind, **unserved, "metrics_secure": True}), always),
+        object_bucket_claims=difference(await needed({**blind, **unserved, **claims}), always),
         home=tuple(home),
     )
 

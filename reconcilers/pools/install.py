@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from konverge.crds.pools_v1alpha1 import GROUP, Nextcloud, NextcloudPool, NextcloudProfile, NextcloudVersionMap
 from konverge.errors import UsageError
+from konverge.logs import get_logger
 from konverge.objects import Object
+from konverge.reconcilers.pools.buckets.act import HttpS3Connections, s3_client_installed
+from konverge.reconcilers.pools.buckets.api import S3Connections
 from konverge.reconcilers.pools.claims import indexes
 from konverge.reconcilers.pools.claims.orphans import OrphanReconciler, instances_of_claim
 from konverge.reconcilers.pools.claims.reconciler import NextcloudReconciler
@@ -119,8 +122,10 @@ def controllers(
     )
 
 
-def install(manager: Manager, settings: PoolSettings | None = None) -> None:
-    """Add the family's controllers and metrics to a manager.
+def install(manager: Manager, settings: PoolSettings | None = None, *, s3: S3Connections | None = None) -> None:
+    """Add the family's controllers and metrics to a manager, which closes the connections to S3 servers at its end.
+
+    `s3` replaces the connections over HTTP.
 
     >>> from konverge.runtime import Manager
     >>> manager = Manager("konverge")
@@ -135,4 +140,11 @@ def install(manager: Manager, settings: PoolSettings | None = None) -> None:
     chosen = PoolSettings() if settings is None else settings
     for controller in controllers(chosen, PoolMetrics.within(manager.metrics)):
         manager.add(controller)
-    manager.add(instance_controller(chosen.instances))
+    if s3 is None:
+        s3 = HttpS3Connections()
+        if chosen.instances.bucket_provider == "s3" and not s3_client_installed():
+            get_logger("konverge.pools").warning(
+                "no S3 client is installed: buckets are neither created nor deleted; pip install 'konverge[pools]'"
+            )
+    manager.closes(s3.close)
+    manager.add(instance_controller(chosen.instances, s3=s3))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from konverge.clock import from_rfc3339
 from konverge.objects import Metadata, Object
-from konverge.reconcilers.pools.words import InstancePhase, PoolsAnnotation, PoolsLabel
+from konverge.reconcilers.pools.words import InstancePhase, PoolsAnnotation, PoolsCondition, PoolsLabel
 
 __all__ = ["Member", "is_idle", "is_taken", "member_of"]
 
@@ -27,6 +28,8 @@ class Member:
     deleting: bool = False
     stamp: str = ""
     """The digest of the profile that it was created with, "" if it was not stamped."""
+    unready_since: datetime | None = None
+    """The last transition of its condition Ready, if that is not True."""
 
     @property
     def ready(self) -> bool:
@@ -38,11 +41,18 @@ class Member:
         """Whether it has been ready at some time."""
         return self.phase in _PROVISIONED
 
+    @property
+    def waits_since(self) -> datetime | None:
+        """Since when it has not been ready: one that was ready since it lost that, any other since its creation; None if it is ready."""
+        if self.phase == InstancePhase.READY:
+            return None
+        return self.unready_since or self.created if self.provisioned else self.created
+
     def failed(self, now: datetime, deadline: timedelta) -> bool:
-        """Whether it failed, or is not ready after the deadline."""
+        """Whether it failed, or has not been ready for the deadline."""
         if self.phase == InstancePhase.FAILED:
             return True
-        return not self.provisioned and now - self.created >= deadline
+        return self.waits_since is not None and now - self.waits_since >= deadline
 
 
 def is_taken(instance: Object) -> bool:
@@ -75,4 +85,16 @@ def member_of(instance: Object, now: datetime) -> Member:
         taken=is_taken(instance),
         deleting=metadata.deleting,
         stamp=metadata.annotation(PoolsAnnotation.PROFILE_DIGEST),
+        unready_since=_unready_since(instance),
     )
+
+
+def _unready_since(instance: Object) -> datetime | None:
+    """Return the last transition of the condition Ready; None if it is True, missing, or has no readable time."""
+    ready = instance.find_condition(PoolsCondition.READY)
+    if ready is None or ready.is_true:
+        return None
+    try:
+        return from_rfc3339(ready.last_transition_time or "")
+    except ValueError:
+        return None

@@ -48,7 +48,7 @@ class PoolSettings(BaseModel):
     retry: Seconds = 60.0
     """The longest time in seconds until a claim that waits looks again; watches wake it earlier."""
     progress_deadline: Seconds = 1800.0
-    """Seconds after which an unassigned instance that is not ready counts as failed: a database alone takes minutes."""
+    """Seconds after which an unassigned instance that is not ready, or not any more, counts as failed: a database alone takes minutes."""
     replace_backoff: Seconds = 60.0
     """Seconds until failed instances of a pool are replaced again; doubled with each round, until one instance becomes ready."""
     replace_backoff_limit: Seconds = 3600.0

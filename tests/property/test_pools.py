@@ -2,7 +2,7 @@
 
 The machine holds what an API server stores. Pools and claims decide by the family's own pure functions, on a view of an earlier moment, and
 their writes are compare-and-swap: a write that names an old version is refused. After every step no instance has had two claims, no claim
-has two instances, nothing that was taken is deleted by its pool, and no minute has more than ten creations.
+has two instances, nothing that was taken is deleted by its pool, and no minute has more creations than the limit, whenever a process restarts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from konverge.reconcilers.pools.members import Member
 from konverge.reconcilers.pools.pool.decide import PoolLimits, PoolState, decide_pool
 
 LAGS = st.integers(0, 6)
-LIMITS = PoolLimits(creates=10, deadline=timedelta(minutes=5))
+LIMITS = PoolLimits(creates=3, deadline=timedelta(minutes=5))
 SELECTOR = "tier=small"
 
 
@@ -40,6 +40,9 @@ class PoolAndClaims(RuleBasedStateMachine):
         self.owners: dict[str, str] = {}
         self.created: list[datetime] = []
         self.recent: dict[str, datetime] = {}
+        """The memory of the process of the pool; `recorded` is what the status of the pool has of it."""
+        self.recorded: dict[str, datetime] = {}
+        self.released: set[str] = set()
 
     # --- the server ----------------------------------------------------------------------------------------------------------
 
@@ -67,7 +70,7 @@ class PoolAndClaims(RuleBasedStateMachine):
         self.lines.append(line)
         return uid
 
-    @rule(seconds=st.sampled_from([1, 20, 61, 400]))
+    @rule(seconds=st.sampled_from([1, 1, 20, 61, 400]))
     def time_passes(self, seconds: int) -> None:
         self.now += timedelta(seconds=seconds)
 
@@ -86,18 +89,24 @@ class PoolAndClaims(RuleBasedStateMachine):
 
     @rule()
     def the_process_of_the_pool_restarts(self) -> None:
-        # It then knows its creations by the members that are left: one that is gone again within the minute would be forgotten.
-        if sum(moment > self.now - LIMITS.window for moment in self.created) <= sum(
-            one.created > self.now - LIMITS.window for one in self.stored.values()
-        ):
-            self.recent.clear()
+        self.recent.clear()
+
+    @rule(which=st.integers(0, 30))
+    def a_taken_instance_is_released_and_gone(self, which: int) -> None:
+        # One that no process of the pool has seen yet cannot have been ready, taken and released.
+        taken = sorted(uid for uid in self.owners if uid in self.stored and uid in self.recent | self.recorded)
+        if taken:
+            uid = taken[which % len(taken)]
+            self.released.add(uid)
+            self._store(None, uid)
 
     # --- the pool: its plan is made from a live list, which another write may follow before its own -----------------------------
 
-    @rule(lag=LAGS, between=st.booleans())
-    def the_pool_is_reconciled(self, lag: int, between: bool) -> None:
+    @rule(lag=LAGS, between=st.booleans(), crash=st.sampled_from(["", "", "", "created", "deleted"]))
+    def the_pool_is_reconciled(self, lag: int, between: bool, crash: str) -> None:
         members = self._old(lag if between else 0)
-        self.recent |= {one.name: one.created for one in members.values() if one.name not in self.recent}
+        seen = {one.name: one.created for one in members.values()} | self.recorded | self.recent
+        self.recent = {name: moment for name, moment in seen.items() if moment > self.now - LIMITS.window}
         state = PoolState(
             replicas=self.replicas,
             members=tuple(members.values()),
@@ -106,22 +115,37 @@ class PoolAndClaims(RuleBasedStateMachine):
             recreate=True,
             max_age=timedelta(hours=1),
             recent=tuple(self.recent.items()),
+            recorded=frozenset(self.recorded),
         )
-        if not between:
-            plan = decide_pool(state, self.now, LIMITS)
-            for _ in range(plan.create):
-                self.created.append(self.now)
-                uid = f"i-{len(self.created)}"
-                self.recent[uid] = self.now
-                self._store(Member(uid, "ns", uid, "", self.now, stamp=self.digest), uid)
-        else:  # a cache: nothing is created by it, and a delete names the version that it shows
-            plan = decide_pool(state, self.now, LIMITS)
-        for one in plan.delete:
+        plan = decide_pool(state, self.now, LIMITS)
+        for one in plan.delete:  # it names the version that the view shows
             assert not one.member.taken
             there = self.stored.get(one.member.uid)
             if there is not None and there.version == one.member.version:
                 assert not there.taken, "a taken instance was deleted"
                 self._store(None, one.member.uid)
+        if crash == "deleted":
+            self.recent.clear()
+            return
+        for _ in range(0 if between else plan.create):  # nothing is created by a cache
+            self.created.append(self.now)
+            uid = f"i-{len(self.created)}"
+            self.recent[uid] = self.now
+            self._store(Member(uid, "ns", uid, "", self.now, stamp=self.digest), uid)
+        if crash == "created":
+            self.recent.clear()
+            return
+        if self.recent.keys() - self.recorded.keys():
+            self.recorded = dict(self.recent)
+
+    @rule(crashes=st.lists(st.sampled_from(["", "created", "deleted"]), min_size=2, max_size=6), restarts=st.booleans())
+    def instances_fail_as_soon_as_they_are_made(self, crashes: list[str], restarts: bool) -> None:
+        for crash in crashes:
+            self.the_pool_is_reconciled(lag=0, between=False, crash=crash)
+            for uid in sorted(self.stored):
+                self._store(replace(self.stored[uid], phase="Failed"), uid)
+            if restarts:
+                self.recent.clear()
 
     # --- a claim ---------------------------------------------------------------------------------------------------------------
 
@@ -168,16 +192,16 @@ class PoolAndClaims(RuleBasedStateMachine):
     @invariant()
     def what_was_taken_stays_taken(self) -> None:
         assert all(self.stored[uid].taken for uid in self.owners if uid in self.stored)
-        assert self.owners.keys() <= self.stored.keys()
+        assert self.owners.keys() - self.released <= self.stored.keys()
 
     @invariant()
-    def no_minute_has_more_than_ten_creations(self) -> None:
+    def no_minute_has_more_creations_than_are_allowed(self) -> None:
         recent = [moment for moment in self.created if moment > self.now - timedelta(seconds=60)]
-        assert len(recent) <= 10
+        assert len(recent) <= LIMITS.creates
 
 
 PoolAndClaims.TestCase.settings = settings(
-    max_examples=30, stateful_step_count=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=60, stateful_step_count=50, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 
 

@@ -101,6 +101,25 @@ POOLS: Final = (
         test=ROWS + "test_a_younger_claim_leaves_the_instance_to_an_older_one_that_is_slow_to_take_it",
     ),
     Mutant(
+        "pools-namespace-of-users",
+        "an instance deletes its namespace although no label says that it owns it",
+        FAMILY + "instances.teardown",
+        "owns_namespace",
+        "namespace.metadata.label(PoolsLabel.INSTANCE) == instance.name",
+        "True",
+        test="tests/scenarios/pools/test_instances_lab.py::"
+        "test_an_instance_is_made_while_s3_and_database_are_late_and_deleted_while_s3_is_down",
+    ),
+    Mutant(
+        "pools-cluster-of-users",
+        "an instance deletes a Cluster that was not made for it",
+        FAMILY + "instances.teardown",
+        "is_ours",
+        "found.metadata.label(Label.OWNER_UID) == instance.uid",
+        "True",
+        test="tests/scenarios/pools/test_instances.py::test_an_object_of_another_owner_is_neither_used_nor_deleted",
+    ),
+    Mutant(
         "pools-retain-forgotten",
         "with Retain database, bucket and Secrets go with the Nextcloud",
         FAMILY + "instances.teardown",

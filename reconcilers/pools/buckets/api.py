@@ -94,8 +94,12 @@ class S3Api(Protocol):
 
 
 class S3Connections(Protocol):
-    """Accounts of S3 servers, as operations; keeps connections between calls."""
+    """Accounts of S3 servers, as operations; keeps connections between calls, until `close`."""
 
     def of(self, access: S3Access) -> AbstractAsyncContextManager[S3Api]:
         """Return the operations of an account; entering raises BucketFailure if the S3 client is not installed."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
         ...

@@ -243,16 +243,21 @@ class NextcloudReconciler:
             if await ctx.live(INSTANCE).find(settings.instance_namespace, name) is not None:
                 continue
             text = msgspec.json.encode(defaults, order="deterministic").decode() if defaults else ""
-            made = await ctx.apply(
-                tenant_intent(
-                    nextcloud,
-                    name,
-                    settings.instance_namespace,
-                    defaults=text,
-                    profile=nextcloud.spec.profile or "",
-                ),
-                force=True,
+            intent = tenant_intent(
+                nextcloud,
+                name,
+                settings.instance_namespace,
+                creates=True,
+                defaults=text,
+                profile=nextcloud.spec.profile or "",
             )
+            try:
+                made = await ctx.apply(intent, force=True)
+            except Conflict:  # one was created since the read: another one's, or this claim's by another process
+                before = await self._taken_before(nextcloud, ctx)
+                if before is not None:
+                    return before
+                continue
             if mode is ClaimMode.VANILLA:
                 message = f"created {made.metadata.path} without pool and profile: SQLite and no S3, unless the spec says otherwise"
                 ctx.event(PoolsEvent.BARE_FRESH_CREATION, message)
@@ -273,9 +278,16 @@ class NextcloudReconciler:
     async def _follow(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]) -> Outcome:
         """Apply what the tenant set, and copy the status up."""
         wait: timedelta | None = None
+        refused = ""
         if not instance.metadata.deleting:
-            instance, wait = await self._apply(nextcloud, instance, ctx)
+            try:
+                instance, wait = await self._apply(nextcloud, instance, ctx)
+            except (BadRequest, Invalid) as error:  # of the merged spec: it holds the pool's fields too
+                refused = error.message
         self._copy_status(nextcloud, instance, ctx)
+        if refused:
+            message = f"the API server refuses this spec for the instance, which keeps its former one: {refused}"
+            ctx.status.set_condition(PoolsCondition.READY, False, InstanceReason.INVALID, message)
         return Done() if wait is None else RequeueAfter(wait)
 
     async def _apply(

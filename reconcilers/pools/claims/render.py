@@ -21,6 +21,12 @@ from konverge.reconcilers.pools.words import Finalizer, PoolsAnnotation, PoolsLa
 __all__ = ["claim_labels", "label_value", "lock_patch", "tenant_intent", "tenant_spec"]
 
 _MAX_LABEL: Final = 63
+_NO_VERSION: Final = "1"
+"""A version that no object has: etcd begins with it before the first object.
+
+An apply that names it creates an object and never changes one (tests/conformance/cases/apply.yaml). After a create instead, the operation
+Update would own the fields too, and no apply could remove one.
+"""
 CONTROL_FIELDS: Final = ("instanceRef", "poolSelector", "profile")
 """Fields of a Nextcloud that say how it gets its instance; they are not copied."""
 
@@ -76,12 +82,19 @@ def tenant_spec(nextcloud: Nextcloud) -> dict[str, Any]:
 
 
 def tenant_intent(
-    nextcloud: Nextcloud, name: str, namespace: str, *, uid: str = "", defaults: str = "", profile: str = ""
+    nextcloud: Nextcloud,
+    name: str,
+    namespace: str,
+    *,
+    uid: str = "",
+    creates: bool = False,
+    defaults: str = "",
+    profile: str = "",
 ) -> Object:
     """Return what the Nextcloud says about its instance.
 
     `defaults` is the annotation with the defaults of the profile that the instance was created with; they stand below what the tenant set,
-    and come back where the tenant removes a field.
+    and come back where the tenant removes a field. With `creates` the apply is a conflict if an instance of the name exists.
     """
     base: Mapping[str, Any] = msgspec.json.decode(defaults) if defaults else {}
     spec = merge(base, tenant_spec(nextcloud))
@@ -95,4 +108,6 @@ def tenant_intent(
     data = made.to_dict()
     if uid:
         data["metadata"]["uid"] = uid  # an instance that was deleted and created anew is not ours
+    if creates:
+        data["metadata"]["resourceVersion"] = _NO_VERSION
     return INSTANCE.decode(data)

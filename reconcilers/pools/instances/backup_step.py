@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from konverge.crds.pools_v1alpha1 import NextcloudInstance
 from konverge.errors import BadRequest, Invalid, NotOurs, NotServed
+from konverge.reconcilers.pools.instances.access import keys_secret, uses_path_style
 from konverge.reconcilers.pools.instances.backups import SCHEDULED_BACKUP, backup_state, backup_target, schedule_spec
 from konverge.reconcilers.pools.instances.file_backups import CRON_JOB, copy_spec, copy_state, copy_target
-from konverge.reconcilers.pools.instances.names import bucket_name, claim_name, cluster_name, copy_name
+from konverge.reconcilers.pools.instances.names import bucket_name, cluster_name, copy_name
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
 from konverge.reconcilers.pools.instances.steps import StepState, summary_of
@@ -70,9 +71,10 @@ class BackupKeeper:
             if found is not None and controls(instance, found) and not found.metadata.deleting:
                 await ctx.delete(CRON_JOB, name, instance.namespace, uid=found.metadata.uid)
             return copy_state(instance.spec, None)
-        keys = instance.spec.s3.credentials_secret if instance.spec.s3 else None
+        keys = keys_secret(instance.name, instance.spec, source, self._settings)
         folder = bucket_name(instance.name, instance.uid)
-        spec = copy_spec(source, keys or claim_name(instance.name), target, folder, self._settings)
+        style = uses_path_style(instance.spec, self._settings)
+        spec = copy_spec(source, keys, target, folder, self._settings, path_style=style)
         try:
             job = await ctx.own(CRON_JOB.new(name, instance.namespace, spec=spec))
         except NotOurs as error:

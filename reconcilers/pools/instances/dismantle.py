@@ -117,7 +117,8 @@ class Dismantler:
         if target is None or not target.delete_on_cleanup or not (target.bucket and target.credentials_secret):
             return None
         secret = await ctx.live(SECRET).find(instance.namespace, target.credentials_secret)
-        access = access_from(secret, AppliedS3Config(endpoint=target.endpoint, region=target.region), self._settings)
+        there = AppliedS3Config(endpoint=target.endpoint, region=target.region)
+        access = access_from(secret, there, self._settings, path_style=self._settings.s3_path_style)
         if access is None:
             message = (
                 f"the copies of the files cannot be deleted without the keys in Secret {target.credentials_secret} and an endpoint: "

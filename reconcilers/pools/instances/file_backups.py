@@ -60,19 +60,27 @@ def _remote(
 
 
 def copy_spec(
-    source: AppliedS3Config, source_secret: str, target: DataBackup, folder: str, settings: MaterialSettings
+    source: AppliedS3Config,
+    source_secret: str,
+    target: DataBackup,
+    folder: str,
+    settings: MaterialSettings,
+    *,
+    path_style: bool,
 ) -> dict[str, Any]:
-    """Return the spec of the CronJob. Its pod meets the restricted Pod Security level and has no rights on the API server."""
+    """Return the spec of the CronJob; `path_style` is that of the source.
+
+    Its pod meets the restricted Pod Security level and has no rights on the API server.
+    """
     assert target.credentials_secret, "checked by copy_target"
-    style = settings.s3_path_style
     variables = [
-        *_remote("FILES", source.endpoint, source.region, source_secret, path_style=style),
+        *_remote("FILES", source.endpoint, source.region, source_secret, path_style=path_style),
         *_remote(
             "BACKUP",
             target.endpoint or settings.s3_endpoint,
             target.region or settings.s3_region,
             target.credentials_secret,
-            path_style=style,
+            path_style=settings.s3_path_style,
         ),
     ]
     container = {

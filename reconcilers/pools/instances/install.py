@@ -11,7 +11,6 @@ from konverge.keys import Key
 from konverge.kinds import kind_of
 from konverge.objects import Object
 from konverge.reconcilers.pools.buckets import BucketProvider, ClaimedBuckets, S3Buckets, S3Folders
-from konverge.reconcilers.pools.buckets.act import HttpS3Connections
 from konverge.reconcilers.pools.buckets.api import S3Connections
 from konverge.reconcilers.pools.buckets.object_bucket_claim import CONFIG_MAP, OBJECT_BUCKET_CLAIM
 from konverge.reconcilers.pools.instances.backups import SCHEDULED_BACKUP
@@ -53,16 +52,18 @@ def every_instance(_map: NextcloudVersionMap, caches: Caches) -> Iterable[Key]:
 def instance_controller(
     settings: MaterialSettings | None = None,
     *,
+    s3: S3Connections,
     buckets: BucketProvider | None = None,
-    s3: S3Connections | None = None,
     rng: Random | None = None,
 ) -> Controller[NextcloudInstance]:
-    """Return the controller of NextcloudInstances; S3 connects when it is first used. `buckets` replaces the provider of the settings."""
+    """Return the controller of NextcloudInstances; `buckets` replaces the provider of the settings.
+
+    The caller closes `s3` after the last reconcile.
+    """
     chosen = MaterialSettings() if settings is None else settings
     random = SystemRandom() if rng is None else rng
-    connections = HttpS3Connections() if s3 is None else s3
-    provider = buckets_of(chosen, connections, random) if buckets is None else buckets
-    folders = S3Folders(connections, random)
+    provider = buckets_of(chosen, s3, random) if buckets is None else buckets
+    folders = S3Folders(s3, random)
     described = (
         Controller.of(NextcloudInstance)
         .named(PoolsController.INSTANCE)

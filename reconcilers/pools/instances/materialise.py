@@ -12,16 +12,23 @@ from konverge.crds.pools_v1alpha1 import AppliedS3Config, NextcloudInstance, Nex
 from konverge.errors import AlreadyExists, BadRequest, Invalid, NotFound, NotOurs, NotServed
 from konverge.objects import Object
 from konverge.reconcilers.pools.buckets import BucketFailure, BucketProvider, BucketReady, BucketRequest
-from konverge.reconcilers.pools.instances.access import access_from
+from konverge.reconcilers.pools.instances.access import access_from, keys_secret, uses_path_style
 from konverge.reconcilers.pools.instances.backups import (
     backup_section,
     backup_target,
 )
+from konverge.reconcilers.pools.instances.databases import engine_of
 from konverge.reconcilers.pools.instances.names import bucket_name, claim_name, cluster_name
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER, application_secret, cluster_spec, translate
 from konverge.reconcilers.pools.instances.release import release_status
 from konverge.reconcilers.pools.instances.render import release_of, values_of
-from konverge.reconcilers.pools.instances.secrets import SECRET, NeededSecret, content_of, needed_secrets
+from konverge.reconcilers.pools.instances.secrets import (
+    SECRET,
+    NeededSecret,
+    content_of,
+    external_database,
+    needed_secrets,
+)
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
 from konverge.reconcilers.pools.instances.steps import StepState
 from konverge.reconcilers.pools.instances.teardown import controls, is_ours
@@ -58,7 +65,7 @@ async def bucket_request(
         owner=instance.uid,
         namespace=instance.namespace,
         object_name=claim_name(instance.name),
-        access=access_from(secret, applied, settings),
+        access=access_from(secret, applied, settings, path_style=uses_path_style(instance.spec, settings)),
     )
 
 
@@ -128,12 +135,12 @@ class Materialiser:
 
     async def database(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState:
         """Apply the CloudNativePG Cluster of a managed database, and wait until it is ready."""
-        wanted = instance.spec.database
-        if wanted is None or wanted.type in (None, "sqlite"):
+        engine = engine_of(instance.spec)
+        if engine == "sqlite":
             return _NOT_WANTED
-        if not wanted.managed:
+        if external_database(instance.spec):
             return StepState(ready=True, reason=DatabaseReason.EXTERNAL)
-        if wanted.type in ("mysql", "mariadb"):
+        if engine == "mysql":  # stored before the definition refused it
             message = "only PostgreSQL can be managed: set database.type to postgresql, or database.managed to false"
             return StepState(ready=False, reason=DatabaseReason.UNSUPPORTED, message=message, lasting=True)
         try:
@@ -261,10 +268,9 @@ class Materialiser:
 
     async def _rolled_out(self, instance: NextcloudInstance, chart: ResolvedChart, ctx: Context[Any]) -> StepState:
         applied = ctx.status.draft.applied_s3_config
-        keys = instance.spec.s3.credentials_secret if instance.spec.s3 else None
-        claimed = applied is not None and applied.auto_created and self._settings.bucket_provider == "objectbucketclaim"
-        secret = claim_name(instance.name) if claimed or not keys else keys
-        values = values_of(instance.name, instance.spec, chart, applied, secret)
+        secret = "" if applied is None else keys_secret(instance.name, instance.spec, applied, self._settings)
+        style = uses_path_style(instance.spec, self._settings)
+        values = values_of(instance.name, instance.spec, chart, applied, secret, path_style=style)
         rendered = release_of(instance.name, instance.namespace, values, chart, self._settings)
         source = await ctx.own(rendered.source)
         release = await ctx.own(rendered.release)

@@ -19,6 +19,7 @@ from konverge.crds.durations import format_duration
 from konverge.crds.pools_v1alpha1 import AppliedS3Config, InstanceSettings
 from konverge.fields import digest
 from konverge.objects import Object
+from konverge.reconcilers.pools.instances.databases import engine_of
 from konverge.reconcilers.pools.instances.names import cluster_name, secret_name
 from konverge.reconcilers.pools.instances.postgres import application_secret
 from konverge.reconcilers.pools.instances.secrets import external_database, needed_secrets
@@ -52,7 +53,8 @@ def url_of(spec: InstanceSettings) -> str | None:
 
 
 def _database(instance: str, spec: InstanceSettings) -> dict[str, Any]:
-    if spec.database is None or spec.database.type in (None, "sqlite"):
+    engine = engine_of(spec)
+    if spec.database is None or engine == "sqlite":
         return {"internalDatabase": {"enabled": True}}
     external = external_database(spec)
     secret = spec.database.credentials_secret or secret_name(instance, "db")
@@ -60,15 +62,14 @@ def _database(instance: str, spec: InstanceSettings) -> dict[str, Any]:
     if not external:
         secret = application_secret(cluster_name(instance))
         keys = {"hostKey": "host", "databaseKey": "dbname", "usernameKey": "username", "passwordKey": "password"}
-    type_ = "mysql" if spec.database.type in ("mysql", "mariadb") else "postgresql"
     existing = {"enabled": True, "secretName": secret, **keys}
     return {
         "internalDatabase": {"enabled": False},
-        "externalDatabase": {"enabled": True, "type": type_, "existingSecret": existing},
+        "externalDatabase": {"enabled": True, "type": engine, "existingSecret": existing},
     }
 
 
-def _object_store(bucket: AppliedS3Config | None, secret: str) -> dict[str, Any]:
+def _object_store(bucket: AppliedS3Config | None, secret: str, *, path_style: bool) -> dict[str, Any]:
     if bucket is None or not bucket.bucket:
         return {}
     where = urlsplit(bucket.endpoint if "://" in (bucket.endpoint or "") else f"https://{bucket.endpoint or ''}")
@@ -76,7 +77,7 @@ def _object_store(bucket: AppliedS3Config | None, secret: str) -> dict[str, Any]
         "enabled": True,
         "bucket": bucket.bucket,
         "ssl": where.scheme != "http",
-        "usePathStyle": True,
+        "usePathStyle": path_style,
         "autoCreate": False,
         "existingSecret": secret,
         "secretKeys": {"accessKey": "AWS_ACCESS_KEY_ID", "secretKey": "AWS_SECRET_ACCESS_KEY"},
@@ -86,7 +87,13 @@ def _object_store(bucket: AppliedS3Config | None, secret: str) -> dict[str, Any]
 
 
 def values_of(
-    instance: str, spec: InstanceSettings, chart: ResolvedChart, bucket: AppliedS3Config | None, bucket_secret: str
+    instance: str,
+    spec: InstanceSettings,
+    chart: ResolvedChart,
+    bucket: AppliedS3Config | None,
+    bucket_secret: str,
+    *,
+    path_style: bool,
 ) -> dict[str, Any]:
     """Return the values of the chart."""
     secrets = {one.purpose: one.name for one in needed_secrets(instance, spec)}
@@ -97,7 +104,7 @@ def values_of(
             "usernameKey": "username",
             "passwordKey": "password",
         },
-        **_object_store(bucket, bucket_secret),
+        **_object_store(bucket, bucket_secret, path_style=path_style),
     }
     values: dict[str, Any] = {"nextcloud": nextcloud, **_database(instance, spec)}
     if chart.image:

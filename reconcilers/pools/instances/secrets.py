@@ -19,6 +19,7 @@ from konverge.crds.pools_v1alpha1 import InstanceSettings
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
 from konverge.reconcilers.pools.instances.backups import backup_target
+from konverge.reconcilers.pools.instances.databases import engine_of
 from konverge.reconcilers.pools.instances.file_backups import copy_target
 from konverge.reconcilers.pools.instances.names import secret_name
 
@@ -64,8 +65,7 @@ def needed_secrets(instance: str, spec: InstanceSettings) -> Iterator[NeededSecr
 
 def external_database(spec: InstanceSettings) -> bool:
     """Tell whether the database exists elsewhere, and its Secret says where."""
-    database = spec.database
-    return database is not None and database.type not in (None, "sqlite") and not database.managed
+    return spec.database is not None and engine_of(spec) != "sqlite" and not spec.database.managed
 
 
 def password(rng: Random) -> str:

@@ -8,10 +8,12 @@
    one instance, is not ready because of it.
 4. Too few: as many are created as the window still allows.
 
-Guarantees: an instance that was taken is never deleted. In no window more than the allowed number is created, whatever the cache shows:
-`recent` has the creations that this process made or saw, and the members show those of an earlier one.
+Guarantees: an instance that was taken is never deleted. In no window more than the allowed number is created, whatever the cache shows and
+whenever the process restarts: `recent` has the creations that this process made or saw and those in the status, the members show the rest,
+and a member of the window is deleted only after the status has its creation.
 
-Caveats: a process that has just started does not know of instances that an earlier one created and deleted within the same window.
+Caveats: after a crash between a creation and the next write of the status, an instance that another program deletes before any process has
+seen it does not count.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ _SHARE: Final = 4
 """A quarter of the pool is replaced at a time."""
 _JITTER: Final = 0.1
 """Instances that were created together expire over a tenth of their age."""
+_RECORDED_SOON: Final = timedelta(seconds=1)
+"""The status is written at the end of the reconcile."""
 _FAR: Final = timedelta(days=7)
 """The longest time until a pool is looked at again."""
 
@@ -61,7 +65,9 @@ class PoolState:
     recreate: bool = False
     max_age: timedelta = timedelta(hours=168)
     recent: tuple[tuple[str, datetime], ...] = ()
-    """Name and moment of creations that this process made or saw, also of instances that are gone."""
+    """Name and moment of creations that this process made or saw, or the status has, also of instances that are gone."""
+    recorded: frozenset[str] = frozenset()
+    """The names of those that the status has."""
     replace_after: datetime | None = None
     """Until when failed instances are not replaced."""
 
@@ -136,6 +142,10 @@ def decide_pool(state: PoolState, now: datetime, limits: PoolLimits) -> PoolPlan
     doomed = _excess(free, state, now, limits)
     if not doomed:
         doomed = _replaced(free, stale, state, now, limits, moments)
+    early = {one.member.uid for one in doomed if _is_unrecorded(one.member, state, now - limits.window)}
+    if early:
+        doomed = [one for one in doomed if one.member.uid not in early]
+        moments.append(_RECORDED_SOON)
     gone = {one.member.uid for one in doomed}
     kept = [member for member in free if member.uid not in gone]
     missing = state.replicas - len(kept)
@@ -143,9 +153,9 @@ def decide_pool(state: PoolState, now: datetime, limits: PoolLimits) -> PoolPlan
     if missing > left:
         moments.append(refill)
     moments += [
-        member.created + limits.deadline - now
+        member.waits_since + limits.deadline - now
         for member in kept
-        if not member.ready and not member.failed(now, limits.deadline)
+        if member.waits_since is not None and not member.failed(now, limits.deadline)
     ]
     return PoolPlan(
         create=max(0, min(missing, left)),
@@ -155,6 +165,11 @@ def decide_pool(state: PoolState, now: datetime, limits: PoolLimits) -> PoolPlan
         stale=len(stale),
         again=min((moment for moment in moments if moment > timedelta(0)), default=None),
     )
+
+
+def _is_unrecorded(member: Member, state: PoolState, since: datetime) -> bool:
+    """Whether the deletion of a member would let its creation be forgotten by the next process, within the window."""
+    return member.created > since and member.name not in state.recorded
 
 
 def _is_stale(member: Member, state: PoolState) -> bool:

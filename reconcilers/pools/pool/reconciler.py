@@ -3,19 +3,21 @@
 Guarantees
 - Before anything is created or deleted the members are listed from the API server, so a stale cache never makes a pool too large.
 - A delete carries UID and resourceVersion of the instance as it was listed: a claim that was faster wins.
+- Creations of the present window are in the status, so the limit of a window holds when the process restarts.
 - A pool that is deleted takes its unassigned instances with it; assigned ones stay and keep working.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from konverge.clock import rfc3339
-from konverge.crds.pools_v1alpha1 import NextcloudPool, ObservedProfile
+from konverge.clock import from_rfc3339, rfc3339, rfc3339_micro
+from konverge.crds.pools_v1alpha1 import NextcloudPool, ObservedProfile, RecentCreation
 from konverge.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
@@ -58,9 +60,9 @@ class _Memory:
     rounds: int = 0
     replace_after: datetime | None = None
 
-    def see(self, members: Iterable[Member], since: datetime) -> None:
+    def see(self, members: Iterable[Member], recorded: Mapping[str, datetime], since: datetime) -> None:
         """Remember the instances that were created since then, and forget the older ones."""
-        self.created |= {member.name: member.created for member in members if member.name not in self.created}
+        self.created = {member.name: member.created for member in members} | dict(recorded) | self.created
         self.created = {name: moment for name, moment in self.created.items() if moment > since}
 
 
@@ -104,6 +106,7 @@ class NextcloudPoolReconciler:
         if plan.counts.ready and not plan.counts.failed:
             memory.rounds, memory.replace_after = 0, None
         self._report(pool, state, plan, profile, refused, ctx)
+        _record(pool, memory, ctx)
         if refused:
             return RequeueAfter(timedelta(seconds=self._settings.retry))
         if changed:
@@ -131,7 +134,8 @@ class NextcloudPoolReconciler:
         self, pool: NextcloudPool, profile: _Profile, members: tuple[Member, ...], memory: _Memory, now: datetime
     ) -> PoolState:
         observed, lifecycle = pool.status.observed_profile, pool.spec.lifecycle
-        memory.see(members, now - self._limits.window)
+        recorded = _recorded(pool)
+        memory.see(members, recorded, now - self._limits.window)
         return PoolState(
             replicas=pool.spec.replicas,
             members=members,
@@ -140,6 +144,7 @@ class NextcloudPoolReconciler:
             recreate=lifecycle.recreate_on_profile_change,
             max_age=lifecycle.max_unassigned_age,
             recent=tuple(memory.created.items()),
+            recorded=frozenset(recorded),
             replace_after=memory.replace_after,
         )
 
@@ -259,6 +264,24 @@ def conditions_of(
         (PoolsCondition.PROFILE_RESOLVED, *resolved),
         (PoolsCondition.PROGRESSING, *progress),
     )
+
+
+def _recorded(pool: NextcloudPool) -> dict[str, datetime]:
+    found: dict[str, datetime] = {}
+    for one in pool.status.recent_creations or ():
+        with suppress(ValueError):
+            found[one.name] = from_rfc3339(one.created_at)
+    return found
+
+
+def _record(pool: NextcloudPool, memory: _Memory, ctx: Context[Any]) -> None:
+    """Write the creations of the window, if there are new ones: those that leave it alone cause no write."""
+    known = {one.name for one in pool.status.recent_creations or ()}
+    if memory.created.keys() - known:
+        ctx.status.draft.recent_creations = tuple(
+            RecentCreation(name=name, created_at=rfc3339_micro(moment))
+            for name, moment in sorted(memory.created.items())
+        )
 
 
 def _write_counts(pool: NextcloudPool, counts: PoolCounts, ctx: Context[Any]) -> None:

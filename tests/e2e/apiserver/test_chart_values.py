@@ -239,6 +239,7 @@ BY_ORDINALS: dict[str, Any] = {"election": {"enabled": False}, "sharding": {"mod
 WITH_WORKSPACES = {"families": {"workspaces": {"enabled": True}}}
 WITH_MACHINES = {"families": {"machines": {"enabled": True}}}
 WITH_POOLS = {"families": {"pools": {"enabled": True}}}
+BUCKET_CLAIMS: dict[str, Any] = {"settings": {"pools": {"instances": {"bucket_provider": "objectbucketclaim"}}}}
 V014: dict[str, Any] = {"settings": {"quota": {"semantics": "v0.14"}}}
 V012: dict[str, Any] = {"settings": {"quota": {"semantics": "v0.12"}}}
 
@@ -277,6 +278,8 @@ def settings_of(rendered: Rendered) -> DaemonSettings:
         merged(QUOTA_ALONE, SHARED),
         merged(ONE_NAMESPACE, SHARED),
         merged(WITH_POOLS, SHARED),
+        merged(WITH_POOLS, BUCKET_CLAIMS),
+        BUCKET_CLAIMS,
         WITH_MACHINES,
         merged(WITH_WORKSPACES, SHARED),
         BY_ORDINALS,

@@ -242,6 +242,32 @@ async def test_a_server_that_slows_down_delays_each_step_and_a_lost_response_is_
 
 
 @BOTH
+@pytest.mark.parametrize("fault", ["stall", "hang"])
+async def test_a_server_that_responds_late_or_with_half_a_response_is_asked_again_after_the_time_limit(
+    proxy: FaultyS3, fault: str
+) -> None:
+    connections = HttpS3Connections(seconds=0.5)
+    request = wanted(proxy.access, "nc-stalled")
+    provider = S3Buckets(connections, _Hurried())
+    later: Callable[..., None] = getattr(proxy, fault)
+    later("^PUT", times=2)
+    await provider.ensure(request, CTX)
+    async with client(connections, proxy.access) as s3:
+        await s3.put_object(Bucket="nc-stalled", Key="file", Body=b"data")
+    later("^POST", times=5)
+    with pytest.raises(BucketFailure, match="DeleteObjects") as raised:
+        await provider.remove(request, CTX)
+    assert raised.value.reason == BucketReason.UNREACHABLE
+    assert proxy.met == 7
+    async with client(connections, proxy.access) as s3:
+        assert (await s3.list_objects_v2(Bucket="nc-stalled"))["KeyCount"] == 1
+    later("^(GET|DELETE)", times=2)
+    assert await provider.remove(request, CTX) is None
+    assert await provider.remove(request, CTX) is None
+    await connections.close()
+
+
+@BOTH
 async def test_a_server_that_stays_busy_is_a_failure_that_leaves_everything_in_place(
     proxy: FaultyS3, connections: HttpS3Connections
 ) -> None:

@@ -91,6 +91,16 @@ async def test_a_vanilla_instance_needs_no_database_and_no_bucket(here: Material
     assert values["internalDatabase"] == {"enabled": True}
 
 
+async def test_a_managed_database_without_a_type_is_postgresql_and_never_sqlite(here: Materials) -> None:
+    await here.create(**{**PLAIN, "database": {"managed": True}})
+    instance = await here.phase("Ready")
+    assert instance.condition("DatabaseReady").reason == "DatabaseReady"
+    assert f"Cluster/{NAME}-db" in await here.left()
+    values = (await get(here, HELM_RELEASE, NAME)).get("spec", "values")
+    assert values["internalDatabase"] == {"enabled": False}
+    assert values["externalDatabase"]["existingSecret"]["secretName"] == f"{NAME}-db-app"
+
+
 async def test_values_of_the_author_are_merged_last(here: Materials) -> None:
     await here.create(**{**PLAIN, "helm": {"version": "6.6.10", "values": {"internalDatabase": {"name": "mine"}}}})
     await here.phase("Ready")
@@ -378,6 +388,24 @@ async def test_a_secret_or_volume_that_a_finalizer_holds_is_waited_for(here: Mat
     await here.reason("Ready", "DeletingVolumes")
     await here.lab.patch(VOLUME_CLAIM, "chart-data", {"metadata": {"finalizers": None}})
     await here.lab.until_gone(NextcloudInstance, NAME, timeout=3600)
+
+
+@pytest.mark.parametrize(
+    ("said", "setting", "expected"),
+    [(None, True, True), (None, False, False), (False, True, False), (True, False, True)],
+)
+async def test_the_bucket_is_in_the_path_of_urls_if_the_spec_says_so_or_else_the_settings(
+    lab: Lab, said: bool | None, setting: bool, expected: bool
+) -> None:
+    here = Materials(lab)
+    here.settings = MaterialSettings(s3_path_style=setting)
+    await here.start()
+    s3 = FULL["s3"] | ({} if said is None else {"pathStyle": said})
+    await here.create(s3=s3)
+    await here.phase("Ready")
+    release = await lab.get(HELM_RELEASE, NAME)
+    assert release.spec["values"]["nextcloud"]["objectStore"]["s3"]["usePathStyle"] is expected
+    assert here.s3.path_styles == {expected}
 
 
 async def test_a_busy_s3_server_delays_the_instance_and_its_deletion(here: Materials) -> None:

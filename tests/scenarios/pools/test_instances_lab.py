@@ -1,6 +1,7 @@
 """The life of an instance as the lab plays it: `pytest --lab=quick` ends the process between any two writes, and more.
 
-After each write: a bucket exists only if the status said before that it is created, and nothing that others made is deleted.
+After each write: a bucket exists only if the status said before that it is created, and nothing that others made is deleted: a bucket, a
+volume, a Cluster, Secrets and namespaces of users are there in each run.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ async def started(lab: Lab, *kept: tuple[str, str, str]) -> Materials:
     lab.skip_plans("the namespace is deleted *", why="it takes the Secrets of users")
     lab.skip_plans("the CRD of clusters* goes *", why="the databases go with it, and the stand-in keeps their Secrets")
     lab.skip_plans("clusters*: delete by hand *", why="a database that is gone is reported, and not made anew")
-    return await here.start()
+    await here.start()
+    await here.users_objects()
+    return here
 
 
 @pytest.mark.scenario(quick=20)
@@ -49,11 +52,11 @@ async def test_an_instance_is_made_while_s3_and_database_are_late_and_deleted_wh
     here.s3.fail(failure_of("CreateBucket", "SlowDown", 503), "CreateBucket", times=6)
     await here.create()
     await here.phase("Ready")
-    here.s3.fill(next(iter(here.s3.buckets)), 1_500)
+    here.s3.fill(here.s3.made[0], 1_500)
     here.s3.fail(failure_of("DeleteObjects", "SlowDown", 503), "DeleteObjects", times=6)
     await here.deleted()
     assert await here.left() == {"Secret/s3-keys"}
-    assert not here.s3.buckets
+    assert not here.s3.made
 
 
 @pytest.mark.scenario(quick=20)
@@ -68,6 +71,6 @@ async def test_a_retained_instance_keeps_its_data(lab: Lab) -> None:
     await here.phase("Released")
     await here.deleted()
     assert await here.left() >= {f"Cluster/{NAME}-db", f"Secret/{NAME}-admin"}
-    assert here.s3.buckets
+    assert here.s3.made
     assert not here.s3.deleted_buckets
     assert await lab.find(NextcloudInstance, NAME) is None

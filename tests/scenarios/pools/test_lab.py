@@ -42,6 +42,7 @@ async def test_a_pool_fills_up_and_a_claim_is_served_and_released(lab: Lab) -> N
     await the_end(here, ready=1, assigned=0)
 
 
+@pytest.mark.scenario(quick=30)
 async def test_a_changed_profile_replaces_what_is_not_assigned(lab: Lab) -> None:
     here = await guarded(lab).start()
     await here.profile(version="32")

@@ -1,15 +1,29 @@
-"""Buckets by ObjectBucketClaims: a claim, its Secret and ConfigMap, and its deletion by the provisioner. A ConfigMap stands for the owner."""
+"""Buckets by ObjectBucketClaims: a claim, its Secret and ConfigMap, and its deletion by the provisioner; and instances that get theirs so.
+
+In the tests of single steps an object of a kind of its own stands for the instance.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any, Final
 
+import pytest
+import yaml
+from pools.bucket_provisioner import BucketProvisioner
+from pools.materials import FULL, NAME, Materials
+
 import konverge as kv
+from konverge.charts import own_chart
 from konverge.crds import crd_stub
 from konverge.reconcilers.pools.buckets import BucketFailure, BucketReady, BucketRequest, ClaimedBuckets
 from konverge.reconcilers.pools.buckets.object_bucket_claim import CONFIG_MAP, OBJECT_BUCKET_CLAIM, SECRET
+from konverge.reconcilers.pools.instances import MaterialSettings
+from konverge.reconcilers.pools.instances.file_backups import CRON_JOB
+from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE
 from konverge.testing import Lab
+from konverge.testing.apiserver.faults.rules import About
+from konverge.testing.apiserver.requests import Call, Response
 from konverge.testing.lab import install_crds
 
 FINALIZER: Final = "objectbucket.io/finalizer"
@@ -128,3 +142,100 @@ async def test_a_cluster_without_a_provisioner_is_reported(lab: Lab) -> None:
     await lab.create(Owner.new("nc-a", spec=OwnerSpec()))
     owner = await reported(lab, "ObjectBucketClaimNotServed")
     assert "install a provisioner" in owner.condition("BucketReady").message
+
+
+# --- instances ---------------------------------------------------------------------------------------------------------------
+
+CLAIMED: Final = MaterialSettings(bucket_provider="objectbucketclaim", bucket_storage_class="ceph-bucket")
+BACKUP: Final = {"data": {"enabled": True, "bucket": "safe", "credentialsSecret": "s3-keys"}}
+
+
+async def with_claims(lab: Lab) -> tuple[Materials, BucketProvisioner]:
+    here = Materials(lab)
+    here.settings = CLAIMED
+    await install_crds(lab.client, [crd_stub(OBJECT_BUCKET_CLAIM)])
+    provisioner = await lab.enter(BucketProvisioner(lab.config, namespace=lab.namespace))
+    return await here.start(), provisioner
+
+
+async def claims(lab: Lab) -> list[str]:
+    return [one.name for one in await lab.client.list(OBJECT_BUCKET_CLAIM, lab.namespace)]
+
+
+@pytest.mark.scenario(foreign=False, quick=20)
+async def test_an_instance_takes_its_bucket_by_a_claim_and_gives_it_back_with_its_deletion(lab: Lab) -> None:
+    lab.may_differ(None, _forget, why="the name of a bucket has the UID, passwords are random, and Flux tells its past")
+    here, provisioner = await with_claims(lab)
+    await here.create(s3={"enabled": True}, backups=BACKUP)
+    instance = await here.phase("Ready")
+    applied = instance.status.applied_s3_config
+    assert applied is not None
+    assert (applied.auto_created, applied.endpoint, applied.region) == (True, "http://rgw.test:8080", "eu")
+    assert provisioner.buckets == {applied.bucket}
+    s3 = (await lab.get(HELM_RELEASE, NAME)).spec["values"]["nextcloud"]["objectStore"]["s3"]
+    assert (s3["bucket"], s3["host"], s3["port"], s3["ssl"]) == (applied.bucket, "rgw.test", "8080", False)
+    assert s3["existingSecret"] == f"{NAME}-s3"
+    await here.deleted()
+    assert await claims(lab) == []
+    assert provisioner.buckets == set()
+    assert not here.s3.log, "S3 itself has no part in it"
+
+
+def _forget(data: dict[str, Any]) -> None:
+    for name in ("annotations", "labels"):
+        data["metadata"].pop(name, None)
+    for name in ("data", "status"):
+        data.pop(name, None)
+    if data["kind"] in ("HelmRelease", "ObjectBucketClaim", "CronJob"):
+        data.pop("spec", None)
+
+
+async def test_a_retained_instance_keeps_its_claim_and_so_its_bucket(lab: Lab) -> None:
+    here, provisioner = await with_claims(lab)
+    await here.create(claimed=True, policy="Retain", s3={"enabled": True})
+    await here.phase("Ready")
+    await here.released()
+    await here.phase("Released")
+    await here.deleted()
+    assert await claims(lab) == [f"{NAME}-s3"]
+    assert len(provisioner.buckets) == 1
+
+
+async def test_the_files_of_a_claimed_bucket_are_copied_with_the_keys_of_the_claim_whatever_secret_the_spec_names(
+    lab: Lab,
+) -> None:
+    here, _ = await with_claims(lab)
+    await here.create(s3=FULL["s3"], backups=BACKUP)
+    await here.phase("Ready")
+    job = await lab.get(CRON_JOB, f"{NAME}-files")
+    (container,) = job.spec["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    named = {one["name"]: one["valueFrom"]["secretKeyRef"]["name"] for one in container["env"] if "valueFrom" in one}
+    assert named["RCLONE_CONFIG_FILES_ACCESS_KEY_ID"] == f"{NAME}-s3"
+    assert named["RCLONE_CONFIG_BACKUP_ACCESS_KEY_ID"] == "s3-keys"
+
+
+async def test_the_rules_of_the_chart_allow_every_request_of_an_instance_with_a_claim(lab: Lab) -> None:
+    used: set[tuple[str, str, str]] = set()
+
+    def note(_: Call, about: About, __: Response) -> None:
+        if about.user_agent.startswith("konverge") and about.resource:
+            part = f"/{about.subresource}" if about.subresource else ""
+            used.add((about.group, about.resource + part, about.verb))
+
+    lab.server.on_call.append(note)
+    here, _ = await with_claims(lab)
+    await here.create(s3={"enabled": True}, backups=BACKUP)
+    await here.phase("Ready")
+    await here.deleted()
+    files = own_chart()
+    allowed = {
+        (group, resource, verb)
+        for name in ("rules.yaml", "rules-objectbucketclaims.yaml")
+        for rule in yaml.safe_load(files[f"files/pools/{name}"])["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert ("objectbucket.io", "objectbucketclaims", "delete") in used
+    assert ("", "configmaps", "get") in used
+    assert used - allowed == set()

@@ -6,15 +6,18 @@ After every write, also of other programs, `OneTenant` holds: no instance has tw
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pools.lab import Clouds
+from pools.lab import Clouds, OneTenant
 
+from konverge.clock import rfc3339, wall_clock
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile
 from konverge.errors import Contested
 from konverge.reconcilers.pools.claims.render import lock_patch
 from konverge.reconcilers.pools.kinds import INSTANCE
+from konverge.reconcilers.pools.names import name_for
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
 from konverge.runtime import ManagerSettings
@@ -33,6 +36,27 @@ async def test_p1_a_pool_of_25_is_filled_in_three_windows_of_at_most_ten(clouds:
         await asyncio.sleep(62)
     assert found == [10, 20, 25]
     assert (await here.filled()).status.ready == 25
+
+
+async def test_a_process_that_restarts_counts_the_creations_of_the_last_minute_whose_instances_are_gone(
+    clouds: Clouds,
+) -> None:
+    here = await clouds.start(ready=False, settings=PoolSettings(creates_per_window=3))
+    here.lab.always.append(OneTenant(here.lab, creates=3))
+    await here.pool(replicas=3)
+    await asyncio.sleep(5)
+    first = {one.name for one in await here.instances()}
+    assert len(first) == 3
+    for name in first:
+        await here.phase(name, "Failed")
+    await asyncio.sleep(5)
+    assert await here.instances() == []
+    await here.lab.stop()
+    await here.run()
+    await asyncio.sleep(40)
+    assert await here.instances() == []
+    await asyncio.sleep(20)
+    assert len(await here.instances()) == 3
 
 
 async def test_p2_of_too_many_the_oldest_go_and_assigned_ones_stay(clouds: Clouds) -> None:
@@ -211,6 +235,23 @@ async def test_p8_a_nextcloud_that_names_nothing_gets_a_bare_instance(clouds: Cl
     assert instance.metadata.owner_references == ()
 
 
+async def test_an_instance_that_another_creates_under_the_name_of_a_new_one_is_not_taken_over(clouds: Clouds) -> None:
+    here = await clouds.start()
+    # The claim has found its name free when the other one is created.
+    slow = Match(verbs=("patch",), resources=("nextcloudinstances.k8s.bnerd.com",))
+    here.lab.server.faults.add(Rule(slow, Delay(seconds=3), count=1))
+    claim = await here.claim(tier=None, replicas=3)
+    await asyncio.sleep(1)
+    theirs = name_for(claim.uid, 0, here.settings.adjectives, here.settings.nouns)
+    await here.instance(theirs, {"team": "theirs"}, replicas=9)
+    served = await here.assigned()
+    assert served.status.instance_ref is not None
+    assert served.status.instance_ref.name == name_for(claim.uid, 1, here.settings.adjectives, here.settings.nouns)
+    stored = await here.lab.get(NextcloudInstance, theirs)
+    assert (stored.spec.claim_ref, stored.spec.replicas) == (None, 9)
+    assert set(stored.labels or {}) == {"team"}
+
+
 async def test_a_profile_stands_below_what_the_tenant_sets_and_comes_back_where_he_removes_it(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.profile(replicas=2, s3={"enabled": True, "bucket": "profile"})
@@ -254,6 +295,27 @@ async def test_p9_an_edit_of_the_tenants_fields_is_set_back_and_one_of_the_templ
     [event] = await here.events("DriftCorrected")
     assert event.get("type") == "Warning"
     assert ".spec.ingress.host (edited by" in event.get("note")
+
+
+async def test_a_spec_that_the_instance_cannot_have_with_the_fields_of_its_pool_is_reported_until_it_is_changed(
+    clouds: Clouds,
+) -> None:
+    here = await clouds.start()
+    await here.pool(template={"database": {"managed": True, "type": "postgresql"}})
+    await here.filled()
+    await here.claim(replicas=3)
+    await here.assigned()
+    await here.patch(Nextcloud, "main", {"spec": {"database": {"type": "mysql"}}})
+
+    def says(reason: str, words: str) -> Callable[[Nextcloud], bool]:
+        return lambda one: (one.condition("Ready").reason, words in one.condition("Ready").message) == (reason, True)
+
+    shown = await here.lab.until(Nextcloud, "main", says("InvalidSpec", "only PostgreSQL can be managed"))
+    assert shown.condition("InstanceAssigned").is_true
+    await here.patch(Nextcloud, "main", {"spec": {"database": None, "replicas": 4}})
+    await here.lab.until(Nextcloud, "main", says("Ready", "it runs"))
+    assert shown.status.instance_ref is not None
+    await here.lab.until(NextcloudInstance, shown.status.instance_ref.name, lambda one: one.spec.replicas == 4)
 
 
 async def test_a_manager_that_edits_again_and_again_is_reported_as_a_fight(clouds: Clouds) -> None:
@@ -487,21 +549,48 @@ async def test_failed_instances_are_replaced_more_and_more_slowly(clouds: Clouds
     assert (pool.condition("Ready").status, pool.condition("Ready").reason) == ("False", "Exhausted")
 
 
+async def test_a_spare_that_stays_degraded_is_replaced_and_one_that_recovers_in_time_is_not(clouds: Clouds) -> None:
+    here = await clouds.start(ready=False)
+    await here.pool(replicas=2)
+    await asyncio.sleep(1)
+    lost, kept = [one.name for one in await here.instances()]
+    for name in (lost, kept):
+        await here.phase(name, "Ready", conditions=[condition("True")])
+    await here.filled()
+    await asyncio.sleep(3600)
+    for name in (lost, kept):
+        await here.phase(name, "Degraded", conditions=[condition("False")])
+    await asyncio.sleep(1000)
+    assert {one.name for one in await here.instances()} == {lost, kept}, "it may still recover"
+    await here.phase(kept, "Ready", conditions=[condition("True")])
+    await asyncio.sleep(850)
+    names = {one.name for one in await here.instances()}
+    assert (kept in names, lost in names, len(names)) == (True, False, 2)
+
+
+def condition(status: str) -> dict[str, str]:
+    """Return the condition Ready of an instance, as of now."""
+    now = rfc3339(wall_clock())
+    return {"type": "Ready", "status": status, "reason": "X", "message": "", "lastTransitionTime": now}
+
+
 async def test_a_pool_whose_instances_are_refused_says_why_once(clouds: Clouds) -> None:
     here = await clouds.start()
-    await here.pool(replicas=1, labels={"tier": "no label: it has spaces"})
+    # Each is right alone: only the instance has both.
+    await here.profile(database={"type": "mysql"})
+    await here.pool(replicas=1, profileRef={"name": "base"}, template={"database": {"managed": True}})
 
     def refused(found: NextcloudPool) -> bool:
         said = found.find_condition("Progressing")
         return said is not None and said.reason == "CreateFailed"
 
     pool = await here.pool_until("small", refused)
-    assert "metadata.labels" in pool.condition("Progressing").message
+    assert "only PostgreSQL can be managed" in pool.condition("Progressing").message
     await asyncio.sleep(600)
     assert (
         await here.lab.client.get(NextcloudPool, "small")
     ).metadata.resource_version == pool.metadata.resource_version
-    fixed = {"spec": {"template": {"metadata": {"labels": {"tier": "small"}}}}}
+    fixed = {"spec": {"template": {"spec": {"database": {"managed": False}}}}}
     await here.patch(NextcloudPool, "small", fixed, "")
     await here.filled()
 

@@ -30,11 +30,14 @@ KINDS: tuple[type[CustomResource[Any, Any]], ...] = (
 )
 _PLURALS = {
     "NextcloudPool": "nextcloudpools",
+    "NextcloudProfile": "nextcloudprofiles",
     "NextcloudInstance": "namespaces/default/nextcloudinstances",
     "Nextcloud": "namespaces/default/nextclouds",
 }
 CLAIM = {"namespace": "acme", "name": "main", "uid": "u-1"}
 KEEPS = "an assigned Nextcloud keeps its instance"
+LABELS = "the API server refuses instances with such labels"
+POSTGRESQL = "only PostgreSQL can be managed"
 ONCE = "a used instance never goes to another tenant"
 
 
@@ -54,6 +57,17 @@ def _claimed(**claim: Any) -> dict[str, Any]:
     return {"claimRef": {**CLAIM, **claim}}
 
 
+def _labelled(labels: dict[str, str]) -> dict[str, Any]:
+    return {"template": {"metadata": {"labels": labels}}}
+
+
+def _database(kind: str, **database: Any) -> dict[str, Any]:
+    settings = {"database": database}
+    return {"NextcloudProfile": {"defaults": settings}, "NextcloudPool": {"template": {"spec": settings}}}.get(
+        kind, settings
+    )
+
+
 CASES: dict[str, Case] = {
     "an empty pool": Case("NextcloudPool", {}),
     "a pool of fewer than none": Case("NextcloudPool", {"replicas": -1}, "greater than or equal to 0"),
@@ -65,6 +79,33 @@ CASES: dict[str, Case] = {
         "NextcloudPool", {"lifecycle": {"maxUnassignedAge": "1ms"}}, "write at least 10m, or 0s for never"
     ),
     "a pool with an unknown policy": Case("NextcloudPool", {"lifecycle": {"reclaimPolicy": "Recycle"}}, "Unsupported"),
+    "a pool with labels": Case("NextcloudPool", _labelled({"tier": "small", "example.com/a_b.c": "", "x": "v1.2_3"})),
+    "a pool with a label whose value is no label's": Case("NextcloudPool", _labelled({"tier": "small size"}), LABELS),
+    "a pool with a label whose key has a space": Case("NextcloudPool", _labelled({"the tier": "small"}), LABELS),
+    "a pool with a label whose key has two domains": Case("NextcloudPool", _labelled({"a/b/c": "small"}), LABELS),
+    "a pool with a label whose name is too long": Case("NextcloudPool", _labelled({f"a/{'k' * 64}": "small"}), LABELS),
+    "a Nextcloud with a selector that no label meets": Case(
+        "Nextcloud", {"poolSelector": {"matchLabels": {"tier": "-small"}}}, LABELS
+    ),
+    **{
+        f"a {kind} whose managed database is {type_}": Case(kind, _database(kind, managed=True, type=type_), POSTGRESQL)
+        for kind in ("NextcloudProfile", "NextcloudPool", "Nextcloud", "NextcloudInstance")
+        for type_ in ("mysql", "mariadb", "sqlite")
+    },
+    **{
+        f"a managed database of the type {type_}": Case(
+            "NextcloudInstance", {"database": {"managed": True, "type": type_}}
+        )
+        for type_ in ("postgresql", "postgres", "pgsql")
+    },
+    "a managed database without a type": Case("NextcloudInstance", {"database": {"managed": True}}),
+    "a MySQL elsewhere": Case("NextcloudInstance", {"database": {"managed": False, "type": "mysql"}}),
+    "a managed database becomes a MySQL": Case(
+        "NextcloudInstance",
+        {"database": {"managed": True}},
+        POSTGRESQL,
+        {"database": {"managed": True, "type": "mysql"}},
+    ),
     "an empty Nextcloud": Case("Nextcloud", {}),
     "a Nextcloud with chart values": Case("Nextcloud", {"helm": {"values": {"a": {"b": [1, "two"]}}}}),
     "a Nextcloud with an app that is an option": Case("Nextcloud", {"apps": ["--all"]}, "should match"),

@@ -10,7 +10,7 @@ from typing import Any
 from pools.lab import Clouds, OneTenant, forget_names
 from pools.materials import FULL, Materials
 
-from konverge.crds.pools_v1alpha1 import Nextcloud
+from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudPool
 from konverge.reconcilers.pools.install import claim_controller, orphan_controller, pool_controller
 from konverge.reconcilers.pools.instances import instance_controller
 from konverge.reconcilers.pools.instances.dismantle import VOLUME_CLAIM
@@ -32,7 +32,8 @@ class DataKept:
     """The safety predicate about data, from the stored objects alone.
 
     For as long as an instance is not deleted, and for ever if it was claimed with Retain, its bucket, its Cluster with the Secret, its
-    generated Secrets and the volumes of its release stay, and no Secret changes its content. The Secret of a user stays in any case.
+    generated Secrets and the volumes of its release stay, and no Secret changes its content.
+    The objects of users are `UsersKept`'s.
     """
 
     def __init__(self, here: Materials) -> None:
@@ -40,7 +41,6 @@ class DataKept:
         self._s3 = here.s3
         self._found: dict[str, dict[tuple[str, str], str]] = {}
         self._retained: set[str] = set()
-        self._users: set[str] = set()
 
     def __call__(self) -> None:
         present = {(kind, one["metadata"]["name"]): one for kind, one in self._stored()}
@@ -63,12 +63,6 @@ class DataKept:
             self._found.setdefault(uid, {}).update(
                 {at: _content(at[0], there) for at, there in present.items() if _is_of(one, at, there)}
             )
-        self._keep_users(present)
-
-    def _keep_users(self, present: dict[tuple[str, str], dict[str, Any]]) -> None:
-        names = {name for kind, name in present if kind == "Secret" and name == "s3-keys"}
-        assert self._users <= names, "a Secret of a user was deleted"
-        self._users |= names
 
     def _stored(self) -> Iterator[tuple[str, dict[str, Any]]]:
         for kind, where in (
@@ -157,5 +151,6 @@ def whole_family(lab: Lab) -> Family:
     random = "the names of instances are random, and so are those of all that is theirs"
     for kind in (INSTANCE, SECRET, CNPG_CLUSTER, VOLUME_CLAIM, HELM_RELEASE, HELM_REPOSITORY, HELM_CHART):
         lab.may_differ(kind, why=random)
+    lab.may_differ(NextcloudPool, "status.recentCreations", why=random)
     lab.may_differ(Nextcloud, "status.instanceRef", "status.url", "status.helmRelease", forget_names, why=random)
     return here

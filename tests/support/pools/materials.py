@@ -28,7 +28,7 @@ from konverge.testing import Lab, install_crds
 from konverge.testing.cnpg import CnpgOperator, CnpgWorld, cnpg_crds
 from konverge.testing.flux import HelmController, World, flux_crds
 
-__all__ = ["CLAIM", "EVENT", "FULL", "NAME", "Materials", "OnlyOurs"]
+__all__ = ["CLAIM", "EVENT", "FULL", "NAME", "Materials", "OnlyOurs", "UsersKept"]
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 NAME = "nc-happy-sun-a1b2c3"
@@ -61,13 +61,56 @@ class OnlyOurs:
             if applied.get("autoCreated"):
                 self._recorded.add(applied["bucket"])
         ours = {name for name, bucket in self._s3.buckets.items() if bucket.account == "ours"}
-        assert ours - {"users"} <= self._recorded, f"{ours - self._recorded} was created before the status said so"
+        assert ours - {"users", "theirs"} <= self._recorded, (
+            f"{ours - self._recorded} was created before the status said so"
+        )
         assert set(self._s3.deleted_buckets) <= self._recorded, f"{self._s3.deleted_buckets}: not ours to delete"
         for group, plural, name in self._kept:
             if name in {entry.object()["metadata"]["name"] for entry in store.list((group, plural))}:
                 self._seen.add(name)
             else:
                 assert name not in self._seen, f"{plural} {name} was deleted"
+
+
+class UsersKept:
+    """The safety predicate about what users made beside instances: bucket, volume, Cluster, Secrets and namespaces stay as they are.
+
+    Names of such objects begin with theirs. The namespace of the instances is one of them, unless a label says that an instance owns it.
+    """
+
+    def __init__(self, lab: Lab, s3: MemoryS3) -> None:
+        self._lab = lab
+        self._s3 = s3
+        self._seen: dict[tuple[str, str], str] = {}
+
+    def __call__(self) -> None:
+        present: dict[tuple[str, str], str] = {}
+        for group, plural in _USERS_KINDS:
+            for entry in self._lab.server.store.list((group, plural)):
+                metadata = entry.object()["metadata"]
+                theirs = metadata["name"].startswith("theirs") or metadata["name"] == "s3-keys"
+                home = plural == "namespaces" and metadata["name"] == self._lab.namespace
+                owned = "k8s.bnerd.com/instance" in (metadata.get("labels") or {})
+                if home and owned:
+                    self._seen.clear()  # given to the instance since, with everything in it
+                if (theirs or home) and not owned and "deletionTimestamp" not in metadata:
+                    present[plural, metadata["name"]] = metadata["uid"]
+        present |= {
+            ("buckets", name): str(len(bucket.versions))
+            for name, bucket in self._s3.buckets.items()
+            if name.startswith("theirs")
+        }
+        for key, content in self._seen.items():
+            assert present.get(key) == content, f"{key[0]} {key[1]} of a user was deleted or changed"
+        self._seen |= present
+
+
+_USERS_KINDS = (
+    ("", "secrets"),
+    ("", "persistentvolumeclaims"),
+    ("", "namespaces"),
+    ("postgresql.cnpg.io", "clusters"),
+)
 
 
 class Materials:
@@ -95,12 +138,26 @@ class Materials:
             where = self.lab.namespace
             await self.lab.enter(CnpgOperator(self.lab.config, namespace=where, world=self.databases, random=Random(1)))
         await self.lab.enter(HelmController(self.lab.config, namespace=self.lab.namespace, world=self.flux))
+        self.lab.always.append(UsersKept(self.lab, self.s3))
         keys = {"AWS_ACCESS_KEY_ID": "ours", "AWS_SECRET_ACCESS_KEY": "hunter2"}
         await self.secret("s3-keys", keys)
 
+    async def users_objects(self) -> None:
+        """Make what users have beside the instances: in their namespace, in that of the instances, and on the same S3 account."""
+        lab = self.lab
+        self.s3.fill("theirs", 3)
+        await self.volume("theirs-data", app_kubernetes_io__instance="theirs")
+        await lab.create(
+            CNPG_CLUSTER.new("theirs-db", lab.namespace, spec={"instances": 1, "storage": {"size": "1Gi"}})
+        )
+        await self.secret("theirs-admin", {"password": "hunter2"})
+        await lab.client.create(NAMESPACE.new("theirs"))
+
     def build(self, manager: Manager) -> None:
         """Add the controller, with its own connection to the server in memory."""
-        manager.add(instance_controller(self.settings, buckets=self.buckets, s3=self.s3, rng=Random(5)))
+        # With claims the provider is that of the settings: S3 has no part in it.
+        buckets = None if self.settings.bucket_provider == "objectbucketclaim" else self.buckets
+        manager.add(instance_controller(self.settings, buckets=buckets, s3=self.s3, rng=Random(5)))
 
     async def secret(self, name: str, data: dict[str, str]) -> None:
         """Create a Secret as a user does."""
@@ -150,12 +207,13 @@ class Materials:
         await self.lab.until_gone(NextcloudInstance, NAME, timeout=seconds)
 
     async def left(self) -> set[str]:
-        """Return what exists beside the instance, as kind and name."""
+        """Return what exists beside the instance and what users have, as kind and name."""
         kinds = (SECRET, CNPG_CLUSTER, SCHEDULED_BACKUP, HELM_RELEASE, VOLUME_CLAIM, CRON_JOB)
         found: set[str] = set()
         for one in kinds:
             found |= {f"{one.kind}/{item.name}" for item in await self.lab.client.list(one, self.lab.namespace)}
-        return found | {f"Bucket/{name}" for name in self.s3.buckets}
+        found |= {f"Bucket/{name}" for name in self.s3.buckets}
+        return {one for one in found if "/theirs" not in one}
 
     async def volume(self, name: str, **labels: str) -> Object:
         """Create a volume claim, as a chart leaves one behind."""

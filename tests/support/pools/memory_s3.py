@@ -38,7 +38,15 @@ class MemoryS3:
         self.has_tags = True
         self.log: Counter[str] = Counter()
         self.deleted_buckets: list[str] = []
+        self.closed = False
+        self.path_styles: set[bool] = set()
+        """How the accounts put the bucket into URLs."""
         self._failures: list[tuple[str, BucketFailure]] = []
+
+    @property
+    def made(self) -> list[str]:
+        """The buckets but those of users, whose names begin with theirs."""
+        return [name for name in self.buckets if not name.startswith("theirs")]
 
     def fail(self, failure: BucketFailure, operation: str = "", *, times: int = 1) -> None:
         """Queue failures."""
@@ -53,7 +61,12 @@ class MemoryS3:
     @asynccontextmanager
     async def of(self, access: S3Access) -> AsyncIterator[S3Api]:
         """Return the operations of an account: its name is the access key."""
+        self.path_styles.add(access.path_style)
         yield _Account(self, access.access_key)
+
+    async def close(self) -> None:
+        """End the connections."""
+        self.closed = True
 
     def check(self, operation: str, account: str) -> None:
         """Raise the failure that is due."""

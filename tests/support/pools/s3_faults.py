@@ -1,4 +1,4 @@
-"""A proxy before an S3 server that refuses requests, or loses the response of requests that the server carried out."""
+"""A proxy before an S3 server that refuses requests, responds to them too late, or loses responses to what the server carried out."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ __all__ = ["FaultyS3", "faulty"]
 
 _LENGTH: Final = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _EXPECT: Final = re.compile(rb"\r\nexpect:[^\r]*", re.IGNORECASE)
+_STALL, _HANG = -1, -2
 _CONNECTION: Final = re.compile(rb"\r\nconnection:[^\r]*", re.IGNORECASE)
 
 
@@ -36,6 +37,14 @@ class FaultyS3:
     def lose(self, pattern: str, *, times: int = 1) -> None:
         """Lose the responses of requests: the server carries them out."""
         self._faults += [(re.compile(pattern.encode()), "", 0)] * times
+
+    def stall(self, pattern: str, *, times: int = 1) -> None:
+        """Respond to requests with a head and half of a body that never ends; the server does not see them."""
+        self._faults += [(re.compile(pattern.encode()), "", _STALL)] * times
+
+    def hang(self, pattern: str, *, times: int = 1) -> None:
+        """Never respond to requests; the server does not see them."""
+        self._faults += [(re.compile(pattern.encode()), "", _HANG)] * times
 
     def heal(self) -> None:
         """Drop the faults that were not met."""
@@ -60,7 +69,14 @@ class FaultyS3:
             length = _LENGTH.search(head)
             body = await reader.readexactly(int(length[1])) if length else b""
             fault = self._fault(head)
-            if fault is not None and fault[1]:
+            if fault is not None and fault[1] in (_STALL, _HANG):
+                if fault[1] == _STALL:
+                    writer.write(
+                        b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: 99\r\n\r\n<Half>"
+                    )
+                    await writer.drain()
+                await reader.read()  # until the client gives up
+            elif fault is not None and fault[1]:
                 writer.write(_refusal(*fault))
             else:
                 response = await self._forwarded(head, body)

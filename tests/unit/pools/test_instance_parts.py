@@ -16,10 +16,11 @@ from konverge.objects import Object
 from konverge.reconcilers.pools.instances import MaterialSettings
 from konverge.reconcilers.pools.instances.access import access_from
 from konverge.reconcilers.pools.instances.backups import backup_state
+from konverge.reconcilers.pools.instances.databases import engine_of
 from konverge.reconcilers.pools.instances.file_backups import CRON_JOB, copy_spec, copy_state, copy_target
 from konverge.reconcilers.pools.instances.names import bucket_name
 from konverge.reconcilers.pools.instances.render import release_of, url_of, values_of
-from konverge.reconcilers.pools.instances.secrets import content_of, needed_secrets
+from konverge.reconcilers.pools.instances.secrets import content_of, external_database, needed_secrets
 from konverge.reconcilers.pools.instances.steps import StepState, phase_of
 from konverge.reconcilers.pools.instances.teardown import (
     deletes_database,
@@ -87,6 +88,28 @@ def test_each_part_of_the_spec_needs_its_secret(fields: dict[str, Any], expected
     assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("database", "engine", "external"),
+    [
+        (None, "sqlite", False),
+        ({}, "sqlite", False),
+        ({"managed": False}, "sqlite", False),
+        ({"managed": True}, "postgresql", False),
+        ({"managed": True, "type": "pgsql"}, "postgresql", False),
+        ({"managed": True, "type": "sqlite"}, "sqlite", False),
+        ({"managed": True, "type": "mariadb"}, "mysql", False),
+        ({"type": "postgres"}, "postgresql", True),
+        ({"type": "mysql", "managed": False}, "mysql", True),
+        ({"type": "sqlite"}, "sqlite", False),
+    ],
+)
+def test_a_database_is_what_its_type_says_and_a_managed_one_without_a_type_is_postgresql(
+    database: dict[str, Any] | None, engine: str, external: bool
+) -> None:
+    given = spec() if database is None else spec(database=database)
+    assert (engine_of(given), external_database(given)) == (engine, external)
+
+
 def test_passwords_are_long_and_come_from_the_given_source() -> None:
     first, again, other = (content_of("admin", Random(seed)) for seed in (1, 1, 2))
     assert first == again != other
@@ -106,7 +129,9 @@ def test_every_value_refers_to_secrets_by_name() -> None:
         helm={"values": {"replicaCount": 5, "nextcloud": {"update": 1}}},
     )
     bucket = AppliedS3Config(auto_created=True, bucket="b", endpoint="http://s3.test:9000", region="eu")
-    values = values_of("nc", given, ResolvedChart("7", "33.0.1", "registry.test:5000/nextcloud:33"), bucket, "keys")
+    values = values_of(
+        "nc", given, ResolvedChart("7", "33.0.1", "registry.test:5000/nextcloud:33"), bucket, "keys", path_style=True
+    )
     assert values["image"] == {"repository": "registry.test:5000/nextcloud", "tag": "33"}
     assert values["ingress"]["tls"] == [{"secretName": "nc-tls", "hosts": ["a.example.com"]}]
     assert values["externalDatabase"]["type"] == "mysql"
@@ -153,7 +178,7 @@ def secret(**data: str) -> Object:
     ],
 )
 def test_an_account_needs_both_keys_and_an_endpoint(found: Object | None, endpoint: str | None, complete: bool) -> None:
-    account = access_from(found, AppliedS3Config(endpoint=endpoint), MaterialSettings())
+    account = access_from(found, AppliedS3Config(endpoint=endpoint), MaterialSettings(), path_style=True)
     assert (account is not None) is complete
     assert account is None or (account.endpoint, account.region) == ("https://s3.test", "us-east-1")
 
@@ -250,7 +275,7 @@ def test_mail_is_configured_by_variables_that_refer_to_its_secret() -> None:
     given = spec(
         mail={"enabled": True, "credentialsSecret": "smtp"}, ingress={"enabled": True, "host": "a.example.com"}
     )
-    values = values_of("nc", given, ResolvedChart("7"), None, "keys")
+    values = values_of("nc", given, ResolvedChart("7"), None, "keys", path_style=True)
     variables = {one["name"]: one for one in values["nextcloud"]["extraEnv"]}
     assert variables["SMTP_PASSWORD"]["valueFrom"]["secretKeyRef"] == {"name": "smtp", "key": "password"}
     assert variables["MAIL_DOMAIN"]["value"] == "a.example.com"
@@ -260,7 +285,9 @@ def test_apps_are_enabled_by_a_script_that_the_image_runs_before_each_start_and_
     tmp_path: Path,
 ) -> None:
     given = spec(apps=("mail", "user_saml"))
-    script = values_of("nc", given, ResolvedChart("7"), None, "keys")["nextcloud"]["hooks"]["before-starting"]
+    script = values_of("nc", given, ResolvedChart("7"), None, "keys", path_style=True)["nextcloud"]["hooks"][
+        "before-starting"
+    ]
     php = tmp_path / "php"
     for end in (0, 1):
         php.write_text(f'#!/bin/sh\necho "$@"\nexit {end}\n')
@@ -269,10 +296,10 @@ def test_apps_are_enabled_by_a_script_that_the_image_runs_before_each_start_and_
         assert ran.stdout.decode() == "/var/www/html/occ app:enable mail user_saml\n"
         assert ("not all apps" in ran.stderr.decode()) is bool(end)
     theirs = spec(apps=("mail",), helm={"values": {"nextcloud": {"hooks": {"before-starting": "theirs"}}}})
-    assert values_of("nc", theirs, ResolvedChart("7"), None, "keys")["nextcloud"]["hooks"] == {
+    assert values_of("nc", theirs, ResolvedChart("7"), None, "keys", path_style=True)["nextcloud"]["hooks"] == {
         "before-starting": "theirs"
     }
-    assert "hooks" not in values_of("nc", spec(), ResolvedChart("7"), None, "keys")["nextcloud"]
+    assert "hooks" not in values_of("nc", spec(), ResolvedChart("7"), None, "keys", path_style=True)["nextcloud"]
 
 
 def backed_up(**backup: Any) -> InstanceSettings:
@@ -344,12 +371,14 @@ def test_a_copy_takes_the_keys_of_both_buckets_from_their_secrets_and_writes_int
     target = copy_target(spec(s3=S3, backups={"data": DATA}))
     assert target is not None
     source = AppliedS3Config(bucket="nc-1", endpoint="http://s3.test:9000", region="eu")
-    found = copy_spec(source, "s3-keys", target, "nc-4a49acf8a6", MaterialSettings())
+    found = copy_spec(source, "s3-keys", target, "nc-4a49acf8a6", MaterialSettings(), path_style=False)
     (container,) = found["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     assert container["args"][:3] == ["copy", "FILES:nc-1", "BACKUP:safe/nc-4a49acf8a6"]
     variables = {one["name"]: one.get("value") or one["valueFrom"]["secretKeyRef"] for one in container["env"]}
     assert variables["RCLONE_CONFIG_FILES_ENDPOINT"] == "http://s3.test:9000"
     assert variables["RCLONE_CONFIG_BACKUP_ENDPOINT"] == "https://safe.test"
+    assert variables["RCLONE_CONFIG_FILES_FORCE_PATH_STYLE"] == "false"
+    assert variables["RCLONE_CONFIG_BACKUP_FORCE_PATH_STYLE"] == "true"
     assert variables["RCLONE_CONFIG_FILES_ACCESS_KEY_ID"] == {"name": "s3-keys", "key": "AWS_ACCESS_KEY_ID"}
     assert variables["RCLONE_CONFIG_BACKUP_SECRET_ACCESS_KEY"] == {"name": "safe-keys", "key": "AWS_SECRET_ACCESS_KEY"}
 

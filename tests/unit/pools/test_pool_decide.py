@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from konverge.reconcilers.pools.members import Member
+from konverge.reconcilers.pools.kinds import INSTANCE
+from konverge.reconcilers.pools.members import Member, member_of
 from konverge.reconcilers.pools.pool.decide import (
     EXCESS,
     EXPIRED,
@@ -66,6 +67,18 @@ def test_creations_leave_the_window_after_a_minute_and_the_plan_says_when() -> N
     assert later.create == 10
 
 
+@pytest.mark.parametrize(
+    ("minutes", "recorded", "expected", "again"),
+    [(0.5, (), {}, 1), (0.5, ("a",), {"a": EXCESS}, None), (1, (), {"a": EXCESS}, None)],
+)
+def test_an_instance_is_deleted_within_its_window_only_after_the_status_has_its_creation(
+    minutes: float, recorded: tuple[str, ...], expected: dict[str, str], again: float | None
+) -> None:
+    state = PoolState(replicas=0, members=(member("a", minutes),), recorded=frozenset(recorded), max_age=timedelta(0))
+    assert deleted(state) == expected
+    assert decide_pool(state, NOW, LIMITS).again == (None if again is None else timedelta(seconds=again))
+
+
 def test_of_too_many_the_failed_go_first_and_then_the_oldest() -> None:
     members = (*many(4), member("new", 1), member("bad", 5, "Failed"))
     assert deleted(PoolState(replicas=3, members=members)) == {"bad": EXCESS, "m00": EXCESS, "m01": EXCESS}
@@ -99,6 +112,48 @@ def test_an_instance_that_failed_or_hangs_is_replaced(phase: str, minutes: float
     plan = decide_pool(held, NOW, LIMITS)
     assert plan.delete == ()
     assert not fails or plan.again == timedelta(seconds=40)
+
+
+@pytest.mark.parametrize(
+    ("phase", "unready", "fails", "again"),
+    [
+        ("Degraded", 29, False, 1),
+        ("Degraded", 30, True, None),
+        ("Degraded", None, True, None),
+        ("Ready", 31, False, None),
+        ("Provisioning", 1, True, None),
+    ],
+)
+def test_a_spare_that_was_ready_and_is_not_any_more_fails_after_the_deadline_since_then(
+    phase: str, unready: float | None, fails: bool, again: float | None
+) -> None:
+    since = None if unready is None else NOW - timedelta(minutes=unready)
+    state = PoolState(replicas=1, members=(member("a", 120, phase, unready_since=since),), max_age=timedelta(0))
+    plan = decide_pool(state, NOW, LIMITS)
+    assert {one.member.name: one.why for one in plan.delete} == ({"a": FAILED} if fails else {})
+    assert plan.counts.failed == int(fails)
+    assert plan.again == (None if again is None else timedelta(minutes=again))
+
+
+READY_SINCE = {"lastTransitionTime": "2030-01-02T11:00:00Z", "reason": "Ready", "message": ""}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "since"),
+    [
+        ([], None),
+        ([{"type": "Ready", "status": "False", **READY_SINCE}], datetime(2030, 1, 2, 11, tzinfo=UTC)),
+        ([{"type": "Ready", "status": "Unknown", **READY_SINCE}], datetime(2030, 1, 2, 11, tzinfo=UTC)),
+        ([{"type": "Ready", "status": "True", **READY_SINCE}], None),
+        ([{"type": "Ready", "status": "False", **READY_SINCE, "lastTransitionTime": "yesterday"}], None),
+        ([{"type": "DatabaseReady", "status": "False", **READY_SINCE}], None),
+    ],
+)
+def test_a_member_is_unready_since_the_last_transition_of_its_condition_ready(
+    conditions: list[dict[str, str]], since: datetime | None
+) -> None:
+    found = INSTANCE.new("a", "ns").to_dict() | {"status": {"phase": "Degraded", "conditions": conditions}}
+    assert member_of(INSTANCE.decode(found), NOW).unready_since == since
 
 
 @pytest.mark.parametrize(("replicas", "expected"), [(1, 1), (3, 1), (8, 2), (12, 3)])

@@ -1,0 +1,88 @@
+"""The process dies at every single write of a claim and of its release, in each mode: before the write, and after it.
+
+`--lab=quick` draws some of these plans; this runs all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+import pytest
+from pools.lab import Clouds, guarded
+
+from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance
+from konverge.testing import Lab
+from konverge.testing.apiserver.faults.rules import Moment
+from konverge.testing.lab import Crash, Plan, explore
+
+_HOUR: Final = 3600
+
+Mode: TypeAlias = Callable[[Clouds], Awaitable[None]]
+
+MOMENTS: Final[tuple[Moment, ...]] = ("before", "after")
+OF_A_CLAIM: Final = {
+    "patch nextclouds.k8s.bnerd.com",  # the finalizer
+    "apply nextclouds.k8s.bnerd.com/status",
+    "patch nextcloudinstances.k8s.bnerd.com",  # the lock, and the mark of the release
+    "apply nextcloudinstances.k8s.bnerd.com",
+    "delete nextcloudinstances.k8s.bnerd.com",
+}
+
+
+async def ready(here: Clouds, name: str) -> None:
+    await here.lab.until(NextcloudInstance, name, lambda one: one.status.phase == "Ready", timeout=_HOUR)
+
+
+async def from_a_pool(here: Clouds) -> None:
+    await here.pool(replicas=2)  # one to take, and one that a process without memory could take beside it
+    await here.pool_until("small", lambda pool: pool.status.ready == 2, _HOUR)
+    await here.claim("a", replicas=3)
+
+
+async def by_reference(here: Clouds) -> None:
+    await here.instance("one")
+    await ready(here, "one")
+    await here.claim("a", tier=None, instanceRef={"name": "one"}, replicas=3)
+
+
+async def with_a_profile(here: Clouds) -> None:
+    await here.profile(version="32")
+    await here.claim("a", tier=None, profile="base", replicas=3)
+
+
+async def bare(here: Clouds) -> None:
+    await here.claim("a", tier=None, replicas=3)
+
+
+@pytest.mark.parametrize("mode", [from_a_pool, by_reference, with_a_profile, bare])
+def test_a_claim_is_served_once_and_released_whichever_of_its_writes_the_process_dies_at(mode: Mode) -> None:
+    async def life(lab: Lab) -> None:
+        here = await guarded(lab).start()
+        await mode(here)
+        served = await here.assigned("a")
+        assert served.status.instance_ref is not None
+        name = served.status.instance_ref.name
+        await lab.until(NextcloudInstance, name, lambda one: one.spec.replicas == 3, timeout=_HOUR)
+        taken = [one.name for one in await here.instances() if one.spec.get("claimRef")]
+        assert taken == [name]
+        await lab.delete(Nextcloud, "a")
+        await lab.until_gone(Nextcloud, "a", timeout=_HOUR)
+
+    reference = explore(life, only=()).reference
+    assert not reference.problems
+    made = reference.timeline.writes()
+    first = next(place for place, write in enumerate(made) if write.text.startswith("patch nextclouds."))
+    writes = made[first:]
+    assert {write.text.rpartition(" lab/")[0] for write in writes} >= OF_A_CLAIM
+    plans = [
+        Plan(
+            name=f"crash {moment} write {write.number}: {write.text}",
+            crashes=(Crash(write=write.number, moment=moment),),
+        )
+        for write in writes
+        for moment in MOMENTS
+    ]
+    report = explore(life, only=plans)
+    assert report.passed, report.text()
+    assert report.ran == len(MOMENTS) * len(writes)

@@ -1,0 +1,44 @@
+"""The family in a manager: its connections end with it, and a missing S3 client is named."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from random import Random
+
+import pytest
+from pools.memory_s3 import MemoryS3
+from structlog.testing import capture_logs
+
+from konverge.reconcilers.pools import PoolSettings, install
+from konverge.reconcilers.pools.instances import MaterialSettings
+from konverge.runtime import Manager
+from konverge.testing import ApiServer
+
+
+async def test_the_connections_to_s3_servers_are_closed_when_the_manager_ends_and_not_before() -> None:
+    s3 = MemoryS3()
+    async with ApiServer(random=Random(1)) as server:
+        manager = Manager("m", server.config(), random=Random(2))
+        install(manager, s3=s3)
+        async with manager:
+            await asyncio.sleep(5)
+            assert not s3.closed
+    assert s3.closed
+
+
+@pytest.mark.parametrize(
+    ("provider", "missing", "warns"),
+    [("s3", True, True), ("s3", False, False), ("objectbucketclaim", True, False)],
+)
+def test_a_missing_s3_client_is_named_at_the_start_if_buckets_need_it(
+    monkeypatch: pytest.MonkeyPatch, provider: str, missing: bool, warns: bool
+) -> None:
+    if missing:
+        monkeypatch.setitem(sys.modules, "aiobotocore", None)
+    settings = PoolSettings(instances=MaterialSettings.model_validate({"bucket_provider": provider}))
+    with capture_logs() as logs:
+        install(Manager("m"), settings)
+    assert [(one["log_level"], "pip install 'konverge[pools]'" in one["event"]) for one in logs] == [
+        ("warning", True)
+    ] * warns
