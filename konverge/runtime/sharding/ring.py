@@ -32,6 +32,7 @@ from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.sharding.assignment import replica_name
 from konverge.runtime.sharding.decision import MemberState
 from konverge.runtime.sharding.hashing import owner_of
+from konverge.runtime.sharding.lease_events import LeaseEvents
 from konverge.runtime.sharding.members import Membership
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.tasks import Broadcast
@@ -98,6 +99,8 @@ class Ring:
         self.draining = False
         """Whether this replica stops: it takes nothing more, and its release gives back what it has."""
         self._term: LeaseElection | None = None
+        self.lease_events = LeaseEvents(self.name, self.namespace)
+        self._generation = metrics.shard_ring_generation.labels(name=name)
         self._news = asyncio.Event()
         self._problem = ""
         self._log = get_logger("konverge.sharding").bind(**{LogKey.NAMESPACE: self.namespace, LogKey.NAME: self.name})
@@ -202,7 +205,11 @@ class Ring:
         for state in MemberState:
             count = sum(one is state for one in states.values())
             self._metrics.shard_members.labels(name=self._manager, state=state.value).set(count)
+        self._turn_over()
+
+    def _turn_over(self) -> None:
         self.generation += 1
+        self._generation.set(self.generation)
         self.changed.notify()
 
     async def _delete_outdated(self) -> None:
@@ -228,6 +235,15 @@ class Ring:
         """Refuses the writes of this process unless it is a member."""
         return self._fence
 
+    @property
+    def holds(self) -> bool:
+        """Whether this process is a member now: others may own its objects otherwise."""
+        try:
+            self._fence.check()
+        except NotLeading:
+            return False
+        return True
+
     async def acquire(self) -> None:
         """Return once this replica is a member, under a name that was never used before."""
         await self.release()
@@ -236,6 +252,7 @@ class Ring:
                 await asyncio.sleep(_RETRY)
         # The name is new in each term: others may have taken the former member for dead, and are right for good.
         name = f"{self.name}-{self._host}-{self._random.getrandbits(40):010x}"
+        self.lease_events.member = name
         settings = self.settings
         self._term = await LeaseElection(
             self._config,
@@ -253,11 +270,11 @@ class Ring:
             metrics=self._metrics,
             random=self._random,
             labels={Label.SHARD_RING: self.name, **({Label.SHARD_REPLICA: self.replica} if self.replica else {})},
+            witness=self.lease_events,
         ).__aenter__()
         await self._term.acquire()
         self.member, self._fence.term = name, self._term.fence
-        self.generation += 1
-        self.changed.notify()
+        self._turn_over()
         self._log.info("this replica is a member of the ring", **{LogKey.IDENTITY: name})
 
     async def _look_first(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from replicas import NAMESPACE
 from shards import COORDINATOR, HASH, STAMP, Shards
 from widgets import CONFIG_MAP
@@ -404,6 +405,25 @@ async def test_a_lease_that_was_deleted_by_hand_is_created_again_and_no_object_m
         await asyncio.sleep(60)
         assert await shards.stamps() == before
         assert len(shards.claims) == claims
+
+
+@pytest.mark.parametrize("value", [None, "another"], ids=["removed", "replaced"])
+async def test_a_member_whose_lease_lost_the_label_of_the_ring_by_hand_puts_it_back_before_others_take_it_for_dead(
+    mode: ShardingSettings, value: str | None
+) -> None:
+    async with Shards(sharding=mode) as shards:
+        await started(shards, "a", "b")
+        await shards.objects(10)
+        before = await shards.settled("ab")
+        claims = len(shards.claims)
+        for lease in await shards.client.list(LEASE, NAMESPACE, labels=f"{Label.SHARD_RING}=operator"):
+            bare = {"metadata": {"labels": {Label.SHARD_RING: value}}}
+            await shards.client.patch(LEASE, lease.name, NAMESPACE, patch=bare, style="merge")
+        await asyncio.sleep(60)
+        assert len(await shards.client.list(LEASE, NAMESPACE, labels=f"{Label.SHARD_RING}=operator")) == 2
+        assert await shards.stamps() == before
+        assert len(shards.claims) == claims
+        assert shards.overlaps() == []
 
 
 async def test_the_lease_of_a_member_that_died_is_deleted_by_another_after_a_while(mode: ShardingSettings) -> None:
