@@ -115,7 +115,7 @@ def manifests(name: str, rules: Iterable[Rule], namespace: str, service_account:
 
 
 def _of_its_own(rule: Rule) -> bool:
-    """Whether a rule is about objects of the process itself: its Leases and Events about them, its certificates, the StatefulSet of its pods."""
+    """Whether a rule is about objects of the process itself: its Leases, Events about them, certificates, the StatefulSet of its pods."""
     from konverge.runtime.election.record import LEASE
     from konverge.runtime.events.recorder import EVENT_RULE
     from konverge.runtime.sharding.ordinal import STATEFUL_SET

@@ -66,8 +66,8 @@ class LeaseWitness(Protocol):
 class LeaseElection:
     """The election by one Lease. Use it with `async with`; entering starts the watch, leaving releases the lease.
 
-    `name` is the manager's, for the User-Agent and the metrics; `labels` are those of its Lease. `witness` is told of what others do to the
-    Lease while this process holds it.
+    `name` is the manager's, for the User-Agent and the metrics; `labels` are those of its Lease. `witness` is called if another
+    writer changes the Lease while this process holds it.
     """
 
     def __init__(

@@ -44,7 +44,7 @@ class LeaseEvents:
         )
 
     def lost(self, cause: str) -> None:
-        """Say that this replica is no member any more."""
+        """Say that this replica has ceased to be a member."""
         self._tell(
             Reason.SHARD_MEMBERSHIP_LOST,
             f"this replica is not a member of the ring any more: {cause}. Its reconciles end, other replicas take its objects when the "
