@@ -48,8 +48,10 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 CLOCK_ERROR: ContextVar[float | Callable[[], float]] = ContextVar("konverge_clock_error", default=0.0)
-"""Seconds by which the wall clock of a task, and of the tasks that it starts, is wrong: replicas on machines whose clocks are apart. A clock
-that jumps is a function that returns them."""
+"""Seconds by which the wall clock of a task, and of those that it starts, is wrong: replicas on machines whose clocks are apart.
+
+A clock that jumps is a function that returns them.
+"""
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 """The wall time at which every virtual loop starts."""
 

@@ -57,7 +57,7 @@ class LeaseWitness(Protocol):
         """Called when this process has created its Lease again, which was deleted."""
 
     def edited(self, lease: Metadata, what: str) -> None:
-        """Called when another writer has changed the Lease; `what` says how."""
+        """Called when another writer has changed the Lease, after the fence has closed if that ends the term; `what` says how."""
 
     def lost(self, cause: str) -> None:
         """Called when the lease is lost, after the fence has closed."""
@@ -333,12 +333,13 @@ class LeaseElection:
 
     def _observe(self, lease: Object) -> None:
         led = self._candidate.leads
-        if led and self._witness is not None and self._news_of(lease):
-            self._witness.edited(lease.metadata, self._news_of(lease))
+        news = self._news_of(lease) if led else ""
         self._candidate.observe(_seen(lease), self._now())
         if led and not self._candidate.leads:
             self.fence.close()
             self._news.set()
+        if news and self._witness is not None:
+            self._witness.edited(lease.metadata, news)
 
     def _news_of(self, lease: Object) -> str:
         """Return what another writer has changed in the Lease that this process holds, "" for nothing."""

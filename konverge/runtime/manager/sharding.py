@@ -103,10 +103,7 @@ async def join_ring(
     )
     events = await stack.enter_async_context(recorder)
     if isinstance(ring, Ring):
-        unfenced = EventRecorder(
-            client, controller=services.manager, instance=instance, metrics=services.metrics, random=services.random
-        )
-        ring.lease_events.reports_to(await stack.enter_async_context(unfenced))
+        ring.lease_events.reports_to(events)
     ownership: ShardOwnership
     if isinstance(ring, OrdinalRing):
         ownership = OrdinalShares(ring)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from konverge.logs import get_logger
 from konverge.objects import Metadata
 from konverge.runtime.election.record import LEASE
@@ -13,19 +15,30 @@ __all__ = ["LeaseEvents"]
 
 
 class LeaseEvents:
-    """A `LeaseWitness` that says what it sees. It logs alone until `reports_to` is called."""
+    """A `LeaseWitness` that says what it sees, in the log at once.
 
-    def __init__(self, ring: str, namespace: str) -> None:
+    Events are held back while this replica is not a member: it writes nothing then, and they are written when it has joined again.
+    """
+
+    def __init__(self, ring: str, namespace: str, holds: Callable[[], bool]) -> None:
         self.member = ""
         """The member whose Lease it is."""
-        self._ring = ring
         self._namespace = namespace
+        self._holds = holds
         self._events: EventRecorder | None = None
+        self._waiting: list[tuple[Regarding, str, str]] = []
         self._log = get_logger("konverge.sharding").bind(**{LogKey.NAMESPACE: namespace, LogKey.NAME: ring})
 
     def reports_to(self, events: EventRecorder) -> None:
-        """Record Events there. Its client is not fenced, since one tells of the loss of the Lease."""
+        """Record Events there."""
         self._events = events
+
+    def joined(self, member: str) -> None:
+        """Take note that this replica is a member, under this name."""
+        self.member = member
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            self._record(*one)
 
     def recreated(self, lease: Metadata) -> None:
         """Say that the Lease was deleted, and was created again."""
@@ -54,7 +67,13 @@ class LeaseEvents:
 
     def _tell(self, reason: str, note: str, lease: Metadata | None) -> None:
         self._log.warning(note, **{LogKey.IDENTITY: self.member, LogKey.EVENT_REASON: reason})
+        uid, version = ("", "") if lease is None else (lease.uid, lease.resource_version)
+        regarding = Regarding(LEASE, self._namespace, self.member, uid, version)
+        if self._holds():
+            self._record(regarding, reason, note)
+        else:
+            self._waiting.append((regarding, reason, note))
+
+    def _record(self, regarding: Regarding, reason: str, note: str) -> None:
         if self._events is not None:
-            uid, version = ("", "") if lease is None else (lease.uid, lease.resource_version)
-            regarding = Regarding(LEASE, self._namespace, self.member, uid, version)
             self._events.record(regarding, reason, note, EventType.WARNING, "Shard")

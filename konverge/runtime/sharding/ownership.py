@@ -100,16 +100,20 @@ class Ownership:
         """Return whether there is anything to do for an object on this replica."""
         if self.desired(metadata, family) == self.ring.member:
             return True
+        return self._holds(metadata) or self.owns(metadata).owner == self.ring.member
+
+    def _holds(self, metadata: Metadata) -> bool:
         one = self._objects.get(metadata.uid)
-        return (one is not None and bool(one.held)) or self.owns(metadata).owner == self.ring.member
+        return one is not None and bool(one.held)
 
     def changes(self, metadata: Metadata, family: str) -> bool:
         """Return whether an object is to be claimed or handed over by this replica."""
         if self.ring.draining:
             return False
-        one = self._objects.get(metadata.uid)
-        held = one is not None and bool(one.held)
-        return self.concerns(metadata, family) and not (held and self.desired(metadata, family) == self.ring.member)
+        desired, held = self.desired(metadata, family) == self.ring.member, self._holds(metadata)
+        if desired or held:
+            return desired != held
+        return self.owns(metadata).owner == self.ring.member
 
     def _decide(self, metadata: Metadata, family: str, one: _Object) -> ShardDecision:
         version = metadata.resource_version

@@ -143,6 +143,28 @@ async def test_the_generation_of_the_ring_stands_still_at_rest_and_moves_with_it
         assert after > before
 
 
+async def test_a_member_that_expires_is_no_change_of_the_ring_and_its_death_is_one(mode: ShardingSettings) -> None:
+    def expired(shards: Shards) -> float | None:
+        labels = {"name": "operator", "state": "expired"}
+        return shards.replicas["a"].metrics.registry.get_sample_value("konverge_shard_members", labels)
+
+    async with Shards(sharding=mode) as shards:
+        await started(shards, "a", "b")
+        await shards.objects(6)
+        await shards.settled("ab")
+        await asyncio.sleep(10)
+        before = sample(shards, "a", "konverge_shard_ring_generation")
+        shards.kill("b")
+        await asyncio.sleep(20)
+        assert expired(shards) == 1
+        assert sample(shards, "a", "konverge_shard_ring_generation") == before
+        await asyncio.sleep(20)
+        after = sample(shards, "a", "konverge_shard_ring_generation")
+        assert after is not None
+        assert after > (before or 0.0)
+        assert await shards.settled("a") != {}
+
+
 async def test_the_coordinator_counts_the_objects_without_an_owner_and_how_long_they_have_waited() -> None:
     async with Shards(sharding=COORDINATOR) as shards:
         await started(shards, "a", "b", "c")
