@@ -66,7 +66,10 @@ class LeaseEvents:
         )
 
     def _tell(self, reason: str, note: str, lease: Metadata | None) -> None:
-        self._log.warning(note, **{LogKey.IDENTITY: self.member, LogKey.EVENT_REASON: reason})
+        self._log.warning(
+            "the lease of this member was changed or lost",
+            **{LogKey.IDENTITY: self.member, LogKey.EVENT_REASON: reason, LogKey.CAUSE: note},
+        )
         uid, version = ("", "") if lease is None else (lease.uid, lease.resource_version)
         regarding = Regarding(LEASE, self._namespace, self.member, uid, version)
         if self._holds():
