@@ -243,6 +243,24 @@ class Metrics:
         self.shard_members = self._gauge(
             "konverge_shard_members", "Members of the ring, by their state as this replica sees it", ("name", "state")
         )
+        self.shard_ring_generation = self._gauge(
+            "konverge_shard_ring_generation", "How often this replica saw the ring change", ("name",)
+        )
+        self.shard_double_owners = self._counter(
+            "konverge_shard_double_owners_total",
+            "Objects that this replica owned when the stamp of another member that was alive appeared on them",
+            ("name",),
+        )
+        self.shard_unowned = self._gauge(
+            "konverge_shard_unowned_objects",
+            "Objects without an owner that is alive, as the coordinator sees them; 0 on other replicas",
+            ("name",),
+        )
+        self.shard_unowned_age = self._gauge(
+            "konverge_shard_unowned_age_seconds",
+            "How long the coordinator has seen the object without an owner that has waited longest",
+            ("name",),
+        )
         self.shard_objects = self._gauge("konverge_shard_objects", "Objects that this replica owns", ("name",))
         self.shard_writes = self._counter(
             "konverge_shard_writes_total",

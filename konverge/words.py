@@ -25,6 +25,9 @@ class Reason:
     VALID: Final = "Valid"
     RECONCILE_FAILED: Final = "ReconcileFailed"
     SHARD_STAMP_REPLACED: Final = "ShardStampReplaced"
+    SHARD_LEASE_EDITED: Final = "ShardLeaseEdited"
+    SHARD_LEASE_RECREATED: Final = "ShardLeaseRecreated"
+    SHARD_MEMBERSHIP_LOST: Final = "ShardMembershipLost"
 
 
 class EventType:
@@ -82,6 +85,7 @@ class LogKey:
     KEY: Final = "key"
     RECONCILE_ID: Final = "reconcile_id"
     REASONS: Final = "reasons"
+    EVENT_REASON: Final = "event_reason"
     OUTCOME: Final = "outcome"
     ERROR: Final = "error"
     KIND: Final = "kind"

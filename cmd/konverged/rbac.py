@@ -115,11 +115,12 @@ def manifests(name: str, rules: Iterable[Rule], namespace: str, service_account:
 
 
 def _of_its_own(rule: Rule) -> bool:
-    """Whether a rule is about objects of the process itself: its Leases, the Secret of its certificates, the StatefulSet of its pods."""
+    """Whether a rule is about objects of the process itself: its Leases, Events about them, certificates, the StatefulSet of its pods."""
     from konverge.runtime.election.record import LEASE
+    from konverge.runtime.events.recorder import EVENT_RULE
     from konverge.runtime.sharding.ordinal import STATEFUL_SET
 
-    return bool(rule.names) or rule.group in (LEASE.group, STATEFUL_SET.group)
+    return bool(rule.names) or rule.group in (LEASE.group, STATEFUL_SET.group, EVENT_RULE.group)
 
 
 def binding(role: dict[str, Any], namespace: str, account: str) -> dict[str, Any]:

@@ -47,8 +47,11 @@ __all__ = [
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-CLOCK_ERROR: ContextVar[float] = ContextVar("konverge_clock_error", default=0.0)
-"""Seconds by which the wall clock of a task, and of the tasks that it starts, is wrong: replicas on machines whose clocks are apart."""
+CLOCK_ERROR: ContextVar[float | Callable[[], float]] = ContextVar("konverge_clock_error", default=0.0)
+"""Seconds by which the wall clock of a task, and of those that it starts, is wrong: replicas on machines whose clocks are apart.
+
+A clock that jumps is a function that returns them.
+"""
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 """The wall time at which every virtual loop starts."""
 
@@ -159,7 +162,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def wall_time(self) -> datetime:
         """Return the virtual wall time, as the clock of the task that asks shows it."""
-        return EPOCH + timedelta(seconds=self._now + CLOCK_ERROR.get())
+        error = CLOCK_ERROR.get()
+        return EPOCH + timedelta(seconds=self._now + (error() if callable(error) else error))
 
     def advance(self, seconds: float) -> None:
         """Move time forward; timers that became due run at the next turn of the loop."""

@@ -62,7 +62,8 @@ async def _no_kubeconfig(_url: str) -> ClientConfig:
 def _provider_of(settings: WorkspaceSettings, manager: Manager) -> WorkspaceProvider:
     if settings.provider == "memory":
         return MemoryWorkspaces()
-    kcp = KcpWorkspaces(root_of(settings.kubeconfig) if settings.kubeconfig else _no_kubeconfig)
+    find = root_of(settings.kubeconfig) if settings.kubeconfig else _no_kubeconfig
+    kcp = KcpWorkspaces(find, fence=manager.fence_of(CONTROLLER))
     manager.closes(kcp.close)
     return kcp
 

@@ -2,10 +2,14 @@
 
     ensure       a Workspace below the root that bears the uid of its claim
     credential   in the workspace: a ServiceAccount, cluster-admin there, and a token with a lifetime
-    delete       the Workspace, by its uid; kcp deletes the content, and its finalizer goes last
+    delete       the Workspace, by its uid and version; kcp deletes the content, and its finalizer goes last
 
 Guarantees: a Workspace without the uid of the claim is not touched. No finalizer is removed. Ready is never kept: a Workspace may become
-unavailable, and ready again.
+unavailable, and ready again. Nothing is written to kcp behind the fence. A new owner of a claim writes its epoch on the Workspace before
+anything else, by compare-and-swap: from then on a write of the former owner that was on its way meets another version, and its calls fail.
+
+Caveats: a create that was on its way has no version to meet. If the new owner has deleted the Workspace of a deleted claim by then, it is
+made once more, and stays.
 
 Source: docs/reference/workspaces.md#kcp.
 """
@@ -17,13 +21,13 @@ import base64
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
 
-from konverge.client import Client, ClientConfig
+from konverge.client import Client, ClientConfig, Fence
 from konverge.clock import from_rfc3339
-from konverge.errors import AlreadyExists, KonvergeError, NotFound
+from konverge.errors import AlreadyExists, Conflict, KonvergeError, NotFound, NotLeading, RetryAfter
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
 from konverge.reconcilers.workspaces.provider import (
@@ -56,6 +60,8 @@ _PHASES: Final = {
 }
 """The others (Scheduling, Initializing, and those of later versions) are not ready."""
 _CONTENT: Final = "WorkspaceContentDeleted"
+_SOON: Final = timedelta(seconds=1)
+"""After a conflict: kcp writes a Workspace often while it prepares it."""
 
 
 def kcp_state(found: Object) -> WorkspaceState:
@@ -107,28 +113,43 @@ def root_of(kubeconfig: str) -> Callable[[str], Awaitable[ClientConfig]]:
 
 
 class KcpWorkspaces:
-    """The workspaces below the root of a kcp. `find` returns the configuration of a URL, "" for the root."""
+    """The workspaces below the root of a kcp. `find` returns the configuration of a URL, "" for the root.
 
-    def __init__(self, find: Callable[[str], Awaitable[ClientConfig]]) -> None:
+    `fence` is that of the controller, as `Manager.fence_of` gives it; None for a process of which no second one runs.
+
+    Errors: those of a provider; NotLeading behind the fence; RetryAfter if the Workspace changed since it was read.
+    """
+
+    def __init__(self, find: Callable[[str], Awaitable[ClientConfig]], *, fence: Fence | None = None) -> None:
         self._find = find
-        self._root: Client | None = None
+        self._fence = fence
+        self._root: tuple[Client, AsyncExitStack] | None = None
         self._opening = asyncio.Lock()
 
     async def close(self) -> None:
         """Close the connections."""
         root, self._root = self._root, None
         if root is not None:
-            await root.close()
+            await root[1].aclose()
+
+    async def _open(self, url: str, stack: AsyncExitStack) -> Client:
+        client = await stack.enter_async_context(Client(await self._find(url), name=_NAME))
+        if self._fence is None:
+            return client
+        return await stack.enter_async_context(client.fenced_by(self._fence))
 
     @asynccontextmanager
     async def _asking(self) -> AsyncIterator[Client]:
         try:
             async with self._opening:
                 if self._root is None:
-                    self._root = Client(await self._find(""), name=_NAME)
-            yield self._root
-        except (ProviderUnavailable, WorkspaceTaken):
+                    stack = AsyncExitStack()
+                    self._root = await self._open("", stack), stack
+            yield self._root[0]
+        except (NotLeading, ProviderUnavailable, RetryAfter, WorkspaceTaken):
             raise
+        except Conflict:
+            raise RetryAfter(_SOON, "the workspace changed since it was read") from None
         except KonvergeError as error:
             raise ProviderUnavailable(f"kcp: {error}") from error
 
@@ -138,24 +159,25 @@ class KcpWorkspaces:
             found = await _find(client, claim.workspace)
             if found is None:
                 annotations = {WorkspaceAnnotation.CLAIM: claim.uid}
+                if claim.epoch:
+                    annotations[WorkspaceAnnotation.EPOCH] = str(claim.epoch)
                 wanted = WORKSPACE.new(claim.workspace, annotations=annotations, spec={})
                 with contextlib.suppress(AlreadyExists):
                     found = await client.create(wanted)
             found = found or await client.get(WORKSPACE, claim.workspace)
             if not _is_of(claim, found):
                 raise WorkspaceTaken(f"the workspace {claim.workspace} exists and was not made for this claim")
-            return kcp_state(found)
+            return kcp_state(await _taken_over(client, claim, found))
 
     async def credential(self, claim: ClaimOfWorkspace, lifetime: timedelta) -> WorkspaceCredential:
         """Ask for a token of the ServiceAccount in the workspace, which has no access before it is ready."""
         state = await self.ensure(claim)
         if state.phase is not WorkspacePhase.READY:
             raise ProviderUnavailable(f"kcp: the workspace {claim.workspace} is not ready any more")
-        async with self._asking():
-            config = await self._find(state.url)
-            async with Client(config, name=_NAME) as inside:
-                token, expires = await _token(inside, lifetime)
-            ca = (await config.source.current()).tls.ca
+        async with self._asking(), AsyncExitStack() as stack:
+            inside = await self._open(state.url, stack)
+            token, expires = await _token(inside, lifetime)
+            ca = (await inside.config.source.current()).tls.ca
             return WorkspaceCredential(kubeconfig_text(state.url, token, ca), from_rfc3339(expires))
 
     async def delete(self, claim: ClaimOfWorkspace) -> WorkspaceState:
@@ -165,11 +187,35 @@ class KcpWorkspaces:
             if found is None or not _is_of(claim, found):
                 return WorkspaceState(WorkspacePhase.GONE)
             if not found.metadata.deleting:
-                await client.delete(WORKSPACE, claim.workspace, uid=found.metadata.uid)
+                found = await _taken_over(client, claim, found)
+                metadata = found.metadata
+                await client.delete(
+                    WORKSPACE, claim.workspace, uid=metadata.uid, resource_version=metadata.resource_version
+                )
                 found = await _find(client, claim.workspace)
                 if found is None:
                     return WorkspaceState(WorkspacePhase.GONE)
             return kcp_state(found)
+
+
+async def _taken_over(client: Client, claim: ClaimOfWorkspace, found: Object) -> Object:
+    """Return the Workspace with the epoch of this owner; raises ProviderUnavailable if that of a later one is on it."""
+    text = found.metadata.annotation(WorkspaceAnnotation.EPOCH)
+    known = int(text) if text.isascii() and text.isdigit() else 0
+    if not claim.epoch or known == claim.epoch or found.metadata.deleting:
+        return found
+    if known > claim.epoch:
+        # Epochs are resourceVersions: they begin lower after a change to the mode `ordinal`, and after a restore of etcd.
+        raise ProviderUnavailable(
+            f"a replica of epoch {known} owns the claim of workspace {claim.workspace}, this one is of epoch {claim.epoch}. "
+            f"If that lasts, epochs have begun anew: remove the annotation {WorkspaceAnnotation.EPOCH} from the Workspace"
+        )
+    change = {
+        "uid": found.metadata.uid,
+        "resourceVersion": found.metadata.resource_version,
+        "annotations": {WorkspaceAnnotation.EPOCH: str(claim.epoch)},
+    }
+    return await client.patch(WORKSPACE, claim.workspace, patch={"metadata": change}, style="merge")
 
 
 async def _find(client: Client, name: str) -> Object | None:

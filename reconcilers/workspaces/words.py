@@ -43,6 +43,8 @@ class WorkspaceAnnotation:
     """On the Secret: the server of the kubeconfig."""
     CLAIM: Final = "cloudapi.team-orca.dev/workspace-claim-uid"
     """On a workspace of kcp: the uid of the claim that it was made for."""
+    EPOCH: Final = "cloudapi.team-orca.dev/workspace-claim-epoch"
+    """On a workspace of kcp: since which epoch the replica owns the claim that wrote to it last."""
 
 
 class WorkspaceCondition:

@@ -1,7 +1,7 @@
 """Every query of every dashboard and alert, asked of a real Prometheus that scrapes daemons at work: each gives data.
 
 Three daemons run as processes, on in-memory API servers over HTTPS: one with all families that run by default, one with the semantics of
-Capsule v0.14, whose series differ, and one with machines. Each elects a leader. Some objects fail, one request is refused, and watches are cut, so that the series of failures exist.
+Capsule v0.14, whose series differ, and workspaces whose owners a coordinator assigns, and one with machines. Each elects a leader. Some objects fail, one request is refused, and watches are cut, so that the series of failures exist.
 """
 
 from __future__ import annotations
@@ -312,7 +312,13 @@ async def test_every_query_of_a_dashboard_or_an_alert_gives_data_and_so_do_those
                 f"clusters.namespace={NAMESPACE}",
                 *("workspaces.provider=memory", f"workspaces.namespace={NAMESPACE}"),
             ),
-            daemon(folders[1], servers[1], "controllers=quota", "quota.semantics=v0.14"),
+            daemon(
+                folders[1],
+                servers[1],
+                *("controllers=quota,workspaces", "quota.semantics=v0.14"),
+                *("workspaces.provider=memory", f"workspaces.namespace={NAMESPACE}"),
+                *("sharding.mode=coordinator", f"sharding.namespace={NAMESPACE}"),
+            ),
             daemon(
                 folders[2],
                 servers[2],

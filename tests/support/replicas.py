@@ -134,8 +134,13 @@ class Replicas:
         await self.client.close()
         await self.server.__aexit__(None, None, None)
 
-    async def start(self, name: str, *, patience: float = 60.0) -> Replica:
-        """Start a replica; returns when its caches are complete. Raises NotReady after `patience` seconds."""
+    async def start(
+        self, name: str, *, patience: float = 60.0, instance: str = "", random: Random | None = None
+    ) -> Replica:
+        """Start a replica; returns when its caches are complete. Raises NotReady after `patience` seconds.
+
+        `instance` is what it takes for its own name, and `random` what it draws its identities from, for replicas that are mistaken for others.
+        """
         wire = Wire(lambda: 0)
         inner = killable(self.server.config(namespace=NAMESPACE), wire)
 
@@ -149,12 +154,12 @@ class Replicas:
             metrics=metrics,
             settings=ManagerSettings(
                 namespace=NAMESPACE,
-                instance=name,
+                instance=instance or name,
                 election=self.election,
                 sharding=self.sharding,
                 webhooks=WEBHOOKS,
             ),
-            random=Random(self.random.getrandbits(64)),
+            random=random or Random(self.random.getrandbits(64)),
         )
         self.build(manager)
         replica = self.replicas[name] = Replica(name, manager, wire, metrics)

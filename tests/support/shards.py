@@ -73,7 +73,7 @@ class Shards(Replicas):
         self._concurrency = concurrency
 
     def _add(self, manager: kv.Manager) -> None:
-        copier = _Copier(self, manager.settings.instance)
+        copier = _Copier(self, self.replica_of(manager))
         manager.add(
             kv.Controller.of(CONFIG_MAP)
             .owns(SECRET)
@@ -81,6 +81,10 @@ class Shards(Replicas):
             .with_(concurrency=self._concurrency)
             .reconciled_by(copier)
         )
+
+    def replica_of(self, manager: kv.Manager) -> str:
+        """Return the replica whose manager this is, for the record of its reconciles."""
+        return manager.settings.instance
 
     async def pause(self, replica: str, name: str) -> None:
         if name in self.blocked:

@@ -564,7 +564,7 @@ BY_TEST: Final = (
         "the late response to a write of the lease makes a leader, though another holder was seen since",
         "konverge.runtime.election.candidate",
         "Candidate.wrote",
-        "not self._is_old(lease.version)",
+        "not self.is_old(lease.version)",
         "True",
         test=CANDIDATE + "test_a_response_that_comes_after_another_holder_was_seen_does_not_make_a_leader",
     ),

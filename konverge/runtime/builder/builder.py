@@ -428,7 +428,9 @@ class Controller(Generic[R]):
         """Let replicas share the objects of this controller, if its manager runs with sharding; else the elected leader has them all.
 
         `by` returns a key from an object's metadata: objects of one key are reconciled by one replica. By default it is the uid of the
-        controller that owns the object, else its own uid, so children that have controllers of their own stay with their parent.
+        controller that owns the object, else its own uid, so children that have controllers of their own stay with their parent. That looks
+        one level up, since an object does not name its grandparent: for three levels write the uid of the root on each object as a label,
+        and let `by` return it.
 
         Guarantees: at most one replica reconciles an object at a time, and `ctx.epoch` is greater with each new owner.
 

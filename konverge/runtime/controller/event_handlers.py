@@ -89,11 +89,11 @@ class EventHandlers:
             own = self._own_versions.take(
                 Key("", watch.kind, change.namespace, change.name), change.new.metadata.resource_version
             )
-        self._enqueue(requests_for_owner(self._spec, watch, change, own, namespaced=self._watches.namespaced))
+        self._enqueue_related(requests_for_owner(self._spec, watch, change, own, namespaced=self._watches.namespaced))
 
     def on_watched(self, watch: Watched, change: Change) -> None:
         """Handle an event of a kind that is mapped to keys."""
-        self._enqueue(requests_mapped(watch, change, self._caches, undecodable=self._undecodable))
+        self._enqueue_related(requests_mapped(watch, change, self._caches, undecodable=self._undecodable))
 
     def _undecodable(self, error: InvalidObject) -> None:
         self._log.warning("a watched object does not decode; no request is made for it", **{LogKey.ERROR: str(error)})
@@ -102,6 +102,17 @@ class EventHandlers:
         """Handle the events of a key that were held back during its reconcile."""
         for change in self.held_back.pop(key):
             self.on_primary(change)
+
+    def _enqueue_related(self, requests: Iterable[ReconcileRequest]) -> None:
+        """Enqueue the keys that the event of another object gives.
+
+        With sharding those alone whose object is in the cache: with a coordinator a replica sees the children of all objects, and of the
+        objects its own. One that comes into the cache later is enqueued by that.
+        """
+        shards, store = self._shards, self._watches.primary.store
+        self._enqueue(
+            one for one in requests if shards is None or store.get(one.key.namespace, one.key.name) is not None
+        )
 
     def _enqueue(self, requests: Iterable[ReconcileRequest]) -> None:
         for request in requests:

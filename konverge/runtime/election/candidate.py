@@ -112,7 +112,7 @@ class Candidate:
 
     def observe(self, lease: SeenLease, now: float) -> None:
         """Take note of a state of the Lease; one that is older than the last one is ignored."""
-        if self._is_old(lease.version):
+        if self.is_old(lease.version):
             return
         if self._seen is None or lease.record != self._last:
             self._changed_at, self._last = now, lease.record
@@ -123,10 +123,11 @@ class Candidate:
 
     def observe_absence(self, version: str = "") -> None:
         """Take note that the Lease is absent; `version` is the one of its deletion, if it is known."""
-        if not (version and self._is_old(version)):
+        if not (version and self.is_old(version)):
             self._absent = True
 
-    def _is_old(self, version: str) -> bool:
+    def is_old(self, version: str) -> bool:
+        """Whether a version is older than the state that was seen last."""
         return self._seen is not None and (compare_versions(version, self._seen.version) or 0) < 0
 
     def next_step(self, now: float, clock: datetime) -> Step:
@@ -150,7 +151,7 @@ class Candidate:
     def wrote(self, lease: SeenLease, now: float) -> None:
         """Take note of a create or an update of this candidate that succeeded; its response may come after later states were seen."""
         self._tried = None
-        if not self._is_old(lease.version):
+        if not self.is_old(lease.version):
             self._own = lease.record
             self.observe(lease, now)
 

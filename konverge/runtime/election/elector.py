@@ -6,7 +6,8 @@
 
 Guarantees: the fence is closed before `lost` returns, and at the deadline even if this code does not get to run. Requests of reconciles
 delay no renewal: the client is one of its own, with deadlines that leave time for a second try. A standby notices a released lease at
-once, by the watch; without the right to watch, at its next look. Labels and annotations of the Lease are left alone.
+once, by the watch; without the right to watch, at its next look. Labels and annotations of the Lease are left alone, except the labels that
+it was created with: each renewal writes them.
 
 Caveats: renewals run on the loop of the reconciles. One that blocks the loop for `renew_seconds` costs the lease, and should: nothing is
 reconciled meanwhile. The stall is reported with its stack well before (docs/adr/0012).
@@ -16,24 +17,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Mapping
 from random import Random
 from types import TracebackType
-from typing import Self
+from typing import Any, Protocol, Self
 
 from konverge.client import Client, ClientConfig, ClientSettings, WatchEvent, WatchQuery, decode_object
 from konverge.clock import WallClock, wall_clock
 from konverge.errors import AlreadyExists, Conflict, Forbidden, KonvergeError, NotFound
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
-from konverge.objects import Object
+from konverge.objects import Metadata, Object
 from konverge.runtime.election.candidate import Candidate, Create, SeenLease, Update, WaitUntil
 from konverge.runtime.election.fence import LeaseFence
 from konverge.runtime.election.record import LEASE, LeaseRecord
 from konverge.runtime.election.settings import ElectionSettings
 from konverge.words import LogKey
 
-__all__ = ["LeaseElection"]
+__all__ = ["LeaseElection", "LeaseWitness"]
 
 _WATCH_SECONDS = 300
 _IDLE_SECONDS = 75.0
@@ -42,14 +44,30 @@ _JITTER = 1.2
 _PAUSE = 0.5
 """Seconds at most before the next look after a write that lost against another one."""
 _RELEASE_TRIES = 3
+_SENT = 8
+"""Records that this process has sent last, by which it knows an edit of another writer."""
 _SHOWN = 253
 """Characters of a foreign holder that are shown: the API allows any text."""
+
+
+class LeaseWitness(Protocol):
+    """Takes note of what others do to a Lease that this process holds."""
+
+    def recreated(self, lease: Metadata) -> None:
+        """Called when this process has created its Lease again, which was deleted."""
+
+    def edited(self, lease: Metadata, what: str) -> None:
+        """Called when another writer has changed the Lease, after the fence has closed if that ends the term; `what` says how."""
+
+    def lost(self, cause: str) -> None:
+        """Called when the lease is lost, after the fence has closed."""
 
 
 class LeaseElection:
     """The election by one Lease. Use it with `async with`; entering starts the watch, leaving releases the lease.
 
-    `name` is the manager's, for the User-Agent and the metrics; `labels` are those of a Lease that it creates.
+    `name` is the manager's, for the User-Agent and the metrics; `labels` are those of its Lease. `witness` is called if another
+    writer changes the Lease while this process holds it.
     """
 
     def __init__(
@@ -63,9 +81,12 @@ class LeaseElection:
         random: Random,
         clock: WallClock = wall_clock,
         labels: Mapping[str, str] | None = None,
+        witness: LeaseWitness | None = None,
     ) -> None:
         self.settings = settings
         self._labels = dict(labels or {})
+        self._witness = witness
+        self._sent: deque[LeaseRecord] = deque(maxlen=_SENT)
         self.lease_name = settings.lease_of(name)
         self.namespace = settings.namespace or config.namespace or "default"
         self.identity = f"{settings.identity or host}_{random.getrandbits(64):016x}"
@@ -191,6 +212,8 @@ class LeaseElection:
         cause = self._problem or f"it is held by {self.holder() or 'no replica'}"
         self._candidate.give_up()
         self._log.warning("this process does not lead any more; it stands by", **{LogKey.CAUSE: cause})
+        if self._witness is not None:
+            self._witness.lost(cause)
 
     async def _wait_for_news(self, until: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -268,7 +291,8 @@ class LeaseElection:
         step = self._candidate.next_step(self._now(), self._clock())
         if isinstance(step, WaitUntil):
             return step.time
-        begun = self._now()
+        begun, led = self._now(), self._candidate.leads
+        self._sent.append(step.record)
         try:
             lease = await self._write(step)
         except (AlreadyExists, Conflict, NotFound) as error:
@@ -289,6 +313,8 @@ class LeaseElection:
         if self._candidate.leads:
             self.fence.extend(begun + self.settings.renew_seconds)
         self._renewal.observe(self._now() - begun)
+        if led and isinstance(step, Create) and self._witness is not None:
+            self._witness.recreated(lease.metadata)
         return None
 
     async def _write(self, step: Create | Update) -> Object:
@@ -299,15 +325,32 @@ class LeaseElection:
                 lease.data["metadata"]["labels"] = self._labels
             return await self._client.create(lease)
         # A patch, since a replacement would drop what others put into the metadata; the version makes it a compare-and-swap.
-        change = {"metadata": {"resourceVersion": step.seen.version}, "spec": step.record.to_spec()}
+        metadata: dict[str, Any] = {"resourceVersion": step.seen.version}
+        if self._labels:  # others find the Lease by them: without, they would take a process for dead that works
+            metadata["labels"] = self._labels
+        change = {"metadata": metadata, "spec": step.record.to_spec()}
         return await self._client.patch(LEASE, self.lease_name, self.namespace, patch=change, style="merge")
 
     def _observe(self, lease: Object) -> None:
         led = self._candidate.leads
+        news = self._news_of(lease) if led else ""
         self._candidate.observe(_seen(lease), self._now())
         if led and not self._candidate.leads:
             self.fence.close()
             self._news.set()
+        if news and self._witness is not None:
+            self._witness.edited(lease.metadata, news)
+
+    def _news_of(self, lease: Object) -> str:
+        """Return what another writer has changed in the Lease that this process holds, "" for nothing."""
+        if self._candidate.is_old(lease.metadata.resource_version):
+            return ""
+        record = LeaseRecord.of(lease.data.get("spec"))
+        labels = lease.metadata.labels or {}
+        changed = [name for name, value in self._labels.items() if labels.get(name) != value]
+        if record not in self._sent:
+            changed = ["spec", *changed]
+        return ", ".join(changed)
 
     def _failed(self, error: KonvergeError) -> None:
         if not self._problem:

@@ -9,7 +9,8 @@ With election (`ManagerSettings.election`) controllers wait with synced caches a
 lease their reconciles are cancelled, their writes are refused at the socket, and it stands by. The lease is released after the last
 reconcile has ended and the last Event is written. Webhooks, and controllers `.on_every_replica()`, work on every replica.
 
-Caveats: `Manager.client` is not fenced; what a program writes with it by itself is written by a standby too.
+Caveats: `Manager.client` is not fenced; what a program writes with it by itself is written by a standby too. Clients of other clusters are
+fenced if they are made with `fence_of`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from konverge.client import Client, ClientConfig
+from konverge.client import Client, ClientConfig, Fence
 from konverge.errors import NotReady, UsageError
 from konverge.informers import InformerSet
 from konverge.keys import Key
@@ -42,6 +43,7 @@ from konverge.runtime.election.rights import rules_of_election
 from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.manager.background import BackgroundServices, BackgroundWork, run_background, text_of
+from konverge.runtime.manager.controller_fence import ControllerFence
 from konverge.runtime.manager.explain import describe, explain
 from konverge.runtime.manager.leading import Leading
 from konverge.runtime.manager.settings import ManagerSettings
@@ -190,6 +192,18 @@ class Manager:
         if self._supervisor is not None:
             raise UsageError(f"manager {self.name!r} was started already: say before what it is to close")
         self._closes.append(close)
+
+    def fence_of(self, controller: str) -> Fence:
+        """Return the fence of a controller's writes, for its writes to another API server: `Client(...).fenced_by(manager.fence_of(name))`.
+
+        Guarantees: the client then sends a write only while this process may write for that controller, and raises NotLeading else; a
+        reconciler passes it on. It is the fence of the election, or that of the ring if replicas share its objects. Without
+        both each write passes while the manager runs. It may be called before the controller is added and before the start. For a server
+        that is not asked with a `Client`, call `check()` right before each effect.
+
+        Caveats: a write that was on its way when the fence closed may arrive later. A server that keeps `ctx.epoch` can refuse it.
+        """
+        return ControllerFence(lambda: self._services_of(self._specs.get(controller)))
 
     def needs(self, *rules: Rule) -> None:
         """Declare rights beyond those of the controllers."""
@@ -464,13 +478,19 @@ class Manager:
                 await asyncio.wait(ending)
 
     def _launch(self, spec: Controller[Any]) -> None:
-        services = self._services if spec.elected else self._unfenced
-        if self._member is not None and spec.family is not None:
-            services = self._member.services
+        services = self._services_of(spec)
         assert services is not None
         runner = self._runners[spec.name] = ControllerRunner(spec, services)
         self._tasks[spec.name] = asyncio.create_task(runner.run(), name=f"konverge controller {spec.name}")
         self._changed.set()
+
+    def _services_of(self, spec: Controller[Any] | None) -> ManagerServices | None:
+        """Return the services of a controller, None if it does not run."""
+        if spec is None:
+            return None
+        if self._member is not None and spec.family is not None:
+            return self._member.services
+        return self._services if spec.elected else self._unfenced
 
     def _background_services(self, services: ManagerServices) -> BackgroundServices:
         return BackgroundServices(

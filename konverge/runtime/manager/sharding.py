@@ -102,6 +102,8 @@ async def join_ring(
         fenced, controller=services.manager, instance=instance, metrics=services.metrics, random=services.random
     )
     events = await stack.enter_async_context(recorder)
+    if isinstance(ring, Ring):
+        ring.lease_events.reports_to(events)
     ownership: ShardOwnership
     if isinstance(ring, OrdinalRing):
         ownership = OrdinalShares(ring)
@@ -127,6 +129,9 @@ def coordination(
         for one in controllers
         if one.family is not None
     }
+
+    for gauge in (services.metrics.shard_unowned, services.metrics.shard_unowned_age):
+        gauge.labels(name=services.manager)  # at 0 on each replica, whether it ever leads
 
     async def coordinate(given: BackgroundServices) -> None:
         await Coordinator(ring, shared, client=given.client, informers=services.informers, metrics=given.metrics).run()

@@ -25,6 +25,21 @@ def check_controller(controller: Controller[Any], others: Iterable[Controller[An
         _check_statuses(controller, other)
         _check_statuses(other, controller)
         _check_status_writers(controller, other)
+        _check_families(controller, other)
+
+
+def _check_families(one: Controller[Any], other: Controller[Any]) -> None:
+    """Raise UsageError if two controllers would give one object, which has one stamp and one label, to different replicas.
+
+    Also if their label selectors differ: whether an object can match both cannot be seen.
+    """
+    if other.kind.group_kind != one.kind.group_kind or None in (one.family, other.family):
+        return
+    if one.family is not other.family:
+        raise UsageError(
+            f"controllers {other.name!r} and {one.name!r} share {one.kind.group_kind} among replicas by different keys, and an object has "
+            "one owner: give both the same function with .sharded(by=...)"
+        )
 
 
 def _check_status_writers(one: Controller[Any], other: Controller[Any]) -> None:

@@ -65,6 +65,10 @@ class Coordinator:
         self._former: dict[str, tuple[Stamp, float]] = {}
         """By uid: the stamp whose owner may not know yet that it was replaced, and until when it counts."""
         self._now = asyncio.get_running_loop().time
+        self._unowned: dict[str, float] = {}
+        """By uid: since when this coordinator has seen an object without an owner that is alive."""
+        metrics.shard_unowned.labels(name=client.name).set_function(lambda: float(len(self._unowned)))
+        metrics.shard_unowned_age.labels(name=client.name).set_function(self._unowned_age)
         self._results = {
             result: metrics.shard_assignments.labels(name=client.name, result=result)
             for result in ("assigned", "drained", "conflict", "failed")
@@ -91,7 +95,11 @@ class Coordinator:
             for informer in self._caches.values():
                 self._informers.release(informer)
             self._caches.clear()
+            self._unowned.clear()
             self._queue.shut_down()
+
+    def _unowned_age(self) -> float:
+        return max((self._now() - since for since in self._unowned.values()), default=0.0)
 
     def _handler(self, selection: Selection) -> Callable[[Change], None]:
         def on_change(change: Change) -> None:
@@ -106,6 +114,7 @@ class Coordinator:
         if change.new is None:
             if change.old is not None:
                 self._former.pop(change.old.metadata.uid, None)
+                self._unowned.pop(change.old.metadata.uid, None)
             return
         if change.old is None:
             return
@@ -147,11 +156,16 @@ class Coordinator:
             return
         metadata = cached.metadata
         present = read_assignment(metadata.labels, metadata.annotations, self._label, self._mark)
+        stamp = self._stamp_of(cached)
+        if stamp is not None and stamp.owner and not self._ring.state_of(stamp.owner).gone:
+            self._unowned.pop(metadata.uid, None)
+        else:
+            self._unowned.setdefault(metadata.uid, self._now())
         former = self._former.get(metadata.uid)
         wanted = assign(
             present,
             desired=self._ring.desired(self._selections[selection](metadata)),
-            stamp=self._stamp_of(cached),
+            stamp=stamp,
             former=former[0] if former is not None and self._now() < former[1] else None,
             state_of=self._ring.state_of,
             replica_of=self._ring.replica_of,

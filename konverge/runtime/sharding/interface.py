@@ -37,7 +37,7 @@ class ShardRing(Protocol):
 
     @property
     def generation(self) -> int:
-        """How often the replicas have changed."""
+        """How often the replicas have changed, as far as objects may move for it."""
 
     @property
     def changed(self) -> Broadcast:

@@ -1,6 +1,7 @@
 """The members of a ring, by what this replica saw of their Leases. Pure: a value of the loop's clock is an argument of each method.
 
-    a new Lease            joining; counted `join_seconds` after the last that joined, or at once when a member leaves
+    a new Lease            joining; counted `join_seconds` after the last that joined, at most five times as long after the first of those
+                           that wait, or at once when a member leaves
     renewed in time        ready
     unchanged for 15 s     expired: it keeps its objects
     unchanged for 30 s     dead, for good
@@ -27,6 +28,8 @@ from konverge.runtime.sharding.settings import ShardingSettings
 __all__ = ["Membership"]
 
 _ROUNDING = 1e-6
+_LONGEST_JOIN = 5
+"""Times `join_seconds` for which a member that joins waits at most: one that starts again and again must not keep others out for ever."""
 
 
 @dataclass(slots=True)
@@ -57,6 +60,8 @@ class Membership:
         self._settings = settings
         self._members: dict[str, _Member] = {}
         self._joins_at = math.inf
+        self._joins_by = math.inf
+        """The latest time at which those that wait now are counted, however many follow."""
 
     # --- what was seen -------------------------------------------------------------------------------------------------------
 
@@ -70,7 +75,9 @@ class Membership:
         if not member.seen:
             member.joins_at = -math.inf if initial else math.inf
             if not initial:
-                self._joins_at = now + self._settings.join_seconds
+                join = self._settings.join_seconds
+                self._joins_by = min(self._joins_by, now + _LONGEST_JOIN * join)
+                self._joins_at = min(now + join, self._joins_by)
         if not member.seen or member.record != record:
             member.record, member.changed_at, member.looked_at, member.seen = record, now, now, True
         member.draining = draining
@@ -128,7 +135,7 @@ class Membership:
             for member in self._members.values():
                 if member.seen:
                     member.joins_at = min(member.joins_at, now)
-            self._joins_at = math.inf
+            self._joins_at = self._joins_by = math.inf
         return tuple(
             sorted(
                 name

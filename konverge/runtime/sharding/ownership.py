@@ -67,6 +67,7 @@ class Ownership:
         metrics.shard_objects.labels(name=manager).set_function(self._count)
         metrics.shard_orphan_age.labels(name=manager).set_function(self._orphan_age)
         self._replaced = metrics.shard_replaced.labels(name=manager)
+        self._double = metrics.shard_double_owners.labels(name=manager)
         self._handover = metrics.shard_handover.labels(name=manager)
         self._log = get_logger("konverge.sharding").bind(**{LogKey.NAME: ring.name})
         for result in ("claimed", "cleared", "conflict", "failed"):
@@ -99,16 +100,20 @@ class Ownership:
         """Return whether there is anything to do for an object on this replica."""
         if self.desired(metadata, family) == self.ring.member:
             return True
+        return self._holds(metadata) or self.owns(metadata).owner == self.ring.member
+
+    def _holds(self, metadata: Metadata) -> bool:
         one = self._objects.get(metadata.uid)
-        return (one is not None and bool(one.held)) or self.owns(metadata).owner == self.ring.member
+        return one is not None and bool(one.held)
 
     def changes(self, metadata: Metadata, family: str) -> bool:
         """Return whether an object is to be claimed or handed over by this replica."""
         if self.ring.draining:
             return False
-        one = self._objects.get(metadata.uid)
-        held = one is not None and bool(one.held)
-        return self.concerns(metadata, family) and not (held and self.desired(metadata, family) == self.ring.member)
+        desired, held = self.desired(metadata, family) == self.ring.member, self._holds(metadata)
+        if desired or held:
+            return desired != held
+        return self.owns(metadata).owner == self.ring.member
 
     def _decide(self, metadata: Metadata, family: str, one: _Object) -> ShardDecision:
         version = metadata.resource_version
@@ -187,7 +192,8 @@ class Ownership:
             if one.former != former:
                 one.former_until = self._now() + 2 * self.ring.settings.lease_seconds
             one.former = former
-        if one is not None and one.held and _is_current(new.resource_version, one):
+        # A replica that has lost its Lease sees others take its objects, as they should.
+        if one is not None and one.held and _is_current(new.resource_version, one) and self.ring.holds:
             mine = Stamp(self.ring.member, one.held)
             if after != mine and not one.writing and before == mine:
                 self._complain(key, new, after)
@@ -274,6 +280,9 @@ class Ownership:
 
     def _complain(self, key: Key, metadata: Metadata, stamp: Stamp | None) -> None:
         self._replaced.inc()
+        foreign = "" if stamp is None or stamp.owner == self.ring.member else stamp.owner
+        if foreign and not self.ring.state_of(foreign).gone:
+            self._double.inc()
         found = "removed" if stamp is None else f"replaced by {stamp}"
         note = f"the annotation {self.annotation} was {found} while {self.ring.member} owned this object; it is written again"
         self._log.warning(

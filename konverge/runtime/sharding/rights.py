@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.builder.rules import Rule, plural_of
 from konverge.runtime.election.record import LEASE
+from konverge.runtime.events.recorder import EVENT_RULE
 from konverge.runtime.sharding.ordinal import STATEFUL_SET
 from konverge.runtime.sharding.settings import ShardingSettings
 
@@ -27,5 +29,6 @@ def rules_of_sharding(settings: ShardingSettings, controllers: Iterable[Controll
     verbs = ("create", "delete", "get", "list", "patch", "watch")
     return (
         Rule(LEASE.group, (plural_of(LEASE),), verbs, namespace=settings.namespace),
+        replace(EVENT_RULE, namespace=settings.namespace),  # Events about the members' Leases
         *(Rule(one.kind.group, (plural_of(one.kind),), ("patch",)) for one in controllers if one.family is not None),
     )

@@ -31,7 +31,8 @@ from konverge.runtime.election.record import LEASE, LeaseRecord
 from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.sharding.assignment import replica_name
 from konverge.runtime.sharding.decision import MemberState
-from konverge.runtime.sharding.hashing import owner_of
+from konverge.runtime.sharding.hashing import Rendezvous
+from konverge.runtime.sharding.lease_events import LeaseEvents
 from konverge.runtime.sharding.members import Membership
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.tasks import Broadcast
@@ -77,9 +78,9 @@ class Ring:
         self.member = ""
         """The name of this replica in the present term, which is also that of its Lease; "" before the first."""
         self.changed = Broadcast()
-        """Notified when the members or their states changed."""
+        """Notified when `generation` has grown."""
         self.generation = 0
-        """How often they have changed."""
+        """How often they have changed in a way that an object may move for."""
         self._fence = _MemberFence()
         self._config = config
         self._client = client
@@ -93,11 +94,14 @@ class Ring:
         self._now = asyncio.get_running_loop().time
         self._membership = Membership(settings)
         self._live: tuple[str, ...] = ()
-        self._sharing: tuple[str, ...] = ()
+        self._sharing = Rendezvous()
+        self._deciding: set[tuple[str, MemberState]] = set()
         self._states: dict[str, MemberState] = {}
         self.draining = False
         """Whether this replica stops: it takes nothing more, and its release gives back what it has."""
         self._term: LeaseElection | None = None
+        self.lease_events = LeaseEvents(self.name, self.namespace, lambda: self.holds)
+        self._generation = metrics.shard_ring_generation.labels(name=name)
         self._news = asyncio.Event()
         self._problem = ""
         self._log = get_logger("konverge.sharding").bind(**{LogKey.NAMESPACE: self.namespace, LogKey.NAME: self.name})
@@ -106,7 +110,7 @@ class Ring:
 
     def desired(self, key: str) -> str:
         """Return the member that should own a key; "" if none is known. With a coordinator: among those that see its labels."""
-        return owner_of(key, self._sharing)
+        return self._sharing.owner_of(key)
 
     def replica_of(self, member: str) -> str:
         """Return the replica whose member this is; "" for one that sees no labels."""
@@ -193,16 +197,24 @@ class Ring:
         if self.draining:
             live = tuple(one for one in live if one != self.member)
         states = self._membership.states()
-        if live == self._live and states == self._states:
-            return
         if live != self._live:
             self._log.info("the members of the ring changed", **{LogKey.MEMBERS: list(live)})
-        self._live, self._states = live, states
-        self._sharing = tuple(one for one in live if one in self._replicas) if self.replica else live
         for state in MemberState:
             count = sum(one is state for one in states.values())
             self._metrics.shard_members.labels(name=self._manager, state=state.value).set(count)
+        sharing = tuple(one for one in live if one in self._replicas) if self.replica else live
+        # A member that expires keeps its objects, and so does one that is ready again: each object would be looked at in vain.
+        deciding = {(one, state) for one, state in states.items() if state.gone or state is MemberState.DRAINING}
+        news = live != self._live or sharing != self._sharing.members or not deciding <= self._deciding
+        self._live, self._states, self._deciding = live, states, deciding
+        if sharing != self._sharing.members:
+            self._sharing = Rendezvous(sharing)
+        if news:
+            self._turn_over()
+
+    def _turn_over(self) -> None:
         self.generation += 1
+        self._generation.set(self.generation)
         self.changed.notify()
 
     async def _delete_outdated(self) -> None:
@@ -227,6 +239,15 @@ class Ring:
     def fence(self) -> Fence:
         """Refuses the writes of this process unless it is a member."""
         return self._fence
+
+    @property
+    def holds(self) -> bool:
+        """Whether this process is a member now: others may own its objects otherwise."""
+        try:
+            self._fence.check()
+        except NotLeading:
+            return False
+        return True
 
     async def acquire(self) -> None:
         """Return once this replica is a member, under a name that was never used before."""
@@ -253,11 +274,12 @@ class Ring:
             metrics=self._metrics,
             random=self._random,
             labels={Label.SHARD_RING: self.name, **({Label.SHARD_REPLICA: self.replica} if self.replica else {})},
+            witness=self.lease_events,
         ).__aenter__()
         await self._term.acquire()
         self.member, self._fence.term = name, self._term.fence
-        self.generation += 1
-        self.changed.notify()
+        self.lease_events.joined(name)
+        self._turn_over()
         self._log.info("this replica is a member of the ring", **{LogKey.IDENTITY: name})
 
     async def _look_first(self) -> bool:

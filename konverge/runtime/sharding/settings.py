@@ -40,7 +40,7 @@ class ShardingSettings:
     retry_seconds: float = 5.0
     """Seconds between two renewals."""
     join_seconds: float = 3.0
-    """Seconds for which a new member waits for further ones, so that a rolling update moves objects once."""
+    """Seconds for which a new member waits for further ones, so that a rolling update moves objects once; five times as long at most."""
 
     def __post_init__(self) -> None:
         """Refuse a ring without a usable name, and times with which a member would be declared dead too early."""

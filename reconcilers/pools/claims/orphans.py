@@ -79,7 +79,8 @@ class OrphanReconciler:
 
 
 def _since(text: str, ctx: Context[Any]) -> datetime:
+    now = ctx.now()
     try:
-        return from_rfc3339(text)
+        return min(from_rfc3339(text), now)  # another writer may have put a moment of the future there
     except ValueError:
-        return ctx.now()
+        return now

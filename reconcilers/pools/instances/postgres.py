@@ -123,6 +123,7 @@ def _waiting(
     since = last_ready or _created(cluster)
     if since is None:
         return DatabaseState(False, DatabaseReason.PROVISIONING, message)
+    since = min(since, now)  # a moment in the future plus the deadline may be beyond the calendar
     if now - since >= deadline:
         # CloudNativePG reports neither an unbound volume nor a pod that cannot be scheduled.
         hint = "see whether its PersistentVolumeClaims are bound and its pods are scheduled"

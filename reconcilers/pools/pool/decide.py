@@ -153,7 +153,7 @@ def decide_pool(state: PoolState, now: datetime, limits: PoolLimits) -> PoolPlan
     if missing > left:
         moments.append(refill)
     moments += [
-        member.waits_since + limits.deadline - now
+        limits.deadline - (now - member.waits_since)  # not a moment: it may be after the last year of a calendar
         for member in kept
         if member.waits_since is not None and not member.failed(now, limits.deadline)
     ]
@@ -225,9 +225,7 @@ def _expired(member: Member, max_age: timedelta, now: datetime, moments: list[ti
     if max_age <= timedelta(0) or not member.provisioned:
         return False  # one that is still being made has the deadline of failed ones
     # A pool that was stored before the definition refused less would be replaced without end.
-    left = age_limit(member, max(max_age, MIN_UNASSIGNED_AGE)) - (
-        now - member.created
-    )  # not a moment: it may be after the last year of a calendar
+    left = age_limit(member, max(max_age, MIN_UNASSIGNED_AGE)) - (now - member.created)
     if left > timedelta(0):
         moments.append(min(left, _FAR))
         return False
@@ -241,4 +239,4 @@ def _tokens(state: PoolState, now: datetime, limits: PoolLimits) -> tuple[int, t
     used = sorted(moment for moment in (shown | dict(state.recent)).values() if moment > since)
     left = max(0, limits.creates - len(used))
     # A timestamp of the API has whole seconds: one more second keeps a window's creations apart from the next one's.
-    return left, (used[0] + limits.window - now + timedelta(seconds=1) if used else limits.window)
+    return left, (limits.window - (now - used[0]) + timedelta(seconds=1) if used else limits.window)

@@ -106,7 +106,7 @@ class NextcloudPoolReconciler:
         if plan.counts.ready and not plan.counts.failed:
             memory.rounds, memory.replace_after = 0, None
         self._report(pool, state, plan, profile, refused, ctx)
-        _record(pool, memory, ctx)
+        _record(pool, memory, self._limits.window, ctx)
         if refused:
             return RequeueAfter(timedelta(seconds=self._settings.retry))
         if changed:
@@ -134,7 +134,7 @@ class NextcloudPoolReconciler:
         self, pool: NextcloudPool, profile: _Profile, members: tuple[Member, ...], memory: _Memory, now: datetime
     ) -> PoolState:
         observed, lifecycle = pool.status.observed_profile, pool.spec.lifecycle
-        recorded = _recorded(pool)
+        recorded = _recorded(pool, now + self._limits.window)
         memory.see(members, recorded, now - self._limits.window)
         return PoolState(
             replicas=pool.spec.replicas,
@@ -266,18 +266,19 @@ def conditions_of(
     )
 
 
-def _recorded(pool: NextcloudPool) -> dict[str, datetime]:
+def _recorded(pool: NextcloudPool, latest: datetime) -> dict[str, datetime]:
+    """Return the creations that the status has, without later ones: another writer put those there, and they would stop the pool."""
     found: dict[str, datetime] = {}
     for one in pool.status.recent_creations or ():
         with suppress(ValueError):
             found[one.name] = from_rfc3339(one.created_at)
-    return found
+    return {name: moment for name, moment in found.items() if moment <= latest}
 
 
-def _record(pool: NextcloudPool, memory: _Memory, ctx: Context[Any]) -> None:
+def _record(pool: NextcloudPool, memory: _Memory, window: timedelta, ctx: Context[Any]) -> None:
     """Write the creations of the window, if there are new ones: those that leave it alone cause no write."""
-    known = {one.name for one in pool.status.recent_creations or ()}
-    if memory.created.keys() - known:
+    known = _recorded(pool, ctx.now() + window)
+    if memory.created.keys() - known.keys():
         ctx.status.draft.recent_creations = tuple(
             RecentCreation(name=name, created_at=rfc3339_micro(moment))
             for name, moment in sorted(memory.created.items())

@@ -245,7 +245,14 @@ async def test_nothing_is_denied_and_every_right_is_used_or_has_a_reason(
         denied = {right for one in requests if one.code == 403 for right in one.rights}
         assert denied == set(), release.name
         # A slow machine may use one that has a reason, so the two need not be equal.
-        assert left_over(release.rendered.rights, requests) - with_a_reason(release) == set(), release.name
+        rights = [right for right in release.rendered.rights if not is_about_the_ring(right)]
+        assert left_over(rights, requests) - with_a_reason(release) == set(), release.name
+
+
+def is_about_the_ring(right: Right) -> bool:
+    """Whether a right is that to write Events in the namespace of the ring: they tell of edits of its Leases, which are not made here."""
+    namespace, group, *_ = right
+    return (namespace, group) == (NAMESPACE, "events.k8s.io")
 
 
 def with_a_reason(release: Release) -> set[tuple[str, str]]:

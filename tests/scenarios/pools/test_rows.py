@@ -59,6 +59,21 @@ async def test_a_process_that_restarts_counts_the_creations_of_the_last_minute_w
     assert len(await here.instances()) == 3
 
 
+async def test_creations_that_another_writer_recorded_for_the_future_do_not_stop_the_pool(clouds: Clouds) -> None:
+    here = await clouds.start(settings=PoolSettings(creates_per_window=1))
+    await here.pool(replicas=0)
+    await asyncio.sleep(5)
+    forged = [{"name": "forged", "createdAt": "9999-12-31T23:59:59.000000Z"}]
+    await here.lab.client.patch(
+        NextcloudPool, "small", patch={"status": {"recentCreations": forged}}, style="merge", subresource="status"
+    )
+    await asyncio.sleep(5)
+    await here.patch(NextcloudPool, "small", {"spec": {"replicas": 1}}, "")
+    found = await here.filled()
+    [made] = await here.instances()
+    assert made.name in {one.name for one in found.status.recent_creations or ()}
+
+
 async def test_p2_of_too_many_the_oldest_go_and_assigned_ones_stay(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.pool(replicas=5)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from replicas import NAMESPACE, Replica
 from shards import COORDINATOR, DRAIN_MARK, LABEL, Shards
-from widgets import CONFIG_MAP
+from widgets import CONFIG_MAP, SECRET, By
 
 import konverge as kv
 from konverge.runtime.election.record import LEASE
+from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.words import Label
 
 
@@ -155,6 +156,55 @@ async def test_a_move_takes_four_writes_of_the_object() -> None:
         await asyncio.sleep(5)
         moved = sum(owner == "b" for owner in after.values())
         assert sum("MODIFIED configmaps" in one.what for one in shards.audit) - writes == 4 * moved
+
+
+def reconciles(replica: Replica) -> float:
+    """The reconciles of a replica, with keys that were taken from the queue and whose objects were gone."""
+    found = replica.metrics.registry.get_sample_value(
+        "controller_runtime_reconcile_total", {"controller": "configmap", "result": "success"}
+    )
+    assert found is not None
+    return found
+
+
+async def test_events_of_children_of_other_replicas_enqueue_nothing(mode: ShardingSettings) -> None:
+    async with Shards(sharding=mode) as shards:
+        await started(shards, "a", "b")
+        await shards.objects(12)
+        owners = await shards.settled("ab")
+        await asyncio.sleep(20)
+        before = {name: reconciles(one) for name, one in shards.replicas.items()}
+        mine = [name for name, owner in owners.items() if owner == "b"]
+        for name in mine:
+            changed = {"metadata": {"labels": {"changed": "by-hand"}}}
+            await shards.client.patch(SECRET, f"copy-of-{name}", NAMESPACE, patch=changed, style="merge")
+        await asyncio.sleep(20)
+        assert reconciles(shards.replicas["a"]) == before["a"]
+        assert reconciles(shards.replicas["b"]) == before["b"] + len(mine)
+
+
+async def test_two_controllers_of_one_kind_reconcile_each_object_on_its_one_owner(mode: ShardingSettings) -> None:
+    seconds = set[tuple[str, str]]()
+
+    class Twice(Shards):
+        def _add(self, manager: kv.Manager) -> None:
+            super()._add(manager)
+            replica = manager.settings.instance
+
+            async def noted(object_: Any, _ctx: kv.Context[Any]) -> kv.Outcome:
+                seconds.add((object_.name, replica))
+                return kv.Done()
+
+            second = kv.Controller.of(CONFIG_MAP).named("second").writes_status_as("second").sharded()
+            manager.add(second.reconciled_by(By(noted)))
+
+    async with Twice(sharding=mode) as shards:
+        await started(shards, "a", "b")
+        await shards.objects(12)
+        owners = await shards.settled("ab")
+        await shards.all_run_by(owners, since=0.0, within=10.0)
+        await asyncio.sleep(10)
+        assert seconds == {(span.name, span.replica) for span in shards.spans} == set(owners.items())
 
 
 def by_value(object_: Any) -> tuple[str, ...]:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from random import Random
 
+import pytest
+from kcp_wire import DEFINITION, Wire, over
 from replicas import NAMESPACE, Replicas
-from shards import HASH
+from shards import COORDINATOR, HASH
 
+from konverge.client import Client, ClientConfig
+from konverge.client.requests import Request
 from konverge.crds import crd
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
-from konverge.reconcilers.workspaces import MemoryWorkspaces, WorkspaceSettings
+from konverge.reconcilers.workspaces import KcpWorkspaces, MemoryWorkspaces, WorkspaceSettings
 from konverge.reconcilers.workspaces.install import controller
-from konverge.testing import install_crds
+from konverge.reconcilers.workspaces.kcp import WORKSPACE
+from konverge.reconcilers.workspaces.words import CONTROLLER, WorkspaceAnnotation
+from konverge.runtime import Manager
+from konverge.runtime.sharding.settings import ShardingSettings
+from konverge.runtime.sharding.stamp import annotation_of, read_stamp
+from konverge.testing import ApiServer, VirtualTimeLoop, install_crds
 
 
 async def phases(replicas: Replicas) -> set[str | None]:
@@ -48,3 +59,60 @@ async def test_each_claim_gets_one_workspace_while_replicas_come_die_and_stop() 
         assert sorted(memory.issued) == sorted(memory.created), "one credential each"
         assert len(memory.names()) == 24
         assert memory.late == []
+
+
+@pytest.mark.parametrize("sharding", [HASH, COORDINATOR, ShardingSettings(mode="leader")], ids=lambda one: one.mode)
+async def test_a_replica_that_was_paused_between_a_read_and_a_write_of_kcp_writes_nothing_to_it_on_waking(
+    sharding: ShardingSettings,
+) -> None:
+    settings = WorkspaceSettings(namespace=NAMESPACE)
+    wires = {"a": Wire(), "b": Wire()}
+    async with ApiServer(random=Random(3), rbac=False) as kcp:
+
+        def build(manager: Manager) -> None:
+            async def find(_url: str) -> ClientConfig:
+                return over(kcp, wires[manager.settings.instance])
+
+            provider = KcpWorkspaces(find, fence=manager.fence_of(CONTROLLER))
+            manager.closes(provider.close)
+            manager.add(controller(settings, provider))
+
+        async with (
+            Client(kcp.config(), name="test", random=Random(4)) as root,
+            Replicas(build, sharding=sharding) as replicas,
+        ):
+            await install_crds(root, [DEFINITION])
+            await install_crds(replicas.client, [crd(WorkspaceClaim)])
+            await asyncio.gather(replicas.start("a"), replicas.start("b"))
+            await asyncio.sleep(20)
+            woke = list[float]()
+            for wire in wires.values():
+                wire.read = pausing(wire, woke)
+            await replicas.client.create(WorkspaceClaim.new("acme"))
+            async with asyncio.timeout(120):
+                while not woke:
+                    await asyncio.sleep(0.25)
+            await asyncio.sleep(2)
+            assert [write for wire in wires.values() for write in wire.writes] == []
+            async with asyncio.timeout(120):
+                while not any(wire.writes for wire in wires.values()):
+                    await asyncio.sleep(0.25)
+            await asyncio.sleep(60)
+            (found,) = await root.list(WORKSPACE)
+            claim = (await replicas.client.get(WorkspaceClaim, "acme")).metadata
+            stamp = read_stamp(claim.annotations, annotation_of("operator"), claim.resource_version)
+            epoch = "" if stamp is None else str(stamp.epoch)
+            assert found.metadata.annotation(WorkspaceAnnotation.EPOCH) == epoch
+
+
+def pausing(wire: Wire, woke: list[float]) -> Callable[[Request], None]:
+    """Stop the process for a minute once it has read that the Workspace does not exist."""
+
+    def read(request: Request) -> None:
+        if request.path.endswith("/workspaces/acme") and not woke:
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, VirtualTimeLoop)
+            loop.advance(60)
+            woke.append(loop.time())
+
+    return read

@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from kcp_wire import DEFINITION, Wire, over
 
 from konverge.client import Client, ClientConfig
 from konverge.clock import wall_clock
-from konverge.errors import Unreachable
+from konverge.errors import NotLeading, RetryAfter, Unreachable
 from konverge.objects import Object
 from konverge.reconcilers.workspaces import ClaimOfWorkspace, ProviderUnavailable, WorkspacePhase, WorkspaceTaken
 from konverge.reconcilers.workspaces.kcp import WORKSPACE, KcpWorkspaces, kcp_state
+from konverge.runtime.election.fence import LeaseFence
 from konverge.testing import install_crds
 from konverge.testing.apiserver import ApiServer
 
 URL = "https://kcp.example.com/clusters/root:acme"
 CLAIM = ClaimOfWorkspace("acme", "uid-of-claim")
-DEFINITION = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "workspaces.tenancy.kcp.io"},
-    "spec": {
-        "group": "tenancy.kcp.io",
-        "scope": "Cluster",
-        "names": {"kind": "Workspace", "listKind": "WorkspaceList", "plural": "workspaces", "singular": "workspace"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
 
 
 class Kcp:
@@ -50,14 +36,17 @@ class Kcp:
         self.servers = {"": root, URL: workspace}
         self.asked: list[str] = []
         self.away = False
-        self.provider = KcpWorkspaces(self.find)
+        self.wire = Wire()
+        self.fence = LeaseFence(asyncio.get_running_loop().time)
+        self.fence.extend(math.inf)
+        self.provider = KcpWorkspaces(self.find, fence=self.fence)
         self.client = Client(root.config(), name="kcp", random=Random(1))
 
     async def find(self, url: str) -> ClientConfig:
         self.asked.append(url)
         if self.away:
             raise Unreachable("connection refused")
-        return self.servers[url].config()
+        return over(self.servers[url], self.wire)
 
     async def shows(self, phase: str, *conditions: dict[str, Any]) -> None:
         status = {"phase": phase, "conditions": list(conditions)}
@@ -183,3 +172,71 @@ async def test_an_api_server_without_workspaces_is_an_error_of_the_provider(kcp:
     kcp.servers[""] = kcp.servers[URL]
     with pytest.raises(ProviderUnavailable, match="kcp: "):
         await kcp.provider.ensure(CLAIM)
+
+
+EPOCH = "cloudapi.team-orca.dev/workspace-claim-epoch"
+OLD, NEW = replace(CLAIM, epoch=5), replace(CLAIM, epoch=9)
+
+
+async def epoch(kcp: Kcp) -> str:
+    return (await kcp.client.get(WORKSPACE, "acme")).metadata.annotation(EPOCH)
+
+
+@pytest.mark.parametrize("verb", ["create", "take over", "credential", "delete"])
+async def test_nothing_is_written_to_kcp_behind_the_fence(kcp: Kcp, verb: str) -> None:
+    if verb != "create":
+        await kcp.provider.ensure(OLD)
+        await kcp.ready()
+    kcp.fence.close()
+    kcp.wire.writes.clear()
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "create": lambda: kcp.provider.ensure(OLD),
+        "take over": lambda: kcp.provider.ensure(NEW),
+        "credential": lambda: kcp.provider.credential(OLD, timedelta(hours=2)),
+        "delete": lambda: kcp.provider.delete(OLD),
+    }
+    with pytest.raises(NotLeading):
+        await calls[verb]()
+    assert kcp.wire.writes == []
+
+
+async def test_a_workspace_bears_the_epoch_of_the_owner_that_wrote_last_and_at_rest_nothing_is_written(
+    kcp: Kcp,
+) -> None:
+    await kcp.provider.ensure(OLD)
+    assert await epoch(kcp) == "5"
+    await kcp.provider.ensure(NEW)
+    assert await epoch(kcp) == "9"
+    kcp.wire.writes.clear()
+    await kcp.provider.ensure(NEW)
+    assert kcp.wire.writes == []
+
+
+async def test_a_replica_of_an_older_epoch_is_refused_and_without_sharding_none_counts(kcp: Kcp) -> None:
+    await kcp.provider.ensure(NEW)
+    kcp.wire.writes.clear()
+    for call in (kcp.provider.ensure(OLD), kcp.provider.delete(OLD)):
+        with pytest.raises(ProviderUnavailable, match="a replica of epoch 9 owns the claim"):
+            await call
+    assert (await kcp.provider.ensure(CLAIM)).phase is WorkspacePhase.PREPARING
+    assert kcp.wire.writes == []
+
+
+@pytest.mark.parametrize("verb", ["delete", "take over"])
+async def test_a_write_of_the_owner_before_that_was_on_its_way_is_refused_by_kcp(kcp: Kcp, verb: str) -> None:
+    await kcp.provider.ensure(OLD if verb == "delete" else replace(CLAIM, epoch=3))
+    kcp.wire.hold()
+    late = asyncio.create_task(kcp.provider.delete(OLD) if verb == "delete" else kcp.provider.ensure(OLD))
+    await kcp.wire.held.wait()
+    other = KcpWorkspaces(lambda _url: _found(kcp.servers[""].config()))
+    await other.ensure(NEW)
+    kcp.wire.let_go()
+    with pytest.raises(RetryAfter, match="changed since it was read"):
+        await late
+    found = await kcp.client.get(WORKSPACE, "acme")
+    assert (found.metadata.deleting, found.metadata.annotation(EPOCH)) == (False, "9")
+    await other.close()
+
+
+async def _found(config: ClientConfig) -> ClientConfig:
+    return config

@@ -300,7 +300,10 @@ def test_rbac_with_sharding_has_the_rights_on_the_leases_of_members_in_the_names
     )
     assert "'leases'" not in str(plain)
     assert set(shared) - set(plain) == {"ops"}
-    assert [rule["verbs"] for rule in shared["ops"]["rules"]] == [["create", "delete", "get", "list", "patch", "watch"]]
+    assert {tuple(rule["resources"]): rule["verbs"] for rule in shared["ops"]["rules"]} == {
+        ("leases",): ["create", "delete", "get", "list", "patch", "watch"],
+        ("events",): ["create", "patch"],
+    }
 
 
 def test_rbac_with_sharding_by_ordinals_has_the_rights_in_the_namespace_of_the_stateful_set() -> None:

@@ -63,7 +63,8 @@ OF_OPERATIONS = "konverge_operation"
 WITHOUT_ELECTION = (
     *("Leaders", "Who leads", "Leases lost", "How long a renewal takes", "Renewals that read the lease first"),
     *("Caches compared at the begin of leading", "Objects of each replica", "Members of the ring", "Stamps written"),
-    *("How long a hand-over takes", "Oldest object that waits for its owner"),
+    *("How long a hand-over takes", "Oldest object that waits for its owner", "Objects without an owner"),
+    *("Oldest object without an owner", "Double owners", "Changes of the ring"),
 )
 """Panels that are empty without leader election or sharding."""
 OF_THE_PROCESS = ("CPU", "Memory")

@@ -67,6 +67,23 @@ def test_creations_leave_the_window_after_a_minute_and_the_plan_says_when() -> N
     assert later.create == 10
 
 
+END = datetime.max.replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("state", "create"),
+    [
+        (PoolState(replicas=25, recent=(("a", END),)), 9),
+        (PoolState(replicas=25, members=(member("a", phase="Creating", created=END),)), 9),
+        (PoolState(replicas=25, members=(member("a", phase="Degraded", unready_since=END),)), 10),
+    ],
+    ids=["a creation", "an instance", "an instance that is ready no more"],
+)
+def test_a_moment_at_the_end_of_the_calendar_has_a_plan_like_any_other(state: PoolState, create: int) -> None:
+    plan = decide_pool(state, NOW, LIMITS)
+    assert (plan.create, plan.delete) == (create, ())
+
+
 @pytest.mark.parametrize(
     ("minutes", "recorded", "expected", "again"),
     [(0.5, (), {}, 1), (0.5, ("a",), {"a": EXCESS}, None), (1, (), {"a": EXCESS}, None)],

@@ -115,6 +115,12 @@ def test_a_database_that_is_not_ready_is_looked_at_again_at_its_deadline() -> No
     assert found.recheck == from_rfc3339("2026-11-23T00:15:00Z")
 
 
+def test_a_database_that_was_lost_at_the_end_of_the_calendar_has_the_deadline_from_now_on() -> None:
+    end, now = from_rfc3339("9999-12-31T23:59:59Z"), from_rfc3339("2026-11-23T00:00:00Z")
+    found = translate(made({}), members=1, secret_exists=True, now=now, deadline=DEADLINE, since=end)
+    assert (found.reason, found.recheck) == (DatabaseReason.PROVISIONING, now + DEADLINE)
+
+
 def shapes(events: list[Object]) -> list[tuple[str, tuple[tuple[str, str, str], ...]]]:
     """Phase and conditions of each state, without repetitions: Secrets and the like change the status between two of them."""
     found = [

@@ -121,6 +121,20 @@ async def test_two_controllers_that_write_one_status_are_an_error_with_both_name
     manager.add(whole("fourth").writes_status_as("shared", shared=True))
 
 
+async def test_two_controllers_that_share_one_kind_among_replicas_by_different_keys_are_an_error() -> None:
+    def by_namespace(metadata: Metadata) -> str:
+        return metadata.namespace
+
+    manager = Manager("shop")
+    manager.add(whole("first").sharded())
+    for labels in ("", "tier=gold"):
+        second = whole("second").writes_status_as("second").sharded(by=by_namespace)
+        with pytest.raises(UsageError, match=r"'first' and 'second' share .* by different keys.*same function"):
+            manager.add(second.selecting(labels) if labels else second)
+    manager.add(whole("second").writes_status_as("second").sharded())
+    manager.add(whole("third").writes_status_as("third"))
+
+
 def test_the_rbac_rules_follow_from_the_controller_declaration() -> None:
     controller = (
         Controller.of(BACKUP)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from konverge.runtime.sharding.hashing import owner_of
+from konverge.runtime.sharding.hashing import Rendezvous, owner_of
 
 _RANDOM = Random(5)
 KEYS = tuple(str(UUID(int=_RANDOM.getrandbits(128))) for _ in range(10_000))
@@ -42,3 +42,17 @@ def test_no_more_keys_move_than_must_and_only_to_the_one_that_joined_or_from_the
 
 def test_without_a_member_a_key_has_no_owner() -> None:
     assert owner_of("k", ()) == ""
+
+
+@pytest.mark.parametrize("remembered", [0, 1, 7, 1000])
+def test_an_owner_that_is_remembered_is_the_one_that_the_hash_gives_however_few_are(remembered: int) -> None:
+    found = Rendezvous(members(5), remembered=remembered)
+    asked = [_RANDOM.choice(KEYS[:50]) for _ in range(500)]
+    assert [found.owner_of(key) for key in asked] == [owner_of(key, members(5)) for key in asked]
+    assert len(found._owners) <= max(1, remembered)
+
+
+def test_the_owners_of_known_keys_never_change() -> None:
+    """Replicas of two versions share a ring during a rolling update, and must find the same owners."""
+    found = [owner_of(key, members(5)) for key in ("web", "0b9ee9a4", "7f3a")]
+    assert found == [members(5)[0], members(5)[2], members(5)[3]]

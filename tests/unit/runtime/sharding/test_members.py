@@ -136,3 +136,40 @@ def test_a_look_at_the_moment_when_it_is_due_settles_the_state_whatever_the_roun
         due = found.look_at(changed)
         found.observe_all({"a": (HELD, False)}, asked=due, now=due)
         assert found.state_of("a") is state
+
+
+@pytest.mark.parametrize(
+    ("apart", "count", "counted"),
+    [(0.0, 1, 3.0), (2.0, 2, 5.0), (2.0, 3, 7.0), (2.0, 40, 15.0), (0.5, 100, 15.0), (4.0, 40, 3.0)],
+)
+def test_members_that_join_again_and_again_put_off_the_count_for_five_join_times_at_most(
+    apart: float, count: int, counted: float
+) -> None:
+    found, joined, now = Membership(SETTINGS), 0, 0.0
+    while True:
+        if joined < count and now >= joined * apart:
+            found.observe(f"b-{joined}", HELD, now)
+            joined += 1
+        if "b-0" in found.live(now):
+            break
+        now += 0.5
+        assert now < 100.0
+    assert now == counted
+
+
+def test_the_longest_wait_begins_anew_with_the_first_member_after_a_count() -> None:
+    found = ring("a")
+    found.observe("b", HELD, 100.0)
+    assert found.live(103.0) == ("a", "b")
+    found.observe("c", HELD, 114.0)
+    assert found.live(116.9) == ("a", "b")
+    assert found.live(117.0) == ("a", "b", "c")
+
+
+def test_the_longest_wait_begins_anew_after_a_member_left_which_counts_all_at_once() -> None:
+    found = ring("a", "b")
+    found.observe("c", HELD, 100.0)
+    found.observe("b", RELEASED, 102.0)
+    assert found.live(102.0) == ("a", "c")
+    found.observe("d", HELD, 114.0)
+    assert found.live(116.9) == ("a", "c")

@@ -1,0 +1,82 @@
+"""Events and log lines about the Lease of this replica: what other writers do to it, and its loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from konverge.logs import get_logger
+from konverge.objects import Metadata
+from konverge.runtime.election.record import LEASE
+from konverge.runtime.events.recorder import EventRecorder
+from konverge.runtime.events.types import Regarding
+from konverge.words import EventType, LogKey, Reason
+
+__all__ = ["LeaseEvents"]
+
+
+class LeaseEvents:
+    """A `LeaseWitness` that says what it sees, in the log at once.
+
+    Events are held back while this replica is not a member: it writes nothing then, and they are written when it has joined again.
+    """
+
+    def __init__(self, ring: str, namespace: str, holds: Callable[[], bool]) -> None:
+        self.member = ""
+        """The member whose Lease it is."""
+        self._namespace = namespace
+        self._holds = holds
+        self._events: EventRecorder | None = None
+        self._waiting: list[tuple[Regarding, str, str]] = []
+        self._log = get_logger("konverge.sharding").bind(**{LogKey.NAMESPACE: namespace, LogKey.NAME: ring})
+
+    def reports_to(self, events: EventRecorder) -> None:
+        """Record Events there."""
+        self._events = events
+
+    def joined(self, member: str) -> None:
+        """Take note that this replica is a member, under this name."""
+        self.member = member
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            self._record(*one)
+
+    def recreated(self, lease: Metadata) -> None:
+        """Say that the Lease was deleted, and was created again."""
+        self._tell(
+            Reason.SHARD_LEASE_RECREATED,
+            "another writer deleted the Lease of this member of the ring; it is created again, and no object moves",
+            lease,
+        )
+
+    def edited(self, lease: Metadata, what: str) -> None:
+        """Say that another writer has changed the Lease."""
+        self._tell(
+            Reason.SHARD_LEASE_EDITED,
+            f"another writer changed the Lease of this member: {what}. The next renewal mends it, if it still names this holder",
+            lease,
+        )
+
+    def lost(self, cause: str) -> None:
+        """Say that this replica has ceased to be a member."""
+        self._tell(
+            Reason.SHARD_MEMBERSHIP_LOST,
+            f"this replica is not a member of the ring any more: {cause}. Its reconciles end, other replicas take its objects when the "
+            "Lease has run out for long enough, and it joins again under a new name",
+            None,
+        )
+
+    def _tell(self, reason: str, note: str, lease: Metadata | None) -> None:
+        self._log.warning(
+            "the lease of this member was changed or lost",
+            **{LogKey.IDENTITY: self.member, LogKey.EVENT_REASON: reason, LogKey.CAUSE: note},
+        )
+        uid, version = ("", "") if lease is None else (lease.uid, lease.resource_version)
+        regarding = Regarding(LEASE, self._namespace, self.member, uid, version)
+        if self._holds():
+            self._record(regarding, reason, note)
+        else:
+            self._waiting.append((regarding, reason, note))
+
+    def _record(self, regarding: Regarding, reason: str, note: str) -> None:
+        if self._events is not None:
+            self._events.record(regarding, reason, note, EventType.WARNING, "Shard")

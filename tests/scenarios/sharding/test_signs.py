@@ -1,0 +1,194 @@
+"""Metrics, Events and log lines of replicas that share objects, for what people and other writers do to a ring."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from replicas import NAMESPACE
+from shards import COORDINATOR, STAMP, Shards
+from widgets import CONFIG_MAP
+
+import konverge as kv
+from konverge.runtime.election.record import LEASE
+from konverge.runtime.sharding.settings import ShardingSettings
+from konverge.words import Label, Reason
+
+EVENT = kv.kind("events.k8s.io/v1", "Event")
+
+
+async def started(shards: Shards, *names: str) -> None:
+    await asyncio.gather(*(shards.start(name) for name in names))
+
+
+def sample(shards: Shards, replica: str, name: str) -> float | None:
+    return shards.replicas[replica].metrics.registry.get_sample_value(name, {"name": "operator"})
+
+
+async def told(shards: Shards) -> list[tuple[str, str]]:
+    """The reasons of the Events about Leases, and the members whose they are."""
+    found = await shards.client.list(EVENT, NAMESPACE)
+    return sorted(
+        (one.data["reason"], one.data["regarding"]["name"])
+        for one in found
+        if one.data["regarding"]["kind"] == LEASE.kind
+    )
+
+
+async def lease_of(shards: Shards, replica: str) -> kv.Object:
+    found = await shards.client.list(LEASE, NAMESPACE)
+    return next(one for one in found if one.name.startswith(f"operator-{replica}-"))
+
+
+async def test_at_rest_and_while_members_come_and_go_no_event_tells_of_a_lease(mode: ShardingSettings) -> None:
+    async with Shards(sharding=mode) as shards:
+        await started(shards, "a", "b")
+        await shards.objects(6)
+        await shards.settled("ab")
+        await asyncio.sleep(120)
+        await shards.stop("b")
+        await asyncio.sleep(30)
+        assert await told(shards) == []
+
+
+async def test_a_lease_that_was_deleted_is_reported_once_when_it_is_created_again(mode: ShardingSettings) -> None:
+    async with Shards(sharding=mode) as shards:
+        await started(shards, "a", "b")
+        lease = await lease_of(shards, "a")
+        await shards.client.delete(LEASE, lease.name, NAMESPACE)
+        await asyncio.sleep(60)
+        assert await told(shards) == [(Reason.SHARD_LEASE_RECREATED, lease.name)]
+        assert (await lease_of(shards, "a")).metadata.uid != lease.metadata.uid
+
+
+@pytest.mark.parametrize(
+    ("change", "lost"),
+    [
+        ({"spec": {"renewTime": "2020-01-01T00:00:00.000000Z"}}, False),
+        ({"spec": {"leaseDurationSeconds": 3600}}, False),
+        ({"metadata": {"labels": {Label.SHARD_RING: None}}}, False),
+        ({"spec": {"holderIdentity": "another"}}, True),
+        ({"spec": {"holderIdentity": None, "leaseDurationSeconds": 1}}, True),
+    ],
+    ids=["renew time", "duration", "label", "holder", "released"],
+)
+async def test_a_lease_that_was_edited_is_reported_and_so_is_the_loss_if_it_names_another_holder(
+    mode: ShardingSettings, change: dict[str, Any], lost: bool
+) -> None:
+    async with Shards(sharding=mode) as shards:
+        await started(shards, "a", "b")
+        lease = await lease_of(shards, "a")
+        await shards.client.patch(LEASE, lease.name, NAMESPACE, patch=change, style="merge")
+        await asyncio.sleep(60)
+        expected = [(Reason.SHARD_LEASE_EDITED, lease.name)]
+        assert await told(shards) == [*expected, *([(Reason.SHARD_MEMBERSHIP_LOST, lease.name)] if lost else [])]
+
+
+async def test_a_replica_that_was_cut_off_tells_of_the_loss_when_it_is_back_and_takes_moved_objects_for_no_fault(
+    mode: ShardingSettings,
+) -> None:
+    async with Shards(sharding=mode) as shards:
+        await started(shards, "a", "b")
+        await shards.objects(8)
+        await shards.settled("ab")
+        lease = await lease_of(shards, "a")
+        shards.replicas["a"].wire.pause()
+        await asyncio.sleep(60)
+        assert set((await shards.stamps()).values()) == {"b"}
+        shards.replicas["a"].wire.resume()
+        await shards.settled("ab")
+        await asyncio.sleep(30)
+        assert await told(shards) == [(Reason.SHARD_MEMBERSHIP_LOST, lease.name)]
+        for replica in "ab":
+            assert sample(shards, replica, "konverge_shard_stamps_replaced_total") == 0
+            assert sample(shards, replica, "konverge_shard_double_owners_total") == 0
+
+
+async def test_the_stamp_of_another_live_member_on_an_owned_object_counts_as_a_double_owner_and_no_other_stamp(
+    mode: ShardingSettings,
+) -> None:
+    async with Shards(sharding=mode) as shards:
+        await started(shards, "a", "b")
+        await shards.objects(8)
+        owners = await shards.settled("ab")
+        mine = next(name for name, owner in owners.items() if owner == "a")
+        other = next(name for name, owner in owners.items() if owner == "b")
+        foreign = (await shards.client.get(CONFIG_MAP, other, NAMESPACE)).metadata.annotation(STAMP)
+        shards.blocked[mine] = asyncio.Event()
+        await shards.change(mine, "2")
+        await asyncio.sleep(1)
+        for stamp, count in ((None, 0), ("nonsense", 0), (foreign, 1)):
+            await shards.stamp(mine, stamp)
+            await asyncio.sleep(1)
+            assert sample(shards, "a", "konverge_shard_double_owners_total") == count
+        assert sample(shards, "a", "konverge_shard_stamps_replaced_total") == 3
+        shards.blocked.pop(mine).set()
+
+
+async def test_the_generation_of_the_ring_stands_still_at_rest_and_moves_with_its_members(
+    mode: ShardingSettings,
+) -> None:
+    async with Shards(sharding=mode) as shards:
+        await started(shards, "a", "b")
+        await asyncio.sleep(10)
+        before = sample(shards, "a", "konverge_shard_ring_generation")
+        assert before
+        await asyncio.sleep(600)
+        assert sample(shards, "a", "konverge_shard_ring_generation") == before
+        await shards.start("c")
+        await asyncio.sleep(10)
+        after = sample(shards, "a", "konverge_shard_ring_generation")
+        assert after is not None
+        assert after > before
+
+
+async def test_a_member_that_expires_does_not_change_the_ring_and_its_death_does(mode: ShardingSettings) -> None:
+    def expired(shards: Shards) -> float | None:
+        labels = {"name": "operator", "state": "expired"}
+        return shards.replicas["a"].metrics.registry.get_sample_value("konverge_shard_members", labels)
+
+    async with Shards(sharding=mode) as shards:
+        await started(shards, "a", "b")
+        await shards.objects(6)
+        await shards.settled("ab")
+        await asyncio.sleep(10)
+        before = sample(shards, "a", "konverge_shard_ring_generation")
+        shards.kill("b")
+        await asyncio.sleep(20)
+        assert expired(shards) == 1
+        assert sample(shards, "a", "konverge_shard_ring_generation") == before
+        await asyncio.sleep(20)
+        after = sample(shards, "a", "konverge_shard_ring_generation")
+        assert after is not None
+        assert after > (before or 0.0)
+        assert await shards.settled("a") != {}
+
+
+async def test_the_coordinator_counts_the_objects_without_an_owner_and_how_long_they_have_waited() -> None:
+    async with Shards(sharding=COORDINATOR) as shards:
+        await started(shards, "a", "b", "c")
+        await shards.objects(12)
+        owners = await shards.settled("abc")
+        await asyncio.sleep(5)
+        holder = (await shards.lease()).data["spec"]["holderIdentity"].partition("_")[0]
+        names = ("konverge_shard_unowned_objects", "konverge_shard_unowned_age_seconds")
+        assert [sample(shards, replica, name) for replica in "abc" for name in names] == [0.0] * 6
+        first, second = sorted(set("abc") - {holder})
+        shards.kill(first)
+        shards.kill(second)
+        await asyncio.sleep(20)
+        assert sample(shards, holder, names[0]) == 0
+        shards.blocked = {name: asyncio.Event() for name in owners}
+        gone = sum(owner != holder for owner in owners.values())
+        seen = list[float]()
+        shards.delays[holder] = lambda request: 20.0 if "/configmaps/" in request.path else 0.0
+        for _ in range(60):
+            await asyncio.sleep(0.5)
+            seen.append(sample(shards, holder, names[0]) or 0.0)
+            if seen[-1] and len(seen) > 1 and seen[-2]:
+                assert (sample(shards, holder, names[1]) or 0.0) >= 0.5
+        assert max(seen) == gone
+        shards.delays.clear()
+        await asyncio.sleep(60)
+        assert sample(shards, holder, names[0]) == sample(shards, holder, names[1]) == 0

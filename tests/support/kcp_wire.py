@@ -1,0 +1,96 @@
+"""kcp on an API server in memory: its definition of a Workspace, and a wire to it whose writes are noted and can be held back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from konverge.client import ClientConfig, OpenStream, Response, Transport
+from konverge.client.requests import Request
+from konverge.testing import ApiServer
+
+__all__ = ["DEFINITION", "Wire", "over"]
+
+DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "workspaces.tenancy.kcp.io"},
+    "spec": {
+        "group": "tenancy.kcp.io",
+        "scope": "Cluster",
+        "names": {"kind": "Workspace", "listKind": "WorkspaceList", "plural": "workspaces", "singular": "workspace"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+class Wire:
+    """The way of a replica to kcp."""
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[float, str]] = []
+        """Each write that was sent: when, and its method and path."""
+        self.read: Callable[[Request], None] = lambda _request: None
+        """Called when the response to a read has come."""
+        self.held = asyncio.Event()
+        """Set when a write waits."""
+        self._free = asyncio.Event()
+        self._free.set()
+
+    def hold(self) -> None:
+        """Hold back writes until `let_go`."""
+        self._free.clear()
+
+    def let_go(self) -> None:
+        self._free.set()
+
+    async def send(self, inner: Transport, request: Request) -> Response:
+        if not request.writes:
+            found = await inner.send(request)
+            self.read(request)
+            return found
+        self.writes.append((asyncio.get_running_loop().time(), f"{request.method} {request.path}"))
+        if not self._free.is_set():
+            self.held.set()
+            await self._free.wait()
+        return await inner.send(request)
+
+
+class _Wired:
+    def __init__(self, inner: Transport, wire: Wire) -> None:
+        self._inner = inner
+        self._wire = wire
+
+    async def prepare(self) -> None:
+        await self._inner.prepare()
+
+    async def send(self, request: Request) -> Response:
+        return await self._wire.send(self._inner, request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[OpenStream]:
+        async with self._inner.stream(request) as stream:
+            yield stream
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def over(server: ApiServer, wire: Wire) -> ClientConfig:
+    """Return a configuration of a server over a wire."""
+    config = server.config()
+
+    def make(_: ClientConfig, settings: Any, user_agent: str) -> Transport:
+        return _Wired(config.open(settings, user_agent), wire)
+
+    return ClientConfig.over(make, server=config.server)
