@@ -27,6 +27,11 @@ pytestmark = pytest.mark.timeout(90, func_only=True)  # that of the build, which
 CHART = str(Path(kubectl_runner.__file__).with_name("chart"))
 ROBOT = create_namespaced_resource("chart.example.com", "v1", "Robot", "robots")
 OURS = (ConfigMap, Secret, Service, ServiceAccount, Deployment, Role, RoleBinding, ROBOT)
+SERVED = [
+    *("autoscaling/v1", "autoscaling/v1/HorizontalPodAutoscaler", "autoscaling/v2"),
+    *("batch/v1/CronJob", "policy/v1"),
+]
+"""Of the versions and kinds that the chart asks `.Capabilities.APIVersions` for, those that Kubernetes serves."""
 CHANGED = ("--set=color=blue,replicas=3,service=false,task=paint",)
 
 
@@ -100,6 +105,7 @@ async def test_a_release_is_installed_upgraded_rolled_back_and_removed(helm: Kub
     [owner] = made.metadata.managedFields
     assert (owner.manager, owner.operation) == ("helm", "Apply" if side == "true" else "Update")
     assert (made.data["kubernetes"], made.data["before"]) == ("36", "none")
+    assert made.data["served"].split() == SERVED
     deployment = await client.get(Deployment, "shop")
 
     assert "REVISION: 2" in await helm("upgrade", "shop", CHART, *CHANGED, server_side)
