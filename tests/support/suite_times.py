@@ -1,14 +1,16 @@
-"""The time and the CPU time of a test run by folder, and its slowest tests. Pure."""
+"""The time and the CPU time of a test run by folder and by family, and its slowest tests. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 DEPTH = 2
 """Parts of a path that name a folder: `tests/unit`, `tests/e2e`."""
+FAMILIES = ("apps", "operations", "clusters", "quota", "pools", "machines", "workspaces")
+"""A folder or a file of tests is a family's if it has its name: `pools/`, `test_pools.py`, `test_pools_crds.py`."""
 SLOWEST = 10
 
 
@@ -17,28 +19,46 @@ def folder_of(nodeid: str) -> str:
     return "/".join(PurePosixPath(nodeid.partition("::")[0]).parts[:-1][:DEPTH]) or "."
 
 
+def family_of(nodeid: str) -> str:
+    """Return the family of a test, "" if it has none: it is then the library's, or of the daemon that hosts all families.
+
+    >>> family_of("tests/e2e/test_pools_crds.py::test_one"), family_of("tests/unit/test_poolside.py::test_pools")
+    ('pools', '')
+    """
+    *folders, file = PurePosixPath(nodeid.partition("::")[0]).parts
+    words = file.removeprefix("test_").removesuffix(".py")
+    return next((name for name in FAMILIES if name in folders or f"{words}_".startswith(f"{name}_")), "")
+
+
 def lines(phases: Iterable[tuple[str, float, float]], *, slowest: int = SLOWEST) -> list[str]:
-    """Return the table of folders and the slowest tests, given a test, its seconds and its seconds of CPU for each set-up, call and end."""
-    by_test, folders, tests = defaultdict[str, _Spent](_Spent), defaultdict[str, _Spent](_Spent), Counter[str]()
+    """Return the tables of folders, families and slowest tests, given a test, its seconds and its CPU seconds for each set-up, call and end."""
+    by_test = defaultdict[str, _Spent](_Spent)
     for nodeid, seconds, cpu in phases:
         by_test[nodeid].add(seconds, cpu)
     whole = _Spent()
-    for nodeid, spent in by_test.items():
-        folders[folder_of(nodeid)].add(spent.seconds, spent.cpu)
-        tests[folder_of(nodeid)] += 1
+    for spent in by_test.values():
         whole.add(spent.seconds, spent.cpu)
     slow = sorted(by_test.items(), key=lambda one: -one[1].seconds)[:slowest]
     return [
         "seconds      CPU  tests  folder",
-        *(
-            f"{spent}  {tests[folder]:5}  {folder}"
-            for folder, spent in sorted(folders.items(), key=lambda one: -one[1].seconds)
-        ),
+        *_table(by_test, folder_of),
         f"{whole}  {len(by_test):5}  all, summed over the processes",
+        "",
+        "seconds      CPU  tests  family",
+        *_table(by_test, lambda nodeid: family_of(nodeid) or "none: the library, the daemon"),
         "",
         f"seconds      CPU  the {len(slow)} slowest tests",
         *(f"{spent}  {nodeid}" for nodeid, spent in slow),
     ]
+
+
+def _table(by_test: Mapping[str, _Spent], group_of: Callable[[str], str]) -> list[str]:
+    groups, tests = defaultdict[str, _Spent](_Spent), Counter[str]()
+    for nodeid, spent in by_test.items():
+        groups[group_of(nodeid)].add(spent.seconds, spent.cpu)
+        tests[group_of(nodeid)] += 1
+    order = sorted(groups.items(), key=lambda one: -one[1].seconds)
+    return [f"{spent}  {tests[group]:5}  {group}" for group, spent in order]
 
 
 @dataclass(slots=True)

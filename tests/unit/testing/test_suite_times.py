@@ -26,6 +26,21 @@ def test_the_phases_of_a_test_add_up_to_its_folder_and_the_longest_comes_first()
     ]
 
 
+def test_each_family_has_a_row_and_what_is_of_none_is_the_library() -> None:
+    phases = [
+        *PHASES,
+        ("tests/e2e/test_pools_crds.py::test_five", 2.0, 1.0),
+        ("tests/unit/pools/test_e.py::test_six", 0.5, 0.5),
+    ]
+    found = lines(phases)
+    place = found.index("seconds      CPU  tests  family")
+    assert found[place + 1 : place + 4] == [
+        "   10.9      1.9      4  none: the library, the daemon",
+        "    2.5      1.5      2  pools",
+        "",
+    ]
+
+
 def test_the_slowest_tests_are_named_with_all_their_phases() -> None:
     assert lines(PHASES, slowest=2)[-3:] == [
         "seconds      CPU  the 2 slowest tests",
