@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from importlib.machinery import ModuleSpec
 from random import Random
+from types import ModuleType
 
 import pytest
 from pools.memory_s3 import MemoryS3
@@ -34,8 +36,9 @@ async def test_the_connections_to_s3_servers_are_closed_when_the_manager_ends_an
 def test_a_missing_s3_client_is_named_at_the_start_if_buckets_need_it(
     monkeypatch: pytest.MonkeyPatch, provider: str, missing: bool, warns: bool
 ) -> None:
-    if missing:
-        monkeypatch.setitem(sys.modules, "aiobotocore", None)
+    client = ModuleType("aiobotocore")  # the extra may be absent where this test runs
+    client.__spec__ = ModuleSpec("aiobotocore", None)
+    monkeypatch.setitem(sys.modules, "aiobotocore", None if missing else client)
     settings = PoolSettings(instances=MaterialSettings.model_validate({"bucket_provider": provider}))
     with capture_logs() as logs:
         install(Manager("m"), settings)
