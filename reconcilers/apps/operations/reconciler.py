@@ -29,7 +29,7 @@ from konverge.reconcilers.apps.operations.history import beyond_limit, expiry
 from konverge.reconcilers.apps.operations.indexes import ENDED, target_key
 from konverge.reconcilers.apps.operations.kinds import VIEW
 from konverge.reconcilers.apps.operations.metrics import OperationMetrics
-from konverge.reconcilers.apps.operations.moments import LocalStarts
+from konverge.reconcilers.apps.operations.moments import Memory
 from konverge.reconcilers.apps.operations.report import OpPlan
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.start import start
@@ -61,7 +61,7 @@ class OperationReconciler:
     ) -> None:
         self.engines = Engines(settings, rows, cluster_id)
         self._metrics = OperationMetrics(Metrics()) if metrics is None else metrics
-        self._starts = LocalStarts()
+        self._memory = Memory()
 
     async def reconcile(self, operation: Operation, ctx: Context[Any]) -> Outcome:
         """Bring the Operation one step further, and report its state."""
@@ -83,7 +83,7 @@ class OperationReconciler:
             return Done()
         if operation.finished:
             return Done()
-        plan = await follow(operation, self.engines, self._starts, ctx)
+        plan = await follow(operation, self.engines, self._memory, ctx)
         if not _ends(plan) and isinstance(plan.outcome, Done):
             plan = replace(plan, outcome=RequeueAfter(LOOK_AGAIN))
         return await self._carry_out(plan, operation, ctx)
@@ -91,13 +91,13 @@ class OperationReconciler:
     async def _carry_out(self, plan: OpPlan, operation: Operation, ctx: Context[Any]) -> Outcome:
         outcome = await ctx.execute(plan)
         if _ends(plan):
-            self._starts.forget(operation.metadata.uid)
+            self._memory.forget(operation.metadata.uid)
         self._metrics.record(operation, plan.draft, ctx.now())
         return outcome
 
     async def _step(self, operation: Operation, ctx: Context[Any]) -> OpPlan:
         if operation.status.started_at is not None:
-            return await follow(operation, self.engines, self._starts, ctx)
+            return await follow(operation, self.engines, self._memory, ctx)
         if operation.asked_to_cancel:
             return report.ended(cancelled("cancelled before it started"), operation.status, ctx.now())
         return await start(operation, self.engines, ctx)
