@@ -88,7 +88,7 @@ class LastWrites:
 
 
 class Memory:
-    """What a process remembers of Operations that run. A restart loses it, and delays at most what depends on it."""
+    """The memory of a process about Operations that run. A restart loses it, and delays at most what depends on it."""
 
     def __init__(self) -> None:
         self.starts = LocalStarts()

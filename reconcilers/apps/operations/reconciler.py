@@ -18,6 +18,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.crds.ops_v1alpha1 import Operation
+from konverge.errors import Forbidden, RetryAfter
 from konverge.metrics import Metrics
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.apps.operations import report
@@ -67,7 +68,11 @@ class OperationReconciler:
         """Bring the Operation one step further, and report its state."""
         if operation.finished:
             return await self._keep(operation, ctx)
-        plan = await self._step(operation, ctx)
+        try:
+            plan = await self._step(operation, ctx)
+        except Forbidden as error:
+            await self._report_missing_right(operation, error, ctx)
+            raise
         if _ends(plan) and isinstance(plan.outcome, Done):  # the own status write enqueues nothing
             ttl = operation.spec.ttl_seconds_after_finished
             if ttl is not None or self.engines.settings.history_limit is not None:
@@ -83,10 +88,21 @@ class OperationReconciler:
             return Done()
         if operation.finished:
             return Done()
-        plan = await follow(operation, self.engines, self._memory, ctx)
+        try:
+            plan = await follow(operation, self.engines, self._memory, ctx)
+        except Forbidden as error:
+            await self._report_missing_right(operation, error, ctx)
+            raise
         if not _ends(plan) and isinstance(plan.outcome, Done):
             plan = replace(plan, outcome=RequeueAfter(LOOK_AGAIN))
         return await self._carry_out(plan, operation, ctx)
+
+    async def _report_missing_right(self, operation: Operation, error: Forbidden, ctx: Context[Any]) -> None:
+        """Report a right that is missing, and try again soon: a granted right sends no event. Readiness names the right as well."""
+        plan = report.without_right(operation, error)
+        if plan is not None:
+            await self._carry_out(plan, operation, ctx)
+            raise RetryAfter(LOOK_AGAIN, str(error)) from error
 
     async def _carry_out(self, plan: OpPlan, operation: Operation, ctx: Context[Any]) -> Outcome:
         outcome = await ctx.execute(plan)

@@ -116,6 +116,8 @@ class BlockedReason:
     OUTSIDE_MAINTENANCE_WINDOW: Final = "OutsideMaintenanceWindow"
     MISSING_VOLUME_SNAPSHOT_CLASS: Final = "MissingVolumeSnapshotClass"
     AWAITING_RESUME: Final = "AwaitingResume"
+    RBAC_PROFILE_MISSING: Final = "RbacProfileMissing"
+    """The operator lacks a right that the Operation needs; the message names it."""
     VALIDATION_FAILED: Final = "ValidationFailed"
     # ours
     UNBLOCKED: Final = "Unblocked"
