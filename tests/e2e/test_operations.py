@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 import pytest
 import pytest_asyncio
 from apps.engine_shop import KINDS, EngineShop, in_phase
-from apps.kubelet import Kubelet
+from apps.kubelet import POD, Kubelet
 from apps.lab import READY, WITH_OPERATIONS, Apps
 from apps.operations import JOB, JOBS_FOR_ALL, phase, shows
 
@@ -148,6 +149,63 @@ async def test_x7_the_version_stays_where_an_upgrade_brought_it(lab: Lab) -> Non
         assert instance.spec.chart.version == "1.1.0"
         assert (await apps.release()).get("spec", "chart", "spec", "version") == "1.1.0"
         assert (await lab.get(Operation, "up")).metadata.resource_version == done.metadata.resource_version
+
+
+ENDS = {"cancel": ("Cancelled", "UserCancelled"), "timeout": ("Failed", "Timeout"), "delete": ("", "")}
+
+
+@pytest.mark.parametrize("by", ENDS)
+async def test_a_running_job_is_stopped_when_its_pod_has_ended_and_the_next_operation_starts(
+    ops: Kubelet, by: str
+) -> None:
+    """The Job controller suspends the Job and deletes its pod; the kubelet takes its time, and only then the Operation has ended."""
+    lab = ops.lab
+    limits: dict[str, Any] = {"timeoutSeconds": 10} if by == "timeout" else {}
+    await ops.create("run", "Upgrade", **limits)
+    pod = await ops.bind("run")
+    await ops.run_job("run")
+    await ops.create("next", "Restore")
+    await ops.until("next", WAITS)
+    if by == "cancel":
+        await lab.patch(Operation, "run", {"spec": {"cancel": True}})
+    elif by == "delete":
+        await lab.delete(Operation, "run")
+    await lab.until(POD, pod, lambda found: found.metadata.deleting, timeout=30)
+    await look_again(lab)
+    stopping = await ops.get("run")
+    assert not stopping.finished, "its pod still runs"
+    assert shows("Running", "True", "Stopping")(stopping)
+    assert await jobs(lab) == {"run"}
+    await ops.killed(pod)
+    if by == "delete":
+        await lab.until_gone(Operation, "run")
+    else:
+        wanted, reason = ENDS[by]
+        await ops.until("run", phase(wanted), shows(wanted, "True", reason))
+        job = await ops.job_of("run")
+        assert (job.get("spec", "suspend"), job.get("status", "failed")) == (True, None)
+    await ops.run_job("next")
+    await ops.complete("next")
+
+
+async def test_a_job_whose_pods_fail_fails_its_operation_when_the_last_attempt_has_ended(ops: Kubelet) -> None:
+    await ops.create("run", parameters={"image": "busybox", "backoffLimit": 0})
+    await ops.bind("run")
+    await ops.run_job("run")
+    await ops.crash("run")
+    failed = await ops.until("run", phase("Failed"), shows("Failed", "True", "BackoffLimitExceeded"))
+    assert "backoff limit" in failed.condition("Failed").message
+    assert failed.status.outputs == {"jobName": (await ops.job_of("run")).name}
+
+
+async def test_a_job_past_its_own_deadline_fails_its_operation_when_its_pod_has_ended(ops: Kubelet) -> None:
+    await ops.create("run", parameters={"image": "busybox", "activeDeadlineSeconds": 5})
+    pod = await ops.bind("run")
+    await ops.run_job("run")
+    await ops.until("run", shows("Running", "True", "Failing"))
+    assert not (await ops.get("run")).finished
+    await ops.killed(pod)
+    await ops.until("run", phase("Failed"), shows("Failed", "True", "DeadlineExceeded"))
 
 
 async def test_x11_of_conflicting_operations_that_several_clients_create_at_once_one_is_at_work_at_a_time(

@@ -11,6 +11,7 @@ __all__ = ["OPERATIONS"]
 ENGINES: Final = "konverge.reconcilers.apps.operations.engines."
 CLUSTERS: Final = "konverge.reconcilers.apps.clusters."
 HELM: Final = "tests/scenarios/operations/test_helm.py::"
+SILENT: Final = "tests/scenarios/operations/test_silent_engines.py::"
 JOBS: Final = "tests/unit/clusters/test_pull_jobs.py::"
 CONNECTION: Final = "tests/unit/clusters/test_pull_connection.py::"
 
@@ -32,6 +33,33 @@ OPERATIONS: Final = (
         "left is None",
         "True",
         test=HELM + "test_a_cancelled_upgrade_waits_for_the_action_of_helm_and_reports_its_end",
+    ),
+    Mutant(
+        "operations-waits-for-a-dead-engine",
+        "an Operation that has to stop waits for a controller that is gone",
+        ENGINES + "silence",
+        "_was_sent",
+        "deleting or isinstance(cancel, WaitForEnd)",
+        "False",
+        test=SILENT + "test_an_operation_whose_controller_is_gone_ends_and_the_next_one_starts",
+    ),
+    Mutant(
+        "operations-leaves-an-engine-that-was-not-stopped",
+        "a cancel ends an Operation whose object was silent before its controller could stop it",
+        ENGINES + "silence",
+        "Silence.judge",
+        "not _was_sent(cancel, child)",
+        "False",
+        test=SILENT + "test_a_workflow_whose_controller_is_alive_is_shut_down_and_stays",
+    ),
+    Mutant(
+        "operations-leaves-a-server-that-lives",
+        "a cancel ends a Backup whose server validates its location",
+        ENGINES + "velero.engine",
+        "_validations",
+        "last.get('lastValidationTime')",
+        "False",
+        test=SILENT + "test_a_server_that_validates_its_location_is_waited_for_however_long_its_object_is_unwritten",
     ),
     Mutant(
         "operations-helm-values-undone",

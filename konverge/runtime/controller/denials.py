@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from konverge.client import missing_rule
+from konverge.errors import Forbidden, RetryAfter
 from konverge.keys import Key
 from konverge.runtime.observability.readiness import Obstacle
 
@@ -30,7 +31,12 @@ class Denials:
         self._obstacles: dict[str, Obstacle] = {}
 
     def note(self, key: Key, error: BaseException | None) -> dict[str, Any] | None:
-        """Record how a reconcile ended; return the rule that it lacked, None if it lacked none."""
+        """Record how a reconcile ended; return the rule that it lacked, None if it lacked none.
+
+        A RetryAfter that was raised from the denial only chooses the delay.
+        """
+        if isinstance(error, RetryAfter) and isinstance(error.__cause__, Forbidden):
+            error = error.__cause__
         rule = missing_rule(error)
         if rule is None:
             self.forget(key)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from konverge.clock import rfc3339
 from konverge.crds.ops_v1alpha1 import EngineRef, Operation
 from konverge.errors import AlreadyExists, BadRequest, Conflict, Invalid, NotServed, RetryAfter
-from konverge.kinds import Kind
+from konverge.kinds import Kind, kind_of
 from konverge.objects import Object
 from konverge.outcome import Done, RequeueAfter
 from konverge.reconcilers.apps.operations import report
@@ -40,8 +40,9 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     WaitForEnd,
 )
 from konverge.reconcilers.apps.operations.engines.registry import EngineRow
+from konverge.reconcilers.apps.operations.engines.silence import last_write
 from konverge.reconcilers.apps.operations.kinds import INSTANCE
-from konverge.reconcilers.apps.operations.moments import LocalStarts, moment
+from konverge.reconcilers.apps.operations.moments import Memory, moment
 from konverge.reconcilers.apps.operations.report import OpPlan
 from konverge.reconcilers.apps.operations.stop import Stop, cancelled
 from konverge.reconcilers.apps.operations.words import (
@@ -60,7 +61,7 @@ LOOK_AGAIN: Final = timedelta(seconds=30)
 """After this time an Operation looks again at objects that are not watched, and a finalizer at an engine that is silent."""
 
 
-async def follow(operation: Operation, engines: Engines, starts: LocalStarts, ctx: Context[Any]) -> OpPlan:
+async def follow(operation: Operation, engines: Engines, memory: Memory, ctx: Context[Any]) -> OpPlan:
     """Return the next state of an Operation that has started, after bringing its object one step further."""
     row, ref = engines.row(operation), operation.status.engine_ref
     if row is None or ref is None:
@@ -78,14 +79,14 @@ async def follow(operation: Operation, engines: Engines, starts: LocalStarts, ct
     request = replace(request, generation=ref.generation, outputs=operation.status.outputs)
     kind = row.engine.kind(request)
     metadata, now = operation.metadata, ctx.now()
-    stop = Stop(operation, starts.of(metadata.uid, operation.status.started_at, metadata.created, now), now)
+    stop = Stop(operation, memory.starts.of(metadata.uid, operation.status.started_at, metadata.created, now), now)
     if not fits(ref, kind):
         return _lost_track(
             operation, "status.engineRef names no object of this engine; look for the effects of the Operation", ctx
         )
     if not ctx.serves(kind):
         return _engine_gone(row, request, operation, kind, stop, ctx.now())
-    running = _Running(operation, engines, row, target, request, ref, stop, ctx)
+    running = _Running(operation, engines, row, target, request, ref, stop, memory, ctx)
     if ref.uid is None:
         return await running.make(kind)
     return await running.observe(await find_child(kind, ref, operation, ctx))
@@ -107,6 +108,7 @@ class _Running:
     request: EngineRequest
     ref: EngineRef
     stop: Stop
+    memory: Memory
     ctx: Context[Any]
 
     async def make(self, kind: Kind[Object]) -> OpPlan:
@@ -165,23 +167,44 @@ class _Running:
             return _missing(self.row, request, self.operation, self.engines.settings.missing_grace, now)
         if child is None:
             return self._ended(stop.end(engine.lost(request, asked_to_cancel=True)))
+        request = replace(request, written=await self._written(child))
         seen = engine.observe(request, child.to_dict(), asked_to_cancel=stopping, started=stop.started, now=now)
         if stopping and not seen.state.final:
             action = engine.cancel(request, child.to_dict())
             after = await stop_child(action, child, self.ctx)
             if after is None:
                 return self._ended(stop.end(engine.lost(request, asked_to_cancel=True)))
+            request = replace(request, written=await self._written(after))
             seen = engine.observe(request, after.to_dict(), asked_to_cancel=True, started=stop.started, now=now)
             if isinstance(action, WaitForEnd) and not seen.state.final:
                 seen = replace(seen, reason=RunningReason.STOPPING, message=action.message or seen.message)
         if seen.state.final:
-            if seen.stop and not stopping:
-                await stop_child(engine.cancel(request, child.to_dict()), child, self.ctx)
+            if seen.stop is not None:
+                await stop_child(seen.stop, child, self.ctx)
             return self._ended(stop.end(seen))
         waits = [wait for wait in (seen.recheck_after, stop.left) if wait is not None]
         outcome = RequeueAfter(max(min(waits), _AT_ONCE)) if waits else Done()
         known = None if self.ref == status.engine_ref else self.ref
         return report.observed(seen, status, ref=known, outcome=outcome)
+
+    async def _written(self, child: Object) -> datetime | None:
+        """Return when the object was last written: as this process saw it, or once that is long ago, as the stored object says."""
+        kind, metadata, now = kind_of(child), child.metadata, self.ctx.now()
+        if kind == INSTANCE:  # edited, not made: its controller is this operator
+            return None
+        uid, writes, patience = self.operation.metadata.uid, self.memory.writes, self.engines.settings.engine_silence
+        known = writes.of(uid, metadata.resource_version, now)
+        if known is None and now - self.stop.started < patience:
+            known = now
+            writes.note(uid, metadata.resource_version, known)
+        if known is not None and now - known < patience:
+            return known
+        stored = await self.ctx.live(kind).find(metadata.namespace, metadata.name)
+        if stored is None or stored.metadata.uid != metadata.uid:
+            return now
+        written = last_write(stored.to_dict(), now)
+        writes.note(uid, stored.metadata.resource_version, written)
+        return written
 
     async def _check_still_claimed(self) -> None:
         """Raise RetryAfter unless the stored Operation still says that its object was named and not created: a cache may lag."""

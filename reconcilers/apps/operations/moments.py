@@ -6,7 +6,7 @@ from datetime import datetime
 
 from konverge.clock import from_rfc3339
 
-__all__ = ["LocalStarts", "moment"]
+__all__ = ["LastWrites", "LocalStarts", "Memory", "moment"]
 
 
 def moment(text: str | None, now: datetime, *, otherwise: datetime) -> datetime:
@@ -51,3 +51,50 @@ class LocalStarts:
     def forget(self, uid: str) -> None:
         """Drop what is remembered of an Operation that has ended."""
         self._first_seen.pop(uid, None)
+
+
+class LastWrites:
+    """When the objects of running Operations were last written, as far as this process has seen.
+
+    Memory: an entry for each running Operation.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, datetime]] = {}
+
+    def of(self, uid: str, version: str, now: datetime) -> datetime | None:
+        """Return the last write of an object of this version; now if the version is new, None if the object is not known.
+
+        >>> from datetime import UTC
+        >>> writes, early, late = LastWrites(), datetime(2030, 1, 1, tzinfo=UTC), datetime(2031, 1, 1, tzinfo=UTC)
+        >>> writes.note("a", "1", early)
+        >>> [writes.of("b", "1", late), writes.of("a", "1", late).year, writes.of("a", "2", late).year]
+        [None, 2030, 2031]
+        """
+        known = self._known.get(uid)
+        if known is None:
+            return None
+        if known[0] != version:
+            known = self._known[uid] = (version, now)
+        return known[1]
+
+    def note(self, uid: str, version: str, written: datetime) -> None:
+        """Record when the object was written last."""
+        self._known[uid] = (version, written)
+
+    def forget(self, uid: str) -> None:
+        """Drop what is remembered of an Operation that has ended."""
+        self._known.pop(uid, None)
+
+
+class Memory:
+    """The memory of a process about Operations that run. A restart loses it, and delays at most what depends on it."""
+
+    def __init__(self) -> None:
+        self.starts = LocalStarts()
+        self.writes = LastWrites()
+
+    def forget(self, uid: str) -> None:
+        """Drop what is remembered of an Operation that has ended."""
+        self.starts.forget(uid)
+        self.writes.forget(uid)

@@ -18,6 +18,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.crds.ops_v1alpha1 import Operation
+from konverge.errors import Forbidden, RetryAfter
 from konverge.metrics import Metrics
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.apps.operations import report
@@ -29,7 +30,7 @@ from konverge.reconcilers.apps.operations.history import beyond_limit, expiry
 from konverge.reconcilers.apps.operations.indexes import ENDED, target_key
 from konverge.reconcilers.apps.operations.kinds import VIEW
 from konverge.reconcilers.apps.operations.metrics import OperationMetrics
-from konverge.reconcilers.apps.operations.moments import LocalStarts
+from konverge.reconcilers.apps.operations.moments import Memory
 from konverge.reconcilers.apps.operations.report import OpPlan
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.start import start
@@ -61,13 +62,17 @@ class OperationReconciler:
     ) -> None:
         self.engines = Engines(settings, rows, cluster_id)
         self._metrics = OperationMetrics(Metrics()) if metrics is None else metrics
-        self._starts = LocalStarts()
+        self._memory = Memory()
 
     async def reconcile(self, operation: Operation, ctx: Context[Any]) -> Outcome:
         """Bring the Operation one step further, and report its state."""
         if operation.finished:
             return await self._keep(operation, ctx)
-        plan = await self._step(operation, ctx)
+        try:
+            plan = await self._step(operation, ctx)
+        except Forbidden as error:
+            await self._report_missing_right(operation, error, ctx)
+            raise
         if _ends(plan) and isinstance(plan.outcome, Done):  # the own status write enqueues nothing
             ttl = operation.spec.ttl_seconds_after_finished
             if ttl is not None or self.engines.settings.history_limit is not None:
@@ -83,21 +88,32 @@ class OperationReconciler:
             return Done()
         if operation.finished:
             return Done()
-        plan = await follow(operation, self.engines, self._starts, ctx)
+        try:
+            plan = await follow(operation, self.engines, self._memory, ctx)
+        except Forbidden as error:
+            await self._report_missing_right(operation, error, ctx)
+            raise
         if not _ends(plan) and isinstance(plan.outcome, Done):
             plan = replace(plan, outcome=RequeueAfter(LOOK_AGAIN))
         return await self._carry_out(plan, operation, ctx)
 
+    async def _report_missing_right(self, operation: Operation, error: Forbidden, ctx: Context[Any]) -> None:
+        """Report a right that is missing, and try again soon: a granted right sends no event. Readiness names the right as well."""
+        plan = report.without_right(operation, error)
+        if plan is not None:
+            await self._carry_out(plan, operation, ctx)
+            raise RetryAfter(LOOK_AGAIN, str(error)) from error
+
     async def _carry_out(self, plan: OpPlan, operation: Operation, ctx: Context[Any]) -> Outcome:
         outcome = await ctx.execute(plan)
         if _ends(plan):
-            self._starts.forget(operation.metadata.uid)
+            self._memory.forget(operation.metadata.uid)
         self._metrics.record(operation, plan.draft, ctx.now())
         return outcome
 
     async def _step(self, operation: Operation, ctx: Context[Any]) -> OpPlan:
         if operation.status.started_at is not None:
-            return await follow(operation, self.engines, self._starts, ctx)
+            return await follow(operation, self.engines, self._memory, ctx)
         if operation.asked_to_cancel:
             return report.ended(cancelled("cancelled before it started"), operation.status, ctx.now())
         return await start(operation, self.engines, ctx)

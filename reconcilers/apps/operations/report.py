@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from konverge.client import missing_rule
 from konverge.clock import rfc3339
 from konverge.conditions import cut_condition
 from konverge.crds.ops_v1alpha1 import EngineRef, Operation, OperationStatus
+from konverge.errors import Forbidden
 from konverge.outcome import Done, Outcome
 from konverge.reconcilers.apps.operations.engines.engine import EngineBlocked, EngineState, Observation
 from konverge.reconcilers.apps.operations.words import (
@@ -25,7 +27,7 @@ from konverge.reconcilers.apps.operations.words import (
 )
 from konverge.runtime import ConditionUpdate, Plan
 
-__all__ = ["OpPlan", "claimed", "ended", "observed", "refused", "restated", "waiting"]
+__all__ = ["OpPlan", "claimed", "ended", "observed", "refused", "restated", "waiting", "without_right"]
 
 OpPlan = Plan[OperationStatus]
 """A plan for an Operation."""
@@ -75,6 +77,22 @@ def waiting(blocked: EngineBlocked, *, not_accepted: str = "", outcome: Outcome 
         remove=_NOT_ENDED,
         outcome=outcome,
     )
+
+
+def without_right(operation: Operation, error: Forbidden) -> OpPlan | None:
+    """Return the plan of an Operation for which this operator lacks a right; None if an RBAC rule would not help (a quota, a webhook)."""
+    rule = missing_rule(error)
+    if rule is None or "resources" not in rule:
+        return None
+    verbs, resources = ", ".join(rule["verbs"]), ", ".join(rule["resources"])
+    group = rule["apiGroups"][0]
+    message = (
+        f"the operator lacks the right to {verbs} {resources}{f' of API group {group}' if group else ''}; add it to its role, "
+        "and the Operation goes on"
+    )
+    if operation.status.started_at is None:
+        return waiting(EngineBlocked(BlockedReason.RBAC_PROFILE_MISSING, message))
+    return Plan(set_conditions=(_condition(OpCondition.BLOCKED, True, BlockedReason.RBAC_PROFILE_MISSING, message),))
 
 
 def claimed(now: datetime, ref: EngineRef, outputs: Mapping[str, str], outcome: Outcome) -> OpPlan:

@@ -45,5 +45,8 @@ class OperationSettings(BaseModel):
     to get namespaces, which the engine velero has anyway; false: only the target's annotations count."""
     missing_grace: Duration = timedelta(seconds=60)
     """How long the object of an engine may be missing before its Operation is Failed/EngineObjectLost."""
+    engine_silence: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(minutes=15)
+    """How long the controller of Velero, Argo or VolSync may give no sign before an Operation says so, and before one that has to stop ends
+    without it. Longer than the longest exit handler of a Workflow: one that writes nothing for so long is ended."""
     history_limit: Annotated[int, Field(ge=1)] | None = None
     """How many finished Operations of one target are kept; the oldest are deleted, their backups are not. null: all of them."""

@@ -69,6 +69,8 @@ class RunningReason:
     """The object of the engine is missing, for less than the grace time."""
     MOVER_RETRYING: Final = "MoverRetrying"
     ENGINE_ERROR: Final = "EngineError"
+    ENGINE_SILENT: Final = "EngineSilent"
+    """The controller of the engine has given no sign for longer than it does while it works."""
 
 
 class SucceededReason:
@@ -114,6 +116,8 @@ class BlockedReason:
     OUTSIDE_MAINTENANCE_WINDOW: Final = "OutsideMaintenanceWindow"
     MISSING_VOLUME_SNAPSHOT_CLASS: Final = "MissingVolumeSnapshotClass"
     AWAITING_RESUME: Final = "AwaitingResume"
+    RBAC_PROFILE_MISSING: Final = "RbacProfileMissing"
+    """The operator lacks a right that the Operation needs; the message names it."""
     VALIDATION_FAILED: Final = "ValidationFailed"
     # ours
     UNBLOCKED: Final = "Unblocked"

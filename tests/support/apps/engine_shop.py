@@ -62,7 +62,7 @@ class EngineShop(Operations):
         super().__init__(lab)
         self.velero, self.argo, self.volsync = VeleroWorld(), ArgoWorld(), VolSyncWorld()
         self._stack = stack
-        self._server = AsyncExitStack()
+        self._server, self._controllers = AsyncExitStack(), AsyncExitStack()
 
     @property
     def settings(self) -> OperationSettings:
@@ -92,7 +92,8 @@ class EngineShop(Operations):
             WorkflowController(lab.config, world=self.argo, namespace=lab.namespace),
             VolSyncController(lab.config, world=self.volsync, namespace=lab.namespace),
         ):
-            await self._stack.enter_async_context(made)
+            await self._controllers.enter_async_context(made)
+        self._stack.push_async_callback(self._controllers.aclose)
         await self.location()
         await lab.create(ARGO["WorkflowTemplate"].new("runbook", spec={}))
 
@@ -108,6 +109,11 @@ class EngineShop(Operations):
 
     async def kill_velero(self) -> None:
         await self._server.aclose()
+
+    async def kill_engines(self) -> None:
+        """Stop the controllers of all engines; their objects stay."""
+        await self.kill_velero()
+        await self._controllers.aclose()
 
     async def backup(self, name: str = "backup", **parameters: Any) -> Operation:
         return await self.create(name, "Backup", "velero", parameters=parameters)

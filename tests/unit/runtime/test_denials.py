@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from konverge.errors import Forbidden
+from konverge.errors import Forbidden, RetryAfter
 from konverge.keys import Key
 from konverge.kinds import kind
 from konverge.runtime.controller.denials import Denials
@@ -25,6 +25,15 @@ def test_a_refused_right_is_an_obstacle_until_its_key_reconciles() -> None:
     assert "web/one" in obstacle.message
     assert denials.note(ONE, None) is None
     assert not denials.obstacles
+
+
+def test_an_error_that_only_chooses_the_delay_after_a_denial_is_still_that_denial() -> None:
+    denials = Denials()
+    error = RetryAfter(30)
+    error.__cause__ = denied()
+    assert denials.note(ONE, error) == RULE
+    error.__cause__ = ValueError("another matter")
+    assert denials.note(ONE, error) is None
 
 
 def test_a_rule_that_several_keys_lack_is_one_obstacle_until_the_last_of_them_reconciles() -> None:

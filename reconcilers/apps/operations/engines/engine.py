@@ -133,6 +133,8 @@ class EngineRequest:
     """The generation that an edited object has to reach; None before the edit, and for objects that are created."""
     outputs: Mapping[str, str] = field(default_factory=dict)
     """The outputs that were reported so far."""
+    written: datetime | None = None
+    """When the object of the engine was last written, by any writer; None before it is observed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,26 +180,6 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
-    """The state of an engine's object in the terms of the Operation.
-
-    `reason` is that of the condition that `state` makes true (Failed, Cancelled), or of Running. An ACCEPTED one is Running=False.
-    """
-
-    state: EngineState
-    reason: str
-    message: str = ""
-    outputs: Mapping[str, str] = field(default_factory=dict)
-    logs: LogsRef | None = None
-    blocked: EngineBlocked | None = None
-    """The engine runs, and waits for a person (AwaitingResume)."""
-    recheck_after: timedelta | None = None
-    """After this time the same object means something else (a grace time ends)."""
-    stop: bool = False
-    """The engine would go on after this end: its object is stopped, as `cancel` says."""
-
-
-@dataclass(frozen=True, slots=True)
 class PatchChild:
     """Stop the object by a merge patch. It is sent until the object contains it."""
 
@@ -217,6 +199,26 @@ class WaitForEnd:
 
 
 CancelAction: TypeAlias = PatchChild | DeleteChild | WaitForEnd
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The state of an engine's object in the terms of the Operation.
+
+    `reason` is that of the condition that `state` makes true (Failed, Cancelled), or of Running. An ACCEPTED one is Running=False.
+    """
+
+    state: EngineState
+    reason: str
+    message: str = ""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    logs: LogsRef | None = None
+    blocked: EngineBlocked | None = None
+    """The engine runs, and waits for a person (AwaitingResume)."""
+    recheck_after: timedelta | None = None
+    """After this time the same object means something else (a grace time ends)."""
+    stop: CancelAction | None = None
+    """The engine would go on after this end: how its object is stopped."""
 
 
 class Engine(Protocol):

@@ -31,6 +31,7 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     Rendered,
     object_lost,
 )
+from konverge.reconcilers.apps.operations.engines.silence import silence
 from konverge.reconcilers.apps.operations.engines.texts import excerpt
 from konverge.reconcilers.apps.operations.engines.typed_parameters import (
     EngineParameters,
@@ -176,6 +177,26 @@ class VolSyncEngine:
         started: datetime,
         now: datetime,
     ) -> Observation:
+        """Translate the status; only before its begin a silent run says that VolSync is gone, since a mover may take hours."""
+        seen = self._state(request, child, asked_to_cancel=asked_to_cancel, started=started, now=now)
+        begun = bool((child.get("status") or {}).get("lastSyncStartTime"))
+        return silence(request, f"{self.kind(request).kind} {_name(request)}", now).judge(
+            seen,
+            child,
+            self.cancel(request, child) if asked_to_cancel else None,
+            usual=begun,
+            advice="it was deleted, and a finalizer holds it",
+        )
+
+    def _state(
+        self,
+        request: EngineRequest,
+        child: Mapping[str, Any],
+        *,
+        asked_to_cancel: bool,
+        started: datetime,
+        now: datetime,
+    ) -> Observation:
         """Translate the status (docs/reference/volsync.md#states)."""
         status: Mapping[str, Any] = child.get("status") or {}
         outputs = {"replicationName": str((child.get("metadata") or {}).get("name", ""))}
@@ -252,7 +273,7 @@ def _mover_failed(
     patience = timedelta(seconds=0 if isinstance(parameters, Refused) else parameters.retry_seconds)
     text = f"the mover failed: {_log_tail(status)}"
     if ran >= patience:
-        return Observation(EngineState.FAILED, FailedReason.ENGINE_FAILED, text, outputs, stop=True)
+        return Observation(EngineState.FAILED, FailedReason.ENGINE_FAILED, text, outputs, stop=DeleteChild())
     return Observation(EngineState.RUNNING, RunningReason.MOVER_RETRYING, text, outputs, recheck_after=patience - ran)
 
 

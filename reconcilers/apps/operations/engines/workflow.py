@@ -31,6 +31,7 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     child_name,
     object_lost,
 )
+from konverge.reconcilers.apps.operations.engines.silence import silence
 from konverge.reconcilers.apps.operations.engines.texts import excerpt
 from konverge.reconcilers.apps.operations.engines.typed_parameters import (
     EngineParameters,
@@ -177,6 +178,21 @@ class WorkflowEngine:
         started: datetime,
         now: datetime,
     ) -> Observation:
+        """Translate the phase; a Workflow that its controller does not shut down is deleted, and its pods with it."""
+        seen = self._phase(request, child, asked_to_cancel=asked_to_cancel, waited=now - started)
+        phase = (child.get("status") or {}).get("phase")
+        return silence(request, f"Workflow {seen.outputs['workflowName']}", now).judge(
+            seen,
+            child,
+            self.cancel(request, child) if asked_to_cancel else None,
+            usual=bool(phase),
+            advice="the Workflow is deleted, and the garbage collector ends its pods",
+            stop=DeleteChild(),
+        )
+
+    def _phase(
+        self, request: EngineRequest, child: Mapping[str, Any], *, asked_to_cancel: bool, waited: timedelta
+    ) -> Observation:
         """Translate the phase (docs/reference/argo.md#phases). Nodes only explain: a failed node can succeed later."""
         status: Mapping[str, Any] = child.get("status") or {}
         metadata = child.get("metadata") or {}
@@ -185,7 +201,7 @@ class WorkflowEngine:
         logs = LogsRef(kind=WORKFLOW.kind, name=name, namespace=request.operation.namespace)
         phase = str(status.get("phase") or "")
         if phase in ("", "Pending"):
-            return _waiting(status, phase, outputs, logs, now - started)
+            return _waiting(status, phase, outputs, logs, waited)
         if phase == "Succeeded":
             late = "it succeeded before the cancel reached it" if asked_to_cancel else ""
             found = {**_parameters(status), **outputs}

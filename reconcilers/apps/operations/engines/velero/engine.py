@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from konverge.clock import from_rfc3339
 from konverge.kinds import Kind
 from konverge.objects import Object
 from konverge.reconcilers.apps.kinds import NAMESPACE
@@ -21,6 +22,7 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     WaitForEnd,
     object_lost,
 )
+from konverge.reconcilers.apps.operations.engines.silence import silence
 from konverge.reconcilers.apps.operations.engines.velero.kinds import (
     BACKUP,
     BACKUP_STORAGE_LOCATION,
@@ -80,13 +82,20 @@ class VeleroEngine:
         outputs = {"backupName": name}
         if request.type == _RESTORE:
             outputs = {"restoreName": name, "backupName": str(child.get("spec", {}).get("backupName", ""))}
-        return observe(
+        seen = observe(
             child,
             outputs=outputs,
             tolerate=request.parameters.get("toleratePartialFailure") is True,
             asked_to_cancel=asked_to_cancel,
             started=started,
             now=now,
+        )
+        what = f"{self.kind(request).kind} {name}"
+        return silence(request, what, now, *_validations(request)).judge(
+            seen,
+            child,
+            self.cancel(request, child) if asked_to_cancel else None,
+            advice="a Velero that starts again goes on with it, or marks it Failed",
         )
 
     def lost(self, request: EngineRequest, *, asked_to_cancel: bool) -> Observation:
@@ -99,3 +108,11 @@ class VeleroEngine:
         if str((child.get("status") or {}).get("phase") or "") in NOT_BEGUN:
             return DeleteChild()
         return WaitForEnd("Velero cannot stop it once it has begun; its end is reported")
+
+
+def _validations(request: EngineRequest) -> Iterator[datetime]:
+    """Yield when the server validated the location last: by default it does so once a minute, also while a Backup shows no progress."""
+    for ref, found in request.related.objects.items():
+        last = {} if found is None or ref.kind != BACKUP_STORAGE_LOCATION else found.get("status") or {}
+        if last.get("lastValidationTime"):
+            yield from_rfc3339(str(last["lastValidationTime"]))
