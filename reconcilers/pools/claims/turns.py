@@ -1,12 +1,12 @@
 """Which waiting Nextcloud takes which idle instance: the older first. Pure.
 
 Guarantees: `turns` gives each instance to one claim at most and each claim one instance at most, so concurrent reconciles of several
-claims do not compete. The oldest claims get the oldest instances.
+claims do not compete. The oldest claims get the oldest instances. `candidates` is the view of one claim: what it may try to take now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
@@ -14,8 +14,21 @@ from typing import Final
 from konverge.objects import Metadata
 from konverge.reconcilers.pools.words import PoolsLabel
 
-__all__ = ["WaitingClaim", "labels_of", "matches", "order_of", "pair", "selector_key", "selectors_of", "turns"]
+__all__ = [
+    "WaitingClaim",
+    "ahead_of",
+    "candidates",
+    "labels_of",
+    "matches",
+    "order_of",
+    "pair",
+    "selector_key",
+    "selectors_of",
+    "turns",
+]
 
+_TRIES: Final = 4
+"""The most instances that one reconcile of a claim tries: each costs a request and a write that is refused."""
 _MOST_PAIRS: Final = 6
 """Of an instance with more labels only the selectors with one label, or with all of them, are looked for."""
 _NOT_SELECTED: Final = frozenset(
@@ -92,3 +105,22 @@ def turns(claims: Iterable[WaitingClaim], instances: Iterable[Metadata]) -> list
                 found.append((claim, left.pop(place)))
                 break
     return found
+
+
+def ahead_of(me: WaitingClaim, line: Iterable[WaitingClaim]) -> list[WaitingClaim]:
+    """Return the claims of a line that are older."""
+    return [one for one in line if (one.created, one.uid) < (me.created, me.uid)]
+
+
+def candidates(me: WaitingClaim, line: Iterable[WaitingClaim], ready: Collection[Metadata]) -> list[Metadata]:
+    """Return the instances that a claim may try to take, in their order: those of the ready ones that no older claim of the line takes.
+
+    >>> def instance(name: str) -> Metadata:
+    ...     return Metadata(name=name, uid=name, labels={"tier": "small"})
+    >>> old, young = (WaitingClaim(created, "uid", "ns", "name", "tier=small") for created in ("1", "2"))
+    >>> [one.name for one in candidates(young, [old, young], [instance("a"), instance("b")])]
+    ['b']
+    """
+    own = [instance for instance in ready if matches(me.selector, instance)]
+    reserved = {instance.uid for _, instance in turns(ahead_of(me, line), own)}
+    return [instance for instance in sorted(own, key=order_of) if instance.uid not in reserved][:_TRIES]
