@@ -6,9 +6,8 @@ claims do not compete. The oldest claims get the oldest instances. `candidates` 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Final
 
 from konverge.objects import Metadata
@@ -17,6 +16,7 @@ from konverge.reconcilers.pools.words import PoolsLabel
 __all__ = [
     "WaitingClaim",
     "ahead_of",
+    "beginnings_of",
     "candidates",
     "labels_of",
     "matches",
@@ -29,12 +29,10 @@ __all__ = [
 
 _TRIES: Final = 4
 """The most instances that one reconcile of a claim tries: each costs a request and a write that is refused."""
-_MOST_PAIRS: Final = 6
-"""Of an instance with more labels only the selectors with one label, or with all of them, are looked for."""
 _NOT_SELECTED: Final = frozenset(
     {PoolsLabel.ASSIGNED, PoolsLabel.CLAIM_UID, PoolsLabel.TENANT, PoolsLabel.NEXTCLOUD, PoolsLabel.FORCE_DELETE}
 )
-"""Labels that say nothing about an idle instance."""
+"""Labels that do not tell one idle instance from another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ def selector_key(labels: Mapping[str, str]) -> str:
 
 
 def labels_of(instance: Metadata) -> dict[str, str]:
-    """Return the labels of an idle instance that selectors are about."""
+    """Return the labels by which an idle instance differs from others."""
     return {name: value for name, value in (instance.labels or {}).items() if name not in _NOT_SELECTED}
 
 
@@ -73,18 +71,35 @@ def matches(selector: str, instance: Metadata) -> bool:
     return all(labels.get(name) == value for name, _, value in (one.partition("=") for one in selector.split(",")))
 
 
-def selectors_of(instances: Iterable[Metadata]) -> frozenset[str]:
-    """Return the selectors that match one of these instances: a waiting claim with another one does not compete for them.
+def beginnings_of(selector: str) -> tuple[str, ...]:
+    """Return the shorter selectors that a selector begins with.
 
-    >>> sorted(selectors_of([Metadata(labels={"a": "1", "b": "2"})]))
+    >>> beginnings_of("a=1,b=2,c=3")
+    ('a=1', 'a=1,b=2')
+    """
+    pairs = selector.split(",")
+    return tuple(",".join(pairs[:number]) for number in range(1, len(pairs)))
+
+
+def selectors_of(instances: Iterable[Metadata], begins: Callable[[str], bool]) -> frozenset[str]:
+    """Return selectors, among them all of waiting claims that match one of these instances; a claim with another one does not compete.
+
+    `begins` says whether the longer selector of a waiting claim begins with this one. So an instance with many labels costs a look for
+    each label and each such beginning, and not one for each combination of labels.
+
+    >>> sorted(selectors_of([Metadata(labels={"a": "1", "b": "2"})], lambda beginning: beginning in {"a=1", "c=3"}))
     ['a=1', 'a=1,b=2', 'b=2']
     """
-    shapes = {tuple(sorted(labels_of(instance).items())) for instance in instances}
     found: set[str] = set()
-    for labels in shapes:
-        sizes = range(1, len(labels) + 1) if len(labels) <= _MOST_PAIRS else (1, len(labels))
-        for size in sizes:
-            found.update(selector_key(dict(chosen)) for chosen in combinations(labels, size))
+    for pairs in {tuple(sorted(pair(*one) for one in (instance.labels or {}).items())) for instance in instances}:
+        begun = [("", 0)]
+        while begun:
+            beginning, first = begun.pop()
+            for place in range(first, len(pairs)):
+                selector = f"{beginning},{pairs[place]}" if beginning else pairs[place]
+                found.add(selector)
+                if begins(selector):
+                    begun.append((selector, place + 1))
     return frozenset(found)
 
 

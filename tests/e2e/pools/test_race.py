@@ -33,8 +33,6 @@ POOLS: Final = "pools"
 INSTANCES: Final = 10
 CLAIMS: Final = 100
 SELECTOR: Final = {"tier": "race", "zone": "a"}
-LABELS: Final = {**SELECTOR, **{f"label-{number}": "x" for number in range(6)}}
-"""More than the order of claims looks at: with a selector of two of them no claim knows of another, and the lock alone decides."""
 _OPERATOR: Final = Path(__file__).parents[2] / "support" / "pools" / "claim_operator.py"
 
 
@@ -68,7 +66,7 @@ def is_delete(call: ProxiedRequest) -> bool:
 
 
 async def instance(client: Client, number: int) -> None:
-    labels = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, **LABELS}
+    labels = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, **SELECTOR}
     await client.create(INSTANCE.new(f"one-{number}", NAMESPACE, labels=labels, spec={}))
     patch = {"status": {"phase": "Ready"}}
     await client.patch(INSTANCE, f"one-{number}", NAMESPACE, patch=patch, style="merge", subresource="status")

@@ -540,15 +540,26 @@ async def test_a_pool_that_is_deleted_takes_its_unassigned_instances_with_it(clo
     await here.lab.until(NextcloudInstance, taken.name, lambda found: found.spec.version == "33")
 
 
-async def test_waiting_claims_are_served_in_the_order_of_their_age(clouds: Clouds) -> None:
+@pytest.mark.parametrize(
+    ("selector", "labels"),
+    [
+        ({"tier": "small"}, FREE),
+        ({"tier": "small", "zone": "a"}, {**FREE, "zone": "a", **{f"label-{number}": "x" for number in range(8)}}),
+        ({"tier": "small", PoolsLabel.ASSIGNED: PoolsLabel.FALSE}, FREE),
+    ],
+    ids=["one-label", "two-labels-of-an-instance-with-many", "the-label-of-idle-instances"],
+)
+async def test_waiting_claims_are_served_in_the_order_of_their_age_as_soon_as_an_instance_is_ready(
+    clouds: Clouds, selector: dict[str, str], labels: dict[str, str]
+) -> None:
     here = await clouds.start()
     for name in ("c", "a", "b"):
-        await here.claim(name)
+        await here.claim(name, tier=None, poolSelector={"matchLabels": selector})
         await here.says(name, "False", "PoolExhausted")
         await asyncio.sleep(2)
     served: list[str] = []
     for number in range(3):
-        await here.instance(f"one-{number}", FREE)
+        await here.instance(f"one-{number}", labels)
         await asyncio.sleep(2)
         served += [
             name
