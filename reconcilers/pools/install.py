@@ -84,6 +84,7 @@ def claim_controller(settings: PoolSettings, metrics: PoolMetrics) -> Controller
         .watches(PROFILE, to=indexes.claims_of_profile)
         .watches(POOL, to=_none)
         .indexes(NEXTCLOUD, indexes.WAITING, by=indexes.waiting)
+        .indexes(NEXTCLOUD, indexes.BEGINNINGS, by=indexes.beginnings)
         .indexes(NEXTCLOUD, indexes.NAMED, by=indexes.named)
         .indexes(NEXTCLOUD, indexes.PROFILED, by=indexes.profiled)
         .indexes(INSTANCE, indexes.BY_CLAIM, by=indexes.by_claim)

@@ -192,5 +192,7 @@ class PoolsEvent:
     INSTANCE_CREATED: Final = "InstanceCreated"
     INSTANCE_REPLACED: Final = "InstanceReplaced"
     INSTANCE_RELEASED: Final = "InstanceReleased"
+    DATABASE_KEPT: Final = "DatabaseKept"
+    """A deleted instance leaves its database."""
     ORPHANED: Final = "Orphaned"
     """The Nextcloud of an instance is gone without having released it."""

@@ -3,6 +3,9 @@
 The machine holds what an API server stores. Pools and claims decide by the family's own pure functions, on a view of an earlier moment, and
 their writes are compare-and-swap: a write that names an old version is refused. After every step no instance has had two claims, no claim
 has two instances, nothing that was taken is deleted by its pool, and no minute has more creations than the limit, whenever a process restarts.
+
+The order of claims is judged by counting, not by the decision that it is about: with present views a claim does not take the instance that an
+older one needs, it takes one if there are more than older claims, and once all views are present no claim waits beside an instance for it.
 """
 
 from __future__ import annotations
@@ -12,22 +15,34 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from konverge.objects import Metadata
-from konverge.reconcilers.pools.claims.turns import WaitingClaim, turns
+from konverge.reconcilers.pools.claims.turns import WaitingClaim, candidates, matches
 from konverge.reconcilers.pools.members import Member
 from konverge.reconcilers.pools.pool.decide import PoolLimits, PoolState, decide_pool
 
 LAGS = st.integers(0, 6)
 LIMITS = PoolLimits(creates=3, deadline=timedelta(minutes=5))
-SELECTOR = "tier=small"
+SELECTORS = ("tier=small", "tier=small,zone=a")
+
+
+def shown(member: Member) -> Metadata:
+    """Return an instance as claims see it; every second one is in the zone."""
+    zone = {"zone": "a"} if int(member.uid.removeprefix("i-")) % 2 else {}
+    created = member.created.isoformat()
+    return Metadata(
+        name=member.uid, namespace="ns", uid=member.uid, labels={"tier": "small", **zone}, creation_timestamp=created
+    )
+
+
+def ready_for(claim: WaitingClaim, view: dict[str, Member]) -> list[str]:
+    """Return the UIDs of the instances that a claim could have."""
+    return [uid for uid, one in view.items() if one.ready and matches(claim.selector, shown(one))]
 
 
 class PoolAndClaims(RuleBasedStateMachine):
     """The stored state, its history, and the memory of two processes."""
-
-    claims = Bundle("claims")
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,13 +77,32 @@ class PoolAndClaims(RuleBasedStateMachine):
 
     # --- events --------------------------------------------------------------------------------------------------------------
 
-    @rule(target=claims)
-    def a_claim_comes(self) -> str:
-        self.version += 1
-        uid = f"claim-{self.version}"
-        line = self.lines[-1] | {uid: WaitingClaim(f"{self.version:06}", uid, "ns", uid, SELECTOR)}
-        self.lines.append(line)
-        return uid
+    @initialize(number=st.integers(0, 8))
+    def the_pool_was_filled_an_hour_ago(self, number: int) -> None:
+        self.replicas = max(3, number)
+        for place in range(number):
+            made = self.now - timedelta(hours=1, minutes=place)
+            self._store(
+                Member(f"i-{1000 + place}", "ns", f"i-{1000 + place}", "", made, phase="Ready", stamp="a"),
+                f"i-{1000 + place}",
+            )
+
+    @rule()
+    def the_pool_makes_what_it_lacks_and_all_of_it_becomes_ready(self) -> None:
+        self.now += timedelta(seconds=61)
+        self.the_pool_is_reconciled(lag=0, between=False, crash="")
+        for uid, one in sorted(self.stored.items()):
+            if not one.phase:
+                self._store(replace(one, phase="Ready"), uid)
+
+    @rule(selectors=st.lists(st.sampled_from(SELECTORS), min_size=1, max_size=4))
+    def claims_come(self, selectors: list[str]) -> None:
+        line = dict(self.lines[-1])
+        for selector in selectors:
+            self.version += 1
+            uid = f"claim-{self.version:06}"
+            line[uid] = WaitingClaim(f"{self.version:06}", uid, "ns", uid, selector)
+            self.lines.append(dict(line))
 
     @rule(seconds=st.sampled_from([1, 1, 20, 61, 400]))
     def time_passes(self, seconds: int) -> None:
@@ -113,7 +147,7 @@ class PoolAndClaims(RuleBasedStateMachine):
             digest=self.digest,
             observed_digest=self.digest,
             recreate=True,
-            max_age=timedelta(hours=1),
+            max_age=timedelta(hours=3),
             recent=tuple(self.recent.items()),
             recorded=frozenset(self.recorded),
         )
@@ -149,36 +183,60 @@ class PoolAndClaims(RuleBasedStateMachine):
 
     # --- a claim ---------------------------------------------------------------------------------------------------------------
 
-    @rule(claim=claims, lag=LAGS, late=LAGS, crash=st.booleans())
-    def a_claim_is_reconciled(self, claim: str, lag: int, late: int, crash: bool) -> None:
-        if claim not in self.lines[-1]:
+    @precondition(lambda self: self.lines[-1])
+    @rule(which=st.integers(0, 30), lag=LAGS, late=LAGS, crash=st.booleans())
+    def a_claim_is_reconciled(self, which: int, lag: int, late: int, crash: bool) -> None:
+        claim = sorted(self.lines[-1])[which % len(self.lines[-1])]
+        self._take(claim, self._old(lag), self.lines[max(0, len(self.lines) - 1 - late)], crash=crash)
+
+    @precondition(lambda self: self._waiting())
+    @rule(which=st.integers(0, 30), crash=st.booleans())
+    def a_claim_is_reconciled_on_present_views(self, which: int, crash: bool) -> None:
+        claim = sorted(self._waiting())[which % len(self._waiting())]
+        before, me = self.stored, self.lines[-1][claim]
+        older = [one for one in self._waiting().values() if one.created < me.created]
+        taken = self._take(claim, before, self.lines[-1], crash=crash)
+        if not taken:
+            assert len(ready_for(me, before)) <= len(older), "an instance is left, and the claim waits"
             return
-        view = self._old(lag)
-        line = self.lines[max(0, len(self.lines) - 1 - late)]
-        me = self.lines[-1][claim]
-        idle = {uid: one for uid, one in view.items() if one.ready}
-        instances = [
-            Metadata(
-                name=uid, namespace="ns", uid=uid, labels={"tier": "small"}, creation_timestamp=one.created.isoformat()
-            )
-            for uid, one in idle.items()
-        ]
-        older = [one for one in line.values() if (one.created, one.uid) < (me.created, me.uid)]
-        reserved = {instance.uid for other, instance in turns([*older, me], instances) if other is not me}
-        free = [instance for instance in instances if instance.uid not in reserved]
-        if any(owner == claim for owner in self.owners.values()):  # the live list by the claim's UID, before a lock
+        alike = [one for one in older if one.selector == me.selector]
+        assert len(ready_for(me, before)) > len(alike), "an older claim was passed over"
+        for one in older:
+            assert ready_for(one, before) != [taken], "the only instance of an older claim was taken"
+
+    @rule(first=st.integers(0, 30), step=st.sampled_from([1, -1]))
+    def all_views_catch_up(self, first: int, step: int) -> None:
+        moved = True
+        while moved:
+            line = sorted(self.lines[-1])[::step]
+            place = first % (len(line) or 1)
+            order = line[place:] + line[:place]
+            moved = sum(self._take(one, self.stored, self.lines[-1]) != "" for one in order) > 0
+        for claim in self._waiting().values():
+            assert not ready_for(claim, self.stored), "an instance is left, and a claim for it waits"
+
+    def _waiting(self) -> dict[str, WaitingClaim]:
+        served = set(self.owners.values())
+        return {uid: one for uid, one in self.lines[-1].items() if uid not in served}
+
+    def _take(self, claim: str, view: dict[str, Member], line: dict[str, WaitingClaim], *, crash: bool = False) -> str:
+        """Reconcile a claim on a view of the instances and one of the line; returns the UID of the instance that it took, if any."""
+        if claim in self.owners.values():  # the live list by the claim's UID, before a lock
             self._served(claim)
-            return
-        for candidate in sorted(free, key=lambda one: (one.creation_timestamp or "", one.name))[:4]:
-            there = self.stored.get(candidate.uid)
-            if there is None or there.version != idle[candidate.uid].version:
+            return ""
+        known = {owner for uid, owner in self.owners.items() if uid in view and view[uid].taken}
+        others = [one for uid, one in line.items() if uid not in known]
+        for chosen in candidates(self.lines[-1][claim], others, [shown(one) for one in view.values() if one.ready]):
+            there = self.stored.get(chosen.uid)
+            if there is None or there.version != view[chosen.uid].version:
                 continue  # 409
-            assert candidate.uid not in self.owners
-            self.owners[candidate.uid] = claim
-            self._store(replace(there, taken=True), candidate.uid)
+            assert chosen.uid not in self.owners
+            self.owners[chosen.uid] = claim
+            self._store(replace(there, taken=True), chosen.uid)
             if not crash:
                 self._served(claim)
-            return
+            return chosen.uid
+        return ""
 
     def _served(self, claim: str) -> None:
         self.lines.append({uid: one for uid, one in self.lines[-1].items() if uid != claim})

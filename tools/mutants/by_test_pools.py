@@ -28,7 +28,7 @@ POOLS: Final = (
         "a claim whose lock another process of the same claim was faster with takes a second instance",
         FAMILY + "claims.reconciler",
         "NextcloudReconciler._take_from_pool",
-        "for candidate in free[:_TRIES]:\n"
+        "for candidate in free:\n"
         "    before = await self._taken_before(nextcloud, ctx)\n"
         "    if before is not None:\n"
         "        return before\n"
@@ -39,7 +39,7 @@ POOLS: Final = (
         "before = await self._taken_before(nextcloud, ctx)\n"
         "if before is not None:\n"
         "    return before\n"
-        "for candidate in free[:_TRIES]:\n"
+        "for candidate in free:\n"
         "    try:\n"
         "        return await self._lock(nextcloud, candidate, ctx)\n"
         "    except (Conflict, NotFound):\n"
@@ -94,8 +94,8 @@ POOLS: Final = (
     Mutant(
         "pools-line-jumped",
         "a younger claim takes the instance whose turn is an older one's",
-        FAMILY + "claims.reconciler",
-        "NextcloudReconciler._take_from_pool",
+        FAMILY + "claims.turns",
+        "ahead_of",
         "(one.created, one.uid) < (me.created, me.uid)",
         "False",
         test=ROWS + "test_a_younger_claim_leaves_the_instance_to_an_older_one_that_is_slow_to_take_it",

@@ -10,7 +10,15 @@ from konverge.informers import Cached, Change
 from konverge.keys import Key
 from konverge.kinds import kind_of
 from konverge.objects import Metadata, Object
-from konverge.reconcilers.pools.claims.turns import WaitingClaim, labels_of, pair, selector_key, selectors_of, turns
+from konverge.reconcilers.pools.claims.turns import (
+    WaitingClaim,
+    beginnings_of,
+    labels_of,
+    pair,
+    selector_key,
+    selectors_of,
+    turns,
+)
 from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD
 from konverge.reconcilers.pools.members import is_idle
 from konverge.reconcilers.pools.words import InstancePhase, InstanceReason, PoolsCondition, PoolsLabel
@@ -19,12 +27,14 @@ if TYPE_CHECKING:
     from konverge.runtime import Caches, Reader
 
 __all__ = [
+    "BEGINNINGS",
     "BY_CLAIM",
     "IDLE",
     "NAMED",
     "PROFILED",
     "READY_IDLE",
     "WAITING",
+    "beginnings",
     "by_claim",
     "claim_changed",
     "claims_of_instance",
@@ -48,6 +58,8 @@ IDLE: Final = "idle"
 """Instances that can be handed out once they are ready, by each of their labels."""
 WAITING: Final = "waiting"
 """Nextclouds that wait for an instance of a pool, by their selector."""
+BEGINNINGS: Final = "waiting-beginnings"
+"""The same Nextclouds, by each shorter selector that theirs begins with."""
 NAMED: Final = "names-instance"
 """Nextclouds without an instance, by the name of the instance that they name."""
 PROFILED: Final = "waits-for-profile"
@@ -64,7 +76,7 @@ def by_claim(instance: Object) -> tuple[str, ...]:
 
 
 def _pairs(instance: Object) -> tuple[str, ...]:
-    return tuple(pair(name, value) for name, value in labels_of(instance.metadata).items())
+    return tuple(pair(name, value) for name, value in (instance.metadata.labels or {}).items())
 
 
 def ready_idle(instance: Object) -> tuple[str, ...]:
@@ -93,6 +105,11 @@ def waiting(nextcloud: Object) -> tuple[str, ...]:
     return (selector_key(labels),)
 
 
+def beginnings(nextcloud: Object) -> tuple[str, ...]:
+    """Return the values of the index BEGINNINGS."""
+    return tuple(one for selector in waiting(nextcloud) for one in beginnings_of(selector))
+
+
 def named(nextcloud: Object) -> tuple[str, ...]:
     """Return the values of the index NAMED."""
     name = nextcloud.get("spec", "instanceRef", "name", default="")
@@ -109,9 +126,13 @@ def competitors(
     instances: Iterable[Metadata], nextclouds: Reader[Any], taken: Reader[Any], *, but: str = ""
 ) -> list[WaitingClaim]:
     """Return the Nextclouds that wait for one of these instances and have none; that of the UID `but` aside."""
+
+    def begins(selector: str) -> bool:
+        return bool(nextclouds.metadata_by_index(BEGINNINGS, selector))
+
     return [
         WaitingClaim(one.creation_timestamp or "", one.uid, one.namespace, one.name, selector)
-        for selector in selectors_of(instances)
+        for selector in selectors_of(instances, begins)
         for one in nextclouds.metadata_by_index(WAITING, selector)
         if one.uid != but and not taken.metadata_by_index(BY_CLAIM, one.uid)
     ]

@@ -32,7 +32,7 @@ from konverge.reconcilers.pools.claims.drift import Corrections, drift_message, 
 from konverge.reconcilers.pools.claims.indexes import BY_CLAIM, IDLE, READY_IDLE, competitors
 from konverge.reconcilers.pools.claims.release import release_step
 from konverge.reconcilers.pools.claims.render import lock_patch, tenant_intent
-from konverge.reconcilers.pools.claims.turns import WaitingClaim, matches, order_of, selector_key, turns
+from konverge.reconcilers.pools.claims.turns import WaitingClaim, ahead_of, candidates, matches, order_of, selector_key
 from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, POOL, PROFILE
 from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.names import name_for
@@ -198,14 +198,9 @@ class NextcloudReconciler:
         me = WaitingClaim(
             nextcloud.metadata.creation_timestamp or "", nextcloud.uid, nextcloud.namespace, nextcloud.name, key
         )
-        older = [
-            one
-            for one in competitors(ready, ctx.cache(NEXTCLOUD), instances, but=nextcloud.uid)
-            if (one.created, one.uid) < (me.created, me.uid)
-        ]
-        reserved = {instance.uid for claim, instance in turns([*older, me], ready) if claim is not me}
-        free = [instance for instance in sorted(ready, key=order_of) if instance.uid not in reserved]
-        for candidate in free[:_TRIES]:
+        line = competitors(ready, ctx.cache(NEXTCLOUD), instances, but=nextcloud.uid)
+        free = candidates(me, line, ready)
+        for candidate in free:
             # Before each write: the conflict with the last candidate may be the same claim's, by another process or by a write of
             # ours whose response was lost.
             before = await self._taken_before(nextcloud, ctx)
@@ -218,7 +213,7 @@ class NextcloudReconciler:
         if free:
             raise RetryAfter(1, "the idle instances changed; reading them again")
         idle = _matching(key, instances.metadata_by_index(IDLE, key.split(",")[0]))
-        return exhausted(key, len(ready), len(idle), len(older))
+        return exhausted(key, len(ready), len(idle), len(ahead_of(me, line)))
 
     async def _lock(self, nextcloud: Nextcloud, instance: Metadata, ctx: Context[Any]) -> Object:
         """Take exactly this version of an instance; raises Conflict if it changed."""

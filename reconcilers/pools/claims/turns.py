@@ -1,27 +1,38 @@
 """Which waiting Nextcloud takes which idle instance: the older first. Pure.
 
 Guarantees: `turns` gives each instance to one claim at most and each claim one instance at most, so concurrent reconciles of several
-claims do not compete. The oldest claims get the oldest instances.
+claims do not compete. The oldest claims get the oldest instances. `candidates` is the view of one claim: what it may try to take now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Final
 
 from konverge.objects import Metadata
 from konverge.reconcilers.pools.words import PoolsLabel
 
-__all__ = ["WaitingClaim", "labels_of", "matches", "order_of", "pair", "selector_key", "selectors_of", "turns"]
+__all__ = [
+    "WaitingClaim",
+    "ahead_of",
+    "beginnings_of",
+    "candidates",
+    "labels_of",
+    "matches",
+    "order_of",
+    "pair",
+    "selector_key",
+    "selectors_of",
+    "turns",
+]
 
-_MOST_PAIRS: Final = 6
-"""Of an instance with more labels only the selectors with one label, or with all of them, are looked for."""
+_TRIES: Final = 4
+"""The most instances that one reconcile of a claim tries: each costs a request and a write that is refused."""
 _NOT_SELECTED: Final = frozenset(
     {PoolsLabel.ASSIGNED, PoolsLabel.CLAIM_UID, PoolsLabel.TENANT, PoolsLabel.NEXTCLOUD, PoolsLabel.FORCE_DELETE}
 )
-"""Labels that say nothing about an idle instance."""
+"""Labels that do not tell one idle instance from another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +61,7 @@ def selector_key(labels: Mapping[str, str]) -> str:
 
 
 def labels_of(instance: Metadata) -> dict[str, str]:
-    """Return the labels of an idle instance that selectors are about."""
+    """Return the labels by which an idle instance differs from others."""
     return {name: value for name, value in (instance.labels or {}).items() if name not in _NOT_SELECTED}
 
 
@@ -60,18 +71,35 @@ def matches(selector: str, instance: Metadata) -> bool:
     return all(labels.get(name) == value for name, _, value in (one.partition("=") for one in selector.split(",")))
 
 
-def selectors_of(instances: Iterable[Metadata]) -> frozenset[str]:
-    """Return the selectors that match one of these instances: a waiting claim with another one does not compete for them.
+def beginnings_of(selector: str) -> tuple[str, ...]:
+    """Return the shorter selectors that a selector begins with.
 
-    >>> sorted(selectors_of([Metadata(labels={"a": "1", "b": "2"})]))
+    >>> beginnings_of("a=1,b=2,c=3")
+    ('a=1', 'a=1,b=2')
+    """
+    pairs = selector.split(",")
+    return tuple(",".join(pairs[:number]) for number in range(1, len(pairs)))
+
+
+def selectors_of(instances: Iterable[Metadata], begins: Callable[[str], bool]) -> frozenset[str]:
+    """Return selectors, among them all of waiting claims that match one of these instances; a claim with another one does not compete.
+
+    `begins` says whether the longer selector of a waiting claim begins with this one. So an instance with many labels costs a look for
+    each label and each such beginning, and not one for each combination of labels.
+
+    >>> sorted(selectors_of([Metadata(labels={"a": "1", "b": "2"})], lambda beginning: beginning in {"a=1", "c=3"}))
     ['a=1', 'a=1,b=2', 'b=2']
     """
-    shapes = {tuple(sorted(labels_of(instance).items())) for instance in instances}
     found: set[str] = set()
-    for labels in shapes:
-        sizes = range(1, len(labels) + 1) if len(labels) <= _MOST_PAIRS else (1, len(labels))
-        for size in sizes:
-            found.update(selector_key(dict(chosen)) for chosen in combinations(labels, size))
+    for pairs in {tuple(sorted(pair(*one) for one in (instance.labels or {}).items())) for instance in instances}:
+        begun = [("", 0)]
+        while begun:
+            beginning, first = begun.pop()
+            for place in range(first, len(pairs)):
+                selector = f"{beginning},{pairs[place]}" if beginning else pairs[place]
+                found.add(selector)
+                if begins(selector):
+                    begun.append((selector, place + 1))
     return frozenset(found)
 
 
@@ -92,3 +120,22 @@ def turns(claims: Iterable[WaitingClaim], instances: Iterable[Metadata]) -> list
                 found.append((claim, left.pop(place)))
                 break
     return found
+
+
+def ahead_of(me: WaitingClaim, line: Iterable[WaitingClaim]) -> list[WaitingClaim]:
+    """Return the claims of a line that are older."""
+    return [one for one in line if (one.created, one.uid) < (me.created, me.uid)]
+
+
+def candidates(me: WaitingClaim, line: Iterable[WaitingClaim], ready: Collection[Metadata]) -> list[Metadata]:
+    """Return the instances that a claim may try to take, in their order: those of the ready ones that no older claim of the line takes.
+
+    >>> def instance(name: str) -> Metadata:
+    ...     return Metadata(name=name, uid=name, labels={"tier": "small"})
+    >>> old, young = (WaitingClaim(created, "uid", "ns", "name", "tier=small") for created in ("1", "2"))
+    >>> [one.name for one in candidates(young, [old, young], [instance("a"), instance("b")])]
+    ['b']
+    """
+    own = [instance for instance in ready if matches(me.selector, instance)]
+    reserved = {instance.uid for _, instance in turns(ahead_of(me, line), own)}
+    return [instance for instance in sorted(own, key=order_of) if instance.uid not in reserved][:_TRIES]

@@ -87,6 +87,16 @@ class Dismantler:
             await self._uninstall(found, ctx)
         return self._waiting(TeardownReason.RELEASE, f"HelmRelease {found.name} is being uninstalled")
 
+    async def kept_database(self, instance: NextcloudInstance, ctx: Context[Any]) -> str:
+        """Return the Cluster that outlives an instance of which nothing else is left, "" if there is none, or if Retain keeps it."""
+        if teardown.keeps_data(instance):
+            return ""
+        try:
+            found = await ctx.live(CNPG_CLUSTER).find(instance.namespace, cluster_name(instance.name))
+        except NotServed:
+            return ""
+        return found.name if found is not None and teardown.is_ours(instance, found) else ""
+
     async def _uninstall(self, found: Object, ctx: Context[Any]) -> None:
         try:
             if found.get("spec", "suspend"):

@@ -28,7 +28,7 @@ from konverge.reconcilers.pools.instances.render import url_of
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
 from konverge.reconcilers.pools.instances.steps import StepState, outcome_of, phase_of
 from konverge.reconcilers.pools.instances.words import TeardownReason
-from konverge.reconcilers.pools.words import InstancePhase, PoolsAnnotation, PoolsCondition, StepReason
+from konverge.reconcilers.pools.words import InstancePhase, PoolsAnnotation, PoolsCondition, PoolsEvent, StepReason
 from konverge.words import EventType
 
 if TYPE_CHECKING:
@@ -98,6 +98,10 @@ class NextcloudInstanceReconciler:
             return RequeueAfter(self._again)
         state = await self._dismantle.next_step(instance, ctx)
         if state is None:
+            kept = await self._dismantle.kept_database(instance, ctx)
+            if kept:
+                message = f"Cluster {kept} is kept, as database.deleteOnCleanup is not true; delete it when it is not needed any more"
+                ctx.event(PoolsEvent.DATABASE_KEPT, message)
             return Done()
         ctx.status.draft.phase = InstancePhase.DELETING
         ctx.status.set_condition(PoolsCondition.READY, False, state.reason, state.message)

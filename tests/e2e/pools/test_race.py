@@ -1,4 +1,4 @@
-"""P3 on a real control plane: two processes, each with the Nextclouds of a tenant, race for the same instances; objects and audit log judge."""
+"""P3 and P5 on a real control plane: processes race for the same instances; objects and audit log judge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pools.crd_cases import KINDS
 
 from konverge.client import Client, ClientConfig
 from konverge.crds import crd
-from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance
+from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool
 from konverge.errors import NotFound
 from konverge.objects import Object
 from konverge.reconcilers.pools.kinds import INSTANCE
@@ -29,11 +29,10 @@ pytestmark = pytest.mark.control_plane
 SECONDS: Final = 60 * PATIENCE
 NAMESPACE: Final = "pools-race"
 MEMBERS: Final = ("one", "two")
+POOLS: Final = "pools"
 INSTANCES: Final = 10
 CLAIMS: Final = 100
 SELECTOR: Final = {"tier": "race", "zone": "a"}
-LABELS: Final = {**SELECTOR, **{f"label-{number}": "x" for number in range(6)}}
-"""More than the order of claims looks at: with a selector of two of them no claim knows of another, and the lock alone decides."""
 _OPERATOR: Final = Path(__file__).parents[2] / "support" / "pools" / "claim_operator.py"
 
 
@@ -42,12 +41,12 @@ def tenant(member: str) -> str:
 
 
 class Rivals(Fleet):
-    """Processes that serve the Nextclouds of one tenant each, and elect no leader."""
+    """Processes that elect no leader: POOLS has the pools, each other one the Nextclouds of a tenant."""
 
     def operator(self, name: str, kubeconfig: Path) -> Operator:
         return Operator(
             (
-                f"{_OPERATOR}:build",
+                f"{_OPERATOR}:{'pools' if name == POOLS else 'build'}",
                 *("--kubeconfig", str(kubeconfig), "--log-format", "json", "--name", "konverge"),
                 *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0"),
             ),
@@ -61,15 +60,20 @@ def is_lock(call: ProxiedRequest) -> bool:
     return call.method == "PATCH" and call.resource == "nextcloudinstances" and "force" not in call.query
 
 
+def is_delete(call: ProxiedRequest) -> bool:
+    """Whether a request deletes an instance."""
+    return call.method == "DELETE" and call.resource == "nextcloudinstances"
+
+
 async def instance(client: Client, number: int) -> None:
-    labels = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, **LABELS}
+    labels = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, **SELECTOR}
     await client.create(INSTANCE.new(f"one-{number}", NAMESPACE, labels=labels, spec={}))
     patch = {"status": {"phase": "Ready"}}
     await client.patch(INSTANCE, f"one-{number}", NAMESPACE, patch=patch, style="merge", subresource="status")
 
 
-async def claim(client: Client, number: int) -> None:
-    spec = {"poolSelector": {"matchLabels": SELECTOR}, "ingress": {"host": f"claim-{number}.example.com"}}
+async def claim(client: Client, number: int, selector: dict[str, str] = SELECTOR) -> None:
+    spec = {"poolSelector": {"matchLabels": selector}, "ingress": {"host": f"claim-{number}.example.com"}}
     metadata = {"name": f"claim-{number}", "namespace": tenant(MEMBERS[number % 2])}
     await client.create(Nextcloud.decode({"metadata": metadata, "spec": spec}))
 
@@ -150,6 +154,69 @@ async def test_p3_of_100_claims_of_two_processes_on_10_instances_exactly_10_win_
     assert {each.code for each in log} == {200, 409}
     lost = {each.name: {other.user for other in log if other.name == each.name} for each in log if each.code == 409}
     assert users in lost.values(), "and met at an instance"
+
+
+async def test_p5_a_pool_that_shrinks_leaves_the_instance_that_was_claimed_while_its_delete_was_under_way(
+    audited_plane: ControlPlane, tmp_path: Path
+) -> None:
+    plane, name = audited_plane, "p5"
+    for namespace in (NAMESPACE, tenant(MEMBERS[0])):
+        await plane.create_namespace(namespace)
+    config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
+    fleet = Rivals(plane, NAMESPACE, tmp_path, lease=(0, 0, 0))
+    async with Client(config, name="test-user") as client:
+        await install_crds(client, [crd(one) for one in KINDS])
+        async with fleet.member(POOLS) as pools, fleet.member(MEMBERS[0]):
+            spec = {"replicas": 1, "template": {"metadata": {"labels": {"tier": name}}}}
+            await client.create(NextcloudPool.decode({"metadata": {"name": name}, "spec": spec}))
+            spare = await until_one(client, name)
+            ready = {"status": {"phase": "Ready"}}
+            await client.patch(INSTANCE, spare.name, NAMESPACE, patch=ready, style="merge", subresource="status")
+            await until_pool(client, name, ready=1, assigned=0)
+            pools.proxy.delay(is_delete, 10)
+            await client.patch(NextcloudPool, name, patch={"spec": {"replicas": 0}}, style="merge")
+            async with asyncio.timeout(SECONDS):
+                while not pools.proxy.under_way(is_delete):
+                    await asyncio.sleep(0.05)
+            await claim(client, CLAIMS, {"tier": name})  # of the first member
+            await until_reasons(client, {InstanceReason.ASSIGNED: 1})
+            async with asyncio.timeout(SECONDS):
+                while pools.proxy.under_way(is_delete):
+                    await asyncio.sleep(0.1)
+            await until_pool(client, name, ready=0, assigned=1)
+            kept = await client.get(INSTANCE, spare.name, NAMESPACE)
+            user = pools.user
+        await _free(client, Nextcloud, f"claim-{CLAIMS}", tenant(MEMBERS[0]))
+        await _free(client, NextcloudInstance, spare.name, NAMESPACE)
+        await client.patch(NextcloudPool, name, patch={"metadata": {"finalizers": None}}, style="merge")
+        await client.delete(NextcloudPool, name)
+        end = f"/apis/k8s.bnerd.com/v1alpha1/namespaces/{NAMESPACE}/nextcloudinstances/{spare.name}"
+        await until_audited(plane, ProxiedRequest("DELETE", end))
+    assert (kept.metadata.uid, kept.metadata.deleting) == (spare.metadata.uid, False)
+    assert kept.spec["claimRef"]["name"] == f"claim-{CLAIMS}"
+    found = audited(plane, namespace=NAMESPACE)
+    deletes = [each.code for each in found if each.name == spare.name and each.verb == "delete" and each.user == user]
+    assert deletes == [409]
+
+
+async def until_one(client: Client, pool: str) -> Object:
+    """Wait for the instance of a pool."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            found = await client.list(INSTANCE, NAMESPACE, labels=f"{PoolsLabel.POOL}={pool}")
+            if found.items:
+                return found.items[0]
+            await asyncio.sleep(0.1)
+
+
+async def until_pool(client: Client, name: str, *, ready: int, assigned: int) -> None:
+    """Wait for the numbers of a pool."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            status = (await client.get(NextcloudPool, name)).status
+            if (status.ready, status.assigned) == (ready, assigned):
+                return
+            await asyncio.sleep(0.1)
 
 
 async def _free(client: Client, what: type[Nextcloud | NextcloudInstance], name: str, namespace: str) -> None:

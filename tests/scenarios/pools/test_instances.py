@@ -464,6 +464,9 @@ async def test_a_database_goes_if_the_spec_says_so_or_else_with_its_namespace(
     else:
         assert not (await here.lab.client.get(NAMESPACE, here.lab.namespace)).metadata.deleting
         assert (f"Cluster/{NAME}-db" in await here.left()) is kept
+    await asyncio.sleep(2)
+    events = [one for one in (await here.lab.client.list(EVENT)).items if one.get("reason") == "DatabaseKept"]
+    assert [f"Cluster {NAME}-db is kept" in one.get("note") for one in events] == [True] * kept
 
 
 async def test_an_assigned_instance_refuses_its_deletion_until_its_nextcloud_releases_it(here: Materials) -> None:

@@ -21,7 +21,8 @@ from konverge.reconcilers.pools.names import name_for
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
 from konverge.runtime import ManagerSettings
-from konverge.testing.apiserver.faults.rules import Delay, Match, Rule
+from konverge.testing.apiserver.faults.rules import About, Delay, Match, Rule
+from konverge.testing.apiserver.requests import Call, Response
 
 FREE = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, "tier": "small"}
 
@@ -185,18 +186,43 @@ async def test_p4_after_a_crash_behind_the_lock_the_same_instance_is_resumed(clo
     assert found == {taken: (4, True), other: (None, False)}
 
 
-async def test_p5_a_claim_that_came_first_wins_against_a_pool_that_shrinks(clouds: Clouds) -> None:
+@pytest.mark.parametrize(
+    ("late", "code", "reason", "left"),
+    [("delete", 409, "Assigned", 1), ("patch", 404, "PoolExhausted", 0)],
+    ids=["the-claim-comes-first", "the-pool-comes-first"],
+)
+async def test_p5_of_a_claim_and_a_pool_that_shrinks_the_first_write_wins(
+    clouds: Clouds, late: str, code: int, reason: str, left: int
+) -> None:
     here = await clouds.start()
-    await here.pool(replicas=3)
+    await here.pool(replicas=1)
     await here.filled()
-    await asyncio.gather(here.claim("a"), here.patch(NextcloudPool, "small", {"spec": {"replicas": 0}}, ""))
-    await asyncio.sleep(5)
-    found = await here.lab.get(Nextcloud, "a")
-    left = await here.instances()
-    if found.status.instance_ref is not None:
-        assert [one.name for one in left] == [found.status.instance_ref.name]
+    [instance] = await here.instances()
+    # Pool and claim have both chosen the instance when the first of their writes arrives.
+    answers: list[int] = []
+
+    def note(_: Call, about: About, answer: Response) -> None:
+        if (about.verb, about.name) == (late, instance.name) and about.user_agent.startswith("konverge"):
+            answers.append(answer.status)
+
+    here.lab.server.on_call.append(note)
+    slow = Match(verbs=(late,), resources=("nextcloudinstances.k8s.bnerd.com",))
+    here.lab.server.faults.add(Rule(slow, Delay(seconds=3), count=1))
+    shrunk = {"spec": {"replicas": 0}}
+    if late == "delete":
+        await here.patch(NextcloudPool, "small", shrunk, "")
+        await asyncio.sleep(1)
+        await here.claim(replicas=4)
     else:
-        assert left == []
+        await here.claim(replicas=4)
+        await asyncio.sleep(1)
+        await here.patch(NextcloudPool, "small", shrunk, "")
+    await asyncio.sleep(10)
+    found = await here.lab.get(Nextcloud, "main")
+    assert (answers[-1], found.condition("InstanceAssigned").reason) == (code, reason)
+    assert [(one.metadata.uid, one.spec["replicas"]) for one in await here.instances()] == [
+        (instance.metadata.uid, 4)
+    ] * left
 
 
 async def test_p6_a_pool_without_an_idle_instance_blocks_and_nothing_is_created(clouds: Clouds) -> None:
@@ -514,15 +540,26 @@ async def test_a_pool_that_is_deleted_takes_its_unassigned_instances_with_it(clo
     await here.lab.until(NextcloudInstance, taken.name, lambda found: found.spec.version == "33")
 
 
-async def test_waiting_claims_are_served_in_the_order_of_their_age(clouds: Clouds) -> None:
+@pytest.mark.parametrize(
+    ("selector", "labels"),
+    [
+        ({"tier": "small"}, FREE),
+        ({"tier": "small", "zone": "a"}, {**FREE, "zone": "a", **{f"label-{number}": "x" for number in range(8)}}),
+        ({"tier": "small", PoolsLabel.ASSIGNED: PoolsLabel.FALSE}, FREE),
+    ],
+    ids=["one-label", "two-labels-of-an-instance-with-many", "the-label-of-idle-instances"],
+)
+async def test_waiting_claims_are_served_in_the_order_of_their_age_as_soon_as_an_instance_is_ready(
+    clouds: Clouds, selector: dict[str, str], labels: dict[str, str]
+) -> None:
     here = await clouds.start()
     for name in ("c", "a", "b"):
-        await here.claim(name)
+        await here.claim(name, tier=None, poolSelector={"matchLabels": selector})
         await here.says(name, "False", "PoolExhausted")
         await asyncio.sleep(2)
     served: list[str] = []
     for number in range(3):
-        await here.instance(f"one-{number}", FREE)
+        await here.instance(f"one-{number}", labels)
         await asyncio.sleep(2)
         served += [
             name

@@ -1,21 +1,25 @@
 """The controller of Nextclouds as a program that serves the Nextclouds of one namespace: `konverge run claim_operator.py:build`.
 
-Two of them share the instances and no decision. Instances are made ready by the test.
+Two of them share the instances and no decision: neither knows that Nextclouds of the other wait, so the lock alone keeps them apart. Instances are made ready by the test. `claim_operator.py:pools` is the controller of pools.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import konverge as kv
 from konverge.crds.pools_v1alpha1 import Nextcloud
+from konverge.reconcilers.pools.claims.indexes import BEGINNINGS, WAITING
 from konverge.reconcilers.pools.claims.reconciler import NextcloudReconciler
-from konverge.reconcilers.pools.install import claim_controller
+from konverge.reconcilers.pools.install import claim_controller, pool_controller
 from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.settings import PoolSettings
+from konverge.runtime.builder.builder import Indexed
 
-__all__ = ["build"]
+__all__ = ["build", "pools"]
 
 
 class OfOneTenant(NextcloudReconciler):
@@ -33,6 +37,22 @@ class OfOneTenant(NextcloudReconciler):
 
 
 def build(manager: kv.Manager) -> None:
-    settings = PoolSettings(instance_namespace=os.environ["INSTANCES"], claims_at_once=8)
+    settings, tenant = PoolSettings(instance_namespace=os.environ["INSTANCES"], claims_at_once=8), os.environ["TENANT"]
     metrics = PoolMetrics.within(manager.metrics)
-    manager.add(claim_controller(settings, metrics).reconciled_by(OfOneTenant(settings, metrics, os.environ["TENANT"])))
+    controller = claim_controller(settings, metrics).reconciled_by(OfOneTenant(settings, metrics, tenant))
+    manager.add(replace(controller, indexed=tuple(_within(tenant, one) for one in controller.indexed)))
+
+
+def _within(tenant: str, index: Indexed) -> Indexed:
+    """Leave the Nextclouds of other namespaces out of the line of those that wait."""
+
+    def values(nextcloud: Any) -> Iterable[str]:
+        return index.values(nextcloud) if nextcloud.namespace == tenant else ()
+
+    return replace(index, values=values) if index.name in (WAITING, BEGINNINGS) else index
+
+
+def pools(manager: kv.Manager) -> None:
+    manager.add(
+        pool_controller(PoolSettings(instance_namespace=os.environ["INSTANCES"]), PoolMetrics.within(manager.metrics))
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from konverge.crds.pools_v1alpha1 import MAX_INSTANCE_NAME, Nextcloud, NextcloudSpec
@@ -14,7 +14,14 @@ from konverge.objects import Metadata
 from konverge.reconcilers.pools.claims.decide import ClaimMode, mode_of
 from konverge.reconcilers.pools.claims.drift import Corrections, drift_message, drifted
 from konverge.reconcilers.pools.claims.render import claim_labels, tenant_intent, tenant_spec
-from konverge.reconcilers.pools.claims.turns import WaitingClaim, matches, selectors_of, turns
+from konverge.reconcilers.pools.claims.turns import (
+    WaitingClaim,
+    beginnings_of,
+    matches,
+    selector_key,
+    selectors_of,
+    turns,
+)
 from konverge.reconcilers.pools.names import ADJECTIVES, MAX_WORD, NOUNS, name_for
 
 SMALL = {"tier": "small"}
@@ -59,9 +66,34 @@ def test_no_instance_has_two_turns_and_no_claim_has_two(
     assert not any(matches(one.selector, instance) for one in left for instance in rest)
 
 
-def test_every_selector_that_matches_an_instance_is_looked_for() -> None:
-    found = selectors_of([idle("a", zone="x")])
-    assert found == {"tier=small", "zone=x", "tier=small,zone=x"}
+LETTERS = "abcdefgh"
+
+
+@given(
+    st.lists(st.sets(st.sampled_from(LETTERS), min_size=1), max_size=6),
+    st.lists(st.sets(st.sampled_from(LETTERS)), max_size=3),
+)
+@example([{"c", "f"}, {"a", "h"}], [set(LETTERS)])
+def test_the_selectors_that_match_an_instance_are_found_however_many_labels_it_has(
+    line: list[set[str]], stock: list[set[str]]
+) -> None:
+    waiting = {selector_key(dict.fromkeys(names, "1")) for names in line}
+    begun = {beginning for selector in waiting for beginning in beginnings_of(selector)}
+    instances = [Metadata(name="i", labels=dict.fromkeys(names, "1")) for names in stock]
+    found = selectors_of(instances, begun.__contains__)
+    assert found & waiting == {one for one in waiting if any(matches(one, instance) for instance in instances)}
+
+
+def test_the_selectors_of_an_instance_are_looked_up_label_by_label_and_not_in_all_combinations() -> None:
+    asked: list[str] = []
+
+    def begins(beginning: str) -> bool:
+        asked.append(beginning)
+        return beginning == "label-03=x"
+
+    labels = {f"label-{number:02}": "x" for number in range(40)}
+    assert "label-03=x,label-09=x" in selectors_of([Metadata(name="i", labels=labels)], begins)
+    assert len(asked) == 40 + 36
 
 
 @pytest.mark.parametrize(
