@@ -156,6 +156,8 @@ class NstanceMachinePoolStatus(Status):
     """The state of the first provisioning."""
     replicas: Count | None = None
     """How many instances run."""
+    nodes: Count | None = None
+    """How many Nodes have a provider id of the list: Cluster API looks at the list again whenever it changes."""
     is_static: bool | None = None
     """Whether the configuration of a server has the group: then its template, subnets and shards are fixed."""
     template: Text | None = None

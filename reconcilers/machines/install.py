@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -90,9 +90,9 @@ def rules(settings: MachineSettings) -> tuple[Rule, ...]:
     )
 
 
-def _named(name: str, change: Change) -> bool:
+def _named(names: Collection[str], change: Change) -> bool:
     shown = change.new or change.old
-    return shown is not None and shown.metadata.name == name
+    return shown is not None and shown.metadata.name in names
 
 
 def _clusters(changed: Any, caches: Caches) -> Iterable[Key]:
@@ -119,7 +119,7 @@ def cluster_controller(service: NstanceService) -> Controller[NstanceCluster]:
             CONFIG_MAP,
             to=_clusters,
             metadata_only=True,
-            when=partial(_named, settings.shards_configmap),
+            when=partial(_named, (settings.shards_configmap, settings.ca_configmap)),
             namespaces=(settings.namespace,) if settings.namespace else (),
         )
         .watches(CLUSTER, to=_clusters, when=indexes.pauses)
@@ -158,6 +158,7 @@ def pool_controller(service: NstanceService) -> Controller[NstanceMachinePool]:
         .indexes(POOL, indexes.BY_INSTANCE, by=indexes.by_pool_instance)
         .indexes(MACHINE_POOL, indexes.BY_POOL, by=indexes.by_pool)
         .indexes(NODE, indexes.BY_INSTANCE, by=indexes.by_node_instance)
+        .indexes(NODE, indexes.BY_PROVIDER_ID, by=indexes.by_provider_id)
         .reads_live()
         .needs(
             Rule(CAPI_GROUP, ("machinepools",), ("create",)),

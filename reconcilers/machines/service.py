@@ -69,6 +69,7 @@ class NstanceService:
         self._dial = dial
         self._entropy = entropy
         self._shards: ShardMap | None = None
+        self._authority_version = ""
         self._link: ServerLink | None = None
         self._log = get_logger("konverge.machines")
 
@@ -87,7 +88,7 @@ class NstanceService:
         if self._connections is None:
             return ""
         if self.problem:
-            return f"no shard can be asked: {self.problem}"
+            return f"certificate: {self.problem}"
         away, expected = self.states.problems, self.states.expected or ()
         named = "; ".join(f"{shard}: {problem}" for shard, problem in sorted(away.items()))
         return f"{len(away)} of {len(expected)} shards cannot be asked: {named}" if away else ""
@@ -102,6 +103,12 @@ class NstanceService:
         self.states.expect(shards.shards)
         if self._link is not None:
             self._link.use(shards)
+
+    def use_authority(self, version: str) -> None:
+        """Use the authority in its ConfigMap, which has this version now."""
+        self._authority_version = version
+        if self._link is not None:
+            self._link.use_authority(version)
 
     def shard(self, name: str) -> ShardClient:
         """Return the calls of a shard; raises ShardFailure at once while it is unreachable."""
@@ -139,9 +146,11 @@ class NstanceService:
             dial=self._dial or over_tls,
             entropy=self._entropy,
             seconds=settings.call_timeout,
+            reports=self.states.wake_cluster,
         )
         if self._shards is not None:
             link.use(self._shards)
+        link.use_authority(self._authority_version)
         try:
             await wait_first(link.run(services.client, services.random), self._keep_cluster(services.client, namespace))
         finally:

@@ -290,13 +290,16 @@ class Farm:
         )
 
     def crash_at(self, method: str, number: int, fault: CallFault) -> list[str]:
-        """Kill the operator at a call of the servers, counted from 1 over all shards; returns a list that names the shard once it happened."""
+        """Kill the operator at a call of the servers, counted from 1 over all shards; returns a list that names the shard once it happened.
+
+        The empty method is every method.
+        """
         crashed: list[str] = []
         seen = 0
 
         def chooser(shard: str, called: str) -> CallFault | None:
             nonlocal seen
-            if called != method or crashed:
+            if method not in ("", called) or crashed:
                 return None
             seen += 1
             if seen < number:

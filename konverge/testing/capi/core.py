@@ -225,12 +225,22 @@ class CoreReconciler(ABC):
         what, infra = await self._infra_of(made, ctx)
         if what is None or infra is None:
             return what is not None  # of an unknown kind nothing can be said: it hangs, as the real one does
-        metadata = infra["metadata"]
-        if not metadata.get("deletionTimestamp"):
-            await ctx.delete(what, metadata["name"], metadata["namespace"], uid=metadata["uid"])
+        await self._delete_once(infra, ctx)
         return False
 
+    async def _delete_once(self, made: Json, ctx: Context[Any]) -> None:
+        metadata = made["metadata"]
+        if not metadata.get("deletionTimestamp"):
+            await ctx.delete(self._kind(made), metadata["name"], metadata.get("namespace", ""), uid=metadata["uid"])
+
     # --- reads ---
+
+    async def _read(self, what: Kind[Object], name: str, made: Json, ctx: Context[Any]) -> Json | None:
+        try:
+            found = await ctx.client.get(what, name, made["metadata"]["namespace"])
+        except NotFound:
+            return None
+        return {**found.to_dict(), "apiVersion": what.api_version, "kind": what.kind}
 
     async def _cluster(self, made: Json, ctx: Context[Any]) -> Json | None:
         try:
@@ -243,12 +253,7 @@ class CoreReconciler(ABC):
         spec = made["spec"] if "infrastructureRef" in made["spec"] else made["spec"]["template"]["spec"]
         reference = spec["infrastructureRef"]
         what = self._infra.get(reference["kind"])
-        if what is None:
-            return None, None
-        try:
-            return what, (await ctx.client.get(what, reference["name"], made["metadata"]["namespace"])).to_dict()
-        except NotFound:
-            return what, None
+        return (None, None) if what is None else (what, await self._read(what, reference["name"], made, ctx))
 
     async def _nodes(self, ctx: Context[Any]) -> list[Json]:
         return [one.to_dict() for one in (await ctx.client.list(NODE)).items]
@@ -334,8 +339,11 @@ class ClusterCore(CoreReconciler):
             return Done()
         if infra is not None and not await self._adopt(infra, made, made["metadata"]["name"], ctx):
             return Done()
+        plane = await self._control_plane(made, ctx)
+        if plane is not None and not await self._adopt(plane, made, made["metadata"]["name"], ctx):
+            return Done()
         connected = await self._connected(cluster, ctx)
-        spec, status, conditions = cluster_changes(made, infra, connected=connected)
+        spec, status, conditions = cluster_changes(made, infra, plane, connected=connected)
         made = await self._patch(made, {"spec": spec}, ctx)
         made = await self._patch(made, {"status": status}, ctx, "status")
         await self._conditions(made, conditions, ctx)
@@ -343,8 +351,13 @@ class ClusterCore(CoreReconciler):
             return RequeueAfter(_MISSING)
         return Done() if connected else RequeueAfter(_PROBE)
 
+    async def _control_plane(self, made: Json, ctx: Context[Any]) -> Json | None:
+        reference = made["spec"].get("controlPlaneRef") or {}
+        what = self._infra.get(reference.get("kind", ""))
+        return None if what is None else await self._read(what, reference["name"], made, ctx)
+
     async def end(self, made: Json, ctx: Context[Any]) -> bool:
-        """Delete the members, then the infrastructure, then the Cluster."""
+        """Delete the members, then the control plane, then the infrastructure, then the Cluster."""
         left = False
         for what in (MACHINE_POOL, MACHINE):
             for one in (await ctx.client.list(what, made["metadata"]["namespace"])).items:
@@ -353,7 +366,13 @@ class ClusterCore(CoreReconciler):
                 left = True
                 if not one.metadata.deleting:
                     await ctx.delete(what, one.name, one.namespace, uid=one.metadata.uid)
-        return not left and await super().end(made, ctx)
+        if left:
+            return False
+        plane = await self._control_plane(made, ctx)
+        if plane is not None:
+            await self._delete_once(plane, ctx)
+            return False
+        return await super().end(made, ctx)
 
 
 class MachinePoolCore(CoreReconciler):
@@ -363,7 +382,8 @@ class MachinePoolCore(CoreReconciler):
         """Adopt the infrastructure, take its ids and replicas over, and pair Nodes."""
         made = await self._belong(made, ctx)
         what, infra = await self._infra_of(made, ctx)
-        if what is None:
+        if what is None:  # no condition tells
+            await self._patch(made, {"status": {"phase": "Provisioning"}}, ctx, "status")
             return Done()
         if infra is not None and not await self._adopt(infra, made, cluster["metadata"]["name"], ctx):
             await self._patch(made, {"status": {"phase": "Provisioning"}}, ctx, "status")
@@ -394,13 +414,19 @@ class MachinePoolCore(CoreReconciler):
 
 
 class MachineCore(CoreReconciler):
-    """Keeps Machines. Without a control plane the Node of a deleted Machine is neither drained nor deleted."""
+    """Keeps Machines. With a control plane the Node of a deleted Machine is cordoned, and deleted after the infrastructure; else it stays.
+
+    Pods are not evicted.
+    """
 
     async def keep(self, made: Json, cluster: Json, ctx: Context[Any]) -> Outcome:
         """Adopt the infrastructure, take its id and addresses over, and find the Node."""
         made = await self._belong(made, ctx)
         what, infra = await self._infra_of(made, ctx)
         if what is None:
+            made = await self._patch(made, {"status": {"phase": "Pending"}}, ctx, "status")
+            unknown = ("InfrastructureReady", "Unknown", "InternalError", "Please check controller logs for errors")
+            await self._conditions(made, [unknown], ctx)
             return Done()
         if infra is not None and not await self._adopt(infra, made, cluster["metadata"]["name"], ctx):
             return Done()
@@ -421,6 +447,23 @@ class MachineCore(CoreReconciler):
         if infra is None:
             return RequeueAfter(_MISSING)
         return Done() if connected else RequeueAfter(_PROBE)
+
+    async def end(self, made: Json, ctx: Context[Any]) -> bool:
+        """Cordon the Node, delete the infrastructure, then the Node."""
+        cluster = await self._cluster(made, ctx)
+        if cluster is None or not cluster["spec"].get("controlPlaneRef") or not await self._connected(cluster, ctx):
+            return await super().end(made, ctx)
+        name = ((made.get("status") or {}).get("nodeRef") or {}).get("name")
+        node = next((one for one in await self._nodes(ctx) if one["metadata"]["name"] == name), None)
+        if node is not None:
+            node = await self._patch(
+                {"apiVersion": "v1", "kind": "Node", **node}, {"spec": {"unschedulable": True}}, ctx
+            )
+        if not await super().end(made, ctx):
+            return False
+        if node is not None:
+            await self._delete_once(node, ctx)
+        return True
 
 
 def _differences(made: Json, patch: Json) -> Json:

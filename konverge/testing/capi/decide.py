@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from konverge.testing.capi.kinds import CLUSTER_LABEL, INITIALIZED, PAUSED
+from konverge.testing.capi.kinds import CLUSTER_LABEL, INITIALIZED, MANAGED_REPLICAS, PAUSED
 
 __all__ = [
     "Json",
@@ -89,12 +89,17 @@ def _mirror(
 
 
 def cluster_changes(
-    cluster: Json, infra: Json | None, *, connected: bool
+    cluster: Json, infra: Json | None, plane: Json | None = None, *, connected: bool
 ) -> tuple[Json, Json, list[tuple[str, str, str, str]]]:
-    """Return the patch of the spec, that of the status, and the conditions of a Cluster."""
+    """Return the patch of the spec, that of the status, and the conditions of a Cluster; `plane` is its control plane if it has one.
+
+    Failure domains in the form of a map, as of v1beta1, are an error of the whole reconcile, and only the log says so.
+    """
     spec: Json = {}
     status: Json = {}
     shown = (infra or {}).get("status") or {}
+    if isinstance(shown.get("failureDomains"), dict):
+        return spec, status, []
     reached = bool((shown.get("initialization") or {}).get("provisioned"))
     before = cluster.get("status") or {}
     done = bool((before.get("initialization") or {}).get("infrastructureProvisioned"))
@@ -116,7 +121,13 @@ def cluster_changes(
         if connected
         else ("RemoteConnectionProbe", "False", "ProbeFailed", "Remote connection not established yet")
     )
-    if not condition(cluster, INITIALIZED):
+    if plane is not None and not initialized(cluster):
+        begun = ((plane.get("status") or {}).get("initialization") or {}).get("controlPlaneInitialized")
+        state = (
+            ("True", "Initialized", "") if begun else ("False", "NotInitialized", "Control plane not yet initialized")
+        )
+        conditions.append((INITIALIZED, *state))
+    elif not condition(cluster, INITIALIZED):
         message = "Waiting for the first control plane machine to have status.nodeRef set"
         conditions.append((INITIALIZED, "False", "NotInitialized", message))
     return spec, status, conditions
@@ -185,6 +196,8 @@ def pool_changes(pool: Json, infra: Json | None, nodes: list[Json], *, connected
         status["phase"] = "Provisioning"
     else:
         status["phase"] = "ScalingUp" if wanted > ready else "ScalingDown" if wanted < ready else "Running"
+        if wanted != ready and MANAGED_REPLICAS in (pool["metadata"].get("annotations") or {}):
+            status["phase"] = "Scaling"
     return spec, status, bool(refs) and ready != count
 
 

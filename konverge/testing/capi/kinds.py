@@ -15,6 +15,7 @@ __all__ = [
     "INITIALIZED",
     "MACHINE",
     "MACHINE_POOL",
+    "MANAGED_REPLICAS",
     "NODE",
     "OWNERS",
     "PAUSED",
@@ -35,5 +36,7 @@ FINALIZERS: Final = {
 }
 CLUSTER_LABEL: Final = "cluster.x-k8s.io/cluster-name"
 PAUSED: Final = "cluster.x-k8s.io/paused"
+MANAGED_REPLICAS: Final = "cluster.x-k8s.io/replicas-managed-by"
+"""On a MachinePool whose replicas the provider writes."""
 INITIALIZED: Final = "ControlPlaneInitialized"
 """The condition of a Cluster without which no Node of it is watched."""

@@ -167,11 +167,11 @@ class Listener:
             context.load_cert_chain(chain)
         if self._asks:
             context.verify_mode = ssl.CERT_REQUIRED
-            context.load_verify_locations(cadata=self._authority.certificate.decode())
+            context.load_verify_locations(cadata=self._authority.trusted.decode())
         return context
 
     def _handshake(self, tls: TlsMaterial) -> bytes:
-        if tls.ca != self._authority.certificate:
+        if not self._authority.signs_for(tls.ca):
             raise ssl.SSLCertVerificationError(1, "certificate verify failed: unable to get local issuer certificate")
         if not self._asks:
             return b""

@@ -64,33 +64,44 @@ class NstanceAuthority:
 
     def __init__(self, cluster_id: str, random: Random) -> None:
         self._random = random
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{cluster_id} CA")])
         self._nonce_key = self.private_key()
-        key = self.private_key()
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{cluster_id} CA")])
-        made = (
-            self._builder(name, key.public_key(), _AUTHORITY_LIFE)
-            .issuer_name(name)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(_usage(signs_certificates=True), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .sign(key, None)
-        )
-        self._issuer = _Issuer(key, made)
+        self._issuer = self._made()
+        self._trusted = [self._issuer.certificate]
 
     @property
     def certificate(self) -> bytes:
-        """The authority's certificate, PEM."""
+        """The certificate of the authority that signs now, PEM."""
         return _pem(self._issuer.certificate)
+
+    @property
+    def trusted(self) -> bytes:
+        """The certificates of all authorities whose clients are accepted, PEM."""
+        return b"".join(_pem(one) for one in self._trusted)
+
+    def rotate(self) -> None:
+        """Sign with a new key from now on; clients of the key before are accepted until `forget_older`."""
+        self._issuer = self._made()
+        self._trusted.append(self._issuer.certificate)
+
+    def forget_older(self) -> None:
+        """Accept only clients of the key that signs now."""
+        self._trusted = [self._issuer.certificate]
+
+    def signs_for(self, trusted: bytes) -> bool:
+        """Tell whether a client that trusts these certificates, PEM, accepts the servers."""
+        try:
+            return self._issuer.certificate in x509.load_pem_x509_certificates(trusted)
+        except ValueError:
+            return False
 
     def private_key(self) -> ed25519.Ed25519PrivateKey:
         """Return a new key."""
         return ed25519.Ed25519PrivateKey.from_private_bytes(self._random.randbytes(32))
 
     def signed(self, certificate: x509.Certificate) -> bool:
-        """Tell whether a certificate is of this authority and valid now."""
-        try:
-            certificate.verify_directly_issued_by(self._issuer.certificate)
-        except (InvalidSignature, ValueError, TypeError):
+        """Tell whether a certificate is of an authority whose clients are accepted, and valid now."""
+        if not any(_issued(certificate, one) for one in self._trusted):
             return False
         return certificate.not_valid_before_utc <= wall_clock() < certificate.not_valid_after_utc
 
@@ -163,6 +174,18 @@ class NstanceAuthority:
         found: Mapping[str, Any] = read
         return found
 
+    def _made(self) -> _Issuer:
+        key = self.private_key()
+        made = (
+            self._builder(self._name, key.public_key(), _AUTHORITY_LIFE)
+            .issuer_name(self._name)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_usage(signs_certificates=True), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .sign(key, None)
+        )
+        return _Issuer(key, made)
+
     def _builder(self, subject: x509.Name, key: ed25519.Ed25519PublicKey, life: timedelta) -> x509.CertificateBuilder:
         now = wall_clock()
         return (
@@ -187,6 +210,14 @@ class NstanceAuthority:
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.key.public_key()), critical=False)
         )
+
+
+def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:

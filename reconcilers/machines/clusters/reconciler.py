@@ -45,6 +45,8 @@ class NstanceClusterReconciler:
         ours = (cluster.namespace, cluster.name) == (self._service.namespace(ctx.client), settings.cluster_name)
         document = await self._read_document(cluster.namespace, ctx) if ours else ""
         if ours:
+            authority = ctx.cache(CONFIG_MAP).metadata(cluster.namespace, settings.ca_configmap)
+            self._service.use_authority("" if authority is None else authority.resource_version)
             certificate = self._service.problem
             condition = shards_condition(
                 document=document, certificate=certificate, problems=states.problems, shards=states.expected

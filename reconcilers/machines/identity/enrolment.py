@@ -9,6 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
+
+from cryptography import x509
 
 from konverge.client.credentials import TlsMaterial
 from konverge.clock import wall_clock
@@ -91,6 +94,30 @@ class Enrolment:
             issued = await self._register(shards, stored.ca, stored.nonce, public_key_pem(stored.key))
             await self._store.save_certificate(issued, stored.key)
 
+    async def follow_authority(
+        self, enrolled: Enrolled, shards: ShardMap, clients: Iterable[Callable[[], ShardClient]]
+    ) -> Enrolled:
+        """Return the certificate to use with the authority that is stored now; raises EnrolmentBlocked, EnrolmentFailed.
+
+        It is the one in use if that authority signed it too, else one for the nonce if there is one, else a renewed one.
+        """
+        stored = await self._store.read()
+        if stored.ca == enrolled.tls.ca:
+            return enrolled
+        try:
+            return await self.enrol(shards)
+        except EnrolmentBlocked as blocked:
+            if not stored.ca:
+                raise
+            try:
+                x509.load_pem_x509_certificates(stored.ca)
+            except ValueError:
+                raise EnrolmentBlocked("it is not PEM") from blocked
+            try:
+                return await self.renew(enrolled, clients)
+            except EnrolmentFailed as failed:
+                raise EnrolmentBlocked(f"{blocked}; {failed}") from failed
+
     async def renew(self, enrolled: Enrolled, clients: Iterable[Callable[[], ShardClient]]) -> Enrolled:
         """Return the next certificate of the same key, stored; raises EnrolmentFailed."""
         stored = await self._store.read()
@@ -122,7 +149,7 @@ class Enrolment:
         raise EnrolmentFailed(f"no shard registered the operator: {'; '.join(failures)}")
 
 
-async def sleep_until_renewal(certificate: OperatorCertificate) -> None:
-    """Return at half of a certificate's life."""
-    while (left := (certificate.renew_at - wall_clock()).total_seconds()) > 0:
+async def sleep_until(moment: datetime) -> None:
+    """Return when the wall clock shows this time."""
+    while (left := (moment - wall_clock()).total_seconds()) > 0:
         await asyncio.sleep(min(left, 3600.0))  # the wall clock may be set while this waits

@@ -1,8 +1,9 @@
 """The operator's link to the servers of Nstance: its identity, and with it a session for each shard. Background work of a manager.
 
 Guarantees: nothing is registered, renewed or connected unless this process leads. A failed enrolment is repeated after 1 s, doubled up to
-30 s, and its reason is in `problem`; a change of the document of shards is tried at once. A renewed certificate takes effect without a
-restart. If a certificate expires although it could not be renewed, every shard counts as unreachable, and enrolment begins again with
+30 s, and its reason is in `problem`; a change of the document of shards or of the authority is tried at once. A renewed certificate and
+another authority take effect without a restart. An authority with which no certificate can be used is in `problem`, and leaves the sessions
+as they are. If a certificate expires although it could not be renewed, every shard counts as unreachable, and enrolment begins again with
 whatever nonce there is.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from random import Random
 from typing import Final
@@ -21,7 +23,7 @@ from konverge.errors import KonvergeError
 from konverge.logs import get_logger
 from konverge.reconcilers.machines.identity.certificates import OperatorName
 from konverge.reconcilers.machines.identity.decide import IdentityNames
-from konverge.reconcilers.machines.identity.enrolment import Enrolled, Enrolment, sleep_until_renewal
+from konverge.reconcilers.machines.identity.enrolment import Enrolled, Enrolment, sleep_until
 from konverge.reconcilers.machines.identity.store import IdentityStore
 from konverge.reconcilers.machines.shards.addresses import ShardMap
 from konverge.reconcilers.machines.shards.connections import Connections
@@ -34,9 +36,15 @@ __all__ = ["ServerLink"]
 
 _KEY: Final = "enrolment"
 
+_LOOK_AGAIN: Final = timedelta(seconds=30)
+"""The time after which another authority that could not be used is looked at again: a nonce for it may be there."""
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
 
 class ServerLink:
-    """Keeps identity and connections. `use` gives the document of shards, `run` works until it is cancelled."""
+    """Keeps identity and connections. `use` gives the document of shards, `run` works until it is cancelled; `reports` is called when
+    `problem` has changed.
+    """
 
     def __init__(
         self,
@@ -48,6 +56,7 @@ class ServerLink:
         dial: Callable[[TlsMaterial], Awaitable[Dial]],
         entropy: Callable[[int], bytes],
         seconds: float = 10.0,
+        reports: Callable[[], None] = lambda: None,
     ) -> None:
         self.connections = connections
         self.problem = "the document of shards was not read yet"
@@ -58,8 +67,11 @@ class ServerLink:
         self._dial = dial
         self._entropy = entropy
         self._seconds = seconds
+        self._reports = reports
         self._shards: ShardMap | None = None
         self._channels: Dial | None = None
+        self._authority_version = ""
+        self._authority_changed = False
         self._news = Broadcast()
         self._log = get_logger("konverge.machines")
 
@@ -71,6 +83,12 @@ class ServerLink:
         if self._channels is not None:
             self.connections.use(shards, self._channels)
         self._news.notify()
+
+    def use_authority(self, version: str) -> None:
+        """Read the authority again if its ConfigMap has another version than at the last call."""
+        if version != self._authority_version:
+            self._authority_version, self._authority_changed = version, True
+            self._news.notify()
 
     async def run(self, client: Client, random: Random) -> None:
         """Enrol, connect and renew; never returns."""
@@ -90,7 +108,7 @@ class ServerLink:
             if self._shards is None:
                 await self._news.wait()
                 continue
-            shards = self._shards
+            shards, self._authority_changed = self._shards, False
             try:
                 found = await enrolment.enrol(shards)
             except KonvergeError as error:
@@ -103,9 +121,12 @@ class ServerLink:
                 return found
 
     def _report(self, problem: str) -> None:
-        if problem and problem != self.problem:
+        if problem == self.problem:
+            return
+        if problem:
             self._log.warning("no certificate for the servers of Nstance", **{LogKey.ERROR: problem})
         self.problem = problem
+        self._reports()
 
     async def _connect(self, enrolled: Enrolled) -> None:
         self._channels = await self._dial(enrolled.tls)
@@ -114,23 +135,44 @@ class ServerLink:
         self._log.info("connects with a certificate", **{LogKey.EXPIRES: rfc3339(enrolled.certificate.not_after)})
 
     async def _renewing(self, enrolment: Enrolment, enrolled: Enrolled) -> None:
-        """Renew at half of each life; returns when a certificate expired."""
+        """Renew at half of each life, and follow the authority in its ConfigMap; returns when a certificate expired."""
+        renew_at, failures, look_at = enrolled.certificate.renew_at, 0, _NEVER
         while True:
-            await sleep_until_renewal(enrolled.certificate)
-            failures = 0
-            while True:
+            await wait_first(sleep_until(min(renew_at, look_at)), self._authority_news())
+            clients = [partial(self.connections.client, name) for name in self.connections.shards]
+            if self._authority_changed or look_at <= wall_clock():
+                self._authority_changed = False
+                assert self._shards is not None
                 try:
-                    clients = [partial(self.connections.client, name) for name in self.connections.shards]
-                    enrolled = await enrolment.renew(enrolled, clients)
-                except KonvergeError as failure:
-                    if enrolled.certificate.not_after <= wall_clock():
-                        return
-                    pause = enrolled.certificate.retry(failures, wall_clock()).total_seconds()
-                    failures += 1
-                    self._log.warning(
-                        "the certificate was not renewed", **{LogKey.ERROR: str(failure), LogKey.DELAY: pause}
-                    )
-                    await asyncio.sleep(pause)
+                    found = await enrolment.follow_authority(enrolled, self._shards, clients)
+                except KonvergeError as error:
+                    # The sessions go on with the authority before: they are no worse than they were.
+                    self._report(f"ConfigMap {self._names.ca_configmap} has changed and is not used yet: {error}")
+                    look_at = wall_clock() + _LOOK_AGAIN
                 else:
-                    await self._connect(enrolled)
-                    break
+                    self._report("")
+                    if found is not enrolled:
+                        enrolled = found
+                        await self._connect(enrolled)
+                    renew_at, failures, look_at = enrolled.certificate.renew_at, 0, _NEVER
+                continue
+            try:
+                enrolled = await enrolment.renew(enrolled, clients)
+            except KonvergeError as failure:
+                if enrolled.certificate.not_after <= wall_clock():
+                    return
+                pause = enrolled.certificate.retry(failures, wall_clock())
+                failures += 1
+                self._log.warning(
+                    "the certificate was not renewed",
+                    **{LogKey.ERROR: str(failure), LogKey.DELAY: pause.total_seconds()},
+                )
+                renew_at = wall_clock() + pause
+            else:
+                await self._connect(enrolled)
+                renew_at, failures = enrolled.certificate.renew_at, 0
+
+    async def _authority_news(self) -> None:
+        """Return when the ConfigMap of the authority has changed."""
+        while not self._authority_changed:
+            await self._news.wait()

@@ -55,6 +55,7 @@ __all__ = [
     "by_provider_name",
     "machine_of_node",
     "machine_of_owner",
+    "owner_of",
 ]
 
 BY_INSTANCE_PLACE: Final = "place"
@@ -177,7 +178,7 @@ class NstanceMachineReconciler:
         return None if is_copy(place, (machine.uid, machine.metadata.created), rivals) else place
 
     def _request(self, machine: NstanceMachine, ctx: Context[Any]) -> PlaceRequest:
-        states, owner = self._service.states, _owner(machine)
+        states, owner = self._service.states, owner_of(machine)
         found = None if owner is None else ctx.cache(MACHINE).find(machine.namespace, owner.name)
         stays = (
             found is not None and owner is not None and found.metadata.uid == owner.uid and not found.metadata.deleting
@@ -264,7 +265,7 @@ class NstanceMachineReconciler:
         Cluster API itself looks for it only with a connection to the cluster of the Nodes, and hears of new Nodes only if the control
         plane counts as initialized. A nodeRef that is there stays: this patch is for one version of the Machine.
         """
-        owner = _owner(machine)
+        owner = owner_of(machine)
         found = ctx.cache(MACHINE).find(machine.namespace, owner.name) if owner is not None and node else None
         if found is None or owner is None or found.metadata.uid != owner.uid or found.metadata.deleting:
             return
@@ -286,7 +287,7 @@ class NstanceMachineReconciler:
     async def _end(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
         """Delete the Machine of an instance that is gone, or without Machine the NstanceMachine."""
         self._service.states.unfollow_instance(ctx.key)
-        owner = _owner(machine)
+        owner = owner_of(machine)
         if owner is None:
             await ctx.delete(NSTANCE_MACHINE, machine.name, machine.namespace, uid=machine.uid)
             return Done()
@@ -296,7 +297,7 @@ class NstanceMachineReconciler:
         return Done()
 
 
-def _owner(machine: NstanceMachine) -> OwnerReference | None:
+def owner_of(machine: NstanceMachine) -> OwnerReference | None:
     """Return the Machine that owns an NstanceMachine; a MachineSet may own it first."""
     references = machine.metadata.owner_references or ()
     return next((one for one in references if (one.kind, one.group) == ("Machine", CAPI_GROUP)), None)

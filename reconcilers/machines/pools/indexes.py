@@ -20,10 +20,12 @@ __all__ = [
     "BY_GROUP",
     "BY_INSTANCE",
     "BY_POOL",
+    "BY_PROVIDER_ID",
     "by_group",
     "by_node_instance",
     "by_pool",
     "by_pool_instance",
+    "by_provider_id",
     "new_provider_id",
     "new_provider_id_or_addresses",
     "pause_or_life_changed",
@@ -37,6 +39,7 @@ __all__ = [
 BY_GROUP: Final = "group"
 BY_INSTANCE: Final = "instance"
 BY_POOL: Final = "pool"
+BY_PROVIDER_ID: Final = "provider-id"
 
 
 def _instance(provider_id: str) -> str:
@@ -55,10 +58,15 @@ def by_pool_instance(pool: Object) -> tuple[str, ...]:
     return tuple({_instance(str(one)) for one in pool.get("spec", "providerIDList", default=()) or ()})
 
 
+def by_provider_id(node: Object) -> tuple[str, ...]:
+    """Return the values of the index BY_PROVIDER_ID of Nodes."""
+    provider_id = node.get("spec", "providerID", default="")
+    return (provider_id,) if isinstance(provider_id, str) and provider_id else ()
+
+
 def by_node_instance(node: Object) -> tuple[str, ...]:
     """Return the values of the index BY_INSTANCE of Nodes."""
-    provider_id = node.get("spec", "providerID", default="")
-    return (_instance(provider_id),) if isinstance(provider_id, str) and provider_id else ()
+    return tuple(_instance(one) for one in by_provider_id(node))
 
 
 def _pool_name(machine_pool: Object) -> str:

@@ -27,7 +27,7 @@ from konverge.reconcilers.machines.pools.decide import (
     plan_pool,
     unlisted_ids,
 )
-from konverge.reconcilers.machines.pools.indexes import BY_GROUP, BY_INSTANCE, BY_POOL
+from konverge.reconcilers.machines.pools.indexes import BY_GROUP, BY_INSTANCE, BY_POOL, BY_PROVIDER_ID
 from konverge.reconcilers.machines.pools.render import group_spec, shard_group
 from konverge.reconcilers.machines.service import NstanceService
 from konverge.reconcilers.machines.words import MachinePoolReason, MachinesCondition, MachinesLabel
@@ -149,6 +149,10 @@ class MachinePoolReconciler:
         if plan.reason == MachinePoolReason.DUPLICATE_GROUP:
             return
         draft.replicas, draft.is_static = plan.replicas, plan.is_static
+        nodes = ctx.cache(
+            NODE
+        )  # a Cluster that is not initialized hears of no Node: the change of our status makes it look
+        draft.nodes = sum(len(nodes.metadata_by_index(BY_PROVIDER_ID, one)) for one in plan.provider_ids)
         draft.template, draft.subnets = plan.template, plan.subnets
         if plan.ready or pool.status.ready:  # once true it stays: Cluster API takes a pool back that is not
             draft.ready, draft.initialization = True, Initialization(provisioned=True)

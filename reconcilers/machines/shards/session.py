@@ -2,7 +2,8 @@
 
 Guarantees: one stream of each kind is open at most, since a second would silence the first without a sign. Groups are listed when the
 session begins (so after each disconnect too), `settle` seconds after an event of a group, and every `poll` seconds. A listing that fails
-or hangs ends the connection, and with it streams that are half open. Listeners hear of each failure once, until a listing succeeds again.
+or hangs ends the connection, and with it streams that are half open. Listeners hear of a failure once, and again when its kind changes,
+until a listing succeeds.
 An error of any other kind, for instance of a message that cannot be used, is a failure of this shard too: no other hears of it.
 
 The delay before the next connection begins at one second, doubles up to 30 s and has jitter. A session that lasted a minute begins with
@@ -69,7 +70,7 @@ class ShardSession:
         self._random = random
         self._delays: ItemExponential[str] = ItemExponential(base=pace.first_delay, cap=pace.longest_delay)
         self._client: ShardClient | None = None
-        self._reported = False
+        self._reported: FailureKind | None = None
         self._log = get_logger("konverge.machines")
 
     def client(self) -> ShardClient:
@@ -115,7 +116,7 @@ class ShardSession:
     async def _list(self, client: ShardClient) -> None:
         groups = await client.list_groups()
         self.listed_at = asyncio.get_running_loop().time()
-        self.failure, self._reported = None, False
+        self.failure, self._reported = None, None
         self._listener.listed(self.shard, groups)
 
     async def _poll(self, client: ShardClient, changed: asyncio.Event) -> None:
@@ -144,6 +145,6 @@ class ShardSession:
 
     def _fail(self, failure: ShardFailure) -> None:
         self.failure = failure
-        if not self._reported:
-            self._reported = True
+        if self._reported is not failure.kind:
+            self._reported = failure.kind
             self._listener.unreachable(self.shard, failure)

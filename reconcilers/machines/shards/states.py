@@ -233,15 +233,16 @@ class ShardStates:
             if before.get(name) != shown.get(name):
                 self._wake((shard, name))
         if before.keys() != shown.keys():
-            self._wake_cluster()
+            self.wake_cluster()
 
     def unreachable(self, shard: str, failure: ShardFailure) -> None:
         """Take the failure by which a shard became unreachable."""
         if shard not in (self.expected or ()):
             return
+        if shard not in self._failures:
+            self._metrics.failures.labels(shard).inc()
         self._failures[shard] = failure.said
         self._metrics.connected.labels(shard).set(0)
-        self._metrics.failures.labels(shard).inc()
         self._log.warning("a shard is unreachable", **{LogKey.NAME: shard, LogKey.ERROR: failure.said})
         self._wake_all(shard)
 
@@ -279,7 +280,7 @@ class ShardStates:
         for place in self._followers:
             if place[0] == shard:
                 self._wake(place)
-        self._wake_cluster()
+        self.wake_cluster()
 
     def _wake_waiting(self) -> None:
         waiting, self._waiting = self._waiting, set()
@@ -287,6 +288,7 @@ class ShardStates:
             for key in waiting:
                 self._enqueue(MachinesController.POOL, key)
 
-    def _wake_cluster(self) -> None:
+    def wake_cluster(self) -> None:
+        """Reconcile the operator's NstanceCluster."""
         if self._enqueue is not None and self.cluster is not None:
             self._enqueue(MachinesController.CLUSTER, self.cluster)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from random import Random
 
 import pytest
 from machines_lab import NAME, Farm
@@ -12,7 +13,7 @@ from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceMachinePool, N
 from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import CLUSTER, CONFIG_MAP, MACHINE_POOL
 from konverge.runtime import ManagerSettings
-from konverge.testing.nstance import CallFault, GroupSpec
+from konverge.testing.nstance import CallFault, GroupSpec, NstanceWorld
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 
@@ -161,7 +162,7 @@ async def test_an_expired_certificate_shows_every_shard_as_unreachable_until_a_n
     farm.world.registrar.leader = "nowhere"
     found = await farm.cluster(lambda one: one.condition("ShardsReachable").reason == "NoCertificate", timeout=400)
     assert "certificate" in found.condition("ShardsReachable").message
-    assert "no shard can be asked: " in str(farm.lab.manager.report())
+    assert "nstance: certificate: " in str(farm.lab.manager.report())
     for name in "abc":
         group = await farm.lab.until(
             NstanceShardGroup, f"workers--{name}", lambda one: not one.condition("ShardReachable").is_true
@@ -172,6 +173,92 @@ async def test_an_expired_certificate_shows_every_shard_as_unreachable_until_a_n
     await farm.cluster(lambda one: one.condition("ShardsReachable").is_true, timeout=200)
     for name in "abc":
         await farm.lab.until(NstanceShardGroup, f"workers--{name}", lambda one: one.condition("ShardReachable").is_true)
+
+
+async def write_authority(farm: Farm, authority: bytes) -> None:
+    name = farm.settings.identity_names.ca_configmap
+    patch = {"data": {"ca.crt": authority.decode()}}
+    await farm.lab.client.patch(CONFIG_MAP, name, farm.lab.namespace, patch=patch, style="merge")
+
+
+async def watched(farm: Farm, times: int) -> None:
+    """Wait until each shard was connected so often."""
+    await farm.until(lambda: [farm[name].called("WatchGroups") for name in "abc"] == [times] * 3, timeout=40)
+
+
+async def test_an_authority_that_is_replaced_step_by_step_is_followed_without_a_restart(farm: Farm) -> None:
+    """Both authorities in the ConfigMap, then the servers sign with the new one, then it stands there alone, then nothing accepts the old."""
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    authority = farm.world.authority
+    authority.rotate()
+    await write_authority(farm, authority.trusted)
+    await watched(farm, 2)
+    for name in "abc":
+        farm[name].reset()
+    await watched(farm, 3)
+    assert farm.world.registrar.issued == 1, "the certificate of the old authority goes on"
+    await write_authority(farm, authority.certificate)
+    await watched(farm, 4)
+    assert farm.world.registrar.issued == 2
+    authority.forget_older()
+    for name in "abc":
+        farm[name].reset()
+    await watched(farm, 5)
+    await farm.scale("workers", 6)
+    await farm.until(lambda: farm.sizes() == dict.fromkeys("abc", 2), timeout=10)
+    await farm.cluster(lambda one: one.condition("ShardsReachable").is_true)
+
+
+OTHER = NstanceWorld(random=Random(9)).authority.certificate
+
+
+@pytest.mark.parametrize(
+    ("authority", "words"),
+    [
+        (
+            OTHER,
+            "the authority in the ConfigMap did not sign the certificate: put a new nonce into Secret nstance-operator-nonce",
+        ),
+        (OTHER, "no shard renewed the certificate: the authority in the ConfigMap did not sign the certificate"),
+        (b"-----BEGIN CERTIFICATE-----", "nstance-cluster-ca has changed and is not used yet: it is not PEM"),
+        (b"", "there is no authority: put the cluster's into ConfigMap nstance-cluster-ca, key ca.crt"),
+    ],
+    ids=["another", "another, renewed", "no PEM", "none"],
+)
+async def test_an_authority_that_does_not_fit_is_reported_and_leaves_the_connections_alone(
+    farm: Farm, authority: bytes, words: str
+) -> None:
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    await write_authority(farm, authority)
+    found = await farm.cluster(lambda one: one.condition("ShardsReachable").reason == "NoCertificate", timeout=30)
+    assert words in found.condition("ShardsReachable").message
+    await farm.scale("workers", 6)
+    await farm.until(lambda: farm.sizes() == dict.fromkeys("abc", 2), timeout=10)
+    assert [farm[name].called("WatchGroups") for name in "abc"] == [1, 1, 1], "the sessions go on"
+    await write_authority(farm, farm.world.authority.certificate)
+    await farm.cluster(lambda one: one.condition("ShardsReachable").is_true, timeout=30)
+
+
+async def test_a_nonce_heals_an_authority_that_was_replaced_at_once(farm: Farm) -> None:
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    farm.world.authority.rotate()
+    farm.world.authority.forget_older()
+    for name in "abc":
+        farm[name].reset()
+    said = "check the authority in the ConfigMap"
+    await farm.cluster(lambda one: said in one.condition("ShardsReachable").message, timeout=30)
+    sample = farm.lab.metrics.registry.get_sample_value
+    assert sample("konverge_nstance_shard_disconnects_total", {"shard": "a"}) == 1
+    await write_authority(farm, farm.world.authority.certificate)
+    await farm.cluster(lambda one: one.condition("ShardsReachable").reason == "NoCertificate", timeout=60)
+    await farm.give_nonce()
+    await farm.cluster(lambda one: one.condition("ShardsReachable").is_true, timeout=120)
 
 
 async def test_a_cluster_or_its_infrastructure_that_is_deleted_is_made_again(farm: Farm) -> None:

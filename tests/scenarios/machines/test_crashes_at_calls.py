@@ -7,13 +7,17 @@ replicas from a server.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 from machines_lab import Farm
 
 from konverge.crds.machines_v1beta1 import NstanceMachine, NstanceMachinePool
-from konverge.reconcilers.machines.kinds import MACHINE, MACHINE_POOL
+from konverge.reconcilers.machines.kinds import MACHINE, MACHINE_POOL, POD
 from konverge.testing.nstance import CallFault
+from konverge.testing.nstance.instances import DELETED, DELETING
 
 MOMENTS = (CallFault.CUT_BEFORE, CallFault.CUT_AFTER)
 
@@ -49,46 +53,110 @@ async def come_and_go(farm: Farm) -> None:
     assert len(farm.on_demand()) == 1
 
 
-@pytest.mark.parametrize("fault", MOMENTS)
-@pytest.mark.parametrize(
-    ("method", "number"),
-    [
-        ("RegisterOperator", 1),
-        ("ListGroups", 1),
-        ("ListGroups", 3),
-        ("WatchInstances", 2),
-        ("UpsertGroup", 1),
-        ("UpsertGroup", 3),
-        ("DeleteGroup", 1),
-        ("DeleteGroup", 2),
-    ],
-)
-async def test_a_pool_survives_a_crash_at_a_call(farm: Farm, method: str, number: int, fault: CallFault) -> None:
+async def drain_and_renew(farm: Farm) -> None:
+    """A Node is drained whose budget blocks for a while, and the certificate is renewed."""
+    one = await farm.add_instance("a", node="n1")
+    await farm.add_pod("web", "n1", labels={"app": "web"})
+    await farm.add_budget("web", allowed=0, app="web")
+    farm.drain("a", one)
+    await asyncio.sleep(20)
+    await farm.allow("web", 1)
+    await farm.until(lambda: one.status in (DELETING, DELETED), timeout=400)
+    assert await farm.lab.find(POD, "web") is None
+    await farm.until(lambda: farm.world.registrar.issued > 1, timeout=400)
+    await farm.cluster(lambda found: found.condition("ShardsReachable").is_true, timeout=400)
+
+
+async def begin_with_groups(farm: Farm) -> None:
     farm.set_static("a", 2)
     farm.set_static("b", 1)
-    crashed = farm.crash_at(method, number, fault)
-    await farm.start(wait=False)
-    await grow_shrink_and_go(farm)
-    assert len(crashed) == 1
 
 
-@pytest.mark.parametrize("fault", MOMENTS)
-@pytest.mark.parametrize(
-    ("method", "number"),
-    [
-        ("CreateInstance", 1),
-        ("GetInstanceStatus", 1),
-        ("GetInstanceStatus", 2),
-        ("GetInstanceStatus", 7),
-        ("DeleteInstance", 1),
-    ],
-)
-async def test_a_machine_survives_a_crash_at_a_call(farm: Farm, method: str, number: int, fault: CallFault) -> None:
+async def begin_with_core(farm: Farm) -> None:
     for name in farm.world.shards:
         farm.set_static(name, 0)
     await farm.start()
     await farm.start_core()
-    crashed = farm.crash_at(method, number, fault)
-    await come_and_go(farm)
-    assert len(crashed) == 1
-    assert farm["b"].called("CreateInstance") <= 2
+
+
+async def begin_with_an_instance(farm: Farm) -> None:
+    farm.world.registrar.first_life = timedelta(minutes=10)
+    farm.set_static("a", 1)
+
+
+@dataclass(frozen=True)
+class Story:
+    """What happens while the operator is killed: `begin` comes before the first call that may be its last, `calls` is their number at least."""
+
+    begin: Callable[[Farm], Awaitable[None]]
+    go_on: Callable[[Farm], Awaitable[None]]
+    calls: int
+    started: bool = False
+    """Whether `begin` starts the operator."""
+
+    async def run(self, farm: Farm, method: str = "", number: int = 0, fault: CallFault = CallFault.CUT_AFTER) -> None:
+        await self.begin(farm)
+        crashed = farm.crash_at(method, number, fault) if number else ["none"]
+        if not self.started:
+            await farm.start(wait=False)
+        await self.go_on(farm)
+        assert len(crashed) == 1
+
+
+STORIES = {
+    "pools": Story(begin_with_groups, grow_shrink_and_go, 26),
+    "machines": Story(begin_with_core, come_and_go, 30, started=True),
+    "drains": Story(begin_with_an_instance, drain_and_renew, 28),
+}
+CRASHES = [
+    ("pools", "RegisterOperator", 1),
+    ("pools", "ListGroups", 1),
+    ("pools", "ListGroups", 3),
+    ("pools", "WatchGroups", 1),
+    ("pools", "WatchInstances", 2),
+    ("pools", "WatchErrors", 3),
+    ("pools", "UpsertGroup", 1),
+    ("pools", "UpsertGroup", 3),
+    ("pools", "DeleteGroup", 1),
+    ("pools", "DeleteGroup", 2),
+    ("machines", "CreateInstance", 1),
+    ("machines", "GetInstanceStatus", 1),
+    ("machines", "GetInstanceStatus", 2),
+    ("machines", "GetInstanceStatus", 7),
+    ("machines", "DeleteInstance", 1),
+    ("drains", "AcknowledgeDrained", 1),
+    ("drains", "RenewCertificate", 1),
+]
+
+
+@pytest.mark.parametrize("fault", MOMENTS)
+@pytest.mark.parametrize(("story", "method", "number"), CRASHES)
+async def test_everything_survives_a_crash_at_a_call(
+    farm: Farm, story: str, method: str, number: int, fault: CallFault
+) -> None:
+    await STORIES[story].run(farm, method, number, fault)
+    assert all(shard.called("CreateInstance") <= 2 for shard in farm.world.shards.values())
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_each_method_that_the_operator_calls_is_met_by_a_crash(farm: Farm, story: str) -> None:
+    await STORIES[story].run(farm)
+    calls = [call.method for shard in farm.world.shards.values() for call in shard.calls]
+    assert len(calls) >= STORIES[story].calls
+    assert set(calls) <= {method for _, method, _ in CRASHES}
+    assert set(calls) >= {method for name, method, _ in CRASHES if name == story}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Choose the numbers of calls: all under `--lab=full`, else a few of each story."""
+    if "at_call" in metafunc.fixturenames:
+        first, step = (1, 1) if metafunc.config.getoption("--lab") == "full" else (4, 9)
+        chosen = [(name, number) for name, story in STORIES.items() for number in range(first, story.calls + 1, step)]
+        metafunc.parametrize(("story", "at_call"), chosen)
+
+
+@pytest.mark.parametrize("fault", MOMENTS)
+async def test_every_story_survives_the_fault_of_a_crash_at_any_call(
+    farm: Farm, story: str, at_call: int, fault: CallFault
+) -> None:
+    await STORIES[story].run(farm, "", at_call, fault)

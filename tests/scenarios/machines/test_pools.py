@@ -446,3 +446,45 @@ async def test_a_node_keeps_its_id_in_the_pool_until_its_drained_instance_is_gon
     await farm.pool(test=lambda one: len(one.spec.provider_id_list) == 1, timeout=200)
     await farm.lab.until(MACHINE_POOL, "workers", lambda one: len(one.status.get("nodeRefs", ())) == 1, timeout=100)
     assert len((await farm.lab.client.list(NODE)).items) == 1
+
+
+async def test_a_node_that_comes_up_after_its_instance_gets_its_full_id_into_the_pool_at_once(farm: Farm) -> None:
+    """Its kubelet may also register it first, and learn the provider id later."""
+    await farm.start()
+    await farm.create_pool(replicas=2, shards=["a"])
+    pool = await farm.pool(test=lambda one: len(one.spec.provider_id_list) == 2)
+    first, second = pool.spec.provider_id_list
+    await farm.add_node("n1", f"aws:///us-west-2a/{first}")
+    await farm.pool(test=lambda one: f"aws:///us-west-2a/{first}" in one.spec.provider_id_list, timeout=1)
+    await farm.lab.client.create(NODE.new("n2"))
+    await asyncio.sleep(5)
+    patch = {"spec": {"providerID": f"aws:///us-west-2a/{second}"}}
+    await farm.lab.client.patch(NODE, "n2", patch=patch, style="merge")
+    full = sorted(f"aws:///us-west-2a/{one}" for one in (first, second))
+    await farm.pool(test=lambda one: list(one.spec.provider_id_list) == full, timeout=1)
+
+
+async def test_a_node_that_comes_back_under_its_id_is_paired_in_a_cluster_that_is_not_initialized(farm: Farm) -> None:
+    """Cluster API looks at no Node of such a Cluster by itself, and its id is in the pool already: a change of the status makes it look."""
+    await farm.start()
+    await farm.start_core()
+    await farm.create_pool(replicas=1, shards=["a"])
+    pool = await farm.pool(test=lambda one: len(one.spec.provider_id_list) == 1)
+    full = f"aws:///us-west-2a/{pool.spec.provider_id_list[0]}"
+
+    async def paired(*names: str) -> None:
+        await farm.lab.until(
+            MACHINE_POOL,
+            "workers",
+            lambda one: [node["name"] for node in one.status.get("nodeRefs", ())] == list(names),
+            timeout=25,
+        )
+
+    await farm.add_node("n1", full)
+    await paired("n1")
+    await farm.pool(test=lambda one: one.status.nodes == 1)
+    await farm.lab.client.delete(NODE, "n1")
+    await paired()
+    await asyncio.sleep(100)
+    await farm.add_node("n2", full)
+    await paired("n2")
