@@ -79,6 +79,7 @@ class _Named:
         loses = self._replicas.losses.get(self._name)
         if loses is not None and loses(request):
             raise Unreachable(f"{request.what}: the response is lost", maybe_done=True)
+        await asyncio.sleep(self._replicas.slow_responses.get(self._name, 0.0) if request.writes else 0.0)
         return response
 
     @asynccontextmanager
@@ -125,6 +126,8 @@ class Replicas:
         """Seconds by which requests of a replica are delayed on their way, by its name."""
         self.losses: dict[str, Callable[[Request], bool]] = {}
         """Which requests of a replica reach the server and lose their response, by its name."""
+        self.slow_responses: dict[str, float] = {}
+        """Seconds after which the response to a write of a replica comes, by its name: the watch shows the write before."""
         self._streams: list[tuple[str, str, asyncio.Event]] = []
         self.server = ApiServer(random=Random(seed), rbac=False, namespaces=(NAMESPACE,))
 

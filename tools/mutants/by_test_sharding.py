@@ -177,7 +177,7 @@ SHARDING: Final = (
     # --- the fence ---
     Mutant(
         "sharding-open-between-terms",
-        "a replica that is no member writes, as long as it has no Lease at all",
+        "a replica writes between two terms as a member",
         ROOM + "ring",
         "_MemberFence.check",
         "raise NotLeading('not sent: this replica is not a member of its ring yet')",
@@ -189,9 +189,9 @@ SHARDING: Final = (
         "a shared controller writes although its replica has lost its Lease",
         "konverge.runtime.manager.sharding",
         "join_ring",
-        "replace(services, client=fenced, events=events, turn=turn, fence=ring.fence, ownership=ownership)",
-        "replace(services, client=client, events=events, turn=turn, fence=ring.fence, ownership=ownership)",
-        test=LATE + "test_s8_a_reconcile_that_resists_its_end_writes_nothing_when_its_replica_is_no_member_any_more",
+        "replace(services, client=fenced, events=events, turn=turn, fence=ring.fence, ownership=ownership, trimmed=trimmed)",
+        "replace(services, client=client, events=events, turn=turn, fence=ring.fence, ownership=ownership, trimmed=trimmed)",
+        test=LATE + "test_s8_a_reconcile_that_resists_its_end_writes_nothing_after_its_replica_has_lost_its_lease",
     ),
     # --- ownership and hand-over ---
     Mutant(
@@ -218,8 +218,8 @@ SHARDING: Final = (
         "a stamp that was removed by hand makes an object free although its owner reconciles it",
         ROOM + "decision",
         "former_after",
-        "return None if given_back or new.owner == before.owner else before",
-        "return None",
+        "if before is None or new is None:\n    return before",
+        "if before is None or new is None:\n    return None",
         test=LATE
         + "test_s13_a_stamp_that_is_removed_while_the_object_waits_to_be_handed_over_frees_it_for_no_other_replica",
     ),
@@ -290,5 +290,15 @@ SHARDING: Final = (
         "False",
         test=LATE
         + "test_s6_with_two_controllers_of_one_kind_an_object_that_loses_its_label_is_not_handed_over_before_both_have_ended",
+    ),
+    Mutant(
+        "sharding-bodies-of-others",
+        "a replica drops the body of an object that it owns",
+        ROOM + "ownership",
+        "Ownership.is_mine",
+        "self._holds(metadata) or bool(self.ring.member and self.owns(metadata).owner == self.ring.member)",
+        "self._holds(metadata)",
+        test=SCENARIOS + "test_memory.py::"
+        "test_the_body_of_an_object_is_kept_if_the_watch_shows_the_claim_before_its_response_comes",
     ),
 )
