@@ -28,7 +28,7 @@ from konverge.informers.informer import Informer
 from konverge.informers.informer_set import InformerSet, NamedApi
 from konverge.informers.problem import Problem, RestartCause
 from konverge.informers.reflector import Api
-from konverge.informers.settings import InformerSettings, Selection, Transform
+from konverge.informers.settings import InformerSettings, Selection, Transform, Whole
 from konverge.informers.statistics import HandlerStatistics, InformerStatistics
 from konverge.informers.store import Store
 
@@ -51,4 +51,5 @@ __all__ = [
     "Selection",
     "Store",
     "Transform",
+    "Whole",
 ]

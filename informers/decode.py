@@ -22,7 +22,7 @@ from konverge.informers.cached import Cached, Delta
 from konverge.informers.interning import Interner
 from konverge.informers.messages import Bookmark, Failed, Input, Items
 from konverge.informers.problem import cause_of
-from konverge.informers.settings import Selection, Transform
+from konverge.informers.settings import Selection, Transform, Whole
 from konverge.objects import FullMetadata, Metadata
 from konverge.words import Annotation
 
@@ -90,6 +90,7 @@ class Decoder:
         self._api_version = kind.api_version
         self._metadata_only = selection.metadata_only
         self._transform: Transform | None = selection.transform
+        self._whole: Whole | None = selection.whole
         self._managers = managers
         self._mentions = re.compile(b"|".join(re.escape(msgspec.json.encode(name)) for name in sorted(managers)))
         self._on_anomaly = on_anomaly
@@ -161,7 +162,7 @@ class Decoder:
         metadata = self._interner.metadata(full)  # the raw managedFields would keep the whole network read alive
         managed = bytes(full.managed_fields)
         owned = self._own_fields(managed) if managed and self._mentions.search(managed) else None
-        if self._metadata_only:
+        if self._metadata_only or (self._whole is not None and not self._whole(metadata)):
             return Cached(metadata, b"", owned)
         body = strip(bytes(raw), managed) if managed else bytes(raw)
         if self._transform is not None:

@@ -12,11 +12,14 @@ from typing import Any, TypeAlias
 
 from konverge.errors import UsageError
 from konverge.kinds import Kind
+from konverge.objects import Metadata
 
-__all__ = ["InformerSettings", "Selection", "Transform"]
+__all__ = ["InformerSettings", "Selection", "Transform", "Whole"]
 
 Transform: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Changes a decoded object before it is cached; see `Selection`."""
+Whole: TypeAlias = Callable[[Metadata], bool]
+"""Says whether an object is cached whole; see `Selection`."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,9 @@ class Selection:
     logged and counted, because a missing object would mislead reconcilers. So a transform saves memory, but does not reliably keep
     data out of memory.
 
+    Of an object for whose metadata `whole` is false the metadata alone is cached. It is asked once for each version that the server sends,
+    so its result may change only with the object. It must not raise. The server still sends the whole object.
+
     >>> from konverge.kinds import kind
     >>> Selection(kind("v1", "Secret"), namespace="web", metadata_only=True).labels
     ''
@@ -42,17 +48,19 @@ class Selection:
     fields: str = ""
     metadata_only: bool = False
     transform: Transform | None = None
+    whole: Whole | None = None
 
     def __post_init__(self) -> None:
-        if self.metadata_only and self.transform is not None:
+        if self.metadata_only and not (self.transform is None and self.whole is None):
             raise UsageError(
-                f"{self.kind.group_kind}: a metadata-only selection takes no transform; drop one of the two"
+                f"{self.kind.group_kind}: a metadata-only selection takes no transform and no `whole`; drop one of the two"
             )
 
     def __str__(self) -> str:
         where = f" in {self.namespace}" if self.namespace is not None else ""
         clauses = "".join(f" [{text}]" for text in (self.labels, self.fields) if text)
-        return f"{self.kind.group_kind}{where}{clauses}" + (" (metadata)" if self.metadata_only else "")
+        part = " (metadata)" if self.metadata_only else " (some whole)" if self.whole is not None else ""
+        return f"{self.kind.group_kind}{where}{clauses}{part}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from konverge.client import Client, ClientConfig, OpenStream, Response, Transport
 from konverge.client.requests import Request
+from konverge.errors import Unreachable
 from konverge.metrics import Metrics
 from konverge.objects import Object
 from konverge.runtime import ElectionSettings, Manager, ManagerSettings, WebhookSettings
@@ -72,9 +73,14 @@ class _Named:
             await asyncio.sleep(delay(request))
         token = REPLICA.set(self._name)
         try:
-            return await self._inner.send(request)
+            response = await self._inner.send(request)
         finally:
             REPLICA.reset(token)
+        loses = self._replicas.losses.get(self._name)
+        if loses is not None and loses(request):
+            raise Unreachable(f"{request.what}: the response is lost", maybe_done=True)
+        await asyncio.sleep(self._replicas.slow_responses.get(self._name, 0.0) if request.writes else 0.0)
+        return response
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[OpenStream]:
@@ -118,6 +124,10 @@ class Replicas:
         self.replicas: dict[str, Replica] = {}
         self.delays: dict[str, Callable[[Request], float]] = {}
         """Seconds by which requests of a replica are delayed on their way, by its name."""
+        self.losses: dict[str, Callable[[Request], bool]] = {}
+        """Which requests of a replica reach the server and lose their response, by its name."""
+        self.slow_responses: dict[str, float] = {}
+        """Seconds after which the response to a write of a replica comes, by its name: the watch shows the write before."""
         self._streams: list[tuple[str, str, asyncio.Event]] = []
         self.server = ApiServer(random=Random(seed), rbac=False, namespaces=(NAMESPACE,))
 

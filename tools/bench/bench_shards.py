@@ -21,9 +21,12 @@ from unbounded import take_off_bounds
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "support"))
 
-from shards import Shards
+from replicas import NAMESPACE
+from shards import COORDINATOR, HASH, Shards
+from widgets import CONFIG_MAP
 
 from konverge.runtime.sharding.hashing import owner_of
+from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.testing.loop import VirtualTimeLoop
 
 Row: TypeAlias = dict[str, Any]
@@ -34,6 +37,8 @@ SAMPLE: Final = 2000 if QUICK else 20000
 COST: Final = 0.5
 """Seconds of a reconcile."""
 WORKERS: Final = 5
+BODY: Final = 5000
+"""Bytes of the data of an object whose bodies are counted."""
 REPLICAS: Final = (1, 2, 4)
 MANY: Final = 100
 ALL: Final = 1_000_000
@@ -47,6 +52,9 @@ def run() -> list[Row]:
     rows = throughput()
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         rows += runner.run(_moves())
+    for mode in (HASH, COORDINATOR):
+        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            rows.append(runner.run(_bodies(mode)))
     return rows + shares() + rolling_update()
 
 
@@ -124,6 +132,24 @@ async def _moves() -> list[Row]:
         row("writes of a move back when it stops", left / moved, "1", how, "<= 1"),
         row("writes in an hour at rest", at_rest, "1", how, "<= 0"),
     ]
+
+
+async def _bodies(mode: ShardingSettings) -> Row:
+    """Count the bytes of bodies of the shared kind in the caches of three replicas, as a share of one cache that has them all."""
+    take_off_bounds()
+    async with Shards(concurrency=WORKERS, sharding=mode) as shards:
+        await asyncio.gather(*(shards.start(name) for name in "abc"))
+        for number in range(OBJECTS):
+            made = CONFIG_MAP.new(f"source-{number}", NAMESPACE, data={"value": "x" * BODY})
+            await shards.client.create(made)
+        await shards.settled("abc", within=600)
+        await asyncio.sleep(30)
+        stores = [one.manager.runner("configmap")._watches.primary.store for one in shards.replicas.values()]
+        cached = [[store.get(*path) for path in store.keys()] for store in stores]  # noqa: SIM118  # no dict
+        held = [sum(len(one.body) for one in of_one if one is not None) for of_one in cached]
+        whole = OBJECTS * max(len(one.body) for of_one in cached for one in of_one if one is not None)
+    how = f"{OBJECTS:,} objects of {BODY / 1000:g} kB, 3 replicas; the replica with the most"
+    return row(f"bodies in the cache of a replica, {mode.mode}", 100 * max(held) / whole, "%", how, "<= 45")
 
 
 def _stamps_written(shards: Shards) -> int:

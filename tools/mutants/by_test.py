@@ -7,6 +7,7 @@ from typing import Final
 from by_test_machines import MACHINES
 from by_test_operations import OPERATIONS
 from by_test_pools import POOLS
+from by_test_sharding import SHARDING
 from planting import Mutant
 
 __all__ = ["BY_TEST"]
@@ -571,4 +572,5 @@ BY_TEST: Final = (
     *MACHINES,
     *OPERATIONS,
     *POOLS,
+    *SHARDING,
 )

@@ -44,12 +44,16 @@ def requests_for_object(
 ) -> Iterator[ReconcileRequest]:
     """Return the request for the object, unless the event is our own status update.
 
-    `own_versions` are the versions that such writes made, if nothing but the status differed from the object reconciled.
+    `own_versions` are the versions that such writes made, if nothing but the status differed from the object reconciled. The predicate
+    compares whole objects: it is not asked about one of which the metadata alone is cached, before or after the change.
     """
     if change.old is not None and change.new is not None:
         if change.new.metadata.resource_version in own_versions:
             return
-        if spec.predicate is not None and not life_changed(change, spec.finalizer_name) and not spec.predicate(change):
+        whole = not (change.old.metadata_only or change.new.metadata_only)
+        if whole and (
+            spec.predicate is not None and not life_changed(change, spec.finalizer_name) and not spec.predicate(change)
+        ):
             return
     yield ReconcileRequest(Key("", spec.kind, change.namespace, change.name), _verb(change), _priority(change))
 

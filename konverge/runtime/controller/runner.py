@@ -61,8 +61,15 @@ class ControllerRunner:
             metrics=self._queue_metrics,
         )
         self._queue_metrics.open()
-        selector = "" if services.ownership is None else services.ownership.selector
-        self._watches = ControllerWatches(spec, services.informers, services.namespace, changed, selector=selector)
+        ownership = services.ownership
+        self._watches = ControllerWatches(
+            spec,
+            services.informers,
+            services.namespace,
+            changed,
+            selector="" if ownership is None else ownership.selector,
+            whole=ownership.is_mine if ownership is not None and spec.kind in services.trimmed else None,
+        )
         self.caches = Caches(spec.name, self._watches.informers)
         self._services = ReconcileServices.of(spec, services, caches=self.caches, serves=self._watches.serves)
         self._reconciles = ReconcileRunner(spec, self._services)

@@ -17,7 +17,7 @@ from typing import Any
 from prometheus_client import Counter
 
 from konverge.client import Client
-from konverge.informers import Change, Informer, InformerSet, Registration, RestartCause, Selection
+from konverge.informers import Change, Informer, InformerSet, Registration, RestartCause, Selection, Whole
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
 from konverge.runtime.builder.builder import Controller, Watched
@@ -64,6 +64,7 @@ class ControllerWatches:
         changed: Callable[[], None],
         *,
         selector: str = "",
+        whole: Whole | None = None,
     ) -> None:
         self._spec = spec
         self._changed = changed
@@ -73,6 +74,7 @@ class ControllerWatches:
         # A controller that watches or indexes its own kind decides by other objects of it, whichever replica they belong to.
         others = {one.kind for one in spec.watched} | {one.kind for one in spec.indexed}
         self._labels = ",".join(one for one in (spec.labels, "" if spec.kind in others else selector) if one)
+        self._whole = whole
         self._feeds: list[_Feed] = []
         self.informers: dict[Kind[Any], Informer | Narrowed] = {}
         """The caches that the reconciler reads, by kind."""
@@ -85,7 +87,8 @@ class ControllerWatches:
     ) -> None:
         """Acquire every cache, and register these event handlers."""
         spec, where = self._spec, self._namespace
-        self.primary = self._feed(spec.kind, None, Selection(spec.kind, where, labels=self._labels), primary)
+        chosen = Selection(spec.kind, where, labels=self._labels, whole=self._whole)
+        self.primary = self._feed(spec.kind, None, chosen, primary)
         for one in spec.owned:
             self._feed(one.kind, one, Selection(one.kind, where), partial(owned, one))
         for one in spec.watched:

@@ -55,6 +55,7 @@ from konverge.runtime.manager.sharding import (
     join_ring,
     open_ring,
     renew_seconds,
+    trimmed_kinds,
 )
 from konverge.runtime.manager.start_checks import check_controller, check_running, field_managers
 from konverge.runtime.observability.event_loop import EventLoopMonitor
@@ -417,7 +418,8 @@ class Manager:
             if leadership is not None:
                 self._leading += (Leading(leadership, self._services.turn, self._readiness),)
             if ring is not None:
-                self._member = await join_ring(stack, ring, self._services, client, instance=instance)
+                trimmed = trimmed_kinds(ring, self.controllers, self.webhooks)
+                self._member = await join_ring(stack, ring, self._services, client, instance=instance, trimmed=trimmed)
                 self._leading += (self._member.leading,)
             try:
                 for spec in self._specs.values():

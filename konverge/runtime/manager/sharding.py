@@ -11,7 +11,9 @@ from typing import Any, TypeAlias
 from konverge.client import Client, ClientConfig
 from konverge.errors import UsageError
 from konverge.informers import Selection
+from konverge.kinds import Kind
 from konverge.metrics import Metrics
+from konverge.runtime.admission.webhook import Webhook
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.election.leadership import Turn
 from konverge.runtime.election.settings import ElectionSettings
@@ -27,7 +29,16 @@ from konverge.runtime.sharding.ordinal import OrdinalRing, OrdinalShares
 from konverge.runtime.sharding.ownership import Ownership
 from konverge.runtime.sharding.ring import Ring
 
-__all__ = ["AnyRing", "RingMember", "coordination", "election_settings", "join_ring", "open_ring", "renew_seconds"]
+__all__ = [
+    "AnyRing",
+    "RingMember",
+    "coordination",
+    "election_settings",
+    "join_ring",
+    "open_ring",
+    "renew_seconds",
+    "trimmed_kinds",
+]
 
 
 AnyRing: TypeAlias = Ring | OrdinalRing
@@ -92,8 +103,34 @@ async def open_ring(
     return await stack.enter_async_context(ring)
 
 
+def trimmed_kinds(
+    ring: AnyRing, controllers: Collection[Controller[Any]], webhooks: Iterable[Webhook[Any]]
+) -> frozenset[Kind[Any]]:
+    """Return the kinds of which this replica needs to cache whole only the objects that it owns.
+
+    Not a kind whose objects are also read by another part of the manager: it would watch them a second time for that. With a coordinator
+    the caches hold no other objects, and by ordinals an object that is gained has no event that brings it whole.
+    """
+    if not isinstance(ring, Ring) or ring.replica:
+        return frozenset()
+    shared = {one.kind for one in controllers if one.family is not None}
+    counting = {one.kind for one in controllers if one.counted or one.groupings or one.family is None}
+    others = {
+        *(watch.kind for one in controllers for watch in (*one.owned, *one.watched) if not watch.metadata_only),
+        *(index.kind for one in controllers for index in one.indexed),
+        *(read.kind for webhook in webhooks for read in webhook.read if not read.metadata_only),
+    }
+    return frozenset(shared - counting - others)
+
+
 async def join_ring(
-    stack: contextlib.AsyncExitStack, ring: AnyRing, services: ManagerServices, client: Client, *, instance: str
+    stack: contextlib.AsyncExitStack,
+    ring: AnyRing,
+    services: ManagerServices,
+    client: Client,
+    *,
+    instance: str,
+    trimmed: frozenset[Kind[Any]],
 ) -> RingMember:
     """Follow the ring, and return the services of the controllers whose objects replicas share."""
     fenced = client.fenced_by(ring.fence)
@@ -114,7 +151,9 @@ async def join_ring(
     stack.push_async_callback(ownership.close)
     await stack.enter_async_context(ring.following(services.informers))
     turn = Turn()
-    shared = replace(services, client=fenced, events=events, turn=turn, fence=ring.fence, ownership=ownership)
+    shared = replace(
+        services, client=fenced, events=events, turn=turn, fence=ring.fence, ownership=ownership, trimmed=trimmed
+    )
     return RingMember(ownership, shared, Leading(ring, turn, services.readiness))
 
 

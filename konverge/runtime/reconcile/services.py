@@ -74,6 +74,8 @@ class ManagerServices:
     """Receives contained exceptions; None in production."""
     ownership: ShardOwnership | None = None
     """Which objects this replica owns; None if objects are not shared among replicas."""
+    trimmed: frozenset[Kind[Any]] = frozenset()
+    """The kinds of which this replica caches metadata alone, but for the objects that it owns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

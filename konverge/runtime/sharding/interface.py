@@ -58,6 +58,9 @@ class ShardOwnership(Protocol):
     def selector(self) -> str:
         """The labels of the objects that this replica may own; "" for all objects."""
 
+    def is_mine(self, metadata: Metadata) -> bool:
+        """Return whether this replica owns this version of an object: only then it may be reconciled here, as far as it is known."""
+
     def owns(self, metadata: Metadata) -> Owned:
         """Return the owner of an object."""
 

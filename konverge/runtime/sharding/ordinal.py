@@ -183,6 +183,10 @@ class OrdinalShares:
         """The empty selector: each replica sees every object."""
         return ""
 
+    def is_mine(self, metadata: Metadata) -> bool:
+        """Return whether an object belongs to this share."""
+        return self.owns(metadata).owner == self.ring.member
+
     def desired(self, metadata: Metadata, family: str) -> str:  # noqa: ARG002  # the interface's
         """Return the pod whose share an object belongs to."""
         return self.ring.desired(family)

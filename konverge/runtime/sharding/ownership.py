@@ -96,11 +96,13 @@ class Ownership:
         stamp = read_stamp(metadata.annotations, self.annotation, metadata.resource_version)
         return Owned("", 0) if stamp is None else Owned(stamp.owner, stamp.epoch)
 
+    def is_mine(self, metadata: Metadata) -> bool:
+        """Return whether this replica owns this version of an object: its stamp says so, or it was edited while this replica held it."""
+        return self._holds(metadata) or bool(self.ring.member and self.owns(metadata).owner == self.ring.member)
+
     def concerns(self, metadata: Metadata, family: str) -> bool:
         """Return whether there is anything to do for an object on this replica."""
-        if self.desired(metadata, family) == self.ring.member:
-            return True
-        return self._holds(metadata) or self.owns(metadata).owner == self.ring.member
+        return self.desired(metadata, family) == self.ring.member or self.is_mine(metadata)
 
     def _holds(self, metadata: Metadata) -> bool:
         one = self._objects.get(metadata.uid)

@@ -91,6 +91,33 @@ async def test_s5_a_replica_that_stops_hands_over_when_its_last_reconcile_has_en
         assert shards.overlaps() == []
 
 
+async def test_s5_objects_that_are_new_while_a_replica_waits_for_its_last_reconcile_go_to_others_at_once(
+    mode: ShardingSettings,
+) -> None:
+    async with Shards(sharding=mode) as shards:
+        await started(shards, "a", "b", "c")
+        await shards.objects(12)
+        before = await shards.settled("abc")
+        shards.blocked = {name: asyncio.Event() for name in before if before[name] == "a"}
+        blocked = dict(shards.blocked)
+        for name in blocked:
+            await shards.change(name, "2")
+        await asyncio.sleep(1)
+        stop = asyncio.create_task(shards.stop("a"))
+        await asyncio.sleep(2)
+        await shards.objects(20, begin=12)
+        await asyncio.sleep(2)
+        owners = await shards.stamps()
+        assert {name: owners[name] for name in before} == before
+        assert {owner for name, owner in owners.items() if name not in before} == {"b", "c"}
+        shards.blocked = {}
+        for event in blocked.values():
+            event.set()
+        await stop
+        await shards.settled("bc", within=5.0)
+        assert shards.overlaps() == []
+
+
 async def test_s6_a_key_whose_reconcile_runs_for_20_seconds_moves_when_it_has_ended_and_all_others_at_once(
     mode: ShardingSettings,
 ) -> None:
@@ -474,6 +501,37 @@ async def test_a_lease_that_was_deleted_by_hand_is_created_again_and_no_object_m
         await asyncio.sleep(60)
         assert await shards.stamps() == before
         assert len(shards.claims) == claims
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"leaseDurationSeconds": 1},
+        {"leaseDurationSeconds": 86400},
+        {"renewTime": "2000-01-01T00:00:00.000000Z"},
+        {"renewTime": "2100-01-01T00:00:00.000000Z"},
+    ],
+    ids=["a short duration", "a long duration", "renewed long ago", "renewed in the future"],
+)
+async def test_a_lease_that_was_edited_by_hand_and_names_its_holder_still_moves_no_object(
+    mode: ShardingSettings, spec: dict[str, Any]
+) -> None:
+    async with Shards(sharding=mode) as shards:
+        await started(shards, "a", "b")
+        await shards.objects(10)
+        before = await shards.settled("ab")
+        await asyncio.sleep(20)
+        claims = len(shards.claims)
+        for part in range(5):  # at different times between two renewals
+            await asyncio.sleep(11.3)
+            for lease in await shards.client.list(LEASE, NAMESPACE, labels=f"{Label.SHARD_RING}=operator"):
+                await shards.client.patch(LEASE, lease.name, NAMESPACE, patch={"spec": spec}, style="merge")
+            for name in before:
+                await shards.change(name, f"edited-{part}")
+        await asyncio.sleep(60)
+        assert await shards.stamps() == before
+        assert len(shards.claims) == claims
+        assert shards.overlaps() == []
 
 
 @pytest.mark.parametrize("value", [None, "another"], ids=["removed", "replaced"])

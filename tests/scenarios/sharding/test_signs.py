@@ -85,6 +85,19 @@ async def test_a_lease_that_was_edited_is_reported_and_so_is_the_loss_if_it_name
         assert await told(shards) == [*expected, *([(Reason.SHARD_MEMBERSHIP_LOST, lease.name)] if lost else [])]
 
 
+@pytest.mark.parametrize("value", [None, "another"], ids=["removed", "replaced"])
+async def test_a_lease_that_lost_its_label_has_it_back_with_the_next_renewal(
+    mode: ShardingSettings, value: str | None
+) -> None:
+    async with Shards(sharding=mode) as shards:
+        await started(shards, "a")
+        lease = await lease_of(shards, "a")
+        bare = {"metadata": {"labels": {Label.SHARD_RING: value}}}
+        await shards.client.patch(LEASE, lease.name, NAMESPACE, patch=bare, style="merge")
+        await asyncio.sleep(5.1)
+        assert (await lease_of(shards, "a")).metadata.label(Label.SHARD_RING) == "operator"
+
+
 async def test_a_replica_that_was_cut_off_tells_of_the_loss_when_it_is_back_and_takes_moved_objects_for_no_fault(
     mode: ShardingSettings,
 ) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from konverge.client import WatchEvent
-from konverge.errors import Expired, MetadataOnly
+from konverge.errors import Expired, MetadataOnly, UsageError
 from konverge.fields import Owner
 from konverge.informers.cached import Cached
 from konverge.informers.decode import Decoder, strip
@@ -234,6 +234,27 @@ def test_a_metadata_only_selection_keeps_no_body_whatever_the_server_sends() -> 
         assert cached.data() == {"metadata": thing()["metadata"]}
         with pytest.raises(MetadataOnly, match=r"read it live: await ctx\.live"):
             cached.decode(THING)
+
+
+def test_of_an_object_that_is_not_chosen_whole_the_metadata_alone_is_cached_at_each_version() -> None:
+    selection = Selection(THING, whole=lambda metadata: metadata.label("mine") == "yes")
+    decode, _ = decoder(selection, "ours")
+    for mine in ("yes", "no", "yes"):
+        body = thing(metadata={"labels": {"mine": mine}, "managedFields": managed("ours")}, spec={"a": 1})
+        cached = only(decode.events([event("MODIFIED", body)]))
+        assert cached.metadata_only is (mine == "no")
+        whole = thing(metadata={"labels": {"mine": mine}}, spec={"a": 1})
+        assert cached.data() == (whole if mine == "yes" else {"metadata": whole["metadata"]})
+        assert cached.owned == {Owner("ours", "Apply", ""): b'{"f:spec": {"f:ours": {}}}'}
+    item = decode.items([msgspec.Raw(json.dumps(thing(metadata={"labels": {"mine": "no"}})).encode())]).deltas[0]
+    assert item.cached is not None
+    assert item.cached.metadata_only
+
+
+@pytest.mark.parametrize("more", [{"transform": dict}, {"whole": bool}])
+def test_a_selection_of_metadata_takes_no_function_on_bodies(more: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="a metadata-only selection takes no transform and no `whole`"):
+        Selection(THING, metadata_only=True, **more)
 
 
 def test_a_transform_runs_before_the_object_is_cached_and_sees_no_managed_fields() -> None:

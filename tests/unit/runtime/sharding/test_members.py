@@ -50,6 +50,16 @@ def test_a_late_event_that_shows_no_renewal_makes_no_member_dead() -> None:
     assert found.state_of("a") is MemberState.DRAINING
 
 
+@pytest.mark.parametrize("duration", [0, 1, 14])
+def test_a_duration_that_was_shortened_by_hand_makes_a_member_dead_no_sooner(duration: int) -> None:
+    found = ring("a")
+    edited = LeaseRecord("a_1", duration, HELD.acquired, HELD.renewed, 1)
+    found.observe("a", edited, 1.0)
+    for now, state in ((15.9, "ready"), (30.9, "expired"), (31.0, "dead")):
+        found.observe_all({"a": (edited, False)}, asked=now, now=now)
+        assert found.state_of("a").value == state
+
+
 def test_a_dead_member_stays_dead_whatever_its_lease_says_later() -> None:
     found = ring("a")
     found.observe_all({"a": (HELD, False)}, asked=30.0, now=30.0)
