@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -25,6 +27,7 @@ from konverge.reconcilers.apps.operations.engines.velero.kinds import (
     VOLUME_SNAPSHOT_CLASS,
 )
 from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.reconcilers.apps.operations.words import RunningReason
 
 Requests = Callable[..., EngineRequest]
 ENGINE = VeleroEngine()
@@ -55,6 +58,15 @@ def rendered(request: EngineRequest) -> Json:
     found = ENGINE.render(request)
     assert isinstance(found, Rendered), found
     return found.object.to_dict()
+
+
+def test_a_location_whose_validation_has_no_readable_time_shows_no_sign_of_the_server(request_of: Requests) -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    location = {"spec": {}, "status": {"phase": "Available", "lastValidationTime": "yesterday"}}
+    request = replace(request_of(related={LOCATION: location}), written=now - timedelta(days=1))
+    child = {"metadata": {"name": "op-uid-1"}, "status": {"phase": "InProgress"}}
+    seen = ENGINE.observe(request, child, asked_to_cancel=False, started=now, now=now)
+    assert seen.reason == RunningReason.ENGINE_SILENT
 
 
 def test_a_backup_stands_in_the_namespace_of_velero_under_the_uid_of_the_operation(request_of: Requests) -> None:

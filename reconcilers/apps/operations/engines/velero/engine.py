@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -114,5 +115,5 @@ def _validations(request: EngineRequest) -> Iterator[datetime]:
     """Yield when the server validated the location last: by default it does so once a minute, also while a Backup shows no progress."""
     for ref, found in request.related.objects.items():
         last = {} if found is None or ref.kind != BACKUP_STORAGE_LOCATION else found.get("status") or {}
-        if last.get("lastValidationTime"):
-            yield from_rfc3339(str(last["lastValidationTime"]))
+        with suppress(ValueError):
+            yield from_rfc3339(str(last.get("lastValidationTime")))
