@@ -12,6 +12,7 @@ import pytest
 from pull_kit import BACKUP, World, ensure, manifest
 
 from konverge.errors import NotFound
+from konverge.reconcilers.apps.clusters import job_worker
 from konverge.reconcilers.apps.clusters.agent_state import Step
 from konverge.reconcilers.apps.clusters.jobs import Gates, JobRefusal, read_job
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE
@@ -334,6 +335,63 @@ async def test_more_bad_jobs_than_are_accepted_at_once_hold_up_a_good_one_for_no
             assert asyncio.get_running_loop().time() - submitted < 15
         world.server.faults.clear()
         assert {(await world.plane.result(job)).outcome for job in bad} == {Outcome.SUCCEEDED}
+
+
+@pytest.mark.parametrize("same", [False, True], ids=["of many objects", "of one object"])
+async def test_a_journal_full_of_bad_jobs_makes_room_for_good_ones_and_reports_each_that_it_gives_up(
+    monkeypatch: pytest.MonkeyPatch, same: bool
+) -> None:
+    monkeypatch.setattr(job_worker, "_MOST_WAITING", 10)
+    async with World(most_pending=5) as world:
+        await world.start()
+        world.server.faults.add(refuses("bad*", 100_000))
+        bad = [world.plane.submit("intent", ensure("bad" if same else f"bad-{n}"), lifetime=86_400) for n in range(15)]
+        await world.plane.until(lambda: all(world.plane.job(job).acks for job in bad))
+        early = world.plane.submit("intent", ensure("good-early"))
+        await asyncio.sleep(300)
+        assert world.plane.job(early).result is None, "for a while the control plane keeps what has no room"
+        assert [world.plane.job(job).result for job in bad] == [None] * 15
+        await asyncio.sleep(400)
+        good = [early, *(world.plane.submit("intent", ensure(f"good-{number}")) for number in range(7))]
+        submitted = asyncio.get_running_loop().time()
+        assert {(await world.plane.result(job)).outcome for job in good} == {Outcome.SUCCEEDED}
+        assert asyncio.get_running_loop().time() - submitted < 60
+        given_up = [found for job in bad if (found := world.plane.job(job).result) is not None]
+        assert {(one.outcome, one.reason) for one in given_up} == {(Outcome.FAILED, "GivenUp")}
+        assert 0 < len(given_up) <= 8, "no more than good ones needed"
+        assert all(world.plane.job(job).result for job in bad[: len(given_up)]), "the oldest go first"
+        world.server.faults.clear()
+        kept = [await world.plane.result(job) for job in bad[len(given_up) :]]
+        assert [one.outcome for one in kept] == [
+            Outcome.SUCCEEDED,
+            *[Outcome.NOOP if same else Outcome.SUCCEEDED] * (len(kept) - 1),
+        ]
+
+
+async def test_a_job_that_was_given_up_is_not_carried_out_when_it_is_delivered_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A crash between the result and its delivery, too: the result is in the journal before a new job takes the place."""
+    monkeypatch.setattr(job_worker, "_MOST_WAITING", 0)
+    async with World(most_pending=1) as world:
+        await world.start()
+        world.server.faults.add(refuses("bad", 100_000))
+        bad = world.plane.submit("intent", ensure("bad"), lifetime=86_400)
+        await world.plane.until(lambda: bool(world.plane.job(bad).states))
+        await asyncio.sleep(700)
+        world.plane.faults.add(path=f"/jobs/{bad}/result", status=503, times=3)
+        good = world.plane.submit("intent", ensure("good"))
+        await world.plane.until(lambda: world.plane.exchanges[-1].response.status == 503)
+        await world.kill()
+        world.server.faults.clear()
+        await world.start(token="")
+        assert (await world.plane.result(good)).outcome is Outcome.SUCCEEDED
+        result = await world.plane.result(bad)
+        world.plane.state.redeliver = True
+        await asyncio.sleep(120)
+        with pytest.raises(NotFound):
+            await world.instance("bad")
+    assert (result.outcome, result.reason) == (Outcome.FAILED, "GivenUp")
 
 
 async def test_jobs_of_one_object_keep_their_order_while_the_first_is_tried_again() -> None:
