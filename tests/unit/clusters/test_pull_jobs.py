@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pull_kit import BACKUP, World, ensure, manifest
@@ -286,6 +286,39 @@ async def test_an_api_server_that_fails_is_tried_again_and_the_control_plane_hea
         result = await world.plane.result(job)
     assert result.outcome is Outcome.SUCCEEDED
     assert "retrying" in {state.state for state in world.plane.job(job).states}
+
+
+@pytest.mark.parametrize("status", [403, 422])
+async def test_an_error_that_speaks_of_a_conflict_is_none(status: int) -> None:
+    async with World() as world:
+        await world.start()
+        applies = Match(verbs=("apply",), resources=("applicationinstances.apps.vworkspace.io",))
+        text = "admission webhook denied the request: Apply failed with 1 conflict: conflict with another policy"
+        world.server.faults.add(Rule(applies, Refuse(status=status, message=text), count=1))
+        result = await world.plane.result(world.plane.submit("intent", ensure()))
+    assert (result.outcome, result.conflicts) == (Outcome.FAILED, ())
+    assert result.reason == {403: "Forbidden", 422: "Invalid"}[status]
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_a_job_whose_journal_could_not_be_stored_is_not_taken_for_known(
+    moment: Literal["before", "after"],
+) -> None:
+    """`after`: the journal is stored, and the agent hears of an error."""
+    async with World() as world:
+        await world.start()
+        await world.plane.result(world.plane.submit("intent", ensure("first")))
+        writes = Match(
+            verbs=("patch", "update", "apply", "create"), resources=("secrets",), name="vworkspace-agent-journal"
+        )
+        fault = Rule(writes, Refuse(status=500, moment=moment), count=3)
+        world.server.faults.add(fault)
+        job = world.plane.submit("intent", ensure("second"))
+        result = await world.plane.result(job, timeout=600)
+        assert len(fault.hits) > 0
+        stored = await world.instance("second")
+    assert (result.outcome, result.reason) == (Outcome.SUCCEEDED, "Applied")
+    assert stored.metadata.uid == (result.object.uid if result.object else "")
 
 
 def refuses(name: str, count: int) -> Rule:
