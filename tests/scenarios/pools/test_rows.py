@@ -338,6 +338,40 @@ async def test_p9_an_edit_of_the_tenants_fields_is_set_back_and_one_of_the_templ
     assert ".spec.ingress.host (edited by" in event.get("note")
 
 
+@pytest.mark.parametrize("mode", ["pool", "reference"])
+async def test_a_field_that_the_tenant_removes_has_the_value_of_the_template_again_or_goes(
+    clouds: Clouds, mode: str
+) -> None:
+    here = await clouds.start()
+    template: dict[str, Any] = {
+        "replicas": 1,
+        "apps": ["calendar"],
+        "resources": {"requests": {"cpu": "1"}},
+        "version": "32",
+    }
+    if mode == "pool":
+        await here.pool(replicas=1, template=template)
+        await here.filled()
+    else:
+        await here.instance("one", **template)
+    how: dict[str, Any] = {"tier": "small"} if mode == "pool" else {"tier": None, "instanceRef": {"name": "one"}}
+    more = {"requests": {"cpu": "3", "memory": "1Gi"}}
+    await here.claim(**how, replicas=3, apps=["mail"], resources=more, version="32", mail={"enabled": True})
+    served = await here.assigned()
+    assert served.status.instance_ref is not None
+    name = served.status.instance_ref.name
+    await here.lab.until(NextcloudInstance, name, lambda one: one.spec.replicas == 3)
+    await here.lab.stop()
+    gone = dict.fromkeys(("replicas", "apps", "resources", "version", "mail"))
+    await here.patch(Nextcloud, "main", {"spec": {**gone, "s3": {"enabled": False}}})
+    await here.run()
+    await here.lab.until(NextcloudInstance, name, lambda one: one.spec.s3 is not None)
+    stored = (await here.lab.get(INSTANCE, name)).spec
+    assert {field: stored.get(field) for field in (*gone, "s3")} == {**template, "mail": None, "s3": {"enabled": False}}
+    await here.lab.settled()
+    assert await here.events("DriftCorrected") == []
+
+
 async def test_a_spec_that_the_instance_cannot_have_with_the_fields_of_its_pool_is_reported_until_it_is_changed(
     clouds: Clouds,
 ) -> None:
