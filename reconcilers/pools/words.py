@@ -82,7 +82,7 @@ class PoolsAnnotation:
     SPEC_BEFORE: Final = "k8s.bnerd.com/spec-before-claim"
     """On a taken instance: the spec that it had before."""
     REPLACED: Final = "k8s.bnerd.com/replaced-fields"
-    """On a taken instance: the part of that spec that fields of the tenant replaced at any time; it returns where the tenant removes one."""
+    """On a taken instance: the part of that spec that fields of the tenant replaced at any time; it returns if the tenant removes one."""
     PROFILE_DEFAULTS: Final = "k8s.bnerd.com/profile-defaults"
     """On an instance that a Nextcloud with a profile created: the defaults of that profile, as JSON."""
     ORPHANED_SINCE: Final = "k8s.bnerd.com/orphaned-since"

@@ -226,7 +226,15 @@ class NextcloudReconciler:
         # Of a pool that is gone the instance has the policy since its creation.
         policy = "" if pool is None else str(pool.get("spec", "lifecycle", "reclaimPolicy", default="Delete"))
         patch = lock_patch(nextcloud, metadata, policy, spec_text(instance.to_dict().get("spec") or {}))
-        return await ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)
+        taken = await ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)
+        self._served(nextcloud, ctx)
+        return taken
+
+    def _served(self, nextcloud: Nextcloud, ctx: Context[Any]) -> None:
+        """Count the wait of a claim, at the one write that ends it: what follows may be repeated."""
+        created = nextcloud.metadata.created
+        if created is not None:
+            self._metrics.wait.observe(max(0.0, (ctx.now() - created).total_seconds()))
 
     async def _create(
         self, nextcloud: Nextcloud, mode: ClaimMode, defaults: dict[str, Any], ctx: Context[Any]
@@ -256,6 +264,7 @@ class NextcloudReconciler:
                 if before is not None:
                     return before
                 continue
+            self._served(nextcloud, ctx)
             if mode is ClaimMode.VANILLA:
                 message = f"created {made.metadata.path} without pool and profile: SQLite and no S3, unless the spec says otherwise"
                 ctx.event(PoolsEvent.BARE_FRESH_CREATION, message)
@@ -347,11 +356,7 @@ class NextcloudReconciler:
         metadata, draft, status = instance.metadata, ctx.status.draft, instance.status
         reason = _REASONS[mode_of(nextcloud.spec)]
         before = ctx.status.find(PoolsCondition.INSTANCE_ASSIGNED)
-        if before is None or not before.is_true:
-            created = nextcloud.metadata.created
-            if created is not None and nextcloud.status.instance_ref is None:
-                self._metrics.wait.observe(max(0.0, (ctx.now() - created).total_seconds()))
-        else:
+        if before is not None and before.is_true:
             reason = before.reason
         draft.instance_ref = InstanceRef(namespace=metadata.namespace, name=metadata.name)
         draft.applied_profile = nextcloud.status.applied_profile or nextcloud.spec.profile

@@ -20,8 +20,9 @@ from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.names import name_for
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
-from konverge.runtime import ManagerSettings
-from konverge.testing.apiserver.faults.rules import About, Delay, Match, Rule
+from konverge.runtime import ElectionSettings, ManagerSettings
+from konverge.runtime.election.record import LEASE
+from konverge.testing.apiserver.faults.rules import About, Delay, Match, Refuse, Rule
 from konverge.testing.apiserver.requests import Call, Response
 
 FREE = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, "tier": "small"}
@@ -760,3 +761,36 @@ async def test_the_metrics_count_what_a_pool_and_its_claims_do(clouds: Clouds) -
     assert value("konverge_nextcloud_pool_create_failures_total", of_pool) == 0
     assert value("konverge_nextcloud_claim_wait_seconds_count") == 1
     assert value("konverge_nextcloud_drift_corrections_total") == 1
+
+
+async def test_the_wait_of_a_claim_is_counted_once_though_its_status_is_written_twice(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.instance("one", FREE)
+    await here.lab.until(NextcloudInstance, "one", lambda found: found.status.phase == "Ready")
+    status = Match(verbs=("apply",), resources=("nextclouds.k8s.bnerd.com",), subresource="status")
+    here.lab.server.faults.add(Rule(status, Refuse(status=403), count=1))
+    await here.claim()
+    await here.assigned()
+    value = here.lab.manager.metrics.registry.get_sample_value
+    assert value("konverge_nextcloud_claim_wait_seconds_count") == 1
+
+
+async def test_a_process_that_does_not_lead_any_more_shows_no_pool(clouds: Clouds) -> None:
+    here = await clouds.start(election=ElectionSettings(enabled=True, name="konverge", namespace=clouds.lab.namespace))
+    await here.pool(replicas=2)
+    await here.filled()
+    registry, of_pool = here.lab.manager.metrics.registry, {"pool": "small"}
+
+    def shown() -> dict[str, float | None]:
+        return {
+            "ready": registry.get_sample_value("konverge_nextcloud_pool_instances", {**of_pool, "state": "ready"}),
+            "wanted": registry.get_sample_value("konverge_nextcloud_pool_replicas", of_pool),
+            "creates": registry.get_sample_value("konverge_nextcloud_pool_creates_total", of_pool),
+        }
+
+    assert shown() == {"ready": 2, "wanted": 2, "creates": 2}
+    await here.patch(LEASE, "konverge", {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 60}})
+    await asyncio.sleep(40)
+    assert (here.lab.manager.leads, set(shown().values())) == (False, {None})
+    await asyncio.sleep(60)
+    assert shown() == {"ready": 2, "wanted": 2, "creates": 0}
