@@ -36,7 +36,15 @@ from konverge.runtime import Controller, Rule
 if TYPE_CHECKING:
     from konverge.runtime import Manager
 
-__all__ = ["OTHER_KINDS", "claim_controller", "controllers", "install", "orphan_controller", "pool_controller"]
+__all__ = [
+    "OTHER_KINDS",
+    "claim_controller",
+    "controllers",
+    "install",
+    "metrics_of",
+    "orphan_controller",
+    "pool_controller",
+]
 
 OTHER_KINDS = (NextcloudProfile, NextcloudVersionMap)
 """The kinds of the family that no controller is for."""
@@ -123,6 +131,13 @@ def controllers(
     )
 
 
+def metrics_of(manager: Manager) -> PoolMetrics:
+    """Return the metrics of the family in a manager, which shows pools only while it leads. Once for each manager."""
+    metrics = PoolMetrics.within(manager.metrics)
+    manager.run_while_leading("nextcloud-pool-metrics", metrics.while_leading)
+    return metrics
+
+
 def install(manager: Manager, settings: PoolSettings | None = None, *, s3: S3Connections | None = None) -> None:
     """Add the family's controllers and metrics to a manager, which closes the connections to S3 servers at its end.
 
@@ -139,7 +154,7 @@ def install(manager: Manager, settings: PoolSettings | None = None, *, s3: S3Con
             "the family of pools reconciles cluster-wide objects: install it into a manager without a namespace"
         )
     chosen = PoolSettings() if settings is None else settings
-    for controller in controllers(chosen, PoolMetrics.within(manager.metrics)):
+    for controller in controllers(chosen, metrics_of(manager)):
         manager.add(controller)
     if s3 is None:
         s3 = HttpS3Connections()

@@ -1,11 +1,13 @@
 """The metrics of the family; one set of instruments for each `Metrics`.
 
-Guarantees: the series of a pool go with it. Counters of a pool begin at 0 with its first reconcile, so that a rate shows the first event.
+Guarantees: the series of a pool go with it, and all of them when the process does not lead any more: what it knew of pools grows old, and
+the next leader shows them. Counters of a pool begin at 0 with its first reconcile, so that a rate shows the first event.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -82,3 +84,11 @@ class PoolMetrics:
             self.instances.remove(pool, state)
         for one in (self.wanted, self.creates, self.refused):
             one.remove(pool)
+
+    async def while_leading(self, _: Any) -> None:
+        """Remove the series of all pools when this work is cancelled, at the end of a turn of leading."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for one in (self.instances, self.wanted, self.creates, self.refused):
+                one.clear()

@@ -1,4 +1,4 @@
-"""Profiles: their merge with a spec, and the digest by which a change of them is noticed. Pure."""
+"""Profiles: their merge with a spec, and the digest by which a change of them is noticed; the same for other specs below a spec. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["merge", "profile_digest"]
+__all__ = ["beneath", "merge", "profile_digest"]
 
 
 def merge(defaults: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -21,6 +21,24 @@ def merge(defaults: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any
     for name, value in over.items():
         there = found.get(name)
         found[name] = merge(there, value) if isinstance(there, Mapping) and isinstance(value, Mapping) else value
+    return found
+
+
+def beneath(spec: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a spec that `merge` with `over` replaces.
+
+    >>> beneath({"s3": {"enabled": True, "bucket": "a"}, "apps": ["x"]}, {"s3": {"bucket": "b"}, "replicas": 1})
+    {'s3': {'bucket': 'a'}}
+    """
+    found: dict[str, Any] = {}
+    for name, value in over.items():
+        there = spec.get(name)
+        if isinstance(there, Mapping) and isinstance(value, Mapping):
+            inner = beneath(there, value)
+            if inner:
+                found[name] = inner
+        elif there is not None:
+            found[name] = there
     return found
 
 

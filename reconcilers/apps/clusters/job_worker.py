@@ -3,7 +3,8 @@
     journal -> ack -> effect -> journal -> result -> journal; `journal.py` says why
 
 A job that the API server does not carry out is put aside and tried again with growing pauses, until it expires. Meanwhile those of other
-objects are carried out; those of its own object wait behind it, so that an older state never overwrites a younger one.
+objects are carried out; those of its own object wait behind it, so that an older state never overwrites a younger one. If the journal is
+full, those that have waited for `give_up` make room for new ones: jobs that cannot be carried out never keep the others out for good.
 
 Guarantees: it may be cancelled at any point, and a successor goes on from the journal: no job is lost and none is done twice.
 """
@@ -94,6 +95,8 @@ class JobWorker:
         self._log = log
         self._journal = Journal()
         self._retries: dict[str, _Retry] = {}
+        self._since: dict[str, float] = {}
+        """When each job of the journal was accepted, or found there by this process."""
         self._begun: set[str] = set()
         """Jobs that this process or an earlier one may have begun."""
 
@@ -101,6 +104,8 @@ class JobWorker:
         """Read the stored journal."""
         self._journal = await self._store.load()
         self._retries = {}
+        now = asyncio.get_running_loop().time()
+        self._since = {entry.job_id: now for entry in self._journal.entries}
         self._begun = {entry.job_id for entry in self._journal.entries}
 
     async def run(self) -> None:
@@ -168,9 +173,10 @@ class JobWorker:
                 self._refused(found)
                 if job_id:
                     direct.append((job_id, result_of(found, now)))
-            elif self._fits((*fresh, entry := JournalEntry(job_id=job_id, key=key, raw=job.raw))):
+            elif await self._makes_room((*fresh, entry := JournalEntry(job_id=job_id, key=key, raw=job.raw))):
                 fresh.append(entry)
         if fresh:
+            self._since |= dict.fromkeys((entry.job_id for entry in fresh), asyncio.get_running_loop().time())
             await self._write(self._journal.accepted(fresh))
         for job_id in (*repeated, *(entry.job_id for entry in fresh)):
             if not await self._ack(job_id):
@@ -184,6 +190,38 @@ class JobWorker:
     def _refused(self, refusal: JobRefusal) -> None:
         self._log.warning("a job is refused", **{LogKey.CAUSE: refusal.reason})
         self._metrics.jobs.labels(kind=UNKNOWN_KIND, outcome=str(refusal.outcome)).inc()
+
+    async def _makes_room(self, fresh: tuple[JournalEntry, ...]) -> bool:
+        """Return whether the journal takes these entries, after giving up jobs that have waited too long for another attempt.
+
+        The oldest go first, so of two jobs of one object the younger stays. A result is stored before it is sent, as that of any job.
+        """
+        while not self._fits(fresh):
+            if len(fresh) > self._settings.most_pending:
+                return False
+            late = asyncio.get_running_loop().time() - self._settings.give_up.total_seconds()
+            entry = next((one for one in self._journal.entries if self._since.get(one.job_id, late) <= late), None)
+            if entry is None:
+                return False
+            if entry.result is None:
+                await self._write(self._journal.done(entry.job_id, self._given_up(entry)))
+            stored = self._journal.entry(entry.job_id)
+            assert stored is not None
+            await self._advance(stored, set())
+            await self._write(self._journal)
+        return True
+
+    def _given_up(self, entry: JournalEntry) -> JobResult:
+        job = read(protocol.Job, entry.raw)
+        self._log.warning("a job is given up, the journal is full", **{LogKey.CAUSE: JobReason.GIVEN_UP})
+        self._metrics.jobs.labels(kind=job.kind, outcome=str(Outcome.FAILED)).inc()
+        return JobResult(
+            idempotency_key=entry.key,
+            outcome=Outcome.FAILED,
+            reason=JobReason.GIVEN_UP,
+            message="the API server did not carry it out, and other jobs need its place in the journal",
+            finished_at=self._now(),
+        )
 
     def _fits(self, fresh: tuple[JournalEntry, ...]) -> bool:
         """Tell whether the journal has room for these entries; those without room are not acknowledged, so they come again."""
@@ -204,6 +242,7 @@ class JobWorker:
     async def _drop(self, job_id: str) -> None:
         """Forget a job that the control plane has dropped."""
         self._retries.pop(job_id, None)
+        self._since.pop(job_id, None)
         await self._write(self._journal.dropped(job_id))
 
     async def _ack(self, job_id: str) -> bool:
@@ -242,6 +281,7 @@ class JobWorker:
             await self._write(self._journal.done(entry.job_id, result))
         await self._report(entry.job_id, result)
         self._retries.pop(entry.job_id, None)
+        self._since.pop(entry.job_id, None)
         self._begun.discard(entry.job_id)
         self._journal = self._journal.delivered(entry.job_id, _expiry(entry.raw))
         return True

@@ -128,6 +128,8 @@ class JobReason:
     ROTATED: Final = "Rotated"
     DUPLICATE: Final = "Duplicate"
     EXPIRED: Final = "Expired"
+    GIVEN_UP: Final = "GivenUp"
+    """The job waited for another attempt, and the room in the journal was needed."""
     FIELD_CONFLICT: Final = "FieldConflict"
     MALFORMED: Final = "Malformed"
     TOO_LARGE: Final = "TooLarge"

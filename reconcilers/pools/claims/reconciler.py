@@ -31,7 +31,7 @@ from konverge.reconcilers.pools.claims.decide import ClaimMode, Hindrance, check
 from konverge.reconcilers.pools.claims.drift import Corrections, drift_message, drifted
 from konverge.reconcilers.pools.claims.indexes import BY_CLAIM, IDLE, READY_IDLE, competitors
 from konverge.reconcilers.pools.claims.release import release_step
-from konverge.reconcilers.pools.claims.render import lock_patch, tenant_intent
+from konverge.reconcilers.pools.claims.render import lock_patch, spec_text, tenant_intent
 from konverge.reconcilers.pools.claims.turns import WaitingClaim, ahead_of, candidates, matches, order_of, selector_key
 from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, POOL, PROFILE
 from konverge.reconcilers.pools.metrics import PoolMetrics
@@ -184,7 +184,7 @@ class NextcloudReconciler:
             return problem
         assert instance is not None
         try:
-            return await self._lock(nextcloud, instance.metadata, ctx)
+            return await self._lock(nextcloud, instance, ctx)
         except Conflict:
             self._metrics.conflicts.inc()
             raise RetryAfter(1, f"NextcloudInstance {instance.metadata.path} changed; reading it again") from None
@@ -206,8 +206,11 @@ class NextcloudReconciler:
             before = await self._taken_before(nextcloud, ctx)
             if before is not None:
                 return before
+            chosen = instances.find(candidate.namespace, candidate.name)
+            if chosen is None or chosen.metadata.resource_version != candidate.resource_version:
+                continue
             try:
-                return await self._lock(nextcloud, candidate, ctx)
+                return await self._lock(nextcloud, chosen, ctx)
             except (Conflict, NotFound):
                 self._metrics.conflicts.inc()  # another claim, a trim or the instance itself was faster: never the same one again
         if free:
@@ -215,15 +218,23 @@ class NextcloudReconciler:
         idle = _matching(key, instances.metadata_by_index(IDLE, key.split(",")[0]))
         return exhausted(key, len(ready), len(idle), len(ahead_of(me, line)))
 
-    async def _lock(self, nextcloud: Nextcloud, instance: Metadata, ctx: Context[Any]) -> Object:
+    async def _lock(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]) -> Object:
         """Take exactly this version of an instance; raises Conflict if it changed."""
-        name = instance.label(PoolsLabel.POOL)
+        metadata = instance.metadata
+        name = metadata.label(PoolsLabel.POOL)
         pool = ctx.cache(POOL).find("", name) if name else None
         # Of a pool that is gone the instance has the policy since its creation.
         policy = "" if pool is None else str(pool.get("spec", "lifecycle", "reclaimPolicy", default="Delete"))
-        return await ctx.patch(
-            INSTANCE, instance.name, instance.namespace, patch=lock_patch(nextcloud, instance, policy)
-        )
+        patch = lock_patch(nextcloud, metadata, policy, spec_text(instance.to_dict().get("spec") or {}))
+        taken = await ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)
+        self._served(nextcloud, ctx)
+        return taken
+
+    def _served(self, nextcloud: Nextcloud, ctx: Context[Any]) -> None:
+        """Count the wait of a claim, at the one write that ends it: what follows may be repeated."""
+        created = nextcloud.metadata.created
+        if created is not None:
+            self._metrics.wait.observe(max(0.0, (ctx.now() - created).total_seconds()))
 
     async def _create(
         self, nextcloud: Nextcloud, mode: ClaimMode, defaults: dict[str, Any], ctx: Context[Any]
@@ -253,6 +264,7 @@ class NextcloudReconciler:
                 if before is not None:
                     return before
                 continue
+            self._served(nextcloud, ctx)
             if mode is ClaimMode.VANILLA:
                 message = f"created {made.metadata.path} without pool and profile: SQLite and no S3, unless the spec says otherwise"
                 ctx.event(PoolsEvent.BARE_FRESH_CREATION, message)
@@ -295,6 +307,8 @@ class NextcloudReconciler:
             metadata.namespace,
             uid=metadata.uid,
             defaults=metadata.annotation(PoolsAnnotation.PROFILE_DEFAULTS),
+            before=metadata.annotation(PoolsAnnotation.SPEC_BEFORE),
+            replaced=metadata.annotation(PoolsAnnotation.REPLACED),
             profile=str(instance.get("spec", "profile", default="") or "")
             if metadata.annotation(PoolsAnnotation.PROFILE_DEFAULTS)
             else "",
@@ -342,11 +356,7 @@ class NextcloudReconciler:
         metadata, draft, status = instance.metadata, ctx.status.draft, instance.status
         reason = _REASONS[mode_of(nextcloud.spec)]
         before = ctx.status.find(PoolsCondition.INSTANCE_ASSIGNED)
-        if before is None or not before.is_true:
-            created = nextcloud.metadata.created
-            if created is not None and nextcloud.status.instance_ref is None:
-                self._metrics.wait.observe(max(0.0, (ctx.now() - created).total_seconds()))
-        else:
+        if before is not None and before.is_true:
             reason = before.reason
         draft.instance_ref = InstanceRef(namespace=metadata.namespace, name=metadata.name)
         draft.applied_profile = nextcloud.status.applied_profile or nextcloud.spec.profile

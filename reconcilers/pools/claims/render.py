@@ -15,12 +15,14 @@ import msgspec
 from konverge.crds.pools_v1alpha1 import Nextcloud
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.pools.kinds import INSTANCE
-from konverge.reconcilers.pools.profiles import merge
+from konverge.reconcilers.pools.profiles import beneath, merge
 from konverge.reconcilers.pools.words import Finalizer, PoolsAnnotation, PoolsLabel
 
-__all__ = ["claim_labels", "label_value", "lock_patch", "tenant_intent", "tenant_spec"]
+__all__ = ["claim_labels", "label_value", "lock_patch", "spec_text", "tenant_intent", "tenant_spec"]
 
 _MAX_LABEL: Final = 63
+_MAX_ANNOTATION: Final = 100_000
+"""All annotations of an object have 262,144 bytes."""
 _NO_VERSION: Final = "1"
 """A version that no object has: etcd begins with it before the first object.
 
@@ -56,10 +58,16 @@ def _claim(nextcloud: Nextcloud) -> dict[str, str]:
     return {"namespace": nextcloud.namespace, "name": nextcloud.name, "uid": nextcloud.uid}
 
 
-def lock_patch(nextcloud: Nextcloud, instance: Metadata, policy: str = "") -> dict[str, Any]:
+def spec_text(spec: Mapping[str, Any]) -> str:
+    """Return a spec as an annotation holds it, "" if it is empty or too long for one."""
+    text = msgspec.json.encode(spec, order="deterministic").decode() if spec else ""
+    return text if len(text) <= _MAX_ANNOTATION else ""
+
+
+def lock_patch(nextcloud: Nextcloud, instance: Metadata, policy: str = "", before: str = "") -> dict[str, Any]:
     """Return the merge patch that takes exactly this version of an instance: claim, labels, policy and finalizer in one write.
 
-    Without a policy the instance keeps that which it has.
+    Without a policy the instance keeps that which it has. `before` is its spec (`spec_text`).
     """
     finalizers = instance.finalizers
     if Finalizer.INSTANCE not in finalizers:
@@ -70,6 +78,7 @@ def lock_patch(nextcloud: Nextcloud, instance: Metadata, policy: str = "") -> di
             "resourceVersion": instance.resource_version,
             "labels": claim_labels(nextcloud),
             "finalizers": list(finalizers),
+            **({"annotations": {PoolsAnnotation.SPEC_BEFORE: before}} if before else {}),
         },
         "spec": {"claimRef": _claim(nextcloud), **({"reclaimPolicy": policy} if policy else {})},
     }
@@ -81,6 +90,15 @@ def tenant_spec(nextcloud: Nextcloud) -> dict[str, Any]:
     return {name: value for name, value in spec.items() if name not in CONTROL_FIELDS}
 
 
+def _decoded(text: str) -> dict[str, Any]:
+    """Return the fields of an annotation; one that another writer made unreadable has none."""
+    try:
+        found = msgspec.json.decode(text) if text else {}
+    except msgspec.DecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def tenant_intent(
     nextcloud: Nextcloud,
     name: str,
@@ -89,20 +107,26 @@ def tenant_intent(
     uid: str = "",
     creates: bool = False,
     defaults: str = "",
+    before: str = "",
+    replaced: str = "",
     profile: str = "",
 ) -> Object:
     """Return what the Nextcloud says about its instance.
 
     `defaults` is the annotation with the defaults of the profile that the instance was created with; they stand below what the tenant set,
-    and come back where the tenant removes a field. With `creates` the apply is a conflict if an instance of the name exists.
+    and come back where the tenant removes a field. `before` and `replaced` are the annotations SPEC_BEFORE and REPLACED of an instance that
+    was taken: of that spec only what the tenant's fields replaced comes back, since all else belongs to others. With `creates` the apply is
+    a conflict if an instance of the name exists.
     """
-    base: Mapping[str, Any] = msgspec.json.decode(defaults) if defaults else {}
-    spec = merge(base, tenant_spec(nextcloud))
+    tenant = tenant_spec(nextcloud)
+    under = merge(beneath(_decoded(before), tenant), _decoded(replaced))
+    notes = {PoolsAnnotation.PROFILE_DEFAULTS: defaults, PoolsAnnotation.REPLACED: spec_text(under)}
+    spec = merge(merge(_decoded(defaults), under), tenant)
     made = INSTANCE.new(
         name,
         namespace,
         labels=claim_labels(nextcloud),
-        annotations={PoolsAnnotation.PROFILE_DEFAULTS: defaults} if defaults else None,
+        annotations={key: text for key, text in notes.items() if text} or None,
         spec={**spec, "claimRef": _claim(nextcloud), **({"profile": profile} if profile else {})},
     )
     data = made.to_dict()

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from konverge.crds.pools_v1alpha1 import InstanceSettings
 
-__all__ = ["Engine", "engine_of"]
+__all__ = ["Engine", "engine_of", "unused_by_sqlite"]
 
 Engine: TypeAlias = Literal["sqlite", "postgresql", "mysql"]
 
@@ -28,3 +28,25 @@ def engine_of(spec: InstanceSettings) -> Engine:
             return "sqlite"
         case _:
             return "postgresql"
+
+
+def unused_by_sqlite(spec: InstanceSettings) -> str:
+    """Return what is wrong with a spec whose database is SQLite although it says more about one, "" if it does not.
+
+    >>> from konverge.crds.pools_v1alpha1 import Database
+    >>> unused_by_sqlite(InstanceSettings(database=Database(credentials_secret="db")))
+    'the database is SQLite, which has no use for database.credentialsSecret: set database.type to postgresql or mysql, or remove the field'
+    """
+    database = spec.database
+    if database is None or engine_of(spec) != "sqlite":
+        return ""
+    said = {
+        "managed": database.managed,
+        "credentialsSecret": database.credentials_secret,
+        "postgres": database.postgres is not None,
+    }
+    given = " and ".join(f"database.{name}" for name, value in said.items() if value)
+    if not given:
+        return ""
+    other = "postgresql" if database.managed or database.postgres is not None else "postgresql or mysql"
+    return f"the database is SQLite, which has no use for {given}: set database.type to {other}, or remove the field"

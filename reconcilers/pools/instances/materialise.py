@@ -17,7 +17,7 @@ from konverge.reconcilers.pools.instances.backups import (
     backup_section,
     backup_target,
 )
-from konverge.reconcilers.pools.instances.databases import engine_of
+from konverge.reconcilers.pools.instances.databases import engine_of, unused_by_sqlite
 from konverge.reconcilers.pools.instances.names import bucket_name, claim_name, cluster_name
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER, application_secret, cluster_spec, translate
 from konverge.reconcilers.pools.instances.release import release_status
@@ -137,7 +137,7 @@ class Materialiser:
         """Apply the CloudNativePG Cluster of a managed database, and wait until it is ready."""
         engine = engine_of(instance.spec)
         if engine == "sqlite":
-            return _NOT_WANTED
+            return StepState(ready=True, reason=StepReason.NOT_WANTED, message=unused_by_sqlite(instance.spec))
         if external_database(instance.spec):
             return StepState(ready=True, reason=DatabaseReason.EXTERNAL)
         if engine == "mysql":  # stored before the definition refused it

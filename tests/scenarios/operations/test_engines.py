@@ -330,6 +330,15 @@ async def test_a_workflow_that_succeeds_in_spite_of_its_shutdown_makes_the_opera
     assert "before the cancel" in done.condition("Succeeded").message
 
 
+async def test_a_migration_is_performed_by_a_workflow(shop: EngineShop) -> None:
+    await shop.open()
+    await shop.create("migrate", "Migration", "workflow", parameters={"workflowTemplate": "runbook"})
+    done = await shop.until("migrate", SUCCEEDED)
+    workflow = await shop.child("Workflow", "migrate")
+    assert done.status.outputs["workflowName"] == workflow.name
+    assert workflow.get("status", "phase") == "Succeeded"
+
+
 async def test_a_template_that_is_missing_is_waited_for(shop: EngineShop) -> None:
     await shop.open()
     await shop.create("later", "Runbook", "workflow", parameters={"template": "nosuch"})

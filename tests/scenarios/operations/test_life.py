@@ -116,7 +116,7 @@ async def test_an_approval_starts_the_operation_that_it_was_given_for(ops: Opera
     await ops.job_of()
 
 
-@pytest.mark.parametrize("wrong", ["cluster", "name", "digest", "expires", "text"])
+@pytest.mark.parametrize("wrong", ["cluster", "namespace", "name", "digest", "expires", "text"])
 async def test_an_approval_of_anything_else_is_none(ops: Operations, wrong: str) -> None:
     await ops.start(RESTORES, rows=JOBS_FOR_ALL, cluster_id="east")
     await ops.target()
@@ -125,11 +125,15 @@ async def test_an_approval_of_anything_else_is_none(ops: Operations, wrong: str)
     later = wall_clock() + timedelta(hours=1)
     claims = {
         "cluster": claim_for(made, cluster="west", expires=later),
+        "namespace": claim_for(made, cluster="east", expires=later).replace(
+            f'"namespace": "{made.namespace}"', '"namespace": "elsewhere"'
+        ),
         "name": claim_for(other, cluster="east", expires=later),
         "digest": claim_for(other, cluster="east", expires=later).replace('"other"', '"run"'),
         "expires": claim_for(made, cluster="east", expires=wall_clock() - timedelta(seconds=1)),
         "text": "approved",
     }
+    assert claims[wrong] != claim_for(made, cluster="east", expires=later)
     await ops.lab.patch(Operation, "run", {"spec": {"approvals": {"claim": claims[wrong]}}})
     await ops.lab.settled()
     found = await ops.get()

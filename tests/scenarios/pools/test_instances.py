@@ -86,9 +86,19 @@ async def test_a_vanilla_instance_needs_no_database_and_no_bucket(here: Material
     await here.create(**PLAIN)
     instance = await here.phase("Ready")
     assert (instance.condition("DatabaseReady").reason, instance.condition("BucketReady").reason) == ("NotWanted",) * 2
+    assert instance.condition("DatabaseReady").message == ""
     assert not here.s3.log
     values = (await get(here, HELM_RELEASE, NAME)).get("spec", "values")
     assert values["internalDatabase"] == {"enabled": True}
+
+
+async def test_an_instance_says_that_sqlite_has_no_use_for_what_its_spec_says_of_a_database(here: Materials) -> None:
+    await here.create(**{**PLAIN, "database": {"credentialsSecret": "db"}})
+    said = (await here.phase("Ready")).condition("DatabaseReady")
+    assert (said.reason, said.message.partition(":")[0]) == (
+        "NotWanted",
+        "the database is SQLite, which has no use for database.credentialsSecret",
+    )
 
 
 async def test_a_managed_database_without_a_type_is_postgresql_and_never_sqlite(here: Materials) -> None:

@@ -20,8 +20,9 @@ from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.names import name_for
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
-from konverge.runtime import ManagerSettings
-from konverge.testing.apiserver.faults.rules import About, Delay, Match, Rule
+from konverge.runtime import ElectionSettings, ManagerSettings
+from konverge.runtime.election.record import LEASE
+from konverge.testing.apiserver.faults.rules import About, Delay, Match, Refuse, Rule
 from konverge.testing.apiserver.requests import Call, Response
 
 FREE = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, "tier": "small"}
@@ -336,6 +337,40 @@ async def test_p9_an_edit_of_the_tenants_fields_is_set_back_and_one_of_the_templ
     [event] = await here.events("DriftCorrected")
     assert event.get("type") == "Warning"
     assert ".spec.ingress.host (edited by" in event.get("note")
+
+
+@pytest.mark.parametrize("mode", ["pool", "reference"])
+async def test_a_field_that_the_tenant_removes_has_the_value_of_the_template_again_or_goes(
+    clouds: Clouds, mode: str
+) -> None:
+    here = await clouds.start()
+    template: dict[str, Any] = {
+        "replicas": 1,
+        "apps": ["calendar"],
+        "resources": {"requests": {"cpu": "1"}},
+        "version": "32",
+    }
+    if mode == "pool":
+        await here.pool(replicas=1, template=template)
+        await here.filled()
+    else:
+        await here.instance("one", **template)
+    how: dict[str, Any] = {"tier": "small"} if mode == "pool" else {"tier": None, "instanceRef": {"name": "one"}}
+    more = {"requests": {"cpu": "3", "memory": "1Gi"}}
+    await here.claim(**how, replicas=3, apps=["mail"], resources=more, version="32", mail={"enabled": True})
+    served = await here.assigned()
+    assert served.status.instance_ref is not None
+    name = served.status.instance_ref.name
+    await here.lab.until(NextcloudInstance, name, lambda one: one.spec.replicas == 3)
+    await here.lab.stop()
+    gone = dict.fromkeys(("replicas", "apps", "resources", "version", "mail"))
+    await here.patch(Nextcloud, "main", {"spec": {**gone, "s3": {"enabled": False}}})
+    await here.run()
+    await here.lab.until(NextcloudInstance, name, lambda one: one.spec.s3 is not None)
+    stored = (await here.lab.get(INSTANCE, name)).spec
+    assert {field: stored.get(field) for field in (*gone, "s3")} == {**template, "mail": None, "s3": {"enabled": False}}
+    await here.lab.settled()
+    assert await here.events("DriftCorrected") == []
 
 
 async def test_a_spec_that_the_instance_cannot_have_with_the_fields_of_its_pool_is_reported_until_it_is_changed(
@@ -726,3 +761,36 @@ async def test_the_metrics_count_what_a_pool_and_its_claims_do(clouds: Clouds) -
     assert value("konverge_nextcloud_pool_create_failures_total", of_pool) == 0
     assert value("konverge_nextcloud_claim_wait_seconds_count") == 1
     assert value("konverge_nextcloud_drift_corrections_total") == 1
+
+
+async def test_the_wait_of_a_claim_is_counted_once_though_its_status_is_written_twice(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.instance("one", FREE)
+    await here.lab.until(NextcloudInstance, "one", lambda found: found.status.phase == "Ready")
+    status = Match(verbs=("apply",), resources=("nextclouds.k8s.bnerd.com",), subresource="status")
+    here.lab.server.faults.add(Rule(status, Refuse(status=403), count=1))
+    await here.claim()
+    await here.assigned()
+    value = here.lab.manager.metrics.registry.get_sample_value
+    assert value("konverge_nextcloud_claim_wait_seconds_count") == 1
+
+
+async def test_a_process_that_does_not_lead_any_more_shows_no_pool(clouds: Clouds) -> None:
+    here = await clouds.start(election=ElectionSettings(enabled=True, name="konverge", namespace=clouds.lab.namespace))
+    await here.pool(replicas=2)
+    await here.filled()
+    registry, of_pool = here.lab.manager.metrics.registry, {"pool": "small"}
+
+    def shown() -> dict[str, float | None]:
+        return {
+            "ready": registry.get_sample_value("konverge_nextcloud_pool_instances", {**of_pool, "state": "ready"}),
+            "wanted": registry.get_sample_value("konverge_nextcloud_pool_replicas", of_pool),
+            "creates": registry.get_sample_value("konverge_nextcloud_pool_creates_total", of_pool),
+        }
+
+    assert shown() == {"ready": 2, "wanted": 2, "creates": 2}
+    await here.patch(LEASE, "konverge", {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 60}})
+    await asyncio.sleep(40)
+    assert (here.lab.manager.leads, set(shown().values())) == (False, {None})
+    await asyncio.sleep(60)
+    assert shown() == {"ready": 2, "wanted": 2, "creates": 0}

@@ -14,12 +14,11 @@ from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, Nextcloud
 from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome
-from konverge.reconcilers.pools.install import controllers
+from konverge.reconcilers.pools.install import controllers, metrics_of
 from konverge.reconcilers.pools.kinds import INSTANCE
-from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import Finalizer, InstancePhase, PoolsAnnotation, PoolsCondition, PoolsLabel
-from konverge.runtime import Context, Controller, Manager, ManagerSettings
+from konverge.runtime import Context, Controller, ElectionSettings, Manager, ManagerSettings
 from konverge.testing import Lab, install_crds
 
 __all__ = ["EVENT", "NAMESPACE", "Clouds", "OneTenant", "guarded"]
@@ -110,10 +109,11 @@ class Clouds:
         self.lab = lab
         self.settings = PoolSettings(instance_namespace=lab.namespace)
         self._ready = True
+        self._election = ElectionSettings()
 
     def build(self, manager: Manager) -> None:
         """Add the controllers of pools and claims, and the stand-in for the controller of instances."""
-        for controller in controllers(self.settings, PoolMetrics.within(manager.metrics), Random(7)):
+        for controller in controllers(self.settings, metrics_of(manager), Random(7)):
             manager.add(controller)
         manager.add(
             Controller.of(NextcloudInstance)
@@ -122,9 +122,13 @@ class Clouds:
             .reconciled_by(StandIn(ready=self._ready))
         )
 
-    async def start(self, *, ready: bool = True, settings: PoolSettings | None = None) -> Self:
+    async def start(
+        self, *, ready: bool = True, settings: PoolSettings | None = None, election: ElectionSettings | None = None
+    ) -> Self:
         """Run the family; with `ready` the stand-in makes every instance ready, and it always lets deleted ones go."""
         self._ready = ready
+        if election is not None:
+            self._election = election
         if settings is not None:
             self.settings = settings.model_copy(update={"instance_namespace": self.lab.namespace})
         await install_crds(self.lab.client, [crd(one) for one in KINDS])
@@ -133,7 +137,8 @@ class Clouds:
 
     async def run(self) -> None:
         """Run the process."""
-        await self.lab.start(self.build, name="konverge", settings=ManagerSettings(namespace=None, strict=True))
+        settings = ManagerSettings(namespace=None, strict=True, election=self._election)
+        await self.lab.start(self.build, name="konverge", settings=settings)
 
     async def phase(self, name: str, phase: str, **more: Any) -> None:
         """Set the phase of an instance."""

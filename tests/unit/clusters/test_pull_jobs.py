@@ -6,12 +6,13 @@ import asyncio
 import base64
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pull_kit import BACKUP, World, ensure, manifest
 
 from konverge.errors import NotFound
+from konverge.reconcilers.apps.clusters import job_worker
 from konverge.reconcilers.apps.clusters.agent_state import Step
 from konverge.reconcilers.apps.clusters.jobs import Gates, JobRefusal, read_job
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE
@@ -287,6 +288,39 @@ async def test_an_api_server_that_fails_is_tried_again_and_the_control_plane_hea
     assert "retrying" in {state.state for state in world.plane.job(job).states}
 
 
+@pytest.mark.parametrize("status", [403, 422])
+async def test_an_error_that_speaks_of_a_conflict_is_none(status: int) -> None:
+    async with World() as world:
+        await world.start()
+        applies = Match(verbs=("apply",), resources=("applicationinstances.apps.vworkspace.io",))
+        text = "admission webhook denied the request: Apply failed with 1 conflict: conflict with another policy"
+        world.server.faults.add(Rule(applies, Refuse(status=status, message=text), count=1))
+        result = await world.plane.result(world.plane.submit("intent", ensure()))
+    assert (result.outcome, result.conflicts) == (Outcome.FAILED, ())
+    assert result.reason == {403: "Forbidden", 422: "Invalid"}[status]
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_a_job_whose_journal_could_not_be_stored_is_not_taken_for_known(
+    moment: Literal["before", "after"],
+) -> None:
+    """`after`: the journal is stored, and the agent hears of an error."""
+    async with World() as world:
+        await world.start()
+        await world.plane.result(world.plane.submit("intent", ensure("first")))
+        writes = Match(
+            verbs=("patch", "update", "apply", "create"), resources=("secrets",), name="vworkspace-agent-journal"
+        )
+        fault = Rule(writes, Refuse(status=500, moment=moment), count=3)
+        world.server.faults.add(fault)
+        job = world.plane.submit("intent", ensure("second"))
+        result = await world.plane.result(job, timeout=600)
+        assert len(fault.hits) > 0
+        stored = await world.instance("second")
+    assert (result.outcome, result.reason) == (Outcome.SUCCEEDED, "Applied")
+    assert stored.metadata.uid == (result.object.uid if result.object else "")
+
+
 def refuses(name: str, count: int) -> Rule:
     """Return the fault of a webhook that fails for one object."""
     applies = Match(verbs=("apply",), resources=("applicationinstances.apps.vworkspace.io",), name=name)
@@ -334,6 +368,63 @@ async def test_more_bad_jobs_than_are_accepted_at_once_hold_up_a_good_one_for_no
             assert asyncio.get_running_loop().time() - submitted < 15
         world.server.faults.clear()
         assert {(await world.plane.result(job)).outcome for job in bad} == {Outcome.SUCCEEDED}
+
+
+@pytest.mark.parametrize("same", [False, True], ids=["of many objects", "of one object"])
+async def test_a_journal_full_of_bad_jobs_makes_room_for_good_ones_and_reports_each_that_it_gives_up(
+    monkeypatch: pytest.MonkeyPatch, same: bool
+) -> None:
+    monkeypatch.setattr(job_worker, "_MOST_WAITING", 10)
+    async with World(most_pending=5) as world:
+        await world.start()
+        world.server.faults.add(refuses("bad*", 100_000))
+        bad = [world.plane.submit("intent", ensure("bad" if same else f"bad-{n}"), lifetime=86_400) for n in range(15)]
+        await world.plane.until(lambda: all(world.plane.job(job).acks for job in bad))
+        early = world.plane.submit("intent", ensure("good-early"))
+        await asyncio.sleep(300)
+        assert world.plane.job(early).result is None, "for a while the control plane keeps what has no room"
+        assert [world.plane.job(job).result for job in bad] == [None] * 15
+        await asyncio.sleep(400)
+        good = [early, *(world.plane.submit("intent", ensure(f"good-{number}")) for number in range(7))]
+        submitted = asyncio.get_running_loop().time()
+        assert {(await world.plane.result(job)).outcome for job in good} == {Outcome.SUCCEEDED}
+        assert asyncio.get_running_loop().time() - submitted < 60
+        given_up = [found for job in bad if (found := world.plane.job(job).result) is not None]
+        assert {(one.outcome, one.reason) for one in given_up} == {(Outcome.FAILED, "GivenUp")}
+        assert 0 < len(given_up) <= 8, "no more than good ones needed"
+        assert all(world.plane.job(job).result for job in bad[: len(given_up)]), "the oldest go first"
+        world.server.faults.clear()
+        kept = [await world.plane.result(job) for job in bad[len(given_up) :]]
+        assert [one.outcome for one in kept] == [
+            Outcome.SUCCEEDED,
+            *[Outcome.NOOP if same else Outcome.SUCCEEDED] * (len(kept) - 1),
+        ]
+
+
+async def test_a_job_that_was_given_up_is_not_carried_out_when_it_is_delivered_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A crash between the result and its delivery, too: the result is in the journal before a new job takes the place."""
+    monkeypatch.setattr(job_worker, "_MOST_WAITING", 0)
+    async with World(most_pending=1) as world:
+        await world.start()
+        world.server.faults.add(refuses("bad", 100_000))
+        bad = world.plane.submit("intent", ensure("bad"), lifetime=86_400)
+        await world.plane.until(lambda: bool(world.plane.job(bad).states))
+        await asyncio.sleep(700)
+        world.plane.faults.add(path=f"/jobs/{bad}/result", status=503, times=3)
+        good = world.plane.submit("intent", ensure("good"))
+        await world.plane.until(lambda: world.plane.exchanges[-1].response.status == 503)
+        await world.kill()
+        world.server.faults.clear()
+        await world.start(token="")
+        assert (await world.plane.result(good)).outcome is Outcome.SUCCEEDED
+        result = await world.plane.result(bad)
+        world.plane.state.redeliver = True
+        await asyncio.sleep(120)
+        with pytest.raises(NotFound):
+            await world.instance("bad")
+    assert (result.outcome, result.reason) == (Outcome.FAILED, "GivenUp")
 
 
 async def test_jobs_of_one_object_keep_their_order_while_the_first_is_tried_again() -> None:

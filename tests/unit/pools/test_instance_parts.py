@@ -16,7 +16,7 @@ from konverge.objects import Object
 from konverge.reconcilers.pools.instances import MaterialSettings
 from konverge.reconcilers.pools.instances.access import access_from
 from konverge.reconcilers.pools.instances.backups import backup_state
-from konverge.reconcilers.pools.instances.databases import engine_of
+from konverge.reconcilers.pools.instances.databases import engine_of, unused_by_sqlite
 from konverge.reconcilers.pools.instances.file_backups import CRON_JOB, copy_spec, copy_state, copy_target
 from konverge.reconcilers.pools.instances.names import bucket_name
 from konverge.reconcilers.pools.instances.render import release_of, url_of, values_of
@@ -108,6 +108,32 @@ def test_a_database_is_what_its_type_says_and_a_managed_one_without_a_type_is_po
 ) -> None:
     given = spec() if database is None else spec(database=database)
     assert (engine_of(given), external_database(given)) == (engine, external)
+
+
+@pytest.mark.parametrize(
+    ("database", "words"),
+    [
+        (None, ""),
+        ({}, ""),
+        ({"type": "sqlite", "managed": False}, ""),
+        ({"managed": True}, ""),
+        ({"type": "mysql", "credentialsSecret": "db"}, ""),
+        (
+            {"credentialsSecret": "db"},
+            "no use for database.credentialsSecret: set database.type to postgresql or mysql,",
+        ),
+        ({"type": "sqlite", "managed": True}, "no use for database.managed: set database.type to postgresql,"),
+        ({"postgres": {"replicas": 3}}, "no use for database.postgres: set database.type to postgresql,"),
+        (
+            {"managed": False, "credentialsSecret": "db", "postgres": {}},
+            "no use for database.credentialsSecret and database.postgres: set database.type to postgresql,",
+        ),
+    ],
+)
+def test_sqlite_names_the_fields_that_it_has_no_use_for(database: dict[str, Any] | None, words: str) -> None:
+    found = unused_by_sqlite(spec() if database is None else spec(database=database))
+    assert words in found
+    assert bool(found) == bool(words)
 
 
 def test_passwords_are_long_and_come_from_the_given_source() -> None:

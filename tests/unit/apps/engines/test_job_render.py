@@ -24,6 +24,13 @@ def container(request_of: Requests, **parameters: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.parametrize("name", ["activeDeadlineSeconds", "timeoutSeconds"])
+def test_both_names_of_the_deadline_of_a_command_reach_its_job(request_of: Requests, name: str) -> None:
+    made = JobEngine().render(request_of("RunCommand", image="busybox", **{name: 90}))
+    assert isinstance(made, Rendered)
+    assert made.object.spec["activeDeadlineSeconds"] == 90
+
+
 SECRET = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "app", "key": "token"}}}
 
 

@@ -46,6 +46,13 @@ def test_a_workflow_refers_to_its_template_in_the_operations_namespace(request_o
     assert ENGINE.needs(request) == (TEMPLATE,)
 
 
+def test_both_names_of_the_template_make_the_same_workflow(request_of: Requests) -> None:
+    known: dict[ObjectRef, Json] = {TEMPLATE: {"spec": {}}}
+    one, two = (request_of("Runbook", known, **{name: "runbook"}) for name in ("workflowTemplate", "template"))
+    assert rendered(one) == rendered(two)
+    assert rendered(one)["spec"]["workflowTemplateRef"] == {"name": "runbook"}
+
+
 def test_parameters_become_texts_sorted_by_name(request_of: Requests) -> None:
     made = rendered(
         request_of(
