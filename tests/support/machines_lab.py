@@ -6,6 +6,7 @@ import asyncio
 import base64
 import math
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from typing import Any, Self
 
@@ -37,9 +38,11 @@ from konverge.testing.capi.kinds import CLUSTER_LABEL
 from konverge.testing.nstance import CallFault, CallOutcome, GroupSpec, NstanceShard, NstanceWorld
 from konverge.testing.nstance.instances import DELETED, DELETING, RUNNING, Instance
 
-__all__ = ["NAME", "Farm", "KubernetesDecides", "NothingIsLost"]
+__all__ = ["NAME", "AcknowledgedInTime", "Farm", "KubernetesDecides", "NothingIsLost"]
 
 NAME = "acme--blue"
+_LOOKS_BACK = 35.0
+"""Seconds in which a session lists its groups at least once."""
 SECRET = kind("v1", "Secret", namespaced=True, plural="secrets")
 BUDGET = kind("policy/v1", "PodDisruptionBudget", namespaced=True, plural="poddisruptionbudgets")
 KINDS = (NstanceCluster, NstanceMachinePool, NstanceShardGroup, NstanceMachine)
@@ -194,6 +197,49 @@ class NothingIsLost:
         return found
 
 
+class AcknowledgedInTime:
+    """The safety predicate of the ends of drains: each is acknowledged before the server deletes its instance, however it went.
+
+    It is asked of drains whose shard had one session all the time, from a listing before the drain is given up to one after the deletion: a
+    process that is down, or a connection that ends, can acknowledge nothing.
+    """
+
+    def __init__(self, farm: Farm) -> None:
+        self._farm = farm
+        self._ended: set[tuple[str, float]] = set()
+
+    def __call__(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for name, shard in self._farm.world.shards.items():
+            for one in shard.state.fleet.instances.values():
+                if one.last_drain is None:
+                    continue
+                place, delete = f"{name}/{one.id}", self._farm.at(one.last_drain.delete_at)
+                drain = place, round(delete)
+                if now < delete and one.status in (DELETING, DELETED):
+                    self._ended.add(drain)  # acknowledged, or deleted by a call
+                elif now > delete + _LOOKS_BACK and drain not in self._ended:
+                    self._ended.add(drain)
+                    begun = self._farm.at(one.last_drain.started)
+                    told = any(begun <= time <= delete for time in self._farm.acknowledgements(name, one))
+                    held = self._one_session(name, self._farm.gives_up(one) - 1, delete)
+                    assert told or not held, f"{place} was not acknowledged before it was deleted at {delete}"
+
+    def _one_session(self, shard: str, begin: float, end: float) -> bool:
+        """Tell whether an operator listed groups shortly before and after, and followed instances in between without beginning anew."""
+        lists, streams = [], []
+        for call in self._farm[shard].calls:
+            if call.method == "ListGroups" and call.outcome is CallOutcome.ANSWERED:
+                lists.append(call.time)
+            elif call.method == "WatchInstances":
+                streams.append(call.time)
+        first = max((time for time in lists if time < begin), default=-math.inf)
+        last = min((time for time in lists if time > end), default=math.inf)
+        if first < begin - _LOOKS_BACK or last > end + _LOOKS_BACK:
+            return False
+        return any(time <= first + 1 for time in streams) and not any(first + 1 < time <= last + 1 for time in streams)
+
+
 class Farm:
     """A cluster of Nstance with its operator in a lab. `document` are the shards that the ConfigMap names."""
 
@@ -210,6 +256,7 @@ class Farm:
         lab.always.append(IdsStay(self))
         lab.always.append(OneMachineEach(self))
         self.drains = NothingIsLost(self)
+        lab.always.append(AcknowledgedInTime(self))
         self._begun: dict[str, int] = {}
         lab.always.append(self.drains)
 
@@ -343,6 +390,10 @@ class Farm:
         calls = self[shard].calls[self._begun.get(shard, 0) :]
         return any(one.method == "ListGroups" and one.outcome is CallOutcome.ANSWERED for one in calls)
 
+    def at(self, moment: datetime) -> float:
+        """Return the time of the loop at which the wall clock shows a moment."""
+        return asyncio.get_running_loop().time() + (moment - wall_clock()).total_seconds()
+
     def gives_up(self, instance: Instance) -> float:
         """Return the time of the loop from which the last drain of an instance may be acknowledged with pods left; never if it had none."""
         drain = instance.last_drain
@@ -350,9 +401,8 @@ class Farm:
             return math.inf
         left = (drain.delete_at - drain.started).total_seconds()
         times = drain_times(drain.delete_at, drain.started, timeout=left, margin=self.settings.drain_margin)
-        began = asyncio.get_running_loop().time() - (wall_clock() - drain.started).total_seconds()
         # The clock of an event has microseconds, and the time of the loop does not.
-        return began + times.give_up - 0.01
+        return self.at(drain.started) + times.give_up - 0.01
 
     def acknowledgements(self, shard: str, instance: Instance) -> list[float]:
         """Return when a drain was acknowledged."""

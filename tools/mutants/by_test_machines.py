@@ -11,6 +11,7 @@ __all__ = ["MACHINES"]
 FAMILY: Final = "konverge.reconcilers.machines."
 INSTANCES: Final = "tests/scenarios/machines/test_instances.py::"
 CRASHES: Final = "tests/scenarios/machines/test_crashes_at_calls.py::"
+DRAINS: Final = "tests/scenarios/machines/test_drains.py::"
 ON_DEMAND: Final = "tests/scenarios/machines/test_ondemand.py::"
 POOLS: Final = "tests/scenarios/machines/test_pools.py::"
 
@@ -59,6 +60,15 @@ MACHINES: Final = (
         "{*seen.kept, *pool_provider_ids(instances, published=seen.published, node_ids=nodes)}",
         "{*pool_provider_ids(instances, published=seen.published, node_ids=nodes)}",
         test=POOLS + "test_a_node_keeps_its_id_in_the_pool_until_its_drained_instance_is_gone",
+    ),
+    Mutant(
+        "machines-drain-acknowledged-late",
+        "a drain that pods block is acknowledged when its instance is deleted already",
+        FAMILY + "drains.drain",
+        "InstanceDrain.take",
+        "now + times.give_up",
+        "now + times.delete + 20.0",
+        test=DRAINS + "test_each_of_several_drains_is_acknowledged_before_its_deletion_whatever_keeps_its_pods",
     ),
     Mutant(
         "machines-pod-by-name",

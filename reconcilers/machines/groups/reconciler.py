@@ -36,7 +36,7 @@ from konverge.reconcilers.machines.service import NstanceService
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import Group, GroupConfig
 from konverge.reconcilers.machines.shards.retries import FailureDelays
-from konverge.reconcilers.machines.words import GroupReason, MachinesCondition, MachinesEvent
+from konverge.reconcilers.machines.words import GroupReason, MachinesAnnotation, MachinesCondition, MachinesEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -75,10 +75,12 @@ def comes_or_goes(change: Change) -> bool:
 
 
 def pause_of_group(metadata: Metadata, cache: Callable[[Kind[Object]], Reader[Object]], *, cluster: str) -> str:
-    """Return why a shard group is not to be reconciled, "" if it is: it is paused with its pool."""
+    """Return why a shard group is not to be reconciled, "" if it is: it is paused by itself or with its pool."""
     owner = metadata.controller
     pool = None if owner is None else cache(POOL).metadata(metadata.namespace, owner.name)
-    return pause_of(metadata if pool is None else pool, cache, cluster=cluster)
+    if pool is None or MachinesAnnotation.PAUSED in (metadata.annotations or {}):
+        return pause_of(metadata, cache, cluster=cluster)
+    return pause_of(pool, cache, cluster=cluster)  # its label names the Cluster
 
 
 class ShardGroupReconciler:

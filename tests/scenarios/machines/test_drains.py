@@ -235,3 +235,23 @@ async def test_a_poisoned_event_of_one_shard_leaves_the_drains_of_the_others_alo
     assert farm["b"].called("WatchInstances") == 1
     await farm.allow("web", 1)
     await farm.until(lambda: bool(farm.acknowledgements("b", other)), timeout=20)
+
+
+async def test_each_of_several_drains_is_acknowledged_before_its_deletion_whatever_keeps_its_pods(
+    farm: Farm, drained: Instance
+) -> None:
+    """The predicates of the farm watch the acknowledgements, after each write that comes."""
+    for name in ("b", "c"):
+        farm.set_static(name, 1)
+    others = {name: await farm.add_instance(name, node=f"n-{name}") for name in ("b", "c")}
+    await farm.add_pod("web", "n1", labels={"app": "web"})
+    await farm.add_budget("web", allowed=0, app="web")
+    await farm.add_pod("slow", "n-b", grace=3600)
+    await farm.add_node("n-twice", f"gce://other/zone/{others['c'].provider_id}")
+    for name, one in {"a": drained, **others}.items():
+        farm.drain(name, one)
+    await asyncio.sleep(360)
+    await farm.add_node("late", "gce://other/zone/late")  # a write, after which the predicates are asked
+    assert sorted(farm.drains.acknowledged) == sorted(
+        f"{name}/{one.id}" for name, one in {"a": drained, **others}.items()
+    )

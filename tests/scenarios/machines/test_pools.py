@@ -359,6 +359,27 @@ async def test_a_paused_cluster_or_pool_is_left_alone(farm: Farm) -> None:
     assert farm.sizes() == {"a": 3, "b": 3, "c": 3}
 
 
+async def test_a_shard_group_that_is_paused_by_itself_is_left_alone_while_its_pool_goes_on(farm: Farm) -> None:
+    await farm.start()
+    await farm.create_pool(replicas=3)
+    await farm.pool()
+    paused = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}
+    await farm.lab.patch(NstanceShardGroup, "workers--a", paused)
+    await farm.scale("workers", 9)
+    await farm.until(lambda: farm.sizes() == {"a": 1, "b": 3, "c": 3}, timeout=20)
+    await asyncio.sleep(60)
+    assert farm.sizes() == {"a": 1, "b": 3, "c": 3}
+    await farm.lab.delete(NstanceMachinePool, "workers")
+    await farm.lab.until_gone(NstanceShardGroup, "workers--b")
+    await asyncio.sleep(60)
+    assert farm.sizes() == {"a": 1}
+    await farm.lab.patch(
+        NstanceShardGroup, "workers--a", {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}}
+    )
+    await farm.lab.until_gone(NstanceMachinePool, "workers", timeout=60)
+    assert farm.sizes() == {}
+
+
 async def test_a_pool_that_is_deleted_while_its_cluster_is_paused_keeps_its_groups_until_the_pause_ends(
     farm: Farm,
 ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from google.protobuf.empty_pb2 import Empty
-from machines_lab import Farm, KubernetesDecides, NothingIsLost
+from machines_lab import AcknowledgedInTime, Farm, KubernetesDecides, NothingIsLost
 
 from konverge.crds.machines_v1beta1 import NstanceMachinePool, NstanceMachinePoolSpec
 from konverge.reconcilers.machines.wire import operator_pb2 as pb
@@ -100,3 +100,32 @@ async def test_an_acknowledgement_is_allowed_shortly_before_the_deletion_and_wit
     await asyncio.sleep(1.1)
     acknowledge(farm, one)
     predicate()
+
+
+@pytest.mark.parametrize(
+    "story", ["never acknowledged", "acknowledged late", "acknowledged", "began anew", "no listing after it"]
+)
+async def test_a_drain_that_no_one_acknowledges_in_time_is_refused_unless_the_session_ended(
+    farm: Farm, story: str
+) -> None:
+    one = await occupied(farm)
+    predicate, calls = AcknowledgedInTime(farm), farm["a"].calls
+    farm.drain("a", one)
+    assert one.last_drain is not None
+    delete = farm.at(one.last_drain.delete_at)
+    calls.append(Call(now(), "WatchInstances", "blue", Empty(), CallOutcome.OPEN))
+    while now() < delete + 70:
+        if story != "no listing after it" or now() < delete:
+            calls.append(Call(now(), "ListGroups", "blue", Empty(), CallOutcome.ANSWERED))
+        if story == "acknowledged" and delete - 40 < now() < delete:
+            acknowledge(farm, one)
+        if story == "acknowledged late" and delete < now() < delete + 31:
+            acknowledge(farm, one)
+        if story == "began anew" and delete - 31 < now() < delete:
+            calls.append(Call(now() + 5, "WatchInstances", "blue", Empty(), CallOutcome.OPEN))
+        await asyncio.sleep(30)
+    if "late" in story or "never" in story:
+        with pytest.raises(AssertionError, match="was not acknowledged before it was deleted"):
+            predicate()
+    else:
+        predicate()
