@@ -67,6 +67,8 @@ class Coordinator:
         self._now = asyncio.get_running_loop().time
         self._unowned: dict[str, float] = {}
         """By uid: since when this coordinator has seen an object without an owner that is alive."""
+        self._failures: dict[str, tuple[str, int]] = {}
+        """By uid: the error of the last write, and how often it has come since another one or none did."""
         metrics.shard_unowned.labels(name=client.name).set_function(lambda: float(len(self._unowned)))
         metrics.shard_unowned_age.labels(name=client.name).set_function(self._unowned_age)
         self._results = {
@@ -96,6 +98,7 @@ class Coordinator:
                 self._informers.release(informer)
             self._caches.clear()
             self._unowned.clear()
+            self._failures.clear()
             self._queue.shut_down()
 
     def _unowned_age(self) -> float:
@@ -115,6 +118,7 @@ class Coordinator:
             if change.old is not None:
                 self._former.pop(change.old.metadata.uid, None)
                 self._unowned.pop(change.old.metadata.uid, None)
+                self._failures.pop(change.old.metadata.uid, None)
             return
         if change.old is None:
             return
@@ -191,6 +195,7 @@ class Coordinator:
             )
             result = "drained" if wanted.drain else "assigned"
             self._queue.forget((selection, key))
+            self._note_success(key, metadata.uid)
         except Conflict:
             result = "conflict"
             self._queue.add_after((selection, key), _AGAIN, reason=Why.SHARD)
@@ -199,7 +204,27 @@ class Coordinator:
         except NotLeading:
             pass  # the turn ends, and this work with it
         except KonvergeError as error:
-            self._log.warning("an object could not be assigned", **{LogKey.KEY: key.path, LogKey.ERROR: str(error)})
+            self._note_failure(key, metadata.uid, error)
             self._queue.add_rate_limited((selection, key), reason=Why.RETRY)
         finally:
             self._results[result].inc()
+
+    def _note_failure(self, key: Key, uid: str, error: KonvergeError) -> None:
+        """Say once for each object and error that it could not be assigned: it is tried again for as long as that lasts."""
+        cause = type(error).__name__
+        before, times = self._failures.get(uid, ("", 0))
+        times = times + 1 if before == cause else 1
+        self._failures[uid] = cause, times
+        if times == 1:
+            self._log.warning(
+                "an object could not be assigned, and is tried again without further lines",
+                **{LogKey.KEY: key.path, LogKey.ERROR: str(error)},
+            )
+
+    def _note_success(self, key: Key, uid: str) -> None:
+        cause, times = self._failures.pop(uid, ("", 0))
+        if times:
+            self._log.info(
+                "an object that could not be assigned is assigned",
+                **{LogKey.KEY: key.path, LogKey.CAUSE: cause, LogKey.COUNT: times},
+            )

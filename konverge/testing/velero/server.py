@@ -318,15 +318,16 @@ class VeleroServer(StandIn):
     async def _location(self, made: Json) -> None:
         name = made["metadata"]["name"]
         await self.sleep(0.1)
-        said = False
+        said: str | None = None
         while True:
             down = name in self.world.unreachable
             phase = "Unavailable" if down else "Available"
-            if not (self.world.unnoticed and said):
+            news = phase != said or self.world.validates_each_minute
+            if news and not (self.world.unnoticed and said):
                 message = f'BackupStorageLocation "{name}" is unavailable: connection refused' if down else None
                 if await self._say(made, phase=phase, message=message, lastValidationTime=self.now()) is None:
                     return
-                said = True
+                said = phase
             if await self.until(lambda: self.present(made) is None, _VALIDATION) or not self.pace:
                 return
 

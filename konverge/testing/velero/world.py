@@ -43,6 +43,8 @@ class VeleroWorld:
     """Locations whose object store does not respond."""
     unnoticed: bool = False
     """Locations are not validated again, so one that does not respond still says Available."""
+    validates_each_minute: bool = False
+    """The time of the last validation of a location is written once a minute, as by the real server; with it a lab never comes to rest."""
     slow_queue: bool = False
     """Velero looks at its queue once a minute only, as it does after it missed the end of a Backup."""
     bucket: dict[str, Json] = field(default_factory=dict)

@@ -6,11 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
+import structlog
 from replicas import NAMESPACE
-from shards import COORDINATOR, STAMP, Shards
+from shards import COORDINATOR, LABEL, STAMP, Shards
 from widgets import CONFIG_MAP
 
 import konverge as kv
+from konverge.client.requests import Request
 from konverge.runtime.election.record import LEASE
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.words import Label, Reason
@@ -205,3 +207,31 @@ async def test_the_coordinator_counts_the_objects_without_an_owner_and_how_long_
         shards.delays.clear()
         await asyncio.sleep(60)
         assert sample(shards, holder, names[0]) == sample(shards, holder, names[1]) == 0
+
+
+async def test_an_object_that_the_coordinator_cannot_label_is_logged_once_and_once_more_when_it_is_assigned() -> None:
+    def unreachable(request: Request) -> float:
+        if LABEL.encode() in (request.body or b""):
+            raise kv.errors.Unreachable("the label is refused")
+        return 0.0
+
+    with structlog.testing.capture_logs() as lines:
+        async with Shards(sharding=COORDINATOR) as shards:
+            await started(shards, "a")
+            await asyncio.sleep(5)
+            shards.delays["a"] = unreachable
+            await shards.objects(3)
+            await asyncio.sleep(600)
+            failed = shards.replicas["a"].metrics.registry.get_sample_value(
+                "konverge_shard_assignments_total", {"name": "operator", "result": "failed"}
+            )
+            assert failed is not None
+            assert failed > 30
+            said = [line for line in lines if "could not be assigned" in line["event"]]
+            assert sorted(line["key"] for line in said) == [f"lab/source-{number}" for number in range(3)]
+            assert {line["log_level"] for line in said} == {"warning"}
+            shards.delays.clear()
+            await shards.settled("a")
+    ended = [line for line in lines if line["event"] == "an object that could not be assigned is assigned"]
+    assert sorted(line["key"] for line in ended) == [f"lab/source-{number}" for number in range(3)]
+    assert sum(line["count"] for line in ended) == failed

@@ -60,7 +60,7 @@ class EngineShop(Operations):
 
     def __init__(self, lab: Lab, stack: AsyncExitStack) -> None:
         super().__init__(lab)
-        self.velero, self.argo, self.volsync = VeleroWorld(), ArgoWorld(), VolSyncWorld()
+        self.velero, self.argo, self.volsync = VeleroWorld(validates_each_minute=True), ArgoWorld(), VolSyncWorld()
         self._stack = stack
         self._server, self._controllers = AsyncExitStack(), AsyncExitStack()
 
