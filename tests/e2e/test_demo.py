@@ -65,6 +65,9 @@ async def test_the_demo_converges_and_ends_by_itself_in_ci(plane: str) -> None:
     assert re.search(r"^pool/small +Ready=True Full", said, re.MULTILINE)
     for name in EXPECTED_BY_SECTION[NEXTCLOUDS]:
         assert re.search(rf"^nextcloud/{name} +Assigned=True Assigned", said, re.MULTILINE), name
+    waited = re.search(r"^nextcloud/(\w+) +Assigned=False PoolExhausted:", said, re.MULTILINE)
+    assert waited is not None
+    assert re.search(rf"^nextcloud/{waited[1]} +Assigned=True Assigned", said[waited.end() :], re.MULTILINE)
     assert "nothing is backed up or run" in said
     assert "\x1b" not in said
     assert "correct-horse" not in said
