@@ -18,7 +18,7 @@ from typing import NamedTuple
 from konverge.runtime.sharding.decision import MemberState, ShardAction, ShardDecision, ShardView, decide, former_after
 from konverge.runtime.sharding.stamp import Stamp
 
-__all__ = ["Model", "Overlap", "search"]
+__all__ = ["Model", "Overlap", "search", "stopped"]
 
 
 class Write(NamedTuple):
@@ -95,29 +95,32 @@ class Model:
         for member, phase in enumerate(state.phases):
             yield from self._of_member(state, member, phase)
         for number, thing in enumerate(state.things):
-            for what, changed in self._of_thing(state, thing):
+            for what, changed in self.steps_of(state, thing):
                 things = (*state.things[:number], changed, *state.things[number + 1 :])
                 yield f"object {number}: {what}", state._replace(things=things)
-            shown = all(
-                copy.version == thing.version or phase in ("gone", "released")
-                for copy, phase in zip(thing.copies, state.phases, strict=True)
-            )
-            if self.tampering and state.faults < self.faults and not thing.tampered and shown:
-                for what, stamp in self._edits(thing):
-                    edited = thing._replace(version=thing.version + 1, stamp=stamp, tampered=True)
+            if state.faults < self.faults:
+                for what, edited in self.edits_of(state, thing):
                     things = (*state.things[:number], edited, *state.things[number + 1 :])
                     yield f"object {number}: {what}", state._replace(things=things, faults=state.faults + 1)
 
-    def _edits(self, thing: Thing) -> Iterator[tuple[str, Stamp | None]]:
-        if thing.stamp is not None and thing.stamp.owner:
-            yield "a person removes the stamp", None
-            forged = Stamp(_name((_number(thing.stamp.owner) + 1) % self.members), thing.stamp.epoch + 1)
-            yield f"a person writes {forged}", forged
+    def edits_of(self, state: State, thing: Thing) -> Iterator[tuple[str, Thing]]:
+        """The edits of a stamp by hand, each of which is a fault."""
+        shown = all(
+            copy.version == thing.version or phase in ("gone", "released")
+            for copy, phase in zip(thing.copies, state.phases, strict=True)
+        )
+        if self.tampering and not thing.tampered and shown and thing.stamp is not None and thing.stamp.owner:
+            edited = thing._replace(version=thing.version + 1, tampered=True)
+            yield "a person removes the stamp", edited._replace(stamp=None)
+            for other in range(self.members):
+                if _name(other) != thing.stamp.owner:
+                    forged = Stamp(_name(other), thing.stamp.epoch + 1)
+                    yield f"a person writes {forged}", edited._replace(stamp=forged)
 
     def _of_member(self, state: State, member: int, phase: str) -> Iterator[tuple[str, State]]:
         def become(new: str, *, fault: int = 0, stop: bool = False) -> State:
             phases = (*state.phases[:member], new, *state.phases[member + 1 :])
-            things = tuple(_stopped(thing, member) for thing in state.things) if stop else state.things
+            things = tuple(stopped(thing, member) for thing in state.things) if stop else state.things
             return State(phases, things, state.faults + fault)
 
         if phase == "up" and state.faults < self.faults:
@@ -130,7 +133,8 @@ class Model:
         if phase == "gone" and self.comes_back:
             yield f"{_name(member)} comes back under its name", become("back")
 
-    def _of_thing(self, state: State, thing: Thing) -> Iterator[tuple[str, Thing]]:
+    def steps_of(self, state: State, thing: Thing) -> Iterator[tuple[str, Thing]]:
+        """The next steps of one object, of which the phases of the members are all that it has in common with others."""
         for write in thing.late:
             rest = tuple(one for one in thing.late if one != write)
             if self.blind_writes or write.base == thing.version:
@@ -259,7 +263,7 @@ def _with(thing: Thing, member: int, copy: Copy) -> Thing:
     return thing._replace(copies=(*thing.copies[:member], copy, *thing.copies[member + 1 :]))
 
 
-def _stopped(thing: Thing, member: int) -> Thing:
+def stopped(thing: Thing, member: int) -> Thing:
     """A member that lost its lease runs nothing and holds nothing; its write may still be under way."""
     copy = thing.copies[member]
     late = (*thing.late, copy.pending) if copy.pending is not None and len(thing.late) < 1 else thing.late
