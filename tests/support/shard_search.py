@@ -153,14 +153,23 @@ def _renamed(thing: Thing, order: tuple[int, ...]) -> Thing:
 
     def copy(one: Copy) -> Copy:
         pending = None if one.pending is None else write(one.pending)
-        return one._replace(stamp=stamp(one.stamp), former=stamp(one.former), pending=pending)
+        return one._replace(stamp=stamp(one.stamp), former=stamp(one.former), pending=pending, mark=renamed(one.mark))
+
+    def renamed(member: int) -> int:
+        return order[member] if member >= 0 else member
 
     copies = tuple(copy(thing.copies[order.index(place)]) for place in range(len(order)))
     epoch, member = thing.last
+    seen = thing.seen
+    if seen is not None:
+        seen = seen._replace(stamp=stamp(seen.stamp), former=stamp(seen.former))
     return thing._replace(
+        label=renamed(thing.label),
+        mark=renamed(thing.mark),
+        seen=seen,
         copies=copies,
         stamp=stamp(thing.stamp),
-        last=(epoch, order[member] if member >= 0 else member),
+        last=(epoch, renamed(member)),
         late=tuple(map(write, thing.late)),
     )
 

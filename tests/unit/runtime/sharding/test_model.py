@@ -10,6 +10,7 @@ import pytest
 from shard_model import Model, Overlap, search
 from shard_search import search_all
 
+from konverge.runtime.sharding.assignment import Assignment
 from konverge.runtime.sharding.decision import MemberState, ShardAction, ShardDecision, ShardView, decide
 
 StateOf = Callable[[str], MemberState]
@@ -55,6 +56,38 @@ def test_with_two_objects_no_two_members_reconcile_one_at_once_and_each_is_in_a_
 )
 def test_no_two_members_reconcile_one_of_any_number_of_objects_at_once(model: Model, at_least: int) -> None:
     assert search_all(model).states > at_least
+
+
+LABELS = Model(members=2, labels=True, writes=6, faults=1)
+
+
+@pytest.mark.parametrize(
+    ("model", "at_least"),
+    [
+        pytest.param(replace(LABELS, writes=7, faults=0), 25_000, id="a whole hand-over"),
+        pytest.param(LABELS, 100_000, id="a crash, a stop or an edit"),
+        pytest.param(replace(LABELS, members=3, writes=4), 10_000, id="three members"),
+    ],
+)
+def test_with_labels_of_a_coordinator_no_two_members_reconcile_an_object_at_once(model: Model, at_least: int) -> None:
+    assert search_all(model).states > at_least
+
+
+def label_of_the_next(*_: Any, desired: str, **__: Any) -> Assignment:
+    """Give an object to the member that should have it, although another owns it."""
+    return Assignment(desired)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        pytest.param({"coordinator_forgets": True}, id="the coordinator forgets the stamp before an edit"),
+        pytest.param({"assign": label_of_the_next}, id="the coordinator gives away what has an owner"),
+    ],
+)
+def test_the_search_with_labels_finds_a_mistake_in_the_protocol(mistake: dict[str, Any]) -> None:
+    with pytest.raises(Overlap, match="begins"):
+        search_all(replace(LABELS, **mistake))
 
 
 def test_the_search_of_states_that_are_not_alike_finds_a_third_of_those_that_the_plain_search_finds_or_fewer() -> None:
