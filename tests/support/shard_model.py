@@ -4,6 +4,9 @@ A state is what the server stores, what each cache shows, what each member remem
 ring is chosen anew at each decision, from all that may be true: any member may be the one that should own the object, and a member that is
 gone may be known to be or not. So the views of two members may contradict each other at any time. The decisions are those of the product.
 
+With `labels` one coordinator gives objects to members, which see an object only while its label names them, and know nothing of its past when it comes.
+The coordinator may take any member for the one that should own the object, at each decision.
+
 Assumptions about time: a member is known to be dead only when its fence has closed (10 s after its last renewal, against 30 s). A person
 edits a stamp when every cache has shown it, and its owner sees that before the others forget the stamp (30 s).
 """
@@ -15,10 +18,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from konverge.runtime.sharding.assignment import Assignment, assign
 from konverge.runtime.sharding.decision import MemberState, ShardAction, ShardDecision, ShardView, decide, former_after
 from konverge.runtime.sharding.stamp import Stamp
 
-__all__ = ["Model", "Overlap", "search"]
+__all__ = ["Model", "Overlap", "search", "stopped"]
 
 
 class Write(NamedTuple):
@@ -38,6 +42,18 @@ class Copy(NamedTuple):
     """The epoch of the reconcile that runs; 0 for none."""
     pending: Write | None = None
     """The write whose response it waits for."""
+    present: bool = True
+    """Whether its cache holds the object: with labels, if the label names it."""
+    mark: int = -1
+    """The member that the object is to be handed over to, as the cache shows it; -1 for none."""
+
+
+class Seen(NamedTuple):
+    """One object as the coordinator knows it."""
+
+    version: int = 1
+    stamp: Stamp | None = None
+    former: Stamp | None = None
 
 
 class Thing(NamedTuple):
@@ -51,6 +67,10 @@ class Thing(NamedTuple):
     late: tuple[Write, ...] = ()
     """Writes that were given up and may still arrive."""
     tampered: bool = False
+    label: int = -1
+    mark: int = -1
+    seen: Seen | None = None
+    """The knowledge of the coordinator; None without one."""
 
 
 class State(NamedTuple):
@@ -64,6 +84,7 @@ class Overlap(AssertionError):
     """The protocol failed; the message is the shortest way there."""
 
 
+Assign = Callable[..., Assignment]
 Decide = Callable[[ShardView, Callable[[str], MemberState]], ShardDecision]
 
 
@@ -84,9 +105,13 @@ class Model:
     holds_after_clear: bool = False
     releases_while_running: bool = False
     comes_back: bool = False
+    labels: bool = False
+    """Whether a coordinator gives objects to members by labels."""
+    assign: Assign = assign
+    coordinator_forgets: bool = False
 
     def begin(self) -> State:
-        thing = Thing(copies=(Copy(),) * self.members)
+        thing = Thing(copies=(Copy(present=not self.labels),) * self.members, seen=Seen() if self.labels else None)
         return State(("up",) * self.members, (thing,) * self.objects)
 
     # --- what can happen next ------------------------------------------------------------------------------------------------
@@ -95,29 +120,33 @@ class Model:
         for member, phase in enumerate(state.phases):
             yield from self._of_member(state, member, phase)
         for number, thing in enumerate(state.things):
-            for what, changed in self._of_thing(state, thing):
+            for what, changed in self.steps_of(state, thing):
                 things = (*state.things[:number], changed, *state.things[number + 1 :])
                 yield f"object {number}: {what}", state._replace(things=things)
-            shown = all(
-                copy.version == thing.version or phase in ("gone", "released")
-                for copy, phase in zip(thing.copies, state.phases, strict=True)
-            )
-            if self.tampering and state.faults < self.faults and not thing.tampered and shown:
-                for what, stamp in self._edits(thing):
-                    edited = thing._replace(version=thing.version + 1, stamp=stamp, tampered=True)
+            if state.faults < self.faults:
+                for what, edited in self.edits_of(state, thing):
                     things = (*state.things[:number], edited, *state.things[number + 1 :])
                     yield f"object {number}: {what}", state._replace(things=things, faults=state.faults + 1)
 
-    def _edits(self, thing: Thing) -> Iterator[tuple[str, Stamp | None]]:
-        if thing.stamp is not None and thing.stamp.owner:
-            yield "a person removes the stamp", None
-            forged = Stamp(_name((_number(thing.stamp.owner) + 1) % self.members), thing.stamp.epoch + 1)
-            yield f"a person writes {forged}", forged
+    def edits_of(self, state: State, thing: Thing) -> Iterator[tuple[str, Thing]]:
+        """The edits of a stamp by hand, each of which is a fault."""
+        shown = all(
+            copy.version == thing.version or phase in ("gone", "released") or not copy.present
+            for copy, phase in zip(thing.copies, state.phases, strict=True)
+        )
+        shown = shown and (thing.seen is None or thing.seen.version == thing.version)
+        if self.tampering and not thing.tampered and shown and thing.stamp is not None and thing.stamp.owner:
+            edited = thing._replace(version=thing.version + 1, tampered=True)
+            yield "a person removes the stamp", edited._replace(stamp=None)
+            for other in range(self.members):
+                if _name(other) != thing.stamp.owner:
+                    forged = Stamp(_name(other), thing.stamp.epoch + 1)
+                    yield f"a person writes {forged}", edited._replace(stamp=forged)
 
     def _of_member(self, state: State, member: int, phase: str) -> Iterator[tuple[str, State]]:
         def become(new: str, *, fault: int = 0, stop: bool = False) -> State:
             phases = (*state.phases[:member], new, *state.phases[member + 1 :])
-            things = tuple(_stopped(thing, member) for thing in state.things) if stop else state.things
+            things = tuple(stopped(thing, member) for thing in state.things) if stop else state.things
             return State(phases, things, state.faults + fault)
 
         if phase == "up" and state.faults < self.faults:
@@ -130,7 +159,8 @@ class Model:
         if phase == "gone" and self.comes_back:
             yield f"{_name(member)} comes back under its name", become("back")
 
-    def _of_thing(self, state: State, thing: Thing) -> Iterator[tuple[str, Thing]]:
+    def steps_of(self, state: State, thing: Thing) -> Iterator[tuple[str, Thing]]:
+        """The next steps of one object, of which the phases of the members are all that it has in common with others."""
         for write in thing.late:
             rest = tuple(one for one in thing.late if one != write)
             if self.blind_writes or write.base == thing.version:
@@ -143,28 +173,63 @@ class Model:
             if phase in ("gone", "released"):
                 continue
             copy = thing.copies[member]
-            yield from self._caches(state, thing, member, copy)
+            if self.labels and not (copy.present and thing.label == member):
+                yield from _moves_of_cache(thing, member, copy)
+            else:
+                yield from self._caches(state, thing, member, copy)
             if copy.pending is not None:
                 yield from self._responses(thing, member, copy, copy.pending)
             if copy.running:
                 yield f"{_name(member)} ends its reconcile", _with(thing, member, copy._replace(running=0))
-            if copy.pending is None:
+            if copy.pending is None and copy.present:
                 yield from self._decisions(state, thing, member, copy, phase)
+
+        if thing.seen is not None:
+            yield from self._coordinates(state, thing, thing.seen)
+
+    def _coordinates(self, state: State, thing: Thing, seen: Seen) -> Iterator[tuple[str, Thing]]:
+        if seen.version < thing.version:
+            former = None if self.coordinator_forgets else self.former(seen.former, seen.stamp, thing.stamp)
+            yield "the coordinator sees it", thing._replace(seen=Seen(thing.version, thing.stamp, former))
+            return  # a write would be refused
+        if seen.former is not None and self._can_forget(state, thing, seen.former):
+            yield "the coordinator forgets the stamp before", thing._replace(seen=seen._replace(former=None))
+        if thing.version > self.writes:
+            return
+        present = Assignment(_label(thing.label), _label(thing.mark))
+        for desired in range(self.members):
+            for known in (True, False):
+                states = {_name(member): _state(phase, known=known) for member, phase in enumerate(state.phases)}
+                wanted = self.assign(
+                    present,
+                    desired=_name(desired),
+                    stamp=seen.stamp,
+                    former=seen.former,
+                    state_of=states.__getitem__,
+                    replica_of=lambda member: member,
+                )
+                if wanted != present:
+                    label, mark = _number(wanted.replica), _number(wanted.drain) if wanted.drain else -1
+                    labelled = thing._replace(version=thing.version + 1, label=label, mark=mark)
+                    yield f"the coordinator writes {wanted}", labelled
+
+    def _can_forget(self, state: State, thing: Thing, former: Stamp) -> bool:
+        """Whether the owner before an edit has seen it by now, and written its stamp again, or is gone."""
+        owner = _number(former.owner)
+        at_work = thing.copies[owner]
+        knows = at_work.version == thing.version and (
+            not at_work.held or thing.stamp == Stamp(_name(owner), at_work.held)
+        )
+        return state.phases[owner] in ("gone", "released") or (knows and at_work.pending is None)
 
     def _caches(self, state: State, thing: Thing, member: int, copy: Copy) -> Iterator[tuple[str, Thing]]:
         if copy.version < thing.version:
             former = self.former(copy.former, copy.stamp, thing.stamp)
-            seen = copy._replace(version=thing.version, stamp=thing.stamp, former=former)
+            seen = copy._replace(version=thing.version, stamp=thing.stamp, former=former, mark=thing.mark)
             yield f"{_name(member)} sees version {thing.version}", _with(thing, member, seen)
         # The memory of the stamp before ends by time: its owner has seen the edit by then, and written its stamp again, or is gone.
-        if copy.former is not None:
-            owner = _number(copy.former.owner)
-            at_work = thing.copies[owner]
-            knows = at_work.version == thing.version and (
-                not at_work.held or thing.stamp == Stamp(_name(owner), at_work.held)
-            )
-            if state.phases[owner] in ("gone", "released") or (knows and at_work.pending is None):
-                yield f"{_name(member)} forgets the stamp before", _with(thing, member, copy._replace(former=None))
+        if copy.former is not None and self._can_forget(state, thing, copy.former):
+            yield f"{_name(member)} forgets the stamp before", _with(thing, member, copy._replace(former=None))
 
     def _responses(self, thing: Thing, member: int, copy: Copy, write: Write) -> Iterator[tuple[str, Thing]]:
         name, free = _name(member), copy._replace(pending=None)
@@ -189,7 +254,10 @@ class Model:
         name = _name(member)
         others = [_name(other) for other in range(self.members) if other != member]
         seen: set[ShardDecision] = set()
-        for desired in (others[0],) if phase == "draining" else (name, others[0]):
+        wanted: tuple[str, ...] = (name, others[0])
+        if self.labels:
+            wanted = (name if copy.mark in (-1, member) else _name(copy.mark),)
+        for desired in (others[0],) if phase == "draining" else wanted:
             for known in (True, False):
                 view = ShardView(
                     me=name,
@@ -239,6 +307,21 @@ class Model:
             raise Overlap(f"{_name(member)} begins in epoch {epoch}, after epoch {last} of {_name(by)}")
 
 
+def _label(member: int) -> str:
+    return _name(member) if member >= 0 else ""
+
+
+def _moves_of_cache(thing: Thing, member: int, copy: Copy) -> Iterator[tuple[str, Thing]]:
+    """An object comes into the cache of a member, which knows nothing of it, or leaves it; its reconcile goes on."""
+    if copy.present and copy.version < thing.version:
+        late = (*thing.late, copy.pending) if copy.pending is not None and len(thing.late) < 1 else thing.late
+        gone = Copy(version=thing.version, running=copy.running, present=False)
+        yield f"{_name(member)} sees it go", _with(thing._replace(late=late), member, gone)
+    elif not copy.present and thing.label == member:
+        come = Copy(version=thing.version, stamp=thing.stamp, running=copy.running, mark=thing.mark)
+        yield f"{_name(member)} sees it come", _with(thing, member, come)
+
+
 def _name(member: int) -> str:
     return "abc"[member]
 
@@ -259,7 +342,7 @@ def _with(thing: Thing, member: int, copy: Copy) -> Thing:
     return thing._replace(copies=(*thing.copies[:member], copy, *thing.copies[member + 1 :]))
 
 
-def _stopped(thing: Thing, member: int) -> Thing:
+def stopped(thing: Thing, member: int) -> Thing:
     """A member that lost its lease runs nothing and holds nothing; its write may still be under way."""
     copy = thing.copies[member]
     late = (*thing.late, copy.pending) if copy.pending is not None and len(thing.late) < 1 else thing.late

@@ -209,11 +209,22 @@ class LeaseElection:
             self.fence.close()
             self._leader.set(0)
         self._losses.inc()
-        cause = self._problem or f"it is held by {self.holder() or 'no replica'}"
+        cause = self._problem or self._cause()
         self._candidate.give_up()
         self._log.warning("this process does not lead any more; it stands by", **{LogKey.CAUSE: cause})
         if self._witness is not None:
             self._witness.lost(cause)
+
+    def _cause(self) -> str:
+        """Return why the lease is lost although no request failed."""
+        if self._candidate.leads:
+            seconds = self.settings.renew_seconds
+            return (
+                f"no renewal succeeded for {seconds:g} s: the API server is slow to answer, or this process was paused"
+            )
+        if self._candidate.holder == self.identity:
+            return "another writer changed its record, as if it had been acquired anew"
+        return f"it is held by {self.holder() or 'no replica'}"
 
     async def _wait_for_news(self, until: float) -> None:
         with contextlib.suppress(TimeoutError):

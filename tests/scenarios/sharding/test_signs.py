@@ -70,10 +70,11 @@ async def test_a_lease_that_was_deleted_is_reported_once_when_it_is_created_agai
         ({"spec": {"renewTime": "2020-01-01T00:00:00.000000Z"}}, False),
         ({"spec": {"leaseDurationSeconds": 3600}}, False),
         ({"metadata": {"labels": {Label.SHARD_RING: None}}}, False),
+        ({"spec": {"leaseTransitions": 7}}, True),
         ({"spec": {"holderIdentity": "another"}}, True),
         ({"spec": {"holderIdentity": None, "leaseDurationSeconds": 1}}, True),
     ],
-    ids=["renew time", "duration", "label", "holder", "released"],
+    ids=["renew time", "duration", "label", "transitions", "holder", "released"],
 )
 async def test_a_lease_that_was_edited_is_reported_and_so_is_the_loss_if_it_names_another_holder(
     mode: ShardingSettings, change: dict[str, Any], lost: bool
@@ -235,3 +236,46 @@ async def test_an_object_that_the_coordinator_cannot_label_is_logged_once_and_on
     ended = [line for line in lines if line["event"] == "an object that could not be assigned is assigned"]
     assert sorted(line["key"] for line in ended) == [f"lab/source-{number}" for number in range(3)]
     assert sum(line["count"] for line in ended) == failed
+
+
+async def test_a_replica_whose_renewals_are_too_slow_says_so_in_the_log_at_once_and_in_an_event_when_it_is_back(
+    mode: ShardingSettings,
+) -> None:
+    with structlog.testing.capture_logs() as lines:
+        async with Shards(sharding=mode) as shards:
+            await started(shards, "a", "b")
+            lease = await lease_of(shards, "a")
+            shards.delays["a"] = lambda request: 12.0 if "/leases" in request.path else 0.0
+            await asyncio.sleep(30)
+            said = [line for line in lines if line.get("event_reason") == Reason.SHARD_MEMBERSHIP_LOST]
+            assert [(line["log_level"], line["identity"]) for line in said] == [("warning", lease.name)]
+            assert "is not a member of the ring any more: " in said[0]["cause"]
+            assert "no renewal succeeded for 10 s: the API server is slow to answer" in said[0]["cause"]
+            assert await told(shards) == []
+            shards.delays.clear()
+            await asyncio.sleep(60)
+            assert await told(shards) == [(Reason.SHARD_MEMBERSHIP_LOST, lease.name)]
+
+
+@pytest.mark.parametrize(
+    ("stamp", "found"), [(None, "removed"), ("forged/1", "replaced by forged/1"), ("/1", "replaced by /1")], ids=str
+)
+async def test_a_stamp_that_was_edited_by_hand_is_named_in_the_log_and_in_an_event_on_the_object(
+    mode: ShardingSettings, stamp: str | None, found: str
+) -> None:
+    with structlog.testing.capture_logs() as lines:
+        async with Shards(sharding=mode) as shards:
+            await started(shards, "a")
+            await shards.objects(1)
+            await shards.settled("a")
+            await asyncio.sleep(5)
+            await shards.stamp("source-0", stamp)
+            await asyncio.sleep(5)
+            said = [line for line in lines if line["event"] == "an ownership stamp was changed by another writer"]
+            assert [(line["key"], line["cause"]) for line in said] == [("lab/source-0", found)]
+            events = await shards.client.list(EVENT, NAMESPACE)
+            notes = [one.data["note"] for one in events if one.data["reason"] == Reason.SHARD_STAMP_REPLACED]
+            assert len(notes) == 1
+            assert f"the annotation {STAMP} was {found} while operator-a-" in notes[0]
+            assert notes[0].endswith("; it is written again")
+            assert set((await shards.stamps()).values()) == {"a"}

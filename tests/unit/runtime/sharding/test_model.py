@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from shard_model import Model, Overlap, search
+from shard_search import search_all
 
+from konverge.runtime.sharding.assignment import Assignment
 from konverge.runtime.sharding.decision import MemberState, ShardAction, ShardDecision, ShardView, decide
 
 StateOf = Callable[[str], MemberState]
@@ -19,11 +21,78 @@ StateOf = Callable[[str], MemberState]
     [
         pytest.param(Model(members=3, writes=2, faults=1), 50_000, id="three members that claim and clear once"),
         pytest.param(Model(members=2, writes=3, faults=2), 50_000, id="two members, two faults and three writes"),
-        pytest.param(Model(members=2, objects=2, writes=1, faults=1), 50_000, id="two objects", marks=pytest.mark.slow),
     ],
 )
 def test_no_two_members_reconcile_an_object_at_once_and_epochs_increase(model: Model, at_least: int) -> None:
     assert search(model) > at_least
+
+
+@pytest.mark.parametrize(
+    ("model", "at_least"),
+    [
+        pytest.param(Model(members=3, objects=2, writes=1, faults=1), 250_000, id="three members take, and one dies"),
+        pytest.param(
+            Model(members=2, objects=2, writes=2, faults=1), 1_000_000, id="two hand over", marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_with_two_objects_no_two_members_reconcile_one_at_once_and_each_is_in_a_state_that_it_can_reach_alone(
+    model: Model, at_least: int
+) -> None:
+    """So a search of one object is one of any number of them that have its faults and writes among them."""
+    found = search_all(model, limit=4_000_000)
+    assert found.states > at_least
+    assert found.of_one <= search_all(replace(model, objects=1)).of_one
+
+
+@pytest.mark.parametrize(
+    ("model", "at_least"),
+    [
+        pytest.param(Model(members=3, writes=2, faults=2), 40_000, id="three members and two faults"),
+        pytest.param(
+            Model(members=3, writes=3, faults=1), 100_000, id="three members hand over", marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_no_two_members_reconcile_one_of_any_number_of_objects_at_once(model: Model, at_least: int) -> None:
+    assert search_all(model).states > at_least
+
+
+LABELS = Model(members=2, labels=True, writes=6, faults=1)
+
+
+@pytest.mark.parametrize(
+    ("model", "at_least"),
+    [
+        pytest.param(replace(LABELS, writes=7, faults=0), 25_000, id="a whole hand-over"),
+        pytest.param(LABELS, 100_000, id="a crash, a stop or an edit"),
+        pytest.param(replace(LABELS, members=3, writes=4), 10_000, id="three members"),
+    ],
+)
+def test_with_labels_of_a_coordinator_no_two_members_reconcile_an_object_at_once(model: Model, at_least: int) -> None:
+    assert search_all(model).states > at_least
+
+
+def label_of_the_next(*_: Any, desired: str, **__: Any) -> Assignment:
+    """Give an object to the member that should have it, although another owns it."""
+    return Assignment(desired)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        pytest.param({"coordinator_forgets": True}, id="the coordinator forgets the stamp before an edit"),
+        pytest.param({"assign": label_of_the_next}, id="the coordinator gives away what has an owner"),
+    ],
+)
+def test_the_search_with_labels_finds_a_mistake_in_the_protocol(mistake: dict[str, Any]) -> None:
+    with pytest.raises(Overlap, match="begins"):
+        search_all(replace(LABELS, **mistake))
+
+
+def test_the_search_of_states_that_are_not_alike_finds_a_third_of_those_that_the_plain_search_finds_or_fewer() -> None:
+    model = Model(members=3, writes=1, faults=1)
+    assert search_all(model).states * 3 < search(model) <= search_all(model).states * 6
 
 
 def takes_what_expired(view: ShardView, state_of: StateOf) -> ShardDecision:
@@ -72,3 +141,15 @@ def keeps_what_it_should_hand_over(view: ShardView, state_of: StateOf) -> ShardD
 def test_the_search_finds_a_mistake_in_the_protocol(mistake: dict[str, Any]) -> None:
     with pytest.raises(Overlap, match="begins"):
         search(replace(Model(members=2, writes=4, faults=2), **mistake), limit=400_000)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        pytest.param({"decide": takes_what_expired}, id="a member takes objects of one that has only expired"),
+        pytest.param({"blind_writes": True}, id="a stamp is written without comparing the version"),
+    ],
+)
+def test_the_search_of_two_objects_finds_a_mistake_in_the_protocol(mistake: dict[str, Any]) -> None:
+    with pytest.raises(Overlap, match="begins"):
+        search_all(replace(Model(members=2, objects=2, writes=2, faults=1), **mistake))
