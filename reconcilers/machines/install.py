@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from konverge.client.credentials import TlsMaterial
 from konverge.crds.machines_v1beta1 import (
@@ -19,7 +19,7 @@ from konverge.crds.machines_v1beta1 import (
 from konverge.errors import UsageError
 from konverge.informers import Change
 from konverge.keys import Key
-from konverge.kinds import kind_of
+from konverge.kinds import Kind, Resource, kind_of
 from konverge.reconcilers.machines.clusters.reconciler import NstanceClusterReconciler
 from konverge.reconcilers.machines.groups import reconciler as groups
 from konverge.reconcilers.machines.instances import reconciler as instances
@@ -63,6 +63,8 @@ __all__ = [
     "pool_controller",
     "rules",
 ]
+
+W = TypeVar("W", bound=Resource)
 
 _NO_STATUS = "ondemand"
 """The suffix of the field manager of the controller of pods on demand, which writes no status."""
@@ -108,11 +110,17 @@ def _groups_of_cluster(cluster: Any, caches: Caches) -> Iterable[Key]:
     return caches(NstanceShardGroup).keys(namespace=cluster.namespace)
 
 
+def _of(what: type[W] | Kind[W], settings: MachineSettings) -> Controller[W]:
+    """Begin a controller of the objects that the filter lets through."""
+    made = Controller.of(what)
+    return made.selecting(settings.selector) if settings.selector else made
+
+
 def cluster_controller(service: NstanceService) -> Controller[NstanceCluster]:
     """Return the controller of NstanceClusters."""
     settings = service.settings
     return (
-        Controller.of(NstanceCluster)
+        _of(NstanceCluster, service.settings)
         .named(MachinesController.CLUSTER)
         .counts_conditions()
         .watches(
@@ -145,7 +153,7 @@ def _group_unpaused(metadata: Metadata, caches: Caches, *, service: NstanceServi
 def pool_controller(service: NstanceService) -> Controller[NstanceMachinePool]:
     """Return the controller of NstanceMachinePools."""
     return (
-        Controller.of(NstanceMachinePool)
+        _of(NstanceMachinePool, service.settings)
         .named(MachinesController.POOL)
         .finalizer(MachinesFinalizer.POOL, when=partial(_unpaused, service=service))
         .counts_conditions()
@@ -171,7 +179,7 @@ def pool_controller(service: NstanceService) -> Controller[NstanceMachinePool]:
 def group_controller(service: NstanceService, metrics: MachineMetrics) -> Controller[NstanceShardGroup]:
     """Return the controller of NstanceShardGroups."""
     return (
-        Controller.of(NstanceShardGroup)
+        _of(NstanceShardGroup, service.settings)
         .named(MachinesController.GROUP)
         .finalizer(MachinesFinalizer.GROUP, when=partial(_group_unpaused, service=service))
         .counts_conditions()
@@ -192,7 +200,7 @@ def _machines_of_cluster(cluster: Any, caches: Caches) -> Iterable[Key]:
 def machine_controller(service: NstanceService) -> Controller[NstanceMachine]:
     """Return the controller of NstanceMachines."""
     return (
-        Controller.of(NstanceMachine)
+        _of(NstanceMachine, service.settings)
         .named(MachinesController.MACHINE)
         .finalizer(MachinesFinalizer.MACHINE, when=partial(_unpaused, service=service))
         .counts_conditions()
@@ -218,7 +226,7 @@ def on_demand_controller(service: NstanceService) -> Controller[Object]:
     Pods as its primary kind would need the right to write their status, and all of every pod in the cache.
     """
     return (
-        Controller.of(NSTANCE_CLUSTER)
+        _of(NSTANCE_CLUSTER, service.settings)
         .named(MachinesController.ON_DEMAND)
         .writes_status_as(_NO_STATUS)
         .watches(POD, to=observe.clusters_of_pod, metadata_only=True)

@@ -17,7 +17,7 @@ from konverge.client.credentials import TlsMaterial
 from konverge.crds.machines_v1beta1 import NstanceCluster
 from konverge.errors import AlreadyExists, ApiError, ConfigError, KonvergeError, NotFound
 from konverge.keys import Key
-from konverge.kinds import kind_of
+from konverge.kinds import Resource, kind_of
 from konverge.logs import get_logger
 from konverge.reconcilers.machines.clusters.render import cluster_objects
 from konverge.reconcilers.machines.drains.keeper import DrainKeeper
@@ -43,6 +43,15 @@ _LOOK_AGAIN: Final = 30.0
 """Seconds between two looks whether the Cluster and its NstanceCluster are there."""
 
 _MISSING: Final = "gRPC is not installed: pip install 'konverge[machines]'"
+
+
+def _filtered_out(found: Resource, settings: MachineSettings) -> str:
+    """Return why an object that is there is not reconciled, "" if it is."""
+    missing = [
+        f"{name}={value}" for name, value in settings.filter_labels.items() if found.metadata.label(name) != value
+    ]
+    named = f"{kind_of(found).kind} {found.metadata.name}"
+    return f"{named} is left alone without the label {missing[0]}: add it" if missing else ""
 
 
 def _grpc_installed() -> bool:
@@ -164,16 +173,18 @@ class NstanceService:
         while True:
             problem = ""
             try:
-                for wanted in cluster_objects(self.settings.cluster_name, namespace):
+                for wanted in cluster_objects(self.settings.cluster_name, namespace, self.settings.filter_labels):
                     try:
-                        await client.get(kind_of(wanted), wanted.name, namespace)
+                        found = await client.get(kind_of(wanted), wanted.name, namespace)
                     except NotFound:
                         await client.create(wanted)
+                    else:
+                        problem = problem or _filtered_out(found, self.settings)
             except AlreadyExists:
                 continue  # another client was faster: look again
             except (ApiError, KonvergeError) as error:
                 problem = str(error)
             if problem and problem != said:
-                self._log.warning("the Cluster cannot be created", **{LogKey.ERROR: problem})
+                self._log.warning("the Cluster is not as it has to be", **{LogKey.ERROR: problem})
             said = problem
             await asyncio.sleep(_LOOK_AGAIN)

@@ -13,6 +13,7 @@ from konverge.errors import ConfigError
 from konverge.reconcilers.machines.identity.decide import IdentityNames
 from konverge.reconcilers.machines.shards.addresses import Address, is_identifier
 from konverge.reconcilers.machines.shards.pace import SessionPace
+from konverge.reconcilers.machines.words import MachinesLabel
 
 __all__ = ["MachineSettings"]
 
@@ -36,6 +37,7 @@ def _endpoint(text: str) -> str:
 
 
 Seconds = Annotated[float, Field(gt=0)]
+LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$", max_length=63)]
 Identifier = Annotated[str, AfterValidator(_identifier)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
 
@@ -68,6 +70,9 @@ class MachineSettings(BaseModel):
     """The Secret with the nonce of the registration, key nonce.jwt; the operator deletes it after use."""
     control_plane_endpoint: Annotated[str, AfterValidator(_endpoint)] = ""
     """Where machines reach the API server, as host:port; empty: where the operator reaches it."""
+    watch_filter: LabelValue = ""
+    """Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value, and give it to all that are made; empty: every
+    object. Providers of Cluster API have it as --watch-filter."""
     protect_at_admission: bool | None = None
     """Serve the webhook that denies changes of pools which no server would accept; null: if the manager says how the API server reaches its
     webhooks (webhooks.service or webhooks.url). Without it such a change is stored, and shown as refused."""
@@ -112,6 +117,16 @@ class MachineSettings(BaseModel):
     def cluster_name(self) -> str:
         """The name of the Cluster and of its NstanceCluster."""
         return f"{self.cluster_id}--{self.tenant}"
+
+    @property
+    def filter_labels(self) -> dict[str, str]:
+        """The label of the objects that are reconciled; none without a filter."""
+        return {MachinesLabel.WATCH_FILTER: self.watch_filter} if self.watch_filter else {}
+
+    @property
+    def selector(self) -> str:
+        """The label selector of the objects that are reconciled; "" selects all."""
+        return ",".join(f"{name}={value}" for name, value in self.filter_labels.items())
 
     @property
     def identity_names(self) -> IdentityNames:

@@ -54,6 +54,8 @@ class MachinesLabel:
     SHARD: Final = "nstance.dev/shard"
     CLUSTER: Final = "cluster.x-k8s.io/cluster-name"
     """The Cluster of an object of Cluster API."""
+    WATCH_FILTER: Final = "cluster.x-k8s.io/watch-filter"
+    """By which one of several instances of a provider an object is reconciled."""
     # ours, on the objects of a Pod on demand
     POD_NAMESPACE: Final = "nstance.dev/pod-namespace"
     POD_NAME: Final = "nstance.dev/pod-name"

@@ -118,6 +118,23 @@ async def test_the_demo_of_replicas_shows_how_claims_go_from_one_that_is_killed_
     assert "top-secret" not in said
 
 
+async def test_the_demo_of_machines_spreads_a_pool_over_three_shards_scales_it_and_drains_a_node() -> None:
+    process = await started("--machines", ci=True)
+    said = await output_until(process, "")
+    assert await ended(process) == 0, said
+    spread, scaled = (
+        rf"^machines/workers {wanted} wanted \(us-west-2a {a}, us-west-2b {b}, us-west-2c {c}\), {wanted} nodes, Ready=True Reconciled"
+        for wanted, a, b, c in ((3, 1, 1, 1), (7, 3, 2, 2))
+    )
+    node = re.search(r"^ +(node-\w+) was drained, acknowledged \(\d+\), and its id left the pool$", said, re.MULTILINE)
+    assert node is not None, said
+    places = [re.search(words, said, re.MULTILINE) for words in (spread, "is scaled to 7", scaled)]
+    found = [place.start() for place in places if place is not None]
+    assert len(found) == 3, said
+    assert found == sorted(found)
+    assert found[-1] < node.start()
+
+
 async def test_by_default_the_api_server_is_in_memory_and_answers_other_programs() -> None:
     process = await started(ci=False)
     said = await output_until(process, "Ctrl-C ends it")

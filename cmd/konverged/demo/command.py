@@ -94,7 +94,13 @@ _NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
     type=click.IntRange(1, 9),
     help="More than one: replicas share WorkspaceClaims instead; one is killed, one is stopped.",
 )
-def demo(timeout: float, port: int, control_plane: str, replicas: int) -> None:
+@click.option(
+    "--machines",
+    "of_machines",
+    is_flag=True,
+    help="A pool of machines over three shards instead: it is scaled, and a Node is drained.",
+)
+def demo(timeout: float, port: int, control_plane: str, replicas: int, of_machines: bool) -> None:
     """Run an API server, the daemon and samples on this machine, until Ctrl-C.
 
     The API server is part of this process. With --control-plane=real it is kube-apiserver, whose programs come from the cache;
@@ -104,7 +110,9 @@ def demo(timeout: float, port: int, control_plane: str, replicas: int) -> None:
     stay = os.environ.get("CI", "").lower() not in {"1", "true", "yes"}
     try:
         enter = STAGES[control_plane]
-        if replicas > 1:
+        if of_machines:
+            playing = _of_machines(enter, timeout, stay=stay)
+        elif replicas > 1:
             playing = _of_replicas(enter, replicas, timeout, stay=stay)
         else:
             playing = _demo(enter, timeout, f"127.0.0.1:{port}", stay=stay)
@@ -133,6 +141,13 @@ async def _of_replicas(
 
     async with enter() as stage, Client(stage.config, name="konverge-demo") as admin:
         return await demo_of_replicas(stage, admin, replicas, timeout, stay=stay)
+
+
+async def _of_machines(enter: Callable[[], AbstractAsyncContextManager[Stage]], timeout: float, *, stay: bool) -> bool:
+    from konverge.daemon.demo.machines import demo_of_machines
+
+    async with enter() as stage, Client(stage.config, name="konverge-demo") as admin:
+        return await demo_of_machines(stage, admin, timeout, stay=stay)
 
 
 async def _demo(

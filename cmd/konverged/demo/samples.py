@@ -18,6 +18,7 @@ __all__ = [
     "EXPECTED",
     "EXPECTED_BY_SECTION",
     "INSTANCES",
+    "MACHINES",
     "NAMESPACE",
     "NEXTCLOUDS",
     "OPERATIONS",
@@ -42,6 +43,7 @@ CLUSTERS: Final = "Cluster"
 POOLS: Final = "Pool"
 NEXTCLOUDS: Final = "Nextcloud"
 WORKSPACES: Final = "Workspace"
+MACHINES: Final = "Machines"
 """The sections of the table."""
 
 

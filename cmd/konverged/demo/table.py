@@ -8,18 +8,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import click
 
-from konverge.daemon.demo.samples import CLUSTERS, INSTANCES, NEXTCLOUDS, OPERATIONS, POOLS, WORKSPACES, Expected
+from konverge.daemon.demo.samples import (
+    CLUSTERS,
+    INSTANCES,
+    MACHINES,
+    NEXTCLOUDS,
+    OPERATIONS,
+    POOLS,
+    WORKSPACES,
+    Expected,
+)
 from konverge.objects import Object
+
+if TYPE_CHECKING:
+    from konverge.crds.machines_v1beta1 import NstanceMachinePool, NstanceShardGroup
 
 __all__ = [
     "Row",
     "Table",
     "cluster_row",
     "converged",
+    "machines_row",
     "nextcloud_row",
     "operation_row",
     "pool_row",
@@ -34,6 +47,7 @@ HEADS: Final = {
     CLUSTERS: ("Cluster", "Mode", "Control plane", "", "Phase", "Reason", "Message"),
     POOLS: ("Pool", "Wanted", "Idle", "Assigned", "Ready", "Reason", "Message"),
     WORKSPACES: ("Claim", "Replica", "URL", "Secret", "Phase", "Reason", "Message"),
+    MACHINES: ("Machines", "Wanted", "Sizes", "Nodes", "Ready", "Reason", "Message"),
     NEXTCLOUDS: ("Nextcloud", "From", "Instance", "URL", "Assigned", "Reason", "Message"),
 }
 _SHORT: Final = {
@@ -43,8 +57,9 @@ _SHORT: Final = {
     POOLS: "pool/",
     NEXTCLOUDS: "nextcloud/",
     WORKSPACES: "",
+    MACHINES: "machines/",
 }
-_HEADS_OF_STATE: Final = {INSTANCES: "Ready", POOLS: "Ready", NEXTCLOUDS: "Assigned"}
+_HEADS_OF_STATE: Final = {INSTANCES: "Ready", MACHINES: "Ready", POOLS: "Ready", NEXTCLOUDS: "Assigned"}
 _STYLES: Final = {
     "True": "green",
     "False": "yellow",
@@ -74,6 +89,8 @@ class Row(NamedTuple):
         """The row as one line of a log."""
         head = _HEADS_OF_STATE.get(self.section, "Phase")
         owner = f"{self.mode} " if self.section == WORKSPACES else ""
+        if self.section == MACHINES:
+            owner = f"{self.mode} wanted ({self.chart}), {self.values} nodes, "
         state = f"{owner}{head}={self.ready or '?'} {self.reason}".rstrip()
         return f"{_SHORT[self.section]}{self.name:<6} {state}{': ' if self.message else ''}{self.message}"
 
@@ -169,6 +186,22 @@ def workspace_row(claim: Object, replica: str) -> Row:
         reason=said.reason if said else "",
         message=said.message if said else "",
         section=WORKSPACES,
+    )
+
+
+def machines_row(pool: NstanceMachinePool, owner: Object | None, groups: Iterable[NstanceShardGroup]) -> Row:
+    """Return the row of a pool of machines: the replicas of its MachinePool, and its size on each shard."""
+    ready = pool.find_condition("Ready")
+    own = sorted((one for one in groups if one.spec.group == pool.spec.group), key=lambda one: one.spec.shard)
+    return Row(
+        name=pool.name,
+        mode="?" if owner is None else str(owner.get("spec", "replicas", default=0)),
+        chart=", ".join(f"{one.spec.shard} {one.spec.size}" for one in own),
+        values=str(pool.status.nodes or 0),
+        ready=ready.status if ready else "",
+        reason=ready.reason if ready else "",
+        message=ready.message if ready else "",
+        section=MACHINES,
     )
 
 

@@ -114,7 +114,14 @@ class NstanceClusterReconciler:
             plan = self._plan(await ctx.live(POOL).list())
         for found in plan.pools:
             try:
-                await ctx.client.create(imported_pool(found, namespace=cluster.namespace, cluster=cluster.name))
+                await ctx.client.create(
+                    imported_pool(
+                        found,
+                        namespace=cluster.namespace,
+                        cluster=cluster.name,
+                        labels=self._service.settings.filter_labels,
+                    )
+                )
             except AlreadyExists:
                 self._report(found.group, "the name is taken by a pool of another group", ctx)
             except ValidationError as error:  # the server's limits are not those of the definition

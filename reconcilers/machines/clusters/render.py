@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from konverge.crds.machines_v1beta1 import GROUP, NstanceCluster, NstanceMachinePool, NstanceMachinePoolSpec
@@ -16,16 +17,18 @@ __all__ = ["cluster_objects", "imported_pool", "machine_pool"]
 _OURS = {MachinesAnnotation.MANAGED_BY: MachinesAnnotation.OPERATOR}
 
 
-def cluster_objects(name: str, namespace: str) -> tuple[Resource, ...]:
+def cluster_objects(name: str, namespace: str, labels: Mapping[str, str]) -> tuple[Resource, ...]:
     """Return the NstanceCluster and the Cluster, in the order of their creation: the reference before what refers."""
     reference = {"apiGroup": GROUP, "kind": "NstanceCluster", "name": name}
     return (
-        NstanceCluster.new(name, namespace, labels={MachinesLabel.CLUSTER: name}, annotations=_OURS),
-        CLUSTER.new(name, namespace, annotations=_OURS, spec={"infrastructureRef": reference}),
+        NstanceCluster.new(name, namespace, labels={MachinesLabel.CLUSTER: name, **labels}, annotations=_OURS),
+        CLUSTER.new(name, namespace, labels=dict(labels), annotations=_OURS, spec={"infrastructureRef": reference}),
     )
 
 
-def imported_pool(found: ImportedPool, *, namespace: str, cluster: str) -> NstanceMachinePool:
+def imported_pool(
+    found: ImportedPool, *, namespace: str, cluster: str, labels: Mapping[str, str]
+) -> NstanceMachinePool:
     """Return the pool of a group."""
     spec: dict[str, Any] = {"group": found.group, "shards": list(found.shards)}
     if found.template:
@@ -38,19 +41,19 @@ def imported_pool(found: ImportedPool, *, namespace: str, cluster: str) -> Nstan
         found.group,
         namespace,
         spec=NstanceMachinePoolSpec(**spec),
-        labels={MachinesLabel.CLUSTER: cluster, MachinesLabel.GROUP: found.group},
+        labels={MachinesLabel.CLUSTER: cluster, MachinesLabel.GROUP: found.group, **labels},
         annotations=_OURS,
     )
 
 
-def machine_pool(name: str, namespace: str, *, cluster: str, replicas: int) -> Object:
+def machine_pool(name: str, namespace: str, *, cluster: str, replicas: int, labels: Mapping[str, str]) -> Object:
     """Return the MachinePool of a pool. The empty name of a Secret says that machines need no bootstrap data from Cluster API."""
     reference = {"apiGroup": GROUP, "kind": "NstanceMachinePool", "name": name}
     machine = {"clusterName": cluster, "bootstrap": {"dataSecretName": ""}, "infrastructureRef": reference}
     return MACHINE_POOL.new(
         name,
         namespace,
-        labels={MachinesLabel.CLUSTER: cluster},
+        labels={MachinesLabel.CLUSTER: cluster, **labels},
         annotations=_OURS,
         spec={"clusterName": cluster, "replicas": replicas, "template": {"spec": machine}},
     )

@@ -119,7 +119,9 @@ class OnDemandReconciler:
 
     async def _create(self, step: OnDemandStep, namespace: str, ctx: Context[Any]) -> None:
         assert step.demand is not None
-        place = {"name": step.name, "namespace": namespace, "cluster": self._service.settings.cluster_name}
+        settings = self._service.settings
+        place: dict[str, Any] = {"name": step.name, "namespace": namespace, "cluster": settings.cluster_name}
+        place["labels"] = settings.filter_labels
         if step.action is OnDemandAction.CREATE_BOTH:
             await ctx.client.create(infrastructure(step.demand, **place))
         await ctx.client.create(machine(step.demand, **place))

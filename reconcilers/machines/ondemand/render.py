@@ -6,6 +6,7 @@ No ownerReference leads to the Pod, which may be in another namespace; and Clust
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 from konverge.crds.machines_v1beta1 import GROUP, NstanceMachine, NstanceMachineSpec
 from konverge.objects import Object
@@ -41,25 +42,29 @@ def pod_labels(pod: PodRef) -> dict[str, str]:
     }
 
 
-def infrastructure(demand: Demand, *, name: str, namespace: str, cluster: str) -> NstanceMachine:
-    """Return the NstanceMachine of a Pod."""
+def infrastructure(
+    demand: Demand, *, name: str, namespace: str, cluster: str, labels: Mapping[str, str] | None = None
+) -> NstanceMachine:
+    """Return the NstanceMachine of a Pod; `labels` are added to its own."""
     spec = NstanceMachineSpec(group_ref=demand.group, instance_type=demand.instance_type or None)
     return NstanceMachine.new(
         name,
         namespace,
         spec=spec,
-        labels={MachinesLabel.CLUSTER: cluster, **pod_labels(demand.pod)},
+        labels={MachinesLabel.CLUSTER: cluster, **(labels or {}), **pod_labels(demand.pod)},
         annotations={MachinesAnnotation.POD: demand.pod.path},
     )
 
 
-def machine(demand: Demand, *, name: str, namespace: str, cluster: str) -> Object:
+def machine(
+    demand: Demand, *, name: str, namespace: str, cluster: str, labels: Mapping[str, str] | None = None
+) -> Object:
     """Return the Machine of a Pod. The empty name of a Secret says that it needs no bootstrap data from Cluster API."""
     reference = {"apiGroup": GROUP, "kind": "NstanceMachine", "name": name}
     return MACHINE.new(
         name,
         namespace,
-        labels={MachinesLabel.CLUSTER: cluster, **pod_labels(demand.pod)},
+        labels={MachinesLabel.CLUSTER: cluster, **(labels or {}), **pod_labels(demand.pod)},
         annotations={MachinesAnnotation.POD: demand.pod.path},
         spec={"clusterName": cluster, "bootstrap": {"dataSecretName": ""}, "infrastructureRef": reference},
     )

@@ -138,7 +138,15 @@ class MachinePoolReconciler:
             return "waits for every shard, to make a MachinePool with as many replicas as the group has"
         cluster = pool.metadata.label(MachinesLabel.CLUSTER) or self._service.settings.cluster_name
         try:
-            await ctx.client.create(machine_pool(pool.name, pool.namespace, cluster=cluster, replicas=replicas))
+            await ctx.client.create(
+                machine_pool(
+                    pool.name,
+                    pool.namespace,
+                    cluster=cluster,
+                    replicas=replicas,
+                    labels=self._service.settings.filter_labels,
+                )
+            )
         except AlreadyExists:
             return "waits for the cache to show its MachinePool"
         return "its MachinePool was made"

@@ -34,8 +34,9 @@ def group_spec(pool: NstanceMachinePool, shard: str, size: int) -> NstanceShardG
 def shard_group(pool: NstanceMachinePool, shard: str, size: int) -> NstanceShardGroup:
     """Return the shard group of a pool on one shard."""
     labels = {MachinesLabel.GROUP: pool.spec.group, MachinesLabel.SHARD: shard}
-    if cluster := pool.metadata.label(MachinesLabel.CLUSTER):
-        labels[MachinesLabel.CLUSTER] = cluster
+    for copied in (MachinesLabel.CLUSTER, MachinesLabel.WATCH_FILTER):
+        if value := pool.metadata.label(copied):
+            labels[copied] = value
     return NstanceShardGroup.new(
         group_name(pool.spec.group, shard), pool.namespace, spec=group_spec(pool, shard, size), labels=labels
     )

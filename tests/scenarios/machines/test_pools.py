@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from machines_lab import NAME, Farm, is_true
 
-from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceMachinePool, NstanceShardGroup
+from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceMachine, NstanceMachinePool, NstanceShardGroup
 from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE_POOL, NODE
 from konverge.runtime.http.health import checks_of
@@ -509,3 +509,54 @@ async def test_a_node_that_comes_back_under_its_id_is_paired_in_a_cluster_that_i
     await asyncio.sleep(100)
     await farm.add_node("n2", full)
     await paired("n2")
+
+
+FILTER = {"cluster.x-k8s.io/watch-filter": "blue"}
+
+
+async def test_with_a_filter_only_objects_that_have_its_label_are_reconciled_and_all_that_are_made_have_it(
+    farm: Farm,
+) -> None:
+    """As providers of Cluster API do with --watch-filter: another instance of the operator reconciles the others."""
+    farm.settings = farm.settings.model_copy(update={"watch_filter": "blue"})
+    farm.set_static("a", 2)
+    await farm.start()
+    imported = await farm.pool()
+    await farm.create_pool("other", replicas=3)
+    await farm.create_machine("m1")
+    await asyncio.sleep(60)
+    other = await farm.lab.get(NstanceMachinePool, "other")
+    assert (other.metadata.finalizers, other.find_condition("Paused")) == ((), None)
+    assert (await farm.lab.get(NstanceMachine, "m1")).metadata.finalizers == ()
+    assert farm.sizes("other") == {}
+    made: list[Any] = [
+        imported,
+        await farm.lab.get(NstanceShardGroup, "workers--a"),
+        await farm.lab.get(MACHINE_POOL, "workers"),
+        await farm.lab.get(NstanceCluster, NAME),
+        await farm.lab.get(CLUSTER, NAME),
+    ]
+    assert [one.metadata.label("cluster.x-k8s.io/watch-filter") for one in made] == ["blue"] * 5
+    await farm.lab.patch(NstanceMachinePool, "other", {"metadata": {"labels": FILTER}})
+    await farm.pool("other")
+    assert farm.sizes("other") == {"a": 1, "b": 1, "c": 1}
+    await farm.lab.patch(NstanceMachinePool, "other", {"metadata": {"labels": {next(iter(FILTER)): "green"}}})
+    await asyncio.sleep(5)
+    await farm.scale("other", 9)
+    await asyncio.sleep(60)
+    assert farm.sizes("other") == {"a": 1, "b": 1, "c": 1}
+
+
+async def test_a_cluster_of_before_that_lacks_the_label_of_the_filter_is_named_in_the_log(
+    farm: Farm, caplog: pytest.LogCaptureFixture
+) -> None:
+    await farm.start()
+    await farm.lab.stop()
+    farm.settings = farm.settings.model_copy(update={"watch_filter": "blue"})
+    await farm.operate()
+    said = f"NstanceCluster {NAME} is left alone without the label cluster.x-k8s.io/watch-filter=blue: add it"
+    await farm.until(lambda: said in caplog.text, timeout=60)
+    await farm.lab.patch(NstanceCluster, NAME, {"metadata": {"labels": FILTER}})
+    await farm.create_pool("other", replicas=3)
+    await farm.lab.patch(NstanceMachinePool, "other", {"metadata": {"labels": FILTER}})
+    await farm.pool("other")

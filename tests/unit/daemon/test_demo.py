@@ -9,12 +9,14 @@ import pytest
 from konverge.client import Client
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.catalogue import all_manifests
+from konverge.crds.machines_v1beta1 import NstanceMachinePool, NstanceShardGroup
 from konverge.crds.ops_v1alpha1 import Cluster, EngineName
 from konverge.daemon.demo.engines import engine_crds
 from konverge.daemon.demo.samples import (
     CLUSTERS,
     EXPECTED,
     EXPECTED_BY_SECTION,
+    MACHINES,
     NAMESPACE,
     NEXTCLOUDS,
     OPERATIONS,
@@ -29,6 +31,7 @@ from konverge.daemon.demo.table import (
     Table,
     cluster_row,
     converged,
+    machines_row,
     nextcloud_row,
     operation_row,
     pool_row,
@@ -166,6 +169,22 @@ def test_a_pool_is_a_row_with_its_numbers_and_a_nextcloud_one_with_its_instance(
     waits = {"metadata": {"name": "ada"}, "status": {"conditions": [assigned]}}
     wanted = Row("ada", "", "", "", "False", "PoolExhausted", "waits", section=NEXTCLOUDS)
     assert nextcloud_row(Object(waits)) == wanted
+
+
+def test_a_pool_of_machines_is_a_row_with_its_size_on_each_shard() -> None:
+    ready = said("Ready", "True", "Reconciled", "3 replicas on 2 shards")
+    spec = {"group": "workers", "shards": ["b", "a"]}
+    status = {"nodes": 2, "conditions": [ready]}
+    pool = NstanceMachinePool.decode({"metadata": {"name": "workers"}, "spec": spec, "status": status})
+    owner = Object({"metadata": {"name": "workers"}, "spec": {"replicas": 3}})
+    groups = [
+        NstanceShardGroup.decode({"metadata": {"name": name}, "spec": {"group": group, "shard": shard, "size": size}})
+        for name, group, shard, size in (("1", "workers", "b", 1), ("2", "workers", "a", 2), ("3", "other", "a", 9))
+    ]
+    row = machines_row(pool, owner, groups)
+    assert row == Row("workers", "3", "a 2, b 1", "2", "True", "Reconciled", "3 replicas on 2 shards", section=MACHINES)
+    assert row.line == "machines/workers 3 wanted (a 2, b 1), 2 nodes, Ready=True Reconciled: 3 replicas on 2 shards"
+    assert machines_row(pool, None, []).mode == "?"
 
 
 def test_the_samples_of_pools_have_an_expected_end_and_one_claim_more_than_the_pool_has_instances() -> None:
