@@ -167,14 +167,14 @@ class _Running:
             return _missing(self.row, request, self.operation, self.engines.settings.missing_grace, now)
         if child is None:
             return self._ended(stop.end(engine.lost(request, asked_to_cancel=True)))
-        request = replace(request, written=await self._written(child))
+        request = await self._seen(request, child)
         seen = engine.observe(request, child.to_dict(), asked_to_cancel=stopping, started=stop.started, now=now)
         if stopping and not seen.state.final:
             action = engine.cancel(request, child.to_dict())
             after = await stop_child(action, child, self.ctx)
             if after is None:
                 return self._ended(stop.end(engine.lost(request, asked_to_cancel=True)))
-            request = replace(request, written=await self._written(after))
+            request = await self._seen(request, after)
             seen = engine.observe(request, after.to_dict(), asked_to_cancel=True, started=stop.started, now=now)
             if isinstance(action, WaitForEnd) and not seen.state.final:
                 seen = replace(seen, reason=RunningReason.STOPPING, message=action.message or seen.message)
@@ -187,24 +187,23 @@ class _Running:
         known = None if self.ref == status.engine_ref else self.ref
         return report.observed(seen, status, ref=known, outcome=outcome)
 
-    async def _written(self, child: Object) -> datetime | None:
-        """Return when the object was last written: as this process saw it, or once that is long ago, as the stored object says."""
+    async def _seen(self, request: EngineRequest, child: Object) -> EngineRequest:
+        """Return the request with the last change of the object: as this process saw it, or once that is long ago, as it says itself."""
         kind, metadata, now = kind_of(child), child.metadata, self.ctx.now()
         if kind == INSTANCE:  # edited, not made: its controller is this operator
-            return None
-        uid, writes, patience = self.operation.metadata.uid, self.memory.writes, self.engines.settings.engine_silence
-        known = writes.of(uid, metadata.resource_version, now)
-        if known is None and now - self.stop.started < patience:
-            known = now
-            writes.note(uid, metadata.resource_version, known)
-        if known is not None and now - known < patience:
-            return known
-        stored = await self.ctx.live(kind).find(metadata.namespace, metadata.name)
-        if stored is None or stored.metadata.uid != metadata.uid:
-            return now
-        written = last_write(stored.to_dict(), now)
-        writes.note(uid, stored.metadata.resource_version, written)
-        return written
+            return request
+        related = (Object(dict(found)).metadata.resource_version for found in request.related.objects.values() if found)
+        version, patience = " ".join((metadata.resource_version, *related)), self.engines.settings.engine_silence
+        seen = self.memory.writes.of(self.operation.metadata.uid, version, now)
+        if seen.stored is None and now - self.stop.started < patience:
+            seen.stored = now
+        if seen.stored is None or now - seen.at >= patience:
+            stored = await self.ctx.live(kind).find(metadata.namespace, metadata.name)
+            gone = stored is None or stored.metadata.uid != metadata.uid
+            seen.stored = now if stored is None or gone else last_write(stored.to_dict(), now)
+            if stored is None or stored.metadata.resource_version != metadata.resource_version:
+                seen.at = now  # the cache lags
+        return replace(request, written=seen.stored, watched=seen.at)
 
     async def _check_still_claimed(self) -> None:
         """Raise RetryAfter unless the stored Operation still says that its object was named and not created: a cache may lag."""

@@ -99,8 +99,10 @@ class OperationMetrics:
             buckets=_SECONDS,
             registry=registry,
         )
-        for pair, phase in product(_PAIRS, sorted(TERMINAL)):
-            self.ended.labels(*pair, phase)
+        # A pair that no engine performs ends too: it is refused.
+        for type_, engine, phase in product(_TYPES, _ENGINES, sorted(TERMINAL)):
+            if phase == "Failed" or (type_, engine) in _PAIRS:
+                self.ended.labels(type_, engine, phase)
 
     @classmethod
     def within(cls, metrics: Metrics) -> OperationMetrics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from konverge.clock import from_rfc3339
@@ -53,34 +54,40 @@ class LocalStarts:
         self._first_seen.pop(uid, None)
 
 
+@dataclass(slots=True)
+class LastSeen:
+    """The last change of an engine's object, or of an object that shows the life of its controller."""
+
+    version: str
+    """The resource versions of these objects."""
+    at: datetime
+    """When this process saw them first, by its own clock: the clock of another process may differ from it."""
+    stored: datetime | None = None
+    """When the object was last written, as it says itself; read after a restart, and once nothing has changed for long."""
+
+
 class LastWrites:
-    """When the objects of running Operations were last written, as far as this process has seen.
+    """When the objects of running Operations last changed, as far as this process has seen.
 
     Memory: an entry for each running Operation.
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[str, datetime]] = {}
+        self._known: dict[str, LastSeen] = {}
 
-    def of(self, uid: str, version: str, now: datetime) -> datetime | None:
-        """Return the last write of an object of this version; now if the version is new, None if the object is not known.
+    def of(self, uid: str, version: str, now: datetime) -> LastSeen:
+        """Return the last change; it is now if the version is new.
 
         >>> from datetime import UTC
         >>> writes, early, late = LastWrites(), datetime(2030, 1, 1, tzinfo=UTC), datetime(2031, 1, 1, tzinfo=UTC)
-        >>> writes.note("a", "1", early)
-        >>> [writes.of("b", "1", late), writes.of("a", "1", late).year, writes.of("a", "2", late).year]
-        [None, 2030, 2031]
+        >>> [writes.of("a", version, now).at.year for version, now in (("1", early), ("1", late), ("2", late))]
+        [2030, 2030, 2031]
         """
         known = self._known.get(uid)
-        if known is None:
-            return None
-        if known[0] != version:
-            known = self._known[uid] = (version, now)
-        return known[1]
-
-    def note(self, uid: str, version: str, written: datetime) -> None:
-        """Record when the object was written last."""
-        self._known[uid] = (version, written)
+        if known is None or known.version != version:
+            # A change that this process sees happens now; the first look at an object says nothing of its age.
+            known = self._known[uid] = LastSeen(version, now, None if known is None else now)
+        return known
 
     def forget(self, uid: str) -> None:
         """Drop what is remembered of an Operation that has ended."""

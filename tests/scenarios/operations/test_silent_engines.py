@@ -14,6 +14,7 @@ from apps.operations import phase, shows
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.testing import Lab
 from konverge.testing.argo import Step
+from konverge.testing.loop import CLOCK_ERROR
 
 QUARTER = 900.0
 """Seconds of `engine_silence`."""
@@ -128,6 +129,30 @@ async def test_a_server_that_validates_its_location_is_waited_for_however_long_i
     running = (await shop.lab.get(Operation, "run")).condition("Running")
     assert (running.status, running.reason) == ("True", "Stopping")
     assert "not been written" not in running.message
+
+
+async def test_a_process_whose_clock_is_hours_ahead_waits_for_a_server_that_lives(shop: EngineShop) -> None:
+    """To it, every write of another process and every validation of a location is hours old."""
+    await begin(shop, "velero")
+    await shop.cancel("run")
+    await shop.lab.stop()
+    token = CLOCK_ERROR.set(4 * 3600)
+    try:
+        await shop.restarted()
+    finally:
+        CLOCK_ERROR.reset(token)
+    await asyncio.sleep(4 * QUARTER)
+    assert not (await shop.lab.get(Operation, "run")).finished
+    await shop.kill_velero()
+    await shop.lab.until(Operation, "run", phase("Cancelled"), timeout=2 * QUARTER + 120)
+
+
+async def test_a_restarted_process_knows_a_server_that_lives_by_its_validations(shop: EngineShop) -> None:
+    await begin(shop, "velero")
+    await asyncio.sleep(2 * QUARTER)
+    shop.lab.crash()
+    await asyncio.sleep(120)
+    assert shows("Running", "True", "EngineStarted")(await shop.lab.get(Operation, "run"))
 
 
 async def test_a_workflow_whose_controller_is_alive_is_shut_down_and_stays(shop: EngineShop) -> None:

@@ -82,6 +82,10 @@ class EngineShop(Operations):
             await self.target(offers=ALL)
         return self
 
+    async def restarted(self) -> None:
+        """Start the controller anew, after the lab was stopped."""
+        await self.lab.start(lambda manager: manager.add(controller(self.settings)), name="konverge")
+
     async def install(self) -> None:
         """Install the CRDs of the engines, and run them."""
         lab = self.lab

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
+import msgspec
 from apps.job_controller import at_work as job_works
 
 from konverge.objects import Object
@@ -58,6 +60,13 @@ is being deleted counts until it is gone, but for a Job, whose deletion ends its
 _STOPPED_BY_DELETION = ("batch", "volsync.backube")
 
 
+@lru_cache(maxsize=1024)
+def _decoded(raw: bytes) -> dict[str, Any]:
+    """Decode an object, which the caller must not change: after each write all but one are as they were."""
+    found: dict[str, Any] = msgspec.json.decode(raw)
+    return found
+
+
 class Safety:
     """The invariants, checked after every write."""
 
@@ -72,7 +81,7 @@ class Safety:
         lab.always.append(self.check)
 
     def _stored(self, group: str, plural: str) -> list[dict[str, Any]]:
-        return [entry.object() for entry in self._lab.server.store.list((group, plural))]
+        return [_decoded(entry.raw) for entry in self._lab.server.store.list((group, plural))]
 
     def check(self) -> None:
         working = self._operations()

@@ -43,12 +43,24 @@ class Operations:
         self, settings: OperationSettings = FREE, *, rows: tuple[EngineRow, ...] = ROWS, cluster_id: str = ""
     ) -> Operations:
         await install_crds(self.lab.client, [crd(Operation), crd(ApplicationInstance)])
+        return await self.run(settings, rows=rows, cluster_id=cluster_id)
+
+    async def run(
+        self,
+        settings: OperationSettings = FREE,
+        *,
+        rows: tuple[EngineRow, ...] = ROWS,
+        cluster_id: str = "",
+        wait: bool = True,
+        crds: bool = True,
+    ) -> Operations:
+        """Start the controller; without `crds` alone, because an earlier start has installed them."""
 
         def build(manager: Manager) -> None:
             counts = OperationMetrics.within(manager.metrics)
             manager.add(controller(settings, cluster_id=cluster_id, rows=rows, metrics=counts))
 
-        await self.lab.start(build, name="konverge")
+        await self.lab.start(build, name="konverge", wait=wait, crds=crds)
         return self
 
     async def target(self, name: str = "shop", *, ready: bool = True, offers: dict[str, str] | None = None) -> None:

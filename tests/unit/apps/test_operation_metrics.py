@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from apps.operations import Operations, phase
+from prometheus_client import CollectorRegistry
 
+from konverge.crds.ops_v1alpha1 import EngineName, OperationType
 from konverge.metrics import Metrics
+from konverge.reconcilers.apps.clusters.metrics import PullMetrics
+from konverge.reconcilers.apps.clusters.protocol import JobKind
 from konverge.reconcilers.apps.operations.install import controller
 from konverge.reconcilers.apps.operations.kinds import VIEW
 from konverge.reconcilers.apps.operations.metrics import OperationMetrics, blocked_reason, phase_of
+from konverge.testing import Lab
 
 
 def stored(spec: Any = None, **status: Any) -> Any:
@@ -44,6 +50,52 @@ def test_an_operation_is_counted_under_words_of_the_api_alone(operation: Any, gr
 )
 def test_a_blocked_operation_is_counted_under_a_declared_reason_until_it_ends(operation: Any, reasons: Any) -> None:
     assert blocked_reason(operation) == reasons
+
+
+FIRST = {
+    "an Operation of any type and engine that fails": (
+        OperationMetrics,
+        "konverge_operations_ended_total",
+        [
+            {"type": type_, "engine": engine, "phase": "Failed"}
+            for type_ in get_args(OperationType)
+            for engine in get_args(EngineName)
+        ],
+    ),
+    "a job of any kind that fails or meets a conflict": (
+        PullMetrics,
+        "applied_jobs_total",
+        [
+            {"kind": kind, "outcome": outcome}
+            for kind in (*get_args(JobKind), "unknown")
+            for outcome in ("failed", "conflict")
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("which", FIRST)
+def test_the_first_failure_is_a_rise_of_a_series_that_was_there_before(which: str) -> None:
+    """`increase` in the alerts sees no series that begins at 1."""
+    instruments, name, failures = FIRST[which]
+    registry = CollectorRegistry()
+    instruments(Metrics(registry))
+    assert [labels for labels in failures if registry.get_sample_value(name, labels) != 0.0] == []
+
+
+async def test_the_first_operation_that_no_engine_performs_is_a_rise(lab: Lab) -> None:
+    ops = await Operations(lab).start()
+    failed = {"type": "Upgrade", "engine": "velero", "phase": "Failed"}
+
+    def count() -> float | None:
+        return lab.metrics.registry.get_sample_value("konverge_operations_ended_total", failed)
+
+    assert count() == 0.0
+    await ops.target()
+    await ops.create("run", "Upgrade", "velero", parameters={})
+    await ops.until("run", phase("Failed"))
+    await lab.settled()
+    assert count() == 1.0
 
 
 def test_no_label_names_an_object() -> None:

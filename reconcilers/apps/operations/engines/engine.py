@@ -135,6 +135,8 @@ class EngineRequest:
     """The outputs that were reported so far."""
     written: datetime | None = None
     """When the object of the engine was last written, by any writer; None before it is observed."""
+    watched: datetime | None = None
+    """Since when this process has seen neither the object nor the related ones change."""
 
 
 @dataclass(frozen=True, slots=True)

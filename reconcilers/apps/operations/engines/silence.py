@@ -35,7 +35,9 @@ class Silence:
     object: str
     last: datetime | None
     left: timedelta = timedelta(0)
-    """The time until the silence has a meaning; 0 or less if it has one."""
+    """The time until the silence is reported; 0 or less once it is."""
+    left_to_end: timedelta = timedelta(0)
+    """The time until an Operation that has to stop ends: this process itself has seen no sign for so long, whatever other clocks say."""
 
     def judge(
         self,
@@ -56,8 +58,9 @@ class Silence:
             return seen
         if cancel is not None and not _was_sent(cancel, child):
             return seen
-        if self.left > timedelta(0):
-            return replace(seen, recheck_after=min(self.left, seen.recheck_after or self.left))
+        left = self.left if cancel is None else max(self.left, self.left_to_end)
+        if left > timedelta(0):
+            return replace(seen, recheck_after=min(left, seen.recheck_after or left))
         silent = f"{self.object} has not been written since {rfc3339(self.last)}"
         if cancel is not None:
             message = f"{silent}, so its controller is taken for gone, and the Operation ends without it; {advice}"
@@ -84,7 +87,8 @@ def silence(request: EngineRequest, object_: str, now: datetime, *signs: datetim
     if request.written is None:
         return Silence(object_, None)
     last = max(min(sign, now) for sign in (request.written, *signs))
-    return Silence(object_, last, last + request.settings.engine_silence - now)
+    patience = request.settings.engine_silence
+    return Silence(object_, last, last + patience - now, (request.watched or now) + patience - now)
 
 
 def last_write(stored: Mapping[str, Any], now: datetime) -> datetime:
