@@ -86,11 +86,7 @@ async def begin_with_an_instance(farm: Farm) -> None:
 
 @dataclass(frozen=True)
 class Story:
-<<<<<<< HEAD
     """The events while the operator is killed: `begin` comes before the first call that may be its last, `calls` is their number at least."""
-=======
-    """A course of events in which the operator is killed: `begin` comes before the first call that may be its last, `calls` is their number at least."""
->>>>>>> g20
 
     begin: Callable[[Farm], Awaitable[None]]
     go_on: Callable[[Farm], Awaitable[None]]
