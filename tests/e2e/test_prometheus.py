@@ -207,7 +207,9 @@ async def shards(lab: Lab, world: NstanceWorld) -> None:
         CONFIG_MAP.new(names.ca_configmap, NAMESPACE, data=ca),
         CONFIG_MAP.new(MachineSettings().shards_configmap, NAMESPACE, data=shown),
         kind("v1", "Secret").new(names.nonce_secret, NAMESPACE, data=nonce),
-        MACHINE_POOL.new("workers", NAMESPACE, spec=machine_pool("workers", NAMESPACE, cluster="c", replicas=1).spec),
+        MACHINE_POOL.new(
+            "workers", NAMESPACE, spec=machine_pool("workers", NAMESPACE, cluster="c", replicas=1, labels={}).spec
+        ),
         NstanceMachinePool.decode(
             {
                 "metadata": {"name": "workers", "namespace": NAMESPACE},
