@@ -157,9 +157,8 @@ class MachinePoolReconciler:
         if plan.reason == MachinePoolReason.DUPLICATE_GROUP:
             return
         draft.replicas, draft.is_static = plan.replicas, plan.is_static
-        nodes = ctx.cache(
-            NODE
-        )  # a Cluster that is not initialized hears of no Node: the change of our status makes it look
+        # A Cluster that is not initialized hears of no Node: the change of this status makes it look.
+        nodes = ctx.cache(NODE)
         draft.nodes = sum(len(nodes.metadata_by_index(BY_PROVIDER_ID, one)) for one in plan.provider_ids)
         draft.template, draft.subnets = plan.template, plan.subnets
         if plan.ready or pool.status.ready:  # once true it stays: Cluster API takes a pool back that is not
