@@ -6,7 +6,7 @@ import asyncio
 import base64
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from replicas import NAMESPACE, REPLICA, Replicas
 from widgets import CONFIG_MAP, SECRET
@@ -59,8 +59,10 @@ class _Copier:
 class Shards(Replicas):
     """Replicas of one operator that share their objects. Use it with `async with`."""
 
-    def __init__(self, *, seed: int = 1, concurrency: int = 20, sharding: ShardingSettings = HASH) -> None:
-        super().__init__(self._add, sharding=sharding, seed=seed)
+    seed: ClassVar[int] = 1
+
+    def __init__(self, *, concurrency: int = 20, sharding: ShardingSettings = HASH) -> None:
+        super().__init__(self._add, sharding=sharding, seed=self.seed)
         self.spans: list[Span] = []
         self.claims: list[tuple[str, str]] = []
         """Each stamp with an owner that was written by a replica: the object, and the stamp."""

@@ -82,9 +82,9 @@ def owners(found: list[Any]) -> set[str]:
     return {one.metadata.annotation(STAMP).rpartition("/")[0] for one in found}
 
 
-@pytest.mark.parametrize("seed", range(3))
-async def test_of_instances_that_name_one_helm_release_on_several_replicas_one_is_applied(seed: int) -> None:
-    async with sharing(seed, "a", "b", "c") as replicas:
+@pytest.mark.parametrize("draw", range(3))
+async def test_of_instances_that_name_one_helm_release_on_several_replicas_one_is_applied(draw: int, seed: int) -> None:
+    async with sharing(3 * seed + draw, "a", "b", "c") as replicas:
         asked = [instance(f"{name}-{group}", f"shop-{group}") for group in range(8) for name in ("x", "y", "z")]
         await asyncio.gather(*(replicas.client.create(one) for one in asked))
         found = await all_of(replicas, ApplicationInstance, lambda one: has("Ready")(one) or has("Blocked")(one))
@@ -94,8 +94,10 @@ async def test_of_instances_that_name_one_helm_release_on_several_replicas_one_i
         assert sum("ADDED helmreleases" in one.what for one in replicas.audit) == 8
 
 
-async def test_operations_of_one_target_on_several_replicas_run_one_after_another_also_while_a_replica_stops() -> None:
-    async with sharing(1, "a", "b", "c") as replicas:
+async def test_operations_of_one_target_on_several_replicas_run_one_after_another_also_while_a_replica_stops(
+    seed: int,
+) -> None:
+    async with sharing(seed, "a", "b", "c") as replicas:
         await replicas.client.create(instance("shop", "shop"))
         await all_of(replicas, ApplicationInstance, has("Ready"))
         at_once: list[set[str]] = []
