@@ -113,7 +113,9 @@ async def test_the_webhooks_of_a_family_are_dropped_with_it(
 @pytest.mark.parametrize(
     ("chosen", "left"),
     [
-        ((), ("agents",)),
+        ((), ("agents", "nextcloud-pool-metrics")),
+        (("pools",), ("nextcloud-pool-metrics",)),
+        (("nextcloudpool",), ("nextcloud-pool-metrics",)),
         (("clusters",), ("agents",)),
         (("cluster",), ("agents",)),
         (("apps",), ()),
