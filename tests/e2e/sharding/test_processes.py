@@ -170,7 +170,7 @@ async def s5_a_replica_is_stopped(stage: Stage) -> None:
     await stage.begun(busy, user, since)
     stopped = wall_clock()
     present = terms(stage, *(name for name in stage.alive if name != leaver))
-    before_the_stop = await members_when_none_is_expired(stage)
+    before_the_stop = await members_when_all_are_ready(stage)
     await stage.stop(leaver)
     after = await stage.settled()
     await stage.fleet.change(busy, seconds="0")
@@ -264,12 +264,12 @@ async def members_by_state(stage: Stage) -> dict[str, dict[str, float]]:
     return {name: await stage[name].operator.gauge("konverge_shard_members", "state") for name in stage.alive}
 
 
-async def members_when_none_is_expired(stage: Stage) -> dict[str, dict[str, float]]:
-    """The same, once each replica has counted as dead those that were killed before: they move to that state one after another."""
+async def members_when_all_are_ready(stage: Stage) -> dict[str, dict[str, float]]:
+    """The same, once each replica sees those that live and no more: one that was killed before is ready and then expired, until it is dead."""
     async with asyncio.timeout(60):
         while True:
             found = await members_by_state(stage)
-            if not any(states["expired"] for states in found.values()):
+            if all((states["ready"], states["expired"]) == (len(stage.alive), 0) for states in found.values()):
                 return found
             await asyncio.sleep(0.1)
 
