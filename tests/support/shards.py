@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import pytest
 from replicas import NAMESPACE, REPLICA, Replicas
 from widgets import CONFIG_MAP, SECRET
 
 import konverge as kv
+from konverge.runtime.election.record import LEASE
 from konverge.runtime.sharding.assignment import drain_mark_of, label_of
+from konverge.runtime.sharding.hashing import owner_of
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.runtime.sharding.stamp import annotation_of
 
@@ -138,12 +141,28 @@ class Shards(Replicas):
     async def settled(self, owners: Iterable[str], *, within: float = 60.0) -> dict[str, str]:
         """Wait until all objects are owned by these replicas, each of which owns some, and return the owners."""
         wanted = set(owners)
-        async with asyncio.timeout(within):
-            while True:
-                found = await self.stamps()
-                if set(found.values()) == wanted:
-                    return found
-                await asyncio.sleep(0.25)
+        found: dict[str, str] = {}
+        try:
+            async with asyncio.timeout(within):
+                while True:
+                    found = await self.stamps()
+                    if set(found.values()) == wanted:
+                        return found
+                    await asyncio.sleep(0.25)
+        except TimeoutError:
+            if self.seed != 1 and found == await self._by_the_hash(wanted):
+                pytest.skip(
+                    f"by the hash one of {sorted(wanted)} owns none of these few objects with the seed {self.seed}"
+                )
+            raise
+
+    async def _by_the_hash(self, replicas: set[str]) -> dict[str, str]:
+        """Return the replica that should own each object."""
+        leases = await self.client.list(LEASE, NAMESPACE)
+        held = [one.name for one in leases if one.data["spec"].get("holderIdentity")]
+        members = [name for name in held if _replica(f"{name}/") in replicas]
+        found = await self.client.list(CONFIG_MAP, NAMESPACE)
+        return {one.name: _replica(f"{owner_of(one.metadata.uid, members)}/") for one in found}
 
     async def all_run_by(self, owners: dict[str, str], *, since: float, within: float) -> None:
         """Wait until each of these objects was reconciled by its owner since a time."""
