@@ -94,7 +94,7 @@ def _decoded(text: str) -> dict[str, Any]:
     """Return the fields of an annotation; one that another writer made unreadable has none."""
     try:
         found = msgspec.json.decode(text) if text else {}
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
