@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 import structlog
+import suite_planes
 from hypothesis import HealthCheck, settings
 from suite_order import FILLER_NICENESS, chosen, is_filler, unit_of
 from suite_times import lines
@@ -21,7 +22,8 @@ _LONG = 60.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the process that fills the time in which the others wait give way to them."""
+    """Let the process that fills the time in which the others wait give way to them, and end the control planes that are idle."""
+    config.pluginmanager.register(suite_planes)  # hooks of a conftest.py are not called for fixtures of the session
     worker: dict[str, Any] | None = getattr(config, "workerinput", None)
     if worker is not None and is_filler(worker["workerid"], worker["workercount"]):
         os.nice(FILLER_NICENESS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["FILLER_NICENESS", "LONG", "chosen", "is_filler", "unit_of"]
+__all__ = ["FILLER_NICENESS", "LONG", "chosen", "is_filler", "unit_of", "waits"]
 
 FILLER_NICENESS: Final = 5
 """The niceness of the process that begins with tests that compute: the others have time limits of their own."""
@@ -78,9 +78,14 @@ def is_filler(worker: str, workers: int) -> bool:
     return workers > 1 and worker == f"gw{workers - 1}"
 
 
+def waits(nodeid: str) -> bool:
+    """Tell whether a test or a unit is of the kind that uses a control plane and waits for it."""
+    return nodeid.startswith(_WAIT)
+
+
 def chosen(units: Iterable[str], *, filler: bool) -> str:
     """Return the unit that a process does next: of those that it prefers if there are any, and of these one that takes long."""
-    return min(units, key=lambda unit: (unit.startswith(_WAIT) == filler, _place(unit)))
+    return min(units, key=lambda unit: (waits(unit) == filler, _place(unit)))
 
 
 def _place(unit: str) -> int:
