@@ -235,3 +235,18 @@ async def test_a_job_that_ended_before_its_operation_saw_it_is_not_made_again(op
     await ops.start()
     await ops.until("run", phase("Succeeded"))
     assert [one.metadata.uid for one in await ops.lab.client.list(JOB, ops.lab.namespace)] == [job.metadata.uid]
+
+
+async def test_a_younger_operation_does_not_supersede_one_that_waits(ops: Operations) -> None:
+    """The original documents Cancelled/SupersededByOperation; here each has its turn."""
+    await ops.start(rows=JOBS_FOR_ALL)
+    await ops.target()
+    await ops.create("runs", "Upgrade")
+    await ops.job_of("runs")
+    for name in ("older", "younger"):
+        await ops.create(name, "Upgrade")
+        await ops.until(name, WAITS)
+        await asyncio.sleep(1)
+    for name in ("runs", "older", "younger"):
+        done = await ops.complete(name)
+        assert done.find_condition("Cancelled") is None

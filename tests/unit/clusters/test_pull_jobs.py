@@ -42,6 +42,17 @@ async def test_an_intent_becomes_an_object_that_names_its_source() -> None:
     assert managers == {"konverge.agent"}
 
 
+async def test_a_signature_is_reserved_and_a_job_that_has_one_is_carried_out_as_any() -> None:
+    """The original documents signed jobs and reads no signature. Here the field is part of the form, and vouches for nothing."""
+    async with World() as world:
+        await world.start()
+        job = world.plane.submit("intent", ensure())
+        world.plane.job(job).message["signature"] = "c2lnbmVk"
+        result = await world.plane.result(job)
+        assert (await world.instance()).name == "shop"
+    assert (result.outcome, result.reason) == (Outcome.SUCCEEDED, "Applied")
+
+
 async def test_a_state_that_is_there_already_is_a_noop() -> None:
     async with World() as world:
         await world.start()
