@@ -170,10 +170,10 @@ async def test_target_type_and_engine_cannot_be_changed(ops: Operations, change:
 
 async def test_preconditions_are_reported_in_the_documented_order(ops: Operations) -> None:
     """A Migration by a hook that lacks everything: each remedy brings the next reason, and the last one starts it."""
-    lab, spec = ops.lab, {"approvals": {"required": True}}
+    lab, hook = ops.lab, {"hookName": "shop-migrate"}
     hook_job = tuple(row for row in ROWS if row.engine.name == "helmHookJob")
     await ops.start(rows=(*JOBS_FOR_ALL, *hook_job), cluster_id="east")
-    made = await ops.create("run", "Migration", "helmHookJob", parameters={"hookName": "shop-migrate"}, **spec)
+    made = await ops.create("run", "Migration", "helmHookJob", parameters=hook, approvals={"required": True})
     await ops.until("run", shows("Accepted", "False", "TargetNotFound"), shows("Blocked", "True", "TargetNotReady"))
     await ops.target(ready=False, offers={"runcommand": "job"})
     window = {"ops.vworkspace.io/maintenance-window": "23:00-23:30"}
