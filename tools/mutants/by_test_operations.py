@@ -15,7 +15,47 @@ SILENT: Final = "tests/scenarios/operations/test_silent_engines.py::"
 JOBS: Final = "tests/unit/clusters/test_pull_jobs.py::"
 CONNECTION: Final = "tests/unit/clusters/test_pull_connection.py::"
 
+FOLLOW: Final = "konverge.reconcilers.apps.operations.follow"
+ROWS: Final = "tests/scenarios/operations/test_rows.py::"
+RIGHTS: Final = "tests/scenarios/operations/test_rights.py::"
+
 OPERATIONS: Final = (
+    Mutant(
+        "operations-believes-an-old-list",
+        "a process that an old list shows an Operation between its turn and its object makes a second object",
+        FOLLOW,
+        "_Running._check_still_claimed",
+        "not same",
+        "False",
+        test=ROWS + "test_a_process_that_begins_with_an_old_list_makes_no_second_object",
+    ),
+    Mutant(
+        "operations-holds-a-turn-without-a-right",
+        "an Operation whose object the operator may not make keeps its turn",
+        FOLLOW,
+        "_Running._without_right",
+        "plan is None or now - self.memory.refusals.since(uid, now) < _IN_FLIGHT",
+        "True",
+        test=RIGHTS + "test_an_operation_whose_object_may_not_be_made_gives_its_turn_back_and_makes_one_object_later",
+    ),
+    Mutant(
+        "operations-takes-turns-for-nothing",
+        "an Operation without the right to its object takes turn after turn",
+        "konverge.reconcilers.apps.operations.start",
+        "start",
+        "await _try_out(operation, made, target_of(instance), engines.cluster_id, ctx)",
+        "",
+        test=RIGHTS + "test_an_operation_whose_object_may_not_be_made_gives_its_turn_back_and_makes_one_object_later",
+    ),
+    Mutant(
+        "operations-trusts-an-old-entry-of-its-own",
+        "an Operation starts by an entry of the Lease that another process drops as unconfirmed",
+        "konverge.reconcilers.apps.operations.lease",
+        "take_turn",
+        "_unconfirmed(from_rfc3339(holder.since), ctx.now()) > UNCONFIRMED - _FRESH",
+        "True",
+        test=RIGHTS + "test_an_own_entry_of_the_lease_that_is_old_is_written_anew_before_the_turn",
+    ),
     Mutant(
         "operations-helm-waits-for-ever",
         "an Upgrade that has to stop waits for a release that never settles",
