@@ -33,7 +33,7 @@ NOTE: Final = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
 
 
 class NoteEngine:
-    """Performs a RunCommand by a ConfigMap on which somebody notes that it is done."""
+    """Performs a RunCommand by a ConfigMap on which a person notes that it is done."""
 
     name: Final = "note"
     makes: Final = (NOTE,)
