@@ -99,6 +99,29 @@ async def test_events_that_the_control_plane_does_not_want_are_dropped(status: i
     assert "disconnected" not in world.states
 
 
+async def test_events_are_gathered_for_a_second_and_a_hundred_are_sent_at_once() -> None:
+    async with World() as world:
+        agent = await world.start()
+        await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
+        await asyncio.sleep(5)
+        batches: list[tuple[float, int]] = []
+
+        async def record(count: int) -> None:
+            began, before = asyncio.get_running_loop().time(), len(world.plane.events)
+            for number in range(count):
+                agent.record(deletion(instance(name=f"shop-{before + number}")))
+            while (seen := len(world.plane.events)) < before + count:
+                await world.plane.until(lambda: len(world.plane.events) > seen)
+                batches.append((asyncio.get_running_loop().time() - began, len(world.plane.events) - before))
+
+        await record(3)
+        await record(250)
+    (pause, count), *others = batches
+    assert (count, [total for _, total in others]) == (3, [100, 200, 250])
+    assert 1.0 <= pause < 1.5
+    assert max(after for after, _ in others) < 0.5, "no pause before, or between, full batches"
+
+
 def names_in(buffer: EventBuffer) -> list[str]:
     with buffer.sending(9) as (events, _):
         return [event.object.name for event in events]

@@ -109,6 +109,19 @@ async def test_a_job_delivered_again_after_its_result_was_lost_reports_its_own_o
     assert result.outcome is again.outcome is Outcome.SUCCEEDED
 
 
+async def test_jobs_of_the_kinds_apply_and_delete_do_what_the_intents_do() -> None:
+    async with World() as world:
+        await world.start()
+        made = await world.plane.result(world.plane.submit("apply", manifest()))
+        stored = await world.instance()
+        gone = await world.plane.result(world.plane.submit("delete", manifest()))
+        with pytest.raises(NotFound):
+            await world.instance()
+    assert (made.outcome, made.reason) == (Outcome.SUCCEEDED, "Applied")
+    assert stored.metadata.label("app.vworkspace.io/managed-by") == "control-plane"
+    assert (gone.outcome, gone.reason) == (Outcome.SUCCEEDED, "Deleted")
+
+
 async def test_a_deletion_removes_only_objects_of_the_control_plane() -> None:
     async with World() as world:
         await world.client.create(APPLICATION_INSTANCE.decode(manifest("foreign")))
