@@ -95,6 +95,7 @@ lint: venv ## Check style, formatting, types, floors, language, and that generat
 	$(BIN)/mypy konverge tests examples tools
 	$(BIN)/python tools/type_errors.py
 	$(BIN)/lint-imports
+	$(BIN)/python -m konverge.reconcilers.apps.operations.engines.generate --check
 	$(BIN)/python -m konverge.crds.generate --check
 	$(BIN)/python tools/readme.py --check
 	$(BIN)/python tools/chart_files.py --check
@@ -109,6 +110,7 @@ fmt: venv ## Format, and mend what ruff can mend
 
 .PHONY: generate
 generate: readme ## Write what is generated anew: CRD manifests, the chart's files, deploy/ (helm renders it), and the examples in documents
+	$(BIN)/python -m konverge.reconcilers.apps.operations.engines.generate
 	$(BIN)/python -m konverge.crds.generate
 	$(BIN)/python tools/openapi.py
 	$(BIN)/python tools/protos.py

@@ -1,5 +1,5 @@
 """Operations on one target under random events, in any order: created, cancelled, deleted, ended by their engine, with a process that
-restarts or dies, a cache that lags, and a Lease that is edited by hand.
+restarts or dies, a cache that lags, a right that goes and comes back, and a Lease that is edited by hand.
 
 After every write no two objects are at work whose Operations exclude each other, none was made twice for one Operation, no phase leaves a
 terminal one, and no Operation starts before an older one that waits for its turn too. In the end every Operation has ended, unless its
@@ -34,7 +34,7 @@ from konverge.reconcilers.apps.operations.conflicts import PATIENCE, Contestant,
 from konverge.reconcilers.apps.operations.engines.registry import ROWS
 from konverge.reconcilers.apps.operations.turns import LEASE, lease_name
 from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Freeze, Match, Rule
+from konverge.testing.apiserver.faults.rules import Freeze, Match, Refuse, Rule
 from konverge.testing.lab.environments import memory_lab
 from konverge.testing.loop import VirtualTimeLoop
 
@@ -60,7 +60,13 @@ MOST = 8
 """Operations in a sequence: the end of each wakes all others of the target, so a sequence of twice as many costs four times as much."""
 SEQUENCES = 48
 STEPS = 20
-EVENTS = ("create", "cancel", "delete", "edit the Lease", "end a Job", "lose a Job", "restart", "crash", "lag", "wait")
+EVENTS = (
+    *("create", "cancel", "delete", "edit the Lease", "end a Job", "lose a Job"),
+    *("restart", "crash", "lag", "deny", "wait"),
+)
+DENIED = (
+    'jobs.batch is forbidden: User "konverge" cannot create resource "jobs" in API group "batch" in the namespace "lab"'
+)
 
 
 @lru_cache(maxsize=1024)
@@ -229,7 +235,7 @@ class OneTarget(RuleBasedStateMachine):
 
     # --- engines, processes and time -----------------------------------------------------------------------------------------
 
-    @rule(which=st.integers(0, 3), outcome=st.sampled_from(["completed", "failed", "deleted"]))
+    @rule(which=st.integers(0, 3), outcome=st.sampled_from(["completed", "failed", "deleted", "deleted"]))
     def end_a_job(self, which: int, outcome: str) -> None:
         self._do_if_there(self._end(which, outcome))
 
@@ -270,10 +276,22 @@ class OneTarget(RuleBasedStateMachine):
         self.lag = max(self.lag, seconds)
         self._lags()
 
-    @rule(seconds=st.sampled_from([0.1, 2.0, 45.0]))
-    def wait(self, seconds: float) -> None:
-        self.played["wait"] += 1
-        self._do(asyncio.sleep(seconds))
+    @rule(seconds=st.sampled_from([0.1, 2.0, 45.0, 100.0]), denied=st.sampled_from([False, False, False, False, True]))
+    def wait(self, seconds: float, denied: bool) -> None:
+        """`denied`: without the right to make Jobs. An Operation that has its turn gives it back after a minute, and makes its Job later."""
+        self.played["deny" if denied else "wait"] += 1
+        refuse = Refuse(status=403, reason="Forbidden", message=DENIED)
+        rule = Rule(Match(verbs=("create",), resources=("jobs.batch",)), refuse)
+        self._do(self._wait(seconds, rule if denied else None))
+
+    async def _wait(self, seconds: float, rule: Rule | None) -> None:
+        if rule is None:
+            await asyncio.sleep(seconds)
+            return
+        self.lab.server.faults.add(rule)
+        await asyncio.sleep(seconds)
+        self.lab.server.faults.remove(rule)
+        await asyncio.sleep(31)  # until it is tried again
 
     @invariant()
     def nothing_was_found(self) -> None:
@@ -297,7 +315,8 @@ class OneTarget(RuleBasedStateMachine):
         self.lab.server.faults.clear()
         for _ in range(4 * (self.number + 2)):
             for job in await self._jobs():
-                await self.ops.write_job(job, completed())
+                with suppress(NotFound):  # the daemon may delete it meanwhile
+                    await self.ops.write_job(job, completed())
             await asyncio.sleep(40)
             stored = await self.lab.client.list(Operation, self.lab.namespace)
             left = [one for one in stored if one.deleting or (not one.finished and one.spec.engine == "job")]

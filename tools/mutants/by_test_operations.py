@@ -15,7 +15,74 @@ SILENT: Final = "tests/scenarios/operations/test_silent_engines.py::"
 JOBS: Final = "tests/unit/clusters/test_pull_jobs.py::"
 CONNECTION: Final = "tests/unit/clusters/test_pull_connection.py::"
 
+FOLLOW: Final = "konverge.reconcilers.apps.operations.follow"
+ROWS: Final = "tests/scenarios/operations/test_rows.py::"
+RIGHTS: Final = "tests/scenarios/operations/test_rights.py::"
+
 OPERATIONS: Final = (
+    Mutant(
+        "pull-full-journal-tries-nothing",
+        "a good job waits until a bad one in a full journal is given up",
+        CLUSTERS + "job_worker",
+        "JobWorker._take",
+        "self._fits_for_a_try(entry)",
+        "False",
+        test=JOBS + "test_a_journal_full_of_bad_jobs_keeps_no_good_one_waiting_and_loses_none",
+    ),
+    Mutant(
+        "pull-younger-job-overtakes-without-a-place",
+        "a job of an object takes a place before an older one of it that has none",
+        CLUSTERS + "job_worker",
+        "JobWorker._try",
+        "held.add(_place_of(entry, self._gates))",
+        "pass",
+        test=JOBS + "test_jobs_of_one_object_keep_their_order_while_the_first_has_no_place_to_wait",
+    ),
+    Mutant(
+        "pull-begun-deletion-is-put-back",
+        "a deletion that has begun is forgotten, and removes a successor of its object later",
+        CLUSTERS + "job_worker",
+        "JobWorker._try",
+        "not stored.uid",
+        "True",
+        test=JOBS + "test_a_deletion_without_a_place_to_wait_that_has_begun_spares_a_successor",
+    ),
+    Mutant(
+        "operations-believes-an-old-list",
+        "a process that an old list shows an Operation between its turn and its object makes a second object",
+        FOLLOW,
+        "_Running._check_still_claimed",
+        "not same",
+        "False",
+        test=ROWS + "test_a_process_that_begins_with_an_old_list_makes_no_second_object",
+    ),
+    Mutant(
+        "operations-holds-a-turn-without-a-right",
+        "an Operation whose object the operator may not make keeps its turn",
+        FOLLOW,
+        "_Running._without_right",
+        "plan is None or now - self.memory.refusals.since(uid, now) < _IN_FLIGHT",
+        "True",
+        test=RIGHTS + "test_an_operation_whose_object_may_not_be_made_gives_its_turn_back_and_makes_one_object_later",
+    ),
+    Mutant(
+        "operations-takes-turns-for-nothing",
+        "an Operation without the right to its object takes turn after turn",
+        "konverge.reconcilers.apps.operations.start",
+        "start",
+        "await _try_out(operation, made, target_of(instance), engines.cluster_id, ctx)",
+        "",
+        test=RIGHTS + "test_an_operation_whose_object_may_not_be_made_gives_its_turn_back_and_makes_one_object_later",
+    ),
+    Mutant(
+        "operations-trusts-an-old-entry-of-its-own",
+        "an Operation starts by an entry of the Lease that another process drops as unconfirmed",
+        "konverge.reconcilers.apps.operations.lease",
+        "take_turn",
+        "_unconfirmed(from_rfc3339(holder.since), ctx.now()) > UNCONFIRMED - _FRESH",
+        "True",
+        test=RIGHTS + "test_an_own_entry_of_the_lease_that_is_old_is_written_anew_before_the_turn",
+    ),
     Mutant(
         "operations-helm-waits-for-ever",
         "an Upgrade that has to stop waits for a release that never settles",
@@ -100,12 +167,12 @@ OPERATIONS: Final = (
     ),
     Mutant(
         "pull-full-journal-keeps-good-jobs-out",
-        "jobs that are never carried out keep every other one out of a full journal",
+        "jobs that are never carried out keep the others out of a full journal for good",
         CLUSTERS + "job_worker",
         "JobWorker._makes_room",
         "entry is None",
         "True",
-        test=JOBS + "test_a_journal_full_of_bad_jobs_makes_room_for_good_ones_and_reports_each_that_it_gives_up",
+        test=JOBS + "test_bad_jobs_that_have_waited_long_make_room_for_others_that_cannot_be_carried_out_either",
     ),
     Mutant(
         "pull-gives-up-without-a-note",

@@ -79,10 +79,8 @@ class EventSender:
             self._recorded.clear()
             lost = False
             while len(self.buffer):
-                dropped = self.buffer.dropped
-                last, events = self.buffer.first(MOST_EVENTS)
-                await self._post(events, dropped)
-                self.buffer.sent(last, dropped)
+                with self.buffer.sending(MOST_EVENTS) as (events, dropped):
+                    await self._post(events, dropped)
                 lost = lost or dropped > 0
             self._metrics.buffered.set(0)
             if lost:

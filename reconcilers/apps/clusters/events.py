@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 
 from konverge.conditions import Condition
@@ -96,9 +97,13 @@ class EventBuffer:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.dropped = 0
-        """Events dropped since `reported` was called last."""
+        """Events dropped whose loss was not reported yet. One that is dropped while it is being sent counts only if the sending fails."""
         self._events: deque[tuple[int, StatusEvent]] = deque()
         self._number = 0
+        self._sending = 0
+        """The number of the last event that is being sent, 0 if none is."""
+        self._in_doubt = 0
+        """Events that were dropped while they were being sent."""
 
     def __len__(self) -> int:
         return len(self._events)
@@ -113,16 +118,28 @@ class EventBuffer:
         self._number += 1
         self._events.append((self._number, event))
         if len(self._events) > self.capacity:
-            self._events.popleft()
-            self.dropped += 1
+            number, _ = self._events.popleft()
+            if number <= self._sending:
+                self._in_doubt += 1
+            else:
+                self.dropped += 1
 
-    def first(self, count: int) -> tuple[int, tuple[StatusEvent, ...]]:
-        """Return up to `count` events, which stay in the buffer, and the number of the last one for `sent`."""
-        found = list(islice(self._events, count))
-        return (found[-1][0] if found else 0), tuple(event for _, event in found)
+    @contextmanager
+    def sending(self, count: int) -> Iterator[tuple[tuple[StatusEvent, ...], int]]:
+        """Give up to `count` events, and the number of dropped ones to report with them, to a block that sends them.
 
-    def sent(self, number: int, dropped: int) -> None:
-        """Remove the events up to this number, and count that many dropped ones as reported."""
-        while self._events and self._events[0][0] <= number:
-            self._events.popleft()
-        self.dropped -= dropped
+        They leave the buffer when the block ends. After an error they stay, and those of them that were dropped meanwhile are lost.
+        """
+        found, dropped = list(islice(self._events, count)), self.dropped
+        self._sending = found[-1][0] if found else 0
+        try:
+            yield tuple(event for _, event in found), dropped
+        except BaseException:
+            self.dropped += self._in_doubt
+            raise
+        else:
+            while self._events and self._events[0][0] <= self._sending:
+                self._events.popleft()
+            self.dropped -= dropped
+        finally:
+            self._sending = self._in_doubt = 0

@@ -3,8 +3,11 @@
     journal -> ack -> effect -> journal -> result -> journal; `journal.py` says why
 
 A job that the API server does not carry out is put aside and tried again with growing pauses, until it expires. Meanwhile those of other
-objects are carried out; those of its own object wait behind it, so that an older state never overwrites a younger one. If the journal is
-full, those that have waited for `give_up` make room for new ones: jobs that cannot be carried out never keep the others out for good.
+objects are carried out; those of its own object wait behind it, so that an older state never overwrites a younger one.
+
+If the journal is full, a new job is tried before it has a place to wait. One that is carried out needs none. One that is not stays with the
+control plane, not acknowledged, until it is tried again or gets the place of one that has waited for `give_up`. So jobs that cannot be
+carried out keep no other one out.
 
 Guarantees: it may be cancelled at any point, and a successor goes on from the journal: no job is lost and none is done twice.
 """
@@ -48,10 +51,14 @@ __all__ = ["JobWorker"]
 
 _SOONEST: Final = 1.0
 _JOB_RETRY_MOST: Final = 30.0
+_MOST_ASKED: Final = 100
+"""Jobs of one poll at most, while none of those that come has a place to wait."""
 _MOST_WAITING: Final = 200
 """Jobs that wait for another attempt, beside those that were just accepted."""
-_JOURNAL_BYTES: Final = 600 * 1024
-"""Bytes of unfinished jobs that the journal takes: with the finished ones below what a Secret holds."""
+_JOURNAL_BYTES: Final = 512 * 1024
+"""Bytes of unfinished jobs that the journal takes: with those that are tried and the finished ones below what a Secret holds."""
+_TRIED_BYTES: Final = 88 * 1024
+"""Bytes beyond these for a job that is tried while the journal is full."""
 
 
 _Place: TypeAlias = tuple[Kind[Object] | None, str, str]
@@ -133,8 +140,11 @@ class JobWorker:
                     continue
                 raise SessionFailed(f"{error}; remove its oldest job from the control plane, or repair it") from None
             self._worked()
-            limit = min(limit * 2, self._settings.most_pending)
-            if not await self._take(jobs):
+            new = await self._take(jobs)
+            # If all that were delivered have no place, others may be behind them.
+            most = self._settings.most_pending if new or len(jobs) < limit else _MOST_ASKED
+            limit = min(limit * 2, most)
+            if not new:
                 # A control plane that does not wait, or repeats itself, is not asked in a loop.
                 await asyncio.sleep(_SOONEST)
 
@@ -155,8 +165,11 @@ class JobWorker:
         """Carry out the jobs of a response; returns whether any was new."""
         now = self._now()
         fresh: list[JournalEntry] = []
+        tried: list[JournalEntry] = []
         repeated: list[str] = []
         direct: list[tuple[str, JobResult]] = []
+        left: set[_Place] = set()  # by jobs without a place: a younger one of such an object must not go first
+        seen: set[str] = set()
         for job in jobs:
             found = read_job(job.raw, self._gates, now, job.problem)
             job_id, key = (
@@ -164,28 +177,82 @@ class JobWorker:
                 if isinstance(found, JobRefusal)
                 else (found.job.id, found.job.idempotency_key)
             )
+            seen.add(job_id)
             known = self._journal.by_key(key) if key else None
             if job_id and self._journal.entry(job_id) is not None:
                 repeated.append(job_id)
-            elif known is not None or any(entry.key == key for entry in fresh):
+            elif known is not None or any(entry.key == key for entry in (*fresh, *tried)):
                 direct.append((job_id, _repetition(known, job_id, key, now)))
-            elif isinstance(found, JobRefusal):
+            elif isinstance(found, JobRefusal) and job_id not in self._retries:
                 self._refused(found)
                 if job_id:
                     direct.append((job_id, result_of(found, now)))
-            elif await self._makes_room((*fresh, entry := JournalEntry(job_id=job_id, key=key, raw=job.raw))):
-                fresh.append(entry)
+            else:
+                entry = JournalEntry(job_id=job_id, key=key, raw=job.raw)
+                place = None if isinstance(found, JobRefusal) else _place(found)
+                if place not in left and self._fits((*fresh, entry)):
+                    fresh.append(entry)
+                elif self._fits_for_a_try(entry):
+                    tried.append(entry)
+                elif place not in left and await self._makes_room((*fresh, entry)):
+                    fresh.append(entry)
+                if place is not None and entry not in fresh:
+                    left.add(place)
+        self._forget_all_but(seen)
         if fresh:
-            self._since |= dict.fromkeys((entry.job_id for entry in fresh), asyncio.get_running_loop().time())
-            await self._write(self._journal.accepted(fresh))
+            await self._accept(fresh)
         for job_id in (*repeated, *(entry.job_id for entry in fresh)):
             if not await self._ack(job_id):
                 await self._drop(job_id)
         for job_id, result in direct:
             # Not acknowledged before: that would say that the journal has it, and a crash would lose its result.
             await self._report(job_id, result)
-        await self._work_off()
-        return bool(fresh)
+        return await self._work_off(tuple(tried)) or bool(fresh)
+
+    async def _accept(self, fresh: list[JournalEntry]) -> None:
+        self._since |= dict.fromkeys((entry.job_id for entry in fresh), asyncio.get_running_loop().time())
+        await self._write(self._journal.accepted(fresh))
+
+    def _forget_all_but(self, seen: set[str]) -> None:
+        """Forget the pauses of jobs that have no place, and that the control plane no longer offers."""
+        kept = seen | {entry.job_id for entry in self._journal.entries}
+        self._retries = {job_id: retry for job_id, retry in self._retries.items() if job_id in kept}
+        self._begun &= kept
+
+    def _fits_for_a_try(self, entry: JournalEntry) -> bool:
+        """Tell whether the journal has room for a job while that is carried out, but not for one more that waits."""
+        whole, most = self._journal.accepted((entry,)), self._settings.most_pending
+        return len(whole.entries) <= 2 * most + _MOST_WAITING and whole.size() <= _JOURNAL_BYTES + _TRIED_BYTES
+
+    def _due_first(self, entries: tuple[JournalEntry, ...]) -> JournalEntry | None:
+        """Return the job of these whose next attempt has been due for longest."""
+        now = asyncio.get_running_loop().time()
+        due = [one for one in entries if one.job_id in self._retries and self._retries[one.job_id].due <= now]
+        return min(due, key=lambda one: self._retries[one.job_id].due, default=None)
+
+    async def _try(self, entry: JournalEntry, held: set[_Place], *, again: bool) -> bool:
+        """Carry out a job that has no place to wait, unless it failed before (`again`: this is its next try); returns whether it is done.
+
+        It is in the journal meanwhile, and is taken out again without a trace if it was not carried out: it comes again, since it was not
+        acknowledged. A deletion that has begun stays, because a successor of its object would not be told apart.
+        """
+        if (entry.job_id in self._retries and not again) or not self._fits_for_a_try(entry):
+            held.add(_place_of(entry, self._gates))
+            return False
+        await self._write(self._journal.accepted((entry,)))
+        if await self._advance(entry, held, again=True):
+            return True
+        stored = self._journal.entry(entry.job_id)
+        assert stored is not None
+        if not stored.uid:
+            await self._write(self._journal.dropped(entry.job_id))
+            if not await self._makes_room((entry,)):
+                return False
+            await self._write(self._journal.accepted((entry,)))
+        self._since[entry.job_id] = asyncio.get_running_loop().time()
+        if not await self._ack(entry.job_id):
+            await self._drop(entry.job_id)
+        return False
 
     def _refused(self, refusal: JobRefusal) -> None:
         self._log.warning("a job is refused", **{LogKey.CAUSE: refusal.reason})
@@ -254,22 +321,24 @@ class JobWorker:
         """Send a result; a control plane that does not know the job, or has a result, needs none."""
         await self._session.call("POST", f"/jobs/{job_id}/result", result)
 
-    async def _work_off(self) -> None:
+    async def _work_off(self, tried: tuple[JournalEntry, ...] = ()) -> bool:
         """Carry out and report the jobs of the journal, in the order of their delivery, then one of those that failed before and are due.
 
-        An attempt that fails takes seconds, so more than one of them would hold up jobs that the control plane has meanwhile.
+        An attempt that fails takes seconds, so more than one of them would hold up jobs that the control plane has meanwhile. `tried`: jobs
+        that have no place to wait; returns whether one of them was carried out.
         """
         held: set[_Place] = set()
         finished = [await self._advance(entry, held) for entry in self._journal.entries]
-        now = asyncio.get_running_loop().time()
-        due = {job_id: retry.due for job_id, retry in self._retries.items() if retry.due <= now}
-        entry = self._journal.entry(min(due, key=due.__getitem__)) if due else None
+        entry = self._due_first(self._journal.entries)
         if entry is not None:
             # None of its object is before it: those were finished when it was tried first.
             finished.append(await self._advance(entry, set(), again=True))
-        if any(finished):
+        again = self._due_first(tried)
+        done = [await self._try(entry, held, again=entry is again) for entry in tried]
+        if any(finished) or any(done):
             settings = self._settings
             await self._write(self._journal.pruned(self._now(), settings.retention, settings.most_remembered))
+        return any(done)
 
     async def _advance(self, entry: JournalEntry, held: set[_Place], *, again: bool = False) -> bool:
         """Carry out and report a job, unless it waits; returns whether it is finished."""
@@ -295,7 +364,7 @@ class JobWorker:
         if isinstance(task, JobRefusal):
             self._refused(task)
             return result_of(task, self._now())
-        place = (task.kind, task.namespace, task.name)
+        place = _place(task)
         if place in held or (retry is not None and not again):
             held.add(place)
             return None
@@ -341,6 +410,17 @@ class JobWorker:
         due = asyncio.get_running_loop().time() + pause * self._random.uniform(1.0, 1.5)
         self._retries[job_id] = _Retry(due, min(pause * 2, _JOB_RETRY_MOST))
         return None
+
+
+def _place(task: Task) -> _Place:
+    return task.kind, task.namespace, task.name
+
+
+def _place_of(entry: JournalEntry, gates: Gates) -> _Place:
+    """Return the object of a job that was read before, whether or not it has expired since."""
+    task = read_job(entry.raw, gates, datetime.min.replace(tzinfo=UTC))
+    assert not isinstance(task, JobRefusal)
+    return _place(task)
 
 
 def _expiry(raw: Mapping[str, Any]) -> datetime:

@@ -46,7 +46,8 @@ class Settings(BaseModel):
     most_pending: Annotated[int, Field(ge=1, le=100)] = 20
     """Jobs that are accepted at once at most; those that failed and wait for another attempt are not among them."""
     give_up: Duration = timedelta(minutes=10)
-    """How long a job that the API server does not carry out keeps its place in a full journal; then a new job may take it."""
+    """How long a job that the API server does not carry out keeps its place in a full journal; then another one that fails may
+    take it."""
     retention: Duration = timedelta(days=7)
     """How long a finished job is remembered; has to be longer than the control plane repeats one."""
     most_remembered: Annotated[int, Field(ge=10, le=3000)] = 2000

@@ -1,7 +1,8 @@
 """After the start of an Operation: its object is created if it was not, observed until it ends, and stopped if that is wanted.
 
 Guarantees: an object is created only while the stored status, read live, says that it was named and not yet created, and only for as long
-as an object that was created still exists (`Rendered.kept`). So no engine works twice for one Operation.
+as an object that was created still exists (`Rendered.kept`). So no engine works twice for one Operation. An Operation whose object the
+operator has no right to make gives its turn back, after a minute in which the object has not appeared.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from konverge.clock import rfc3339
 from konverge.crds.ops_v1alpha1 import EngineRef, Operation
-from konverge.errors import AlreadyExists, BadRequest, Conflict, Invalid, NotServed, RetryAfter
+from konverge.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotServed, RetryAfter
 from konverge.kinds import Kind, kind_of
 from konverge.objects import Object
 from konverge.outcome import Done, RequeueAfter
@@ -59,6 +60,8 @@ __all__ = ["LOOK_AGAIN", "follow"]
 _AT_ONCE: Final = timedelta(milliseconds=10)
 LOOK_AGAIN: Final = timedelta(seconds=30)
 """After this time an Operation looks again at objects that are not watched, and a finalizer at an engine that is silent."""
+_IN_FLIGHT: Final = timedelta(seconds=60)
+"""How long a request may be under way: a `create` of an earlier process, from before the right was taken away, is over after this time."""
 
 
 async def follow(operation: Operation, engines: Engines, memory: Memory, ctx: Context[Any]) -> OpPlan:
@@ -132,6 +135,8 @@ class _Running:
                 return self._failed(FailedReason.VALIDATION_FAILED, message)
             except NotServed:
                 made = not_served(kind)
+            except Forbidden as error:
+                return self._without_right(error)
             except (AlreadyExists, Conflict):
                 raise RetryAfter(1, f"{kind.kind} {ref.name} changed while it was made; reading it again") from None
             if isinstance(made, Refused):
@@ -142,6 +147,7 @@ class _Running:
                 waits = Observation(EngineState.ACCEPTED, RunningReason.ENGINE_NOT_STARTED, blocked=made)
                 return report.observed(waits, operation.status, outcome=RequeueAfter(LOOK_AGAIN))
             found = made
+        self.memory.refusals.forget(operation.metadata.uid)
         metadata = found.metadata
         known = ref.model_copy(update={"uid": metadata.uid, **({"generation": metadata.generation} if edits else {})})
         now_known = replace(self, request=replace(self.request, generation=known.generation), ref=known)
@@ -158,6 +164,18 @@ class _Running:
             assert found is not None
             return await send_edit(self.operation, made, found, self.ctx)
         return made
+
+    def _without_right(self, error: Forbidden) -> OpPlan:
+        """Give the turn back if the right has been missing for so long that the object cannot have been made; raise the error before.
+
+        `_create` sends nothing once an object that was made might be gone again. So what is missing here was never made, and the next turn
+        makes the first object of this Operation.
+        """
+        now, uid = self.ctx.now(), self.operation.metadata.uid
+        plan = report.turn_given_back(error, RequeueAfter(LOOK_AGAIN))
+        if plan is None or now - self.memory.refusals.since(uid, now) < _IN_FLIGHT:
+            raise error
+        return plan
 
     async def observe(self, child: Object | None) -> OpPlan:
         """Report the state of the object, and stop it if that is wanted."""

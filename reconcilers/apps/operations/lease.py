@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from konverge.clock import from_rfc3339, rfc3339
 from konverge.errors import AlreadyExists, Conflict
-from konverge.objects import Object
+from konverge.objects import Metadata, Object
 from konverge.reconcilers.apps.operations.conflicts import TERMINAL, Contestant
 from konverge.reconcilers.apps.operations.kinds import INSTANCE, VIEW
 from konverge.reconcilers.apps.operations.turns import (
@@ -22,9 +22,13 @@ from konverge.reconcilers.apps.operations.turns import (
 if TYPE_CHECKING:
     from konverge.runtime import Context
 
-__all__ = ["Taken", "take_turn"]
+__all__ = ["Taken", "give_turn_back", "take_turn"]
 
 _TRIES: Final = 4
+_FRESH: Final = timedelta(minutes=1)
+"""An own entry that is older is written anew: another process may be about to drop it as unconfirmed."""
+_LOOK_AGAIN: Final = timedelta(seconds=30)
+"""After this time the Lease is read again because of a holder that has not started: it may give its turn back without an event."""
 
 Taken = tuple[str, timedelta | None]
 """The name of the Operation that has the turn, "" for this one; and when to look again if no event may come."""
@@ -56,13 +60,14 @@ async def take_turn(mine: Contestant, namespace: str, instance: Object, ctx: Con
         holders, kept = holders_of(lease), list[Holder]()
         for holder in holders:
             if holder.uid == mine.uid:
-                kept.append(holder)
+                if _unconfirmed(from_rfc3339(holder.since), ctx.now()) > UNCONFIRMED - _FRESH:
+                    kept.append(holder)
                 continue
             left = await _left(holder, namespace, ctx)
             if left == timedelta(0):
                 continue
             if holder.excludes(mine):
-                return holder.name, left
+                return holder.name, None if left is None else min(left, _LOOK_AGAIN)
             kept.append(holder)
         if any(holder.uid == mine.uid for holder in kept):
             return "", None
@@ -76,6 +81,26 @@ async def take_turn(mine: Contestant, namespace: str, instance: Object, ctx: Con
         else:
             return "", None
     raise AssertionError("the last try returns or raises")
+
+
+async def give_turn_back(operation: Metadata, target: str, ctx: Context[Any]) -> None:
+    """Remove the Operation from the holders of its target, after its status has told so.
+
+    An entry that stays (a crash in between, several races) counts for `UNCONFIRMED`.
+    """
+    for _ in range(_TRIES):
+        lease = await ctx.live(LEASE).find(operation.namespace, lease_name(target))
+        holders = holders_of(lease)
+        kept = [holder for holder in holders if holder.uid != operation.uid]
+        if lease is None or len(kept) == len(holders):
+            return
+        try:
+            await ctx.client.replace(
+                with_holders(lease, kept, name=lease.name, namespace=operation.namespace, owner=None)
+            )
+        except Conflict:
+            continue
+        return
 
 
 def _owner(instance: Object) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from konverge.clock import from_rfc3339
 
-__all__ = ["LastWrites", "LocalStarts", "Memory", "moment"]
+__all__ = ["LastWrites", "LocalStarts", "Memory", "Refusals", "moment"]
 
 
 def moment(text: str | None, now: datetime, *, otherwise: datetime) -> datetime:
@@ -94,14 +94,44 @@ class LastWrites:
         self._known.pop(uid, None)
 
 
+class Refusals:
+    """Since when this process has lacked the right to make the object of an Operation.
+
+    Memory: an entry for each such Operation that has not ended.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[str, datetime] = {}
+
+    def since(self, uid: str, now: datetime) -> datetime:
+        """Return when the right was first found missing; it is now for an Operation that is not known.
+
+        >>> from datetime import UTC
+        >>> refusals, early, late = Refusals(), datetime(2030, 1, 1, tzinfo=UTC), datetime(2031, 1, 1, tzinfo=UTC)
+        >>> [refusals.since("a", now).year for now in (early, late)]
+        [2030, 2030]
+        """
+        return self._since.setdefault(uid, now)
+
+    def knows(self, uid: str) -> bool:
+        """Tell whether the right was missing when it was needed last."""
+        return uid in self._since
+
+    def forget(self, uid: str) -> None:
+        """Drop what is remembered of an Operation whose object was made, or may be."""
+        self._since.pop(uid, None)
+
+
 class Memory:
     """The memory of a process about Operations that run. A restart loses it, and delays at most what depends on it."""
 
     def __init__(self) -> None:
         self.starts = LocalStarts()
         self.writes = LastWrites()
+        self.refusals = Refusals()
 
     def forget(self, uid: str) -> None:
         """Drop what is remembered of an Operation that has ended."""
         self.starts.forget(uid)
         self.writes.forget(uid)
+        self.refusals.forget(uid)

@@ -29,6 +29,7 @@ from konverge.reconcilers.apps.operations.follow import LOOK_AGAIN, follow
 from konverge.reconcilers.apps.operations.history import beyond_limit, expiry
 from konverge.reconcilers.apps.operations.indexes import ENDED, target_key
 from konverge.reconcilers.apps.operations.kinds import VIEW
+from konverge.reconcilers.apps.operations.lease import give_turn_back
 from konverge.reconcilers.apps.operations.metrics import OperationMetrics
 from konverge.reconcilers.apps.operations.moments import Memory
 from konverge.reconcilers.apps.operations.report import OpPlan
@@ -108,6 +109,8 @@ class OperationReconciler:
         outcome = await ctx.execute(plan)
         if _ends(plan):
             self._memory.forget(operation.metadata.uid)
+        if report.gives_back(plan):
+            await give_turn_back(operation.metadata, operation.spec.target_ref.name, ctx)
         self._metrics.record(operation, plan.draft, ctx.now())
         return outcome
 
@@ -116,7 +119,7 @@ class OperationReconciler:
             return await follow(operation, self.engines, self._memory, ctx)
         if operation.asked_to_cancel:
             return report.ended(cancelled("cancelled before it started"), operation.status, ctx.now())
-        return await start(operation, self.engines, ctx)
+        return await start(operation, self.engines, self._memory, ctx)
 
     async def _keep(self, operation: Operation, ctx: Context[Any]) -> Outcome:
         """Delete the Operation when its time has come, or when enough younger ones of its target have ended."""

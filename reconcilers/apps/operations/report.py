@@ -7,6 +7,7 @@ the last one that is ever made of an Operation.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -27,7 +28,18 @@ from konverge.reconcilers.apps.operations.words import (
 )
 from konverge.runtime import ConditionUpdate, Plan
 
-__all__ = ["OpPlan", "claimed", "ended", "observed", "refused", "restated", "waiting", "without_right"]
+__all__ = [
+    "OpPlan",
+    "claimed",
+    "ended",
+    "gives_back",
+    "observed",
+    "refused",
+    "restated",
+    "turn_given_back",
+    "waiting",
+    "without_right",
+]
 
 OpPlan = Plan[OperationStatus]
 """A plan for an Operation."""
@@ -79,8 +91,8 @@ def waiting(blocked: EngineBlocked, *, not_accepted: str = "", outcome: Outcome 
     )
 
 
-def without_right(operation: Operation, error: Forbidden) -> OpPlan | None:
-    """Return the plan of an Operation for which this operator lacks a right; None if an RBAC rule would not help (a quota, a webhook)."""
+def _missing_right(error: Forbidden) -> EngineBlocked | None:
+    """Return the right that this operator lacks; None if an RBAC rule would not help (a quota, a webhook)."""
     rule = missing_rule(error)
     if rule is None or "resources" not in rule:
         return None
@@ -90,9 +102,31 @@ def without_right(operation: Operation, error: Forbidden) -> OpPlan | None:
         f"the operator lacks the right to {verbs} {resources}{f' of API group {group}' if group else ''}; add it to its role, "
         "and the Operation goes on"
     )
-    if operation.status.started_at is None:
-        return waiting(EngineBlocked(BlockedReason.RBAC_PROFILE_MISSING, message))
-    return Plan(set_conditions=(_condition(OpCondition.BLOCKED, True, BlockedReason.RBAC_PROFILE_MISSING, message),))
+    return EngineBlocked(BlockedReason.RBAC_PROFILE_MISSING, message)
+
+
+def without_right(operation: Operation, error: Forbidden) -> OpPlan | None:
+    """Return the plan of an Operation for which this operator lacks a right; None if an RBAC rule would not help."""
+    missing = _missing_right(error)
+    if missing is None or operation.status.started_at is None:
+        return None if missing is None else waiting(missing)
+    return Plan(set_conditions=(_condition(OpCondition.BLOCKED, True, missing.reason, missing.message),))
+
+
+def turn_given_back(error: Forbidden, outcome: Outcome) -> OpPlan | None:
+    """Return the plan of an Operation that had its turn, and whose object was not made for want of a right: it waits as before its turn."""
+    missing = _missing_right(error)
+    if missing is None:
+        return None
+    plan = waiting(missing, outcome=outcome)
+    draft = OperationStatus(phase="Pending", started_at=None, engine_ref=None, outputs={})
+    return replace(plan, draft=draft)
+
+
+def gives_back(plan: OpPlan) -> bool:
+    """Tell whether the plan takes the turn from an Operation that has not ended."""
+    draft = plan.draft
+    return draft is not None and "started_at" in draft.model_fields_set and draft.started_at is None
 
 
 def claimed(now: datetime, ref: EngineRef, outputs: Mapping[str, str], outcome: Outcome) -> OpPlan:

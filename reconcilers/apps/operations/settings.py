@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -24,7 +24,7 @@ class OperationSettings(BaseModel):
 
     enabled: bool = True
     """Reconcile Operations."""
-    engines: frozenset[EngineName] = frozenset({"velero", "workflow", "job", "helm", "volsync", "helmHookJob"})
+    engines: frozenset[EngineName] = frozenset(get_args(EngineName))
     """The engines that Operations may use; rights on the objects of others are not needed."""
     velero_namespace: Annotated[str, Field(min_length=1, max_length=63)] = "velero"
     """The namespace of the Velero server, the only one that it watches; Backups and Restores are made there."""

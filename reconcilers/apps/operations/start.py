@@ -10,32 +10,32 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.crds.ops_v1alpha1 import Operation
+from konverge.errors import AlreadyExists, BadRequest, Conflict, Invalid, NotFound
 from konverge.objects import Object
 from konverge.outcome import RequeueAfter
 from konverge.reconcilers.apps.kinds import NAMESPACE
 from konverge.reconcilers.apps.operations import report
-from konverge.reconcilers.apps.operations.child import (
-    ref_to,
-)
+from konverge.reconcilers.apps.operations.child import ref_to, to_create
 from konverge.reconcilers.apps.operations.conflicts import contestant_of
 from konverge.reconcilers.apps.operations.decide import check_target, check_turn, conflict, target_of
 from konverge.reconcilers.apps.operations.engine_request import Engines
 from konverge.reconcilers.apps.operations.engines.engine import (
+    Edit,
     EngineBlocked,
     EngineState,
     Observation,
     Refused,
+    Rendered,
+    Target,
 )
 from konverge.reconcilers.apps.operations.indexes import ACTIVE, ENDED, target_key
 from konverge.reconcilers.apps.operations.kinds import INSTANCE, VIEW
 from konverge.reconcilers.apps.operations.lease import take_turn
+from konverge.reconcilers.apps.operations.moments import Memory
 from konverge.reconcilers.apps.operations.policy import check_policy, first_at_opening
 from konverge.reconcilers.apps.operations.report import OpPlan
 from konverge.reconcilers.apps.operations.validate import refusal
-from konverge.reconcilers.apps.operations.words import (
-    AcceptedReason,
-    FailedReason,
-)
+from konverge.reconcilers.apps.operations.words import AcceptedReason, BlockedReason, FailedReason, OpCondition
 
 if TYPE_CHECKING:
     from konverge.runtime import Context
@@ -47,7 +47,7 @@ _LOOK_AGAIN: Final = timedelta(seconds=30)
 """After this time an Operation looks again at objects that are not watched."""
 
 
-async def start(operation: Operation, engines: Engines, ctx: Context[Any]) -> OpPlan:
+async def start(operation: Operation, engines: Engines, memory: Memory, ctx: Context[Any]) -> OpPlan:
     """Return how an Operation that has not started goes on; takes the turn on its target when all else is settled."""
     now, namespace, spec = ctx.now(), operation.namespace, operation.spec
     wrong = refusal(operation, engines.settings, engines.rows, now)
@@ -83,10 +83,34 @@ async def start(operation: Operation, engines: Engines, ctx: Context[Any]) -> Op
     older = first_at_opening(mine, map(contestant_of, views.by_index(ACTIVE, target)), permission.opened, now)
     if older is not None:
         return conflict(older[0].name, older[1])
+    if memory.refusals.knows(operation.metadata.uid) or _lacked_a_right(operation):
+        await _try_out(operation, made, target_of(instance), engines.cluster_id, ctx)
+        memory.refusals.forget(operation.metadata.uid)
     holder, wait = await take_turn(mine, namespace, instance, ctx)
     if holder:
         return conflict(holder, wait)
     return report.claimed(now, ref_to(made), made.outputs, RequeueAfter(_AT_ONCE))
+
+
+def _lacked_a_right(operation: Operation) -> bool:
+    blocked = operation.find_condition(OpCondition.BLOCKED)
+    return blocked is not None and blocked.is_true and blocked.reason == BlockedReason.RBAC_PROFILE_MISSING
+
+
+async def _try_out(
+    operation: Operation, made: Rendered | Edit, target: Target, cluster_id: str, ctx: Context[Any]
+) -> None:
+    """Make the object in a dry run, which raises Forbidden as long as the right is missing: no turn is taken for nothing.
+
+    The attempt that counts reports any other refusal.
+    """
+    try:
+        if isinstance(made, Edit):
+            await ctx.patch(made.kind, made.name, made.namespace, patch=made.patch, dry_run=True)
+        else:
+            await ctx.client.create(to_create(operation, made, target, cluster_id), dry_run=True)
+    except (AlreadyExists, BadRequest, Conflict, Invalid, NotFound):
+        return
 
 
 async def _namespace_annotations(namespace: str, engines: Engines, ctx: Context[Any]) -> Mapping[str, str]:

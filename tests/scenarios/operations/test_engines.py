@@ -14,7 +14,9 @@ from apps.operations import phase, shows
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
+from konverge.errors import Invalid
 from konverge.kinds import kind
+from konverge.objects import Object
 from konverge.testing import Lab, install_crds
 from konverge.testing.argo import Step
 
@@ -373,6 +375,33 @@ async def test_a_copy_is_restored_into_the_volume(shop: EngineShop) -> None:
     await shop.replicate("back", "Restore")
     done = await shop.until("back", SUCCEEDED)
     assert done.status.outputs["latestImage"] == "PersistentVolumeClaim/data"
+
+
+async def test_the_engine_snapshot_is_refused_and_volsync_makes_the_snapshot(shop: EngineShop) -> None:
+    """The original documents an engine `snapshot` that its schema does not admit."""
+    await shop.open()
+    with pytest.raises(Invalid, match="Unsupported value"):
+        await shop.lab.create(
+            Object(
+                {
+                    "apiVersion": "ops.vworkspace.io/v1alpha1",
+                    "kind": "Operation",
+                    "metadata": {"name": "snapshot"},
+                    "spec": {
+                        "targetRef": {
+                            "apiVersion": "apps.vworkspace.io/v1alpha1",
+                            "kind": "ApplicationInstance",
+                            "name": "shop",
+                        },
+                        "type": "Backup",
+                        "engine": "snapshot",
+                    },
+                }
+            )
+        )
+    await shop.replicate("back", "Restore", copyMethod="Snapshot")
+    done = await shop.until("back", SUCCEEDED)
+    assert done.status.outputs["latestImage"] == f"VolumeSnapshot/{done.status.outputs['snapshotName']}"
 
 
 async def test_a_mover_that_keeps_failing_is_given_up_and_stopped(shop: EngineShop) -> None:

@@ -20,6 +20,7 @@ from konverge.objects import Object
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.testing import Lab, install_crds
+from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
 from konverge.testing.flux import HelmController
 from konverge.testing.volsync import volsync_crds
 
@@ -312,3 +313,18 @@ async def test_a_cancelled_upgrade_waits_no_longer_than_the_action_of_helm_may_t
         await acting(lab, stack)
         found = await lab.until(Operation, "up", phase("Cancelled"), timeout=400)
         assert "keeps the edit" in found.condition("Cancelled").message
+
+
+async def test_an_upgrade_that_may_not_edit_its_target_gives_its_turn_back_and_goes_on_once_it_may(apps: Apps) -> None:
+    text = 'applicationinstances "shop" is forbidden: User "konverge" cannot patch resource "applicationinstances" in API group "apps.vworkspace.io"'
+    match = Match(verbs=("patch",), resources=("applicationinstances.apps.vworkspace.io",))
+    refused = Rule(match, Refuse(status=403, reason="Forbidden", message=text))
+    apps.lab.server.faults.add(refused)
+    await upgrade(apps, targetVersion="1.1.0")
+    await apps.lab.until(Operation, "up", shows("Blocked", "True", "RbacProfileMissing"))
+    await asyncio.sleep(900)
+    waits = await apps.lab.get(Operation, "up")
+    assert (waits.status.phase, waits.status.started_at) == ("Pending", None)
+    assert shows("Blocked", "True", "RbacProfileMissing")(waits)
+    apps.lab.server.faults.remove(refused)
+    await apps.lab.until(Operation, "up", phase("Succeeded"), timeout=120)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from apps.hook_release import HOOKS, SECRET, deploy, record
+from apps.lab import EVENT
 from apps.operations import (
     FREE,
     JOB,
@@ -20,9 +24,11 @@ from apps.operations import (
 )
 
 from konverge.clock import wall_clock
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import CANCEL, Operation
 from konverge.errors import Invalid
 from konverge.reconcilers.apps.operations.approval import claim_for
+from konverge.reconcilers.apps.operations.engines.registry import ROWS
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
 from konverge.testing.loop import CLOCK_ERROR
@@ -162,6 +168,38 @@ async def test_target_type_and_engine_cannot_be_changed(ops: Operations, change:
         await ops.lab.patch(Operation, "run", {"spec": change})
 
 
+async def test_preconditions_are_reported_in_the_documented_order(ops: Operations) -> None:
+    """A Migration by a hook that lacks everything: each remedy brings the next reason, and the last one starts it."""
+    lab, hook = ops.lab, {"hookName": "shop-migrate"}
+    hook_job = tuple(row for row in ROWS if row.engine.name == "helmHookJob")
+    await ops.start(rows=(*JOBS_FOR_ALL, *hook_job), cluster_id="east")
+    made = await ops.create("run", "Migration", "helmHookJob", parameters=hook, approvals={"required": True})
+    await ops.until("run", shows("Accepted", "False", "TargetNotFound"), shows("Blocked", "True", "TargetNotReady"))
+    await ops.target(ready=False, offers={"runcommand": "job"})
+    window = {"ops.vworkspace.io/maintenance-window": "23:00-23:30"}
+    await lab.patch(ApplicationInstance, "shop", {"metadata": {"annotations": window}})
+    await ops.until("run", shows("Accepted", "True"), shows("Blocked", "True", "TargetNotReady"))
+    await ops.create("alone", parameters={"image": "busybox", "exclusive": True})
+    await ops.run_job("alone")
+    await ops.ready()
+    await ops.until("run", shows("Accepted", "False", "CapabilityMissing"))
+    offers = {"ops.vworkspace.io/migration": "helmHookJob"}
+    await lab.patch(ApplicationInstance, "shop", {"metadata": {"annotations": offers}})
+    await ops.until("run", shows("Accepted", "True"), shows("Blocked", "True", "AwaitingApproval"))
+    claim = claim_for(made, cluster="east", expires=wall_clock() + timedelta(hours=1))
+    await lab.patch(Operation, "run", {"spec": {"approvals": {"claim": claim}}})
+    await ops.until("run", shows("Blocked", "True", "ConflictingOperation"))
+    await ops.complete("alone")
+    await ops.until("run", shows("Blocked", "True", "DependencyMissing"))
+    await deploy(lab, secret=None)
+    await lab.until(Operation, "run", shows("Blocked", "True", "MissingSecret"), timeout=90)
+    held = {"release": record(HOOKS, packed=False)}
+    await lab.create(SECRET.new("sh.helm.release.v1.shop.v3", lab.namespace, data=held))
+    await lab.until(Operation, "run", shows("Blocked", "True", "OutsideMaintenanceWindow"), timeout=90)
+    await lab.patch(ApplicationInstance, "shop", {"metadata": {"annotations": dict.fromkeys(window)}})
+    await ops.job_of()
+
+
 # --- cancelling ------------------------------------------------------------------------------------------------------------------
 
 
@@ -298,10 +336,9 @@ async def test_a_lost_object_fails_the_operation_after_the_grace_time(ops: Opera
     assert list(await ops.lab.client.list(JOB, ops.lab.namespace)) == []
 
 
-async def test_an_object_of_the_same_name_that_is_not_ours_is_not_taken_over(ops: Operations) -> None:
+async def test_an_operation_that_was_made_anew_under_its_name_has_an_object_of_its_own(ops: Operations) -> None:
     await ops.start()
-    made = await ops.create()
-    assert made.metadata.uid
+    await ops.create()
     await ops.target()
     job = await ops.job_of()
     await ops.complete()
@@ -310,6 +347,20 @@ async def test_an_object_of_the_same_name_that_is_not_ours_is_not_taken_over(ops
     await ops.lab.until_gone(JOB, job.name)
     await ops.create()
     assert (await ops.job_of()).name != job.name
+
+
+async def test_an_object_of_the_same_name_that_is_not_ours_is_not_taken_over(ops: Operations) -> None:
+    await ops.start()
+    made = await ops.create()
+    name = f"run-{hashlib.sha256(made.metadata.uid.encode()).hexdigest()[:10]}"
+    pods = {"restartPolicy": "Never", "containers": [{"name": "theirs", "image": "busybox"}]}
+    theirs = await ops.lab.create(JOB.new(name, ops.lab.namespace, spec={"template": {"spec": pods}}))
+    await ops.target()
+    found = await ops.until("run", phase("Failed"), shows("Failed", "True", "PreconditionFailed"))
+    assert f"{ops.lab.namespace}/{name} exists and is not of this Operation" in found.condition("Failed").message
+    await ops.lab.delete(Operation, "run")
+    await ops.lab.until_gone(Operation, "run")
+    assert (await ops.lab.get(JOB, name)).metadata.resource_version == theirs.metadata.resource_version
 
 
 # --- retention --------------------------------------------------------------------------------------------------------------------
@@ -355,3 +406,14 @@ async def test_nothing_is_written_at_rest_and_each_transition_is_one_event(ops: 
         ops.lab.manager.runner("operation").resync_now()
         await ops.lab.settled()
     assert (await ops.get()).metadata.resource_version == done.metadata.resource_version
+    await ops.lab.stop()  # which sends the Events that are left
+    events = [
+        one for one in await ops.lab.client.list(EVENT, ops.lab.namespace) if one.get("regarding", "name") == "run"
+    ]
+    assert Counter((one.get("action"), one.get("reason")) for one in events) == {
+        ("Accepted", "AdmissionPassed"): 1,
+        ("Running", "EngineStarted"): 1,
+        ("Running", "Finished"): 1,
+        ("Succeeded", "EngineCompleted"): 1,
+    }
+    assert not [one for one in events if one.get("series")]

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import pytest
-from apps.engine_shop import EngineShop
-from apps.operations import phase, shows
+from apps.engine_shop import KINDS, EngineShop
+from apps.operation_safety import UID
+from apps.operations import FREE, Operations, phase, shows
 
+from konverge.clock import from_rfc3339, rfc3339, wall_clock
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.reconcilers.apps.operations.turns import LEASE, holders_of
+from konverge.reconcilers.apps.operations.words import OpAnnotation
 from konverge.testing import Lab
 from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
 
@@ -57,9 +62,12 @@ async def test_a_backup_without_a_right_names_it_and_starts_when_it_is_granted(
     await shop.backup()
     found = await shop.until("backup", LACKING)
     assert f"the operator lacks the right to {words}" in found.condition("Blocked").message
-    before = (await shop.lab.get(Operation, "backup")).metadata.resource_version
-    await asyncio.sleep(400)  # below the ten minutes after which a Backup that was claimed may have been made and lost
-    assert (await shop.lab.get(Operation, "backup")).metadata.resource_version == before, "it is not written again"
+    await asyncio.sleep(150)
+    before = await shop.lab.get(Operation, "backup")
+    assert (before.status.started_at, before.status.engine_ref) == (None, None), "it has given its turn back"
+    await asyncio.sleep(7200)
+    after = await shop.lab.get(Operation, "backup")
+    assert after.metadata.resource_version == before.metadata.resource_version, "it is not written again"
     shop.lab.server.faults.remove(denied)
     await shop.lab.until(Operation, "backup", phase("Succeeded"), timeout=60)
     assert shows("Blocked", "False")(await shop.lab.get(Operation, "backup"))
@@ -81,3 +89,43 @@ async def test_readiness_names_the_right_that_an_operation_lacks(shop: EngineSho
     await shop.until("backup", LACKING)
     await shop.lab.settled()
     assert "namespaces" in str(shop.lab.manager.report())
+
+
+async def test_an_operation_whose_object_may_not_be_made_gives_its_turn_back_and_makes_one_object_later(
+    shop: EngineShop,
+) -> None:
+    """Once, however often the right goes: the object has been made in the end, and by one request."""
+    denied = deny(shop, "create", "backups", "velero.io")
+    await shop.backup()
+    await shop.until("backup", LACKING)
+    await shop.replicate("back", "Restore")
+    await shop.lab.until(Operation, "back", phase("Succeeded"), timeout=150)
+    await asyncio.sleep(60)
+    assert LACKING(await shop.lab.get(Operation, "backup"))
+    written = (await shop.lab.get(Operation, "backup")).metadata.resource_version
+    await asyncio.sleep(1000)
+    after = await shop.lab.get(Operation, "backup")
+    assert after.metadata.resource_version == written, "no turn is taken for nothing"
+    lease = await shop.lab.get(LEASE, "operations-shop")
+    assert "backup" not in [one.name for one in holders_of(lease)]
+    shop.lab.server.faults.remove(denied)
+    await shop.lab.until(Operation, "backup", phase("Succeeded"), timeout=90)
+    made = await shop.lab.client.list(KINDS["Backup"], shop.lab.namespace)
+    assert len([one for one in made if one.metadata.label(UID) == after.metadata.uid]) == 1
+
+
+async def test_an_own_entry_of_the_lease_that_is_old_is_written_anew_before_the_turn(lab: Lab) -> None:
+    """Another process may have read it as unconfirmed, and be about to drop it."""
+    ops = await Operations(lab).start(FREE.model_copy(update={"approval_types": frozenset({"RunCommand"})}))
+    await ops.target()
+    made = await ops.create()
+    await ops.until("run", shows("Blocked", "True", "AwaitingApproval"))
+    entry = {"uid": made.metadata.uid, "name": "run", "type": "RunCommand", "exclusive": False}
+    old = json.dumps([{**entry, "since": rfc3339(wall_clock())}])
+    await lab.create(LEASE.new("operations-shop", lab.namespace, annotations={OpAnnotation.HOLDERS: old}))
+    await asyncio.sleep(200)
+    await lab.stop()
+    await ops.run()
+    await ops.job_of()
+    (holder,) = holders_of(await lab.get(LEASE, "operations-shop"))
+    assert (wall_clock() - from_rfc3339(holder.since)).total_seconds() < 60

@@ -14,6 +14,7 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.reconcilers.apps.operations.turns import LEASE, holders_of
 from konverge.reconcilers.apps.operations.words import OpAnnotation
+from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule, Stale
 
 WAITS = shows("Blocked", "True", "ConflictingOperation")
 
@@ -235,3 +236,44 @@ async def test_a_job_that_ended_before_its_operation_saw_it_is_not_made_again(op
     await ops.start()
     await ops.until("run", phase("Succeeded"))
     assert [one.metadata.uid for one in await ops.lab.client.list(JOB, ops.lab.namespace)] == [job.metadata.uid]
+
+
+async def test_a_younger_operation_does_not_supersede_one_that_waits(ops: Operations) -> None:
+    """The original documents Cancelled/SupersededByOperation; here each has its turn."""
+    await ops.start(rows=JOBS_FOR_ALL)
+    await ops.target()
+    await ops.create("runs", "Upgrade")
+    await ops.job_of("runs")
+    for name in ("older", "younger"):
+        await ops.create(name, "Upgrade")
+        await ops.until(name, WAITS)
+        await asyncio.sleep(1)
+    for name in ("runs", "older", "younger"):
+        done = await ops.complete(name)
+        assert done.find_condition("Cancelled") is None
+
+
+async def test_a_process_that_begins_with_an_old_list_makes_no_second_object(ops: Operations) -> None:
+    """An API server that lags shows it the Operation as it was between its turn and its object, which has ended since and was deleted."""
+    await ops.start()
+    await ops.target()
+    refused = Rule(Match(verbs=("create",), resources=("jobs.batch",)), Refuse(status=500))
+    ops.lab.server.faults.add(refused)
+    await ops.create()
+    turn = await ops.until("run", lambda found: found.status.engine_ref is not None)
+    ops.lab.server.faults.remove(refused)
+    job = await ops.job_of()
+    done = await ops.complete()
+    await ops.lab.delete(JOB, job.name)
+    await ops.lab.until_gone(JOB, job.name)
+    await ops.lab.stop()
+    old = Stale(version=int(turn.metadata.resource_version), seconds=300)
+    reads = Match(verbs=("list", "watch"), resources=("operations.ops.vworkspace.io",))
+    ops.lab.server.faults.add(Rule(reads, old))
+    calls: set[tuple[str, str]] = set()
+    ops.lab.server.on_call.append(lambda _call, about, _: calls.add((about.verb, about.resource)))
+    await ops.run()
+    await asyncio.sleep(400)
+    assert ("get", "operations") in calls, "it has been shown the old Operation, and reads the stored one"
+    assert ("create", "jobs") not in calls
+    assert (await ops.get()).metadata.resource_version == done.metadata.resource_version

@@ -101,6 +101,7 @@ async def test_an_operation_whose_controller_is_gone_says_that_nothing_moves_its
     found = await shop.lab.get(Operation, "run")
     running = found.condition("Running")
     assert "has not been written since" in running.message
+    assert "no controller has seen it" not in running.message
     assert (running.reason == "EngineSilent") == work.startswith("velero")
     before = found.metadata.resource_version
     shop.lab.crash()
@@ -108,15 +109,21 @@ async def test_an_operation_whose_controller_is_gone_says_that_nothing_moves_its
     assert (await shop.lab.get(Operation, "run")).metadata.resource_version == before, "a restart changes nothing"
 
 
-async def test_a_run_that_no_controller_has_begun_says_that_its_controller_is_silent(shop: EngineShop) -> None:
+async def test_the_message_about_an_object_that_no_controller_has_seen_differs_from_one_about_a_silent_controller(
+    shop: EngineShop,
+) -> None:
     await shop.open()
     await shop.kill_engines()
     await shop.replicate("copy")
     await shop.runbook("book")
+    await shop.backup("nightly")
     await asyncio.sleep(QUARTER + 120)
-    for name in ("copy", "book"):
+    for name, what in (("copy", "ReplicationSource"), ("book", "Workflow"), ("nightly", "Backup")):
         found = (await shop.lab.get(Operation, name)).condition("Running")
         assert (found.status, found.reason) == ("False", "EngineSilent")
+        assert f"{what} " in found.message
+        assert "has no status, so no controller has seen it since 2030-01-01T00:0" in found.message
+        assert "has not been written" not in found.message
 
 
 @pytest.mark.parametrize("work", ["velero", "velero-restore"])

@@ -116,6 +116,20 @@ def test_defect_6_documented_reasons_are_set(make: Any, row: str, says: dict[str
     assert redacted.status is True
 
 
+async def test_integrations_have_no_effect_and_endpoints_are_not_written(make: Any, context: Any) -> None:
+    """Parts of the original that this family leaves out (docs/guide/apps.md#departures): the schema admits them, and they change nothing."""
+    every = {
+        "externalSecrets": {"enabled": True},
+        "certManager": {"enabled": True},
+        "ingress": {"enabled": True, "host": "x.example"},
+    }
+    plain, integrated = (children_of(make.instance(spec=spec), Settings()) for spec in ({}, {"integrations": every}))
+    assert integrated.release.to_dict() == plain.release.to_dict()
+    ctx = context()
+    await ApplicationInstanceReconciler(Settings()).reconcile(make.instance(spec={"integrations": every}), ctx)
+    assert "endpoints" not in ctx.plan.draft.model_fields_set
+
+
 # --- traps of Flux ---------------------------------------------------------------------------------------------------------------
 
 

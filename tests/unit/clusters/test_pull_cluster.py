@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
-from pull_kit import BACKUP, TOKEN, ensure
+from pull_kit import BACKUP, TOKEN, definitions, ensure
 from pull_lab import Plane, gone, is_, phase, until
 
 from konverge.crds.ops_v1alpha1 import Cluster
 from konverge.kinds import kind
+from konverge.reconcilers.apps import clusters
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, SECRET
 from konverge.reconcilers.apps.clusters.protocol import Outcome
-from konverge.runtime import Rule
-from konverge.testing import Lab
+from konverge.reconcilers.apps.operations import install as operations
+from konverge.runtime import ManagerSettings, Rule
+from konverge.testing import Lab, install_crds
 from konverge.testing.apiserver.faults.rules import About, Match, Refuse
 from konverge.testing.apiserver.faults.rules import Rule as FaultRule
 
@@ -168,6 +171,59 @@ async def test_a_rotation_that_is_refused_is_said_in_the_condition_until_it_is_d
 
 def rotations_of(here: Plane) -> list[object]:
     return [one for one in here.plane.exchanges if one.request.path.endswith("/rotate")]
+
+
+async def test_a_cluster_without_any_token_waits_for_one_and_the_deprecated_url_of_the_control_plane_is_used(
+    lab: Lab,
+) -> None:
+    here = Plane(lab)
+    await here.run()
+    await here.create(controlPlaneEndpoint=None, controlPlaneBaseUrl="https://plane.example.com")
+    cluster = await here.until(is_("Authenticated", "False", "CredentialMissing"))
+    assert cluster.status.phase == "Pending"
+    assert here.plane.exchanges == []
+    await here.patch({"spec": {"registrationToken": TOKEN}})
+    await here.until(phase("Connected"))
+
+
+async def test_a_cluster_that_is_deleted_is_terminating_until_its_agent_has_ended(lab: Lab) -> None:
+    phases: list[str] = []
+
+    def note() -> None:
+        for entry in lab.server.store.list(("ops.vworkspace.io", "clusters")):
+            found = entry.object()
+            if "deletionTimestamp" in found["metadata"]:
+                phases.append(found["status"]["phase"])
+
+    here = Plane(lab)
+    await here.start()
+    await here.until(phase("Connected"))
+    lab.always.append(note)
+    await lab.client.delete(Cluster, "east")
+    await gone(lab, "east")
+    assert phases[-1] == "Terminating"
+
+
+async def test_a_controller_of_the_operator_that_does_not_work_is_named(lab: Lab) -> None:
+    """The other families of this operator do the work that jobs ask for."""
+    here = Plane(lab)
+
+    def build(manager: Any) -> None:
+        clusters.install(manager, here.settings, connect=here.plane.connect)
+        manager.add(operations.controller())
+
+    await install_crds(lab.client, definitions())
+    text = (
+        'jobs.batch is forbidden: User "konverge" cannot list resource "jobs" in API group "batch" at the cluster scope'
+    )
+    denied = FaultRule(Match(verbs=("list", "watch"), resources=("jobs.batch",)), Refuse(status=403, message=text))
+    lab.server.faults.add(denied)
+    await lab.start(build, settings=ManagerSettings(strict=True), wait=False)
+    await here.create(registrationToken=TOKEN)
+    cluster = await here.until(is_("ControllersHealthy", "False", "ControllerDegraded"))
+    assert cluster.condition("ControllersHealthy").message == "not ready: operation"
+    lab.server.faults.remove(denied)
+    await here.until(is_("ControllersHealthy", "True", "AllControllersReady"))
 
 
 async def test_a_deleted_cluster_stops_its_agent_and_takes_its_secrets_along(lab: Lab) -> None:

@@ -99,14 +99,76 @@ async def test_events_that_the_control_plane_does_not_want_are_dropped(status: i
     assert "disconnected" not in world.states
 
 
-def test_events_that_come_while_a_batch_is_sent_stay_in_the_buffer() -> None:
+async def test_events_are_gathered_for_a_second_and_a_hundred_are_sent_at_once() -> None:
+    async with World() as world:
+        agent = await world.start()
+        await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
+        await asyncio.sleep(5)
+        batches: list[tuple[float, int]] = []
+
+        async def record(count: int) -> None:
+            began, before = asyncio.get_running_loop().time(), len(world.plane.events)
+            for number in range(count):
+                agent.record(deletion(instance(name=f"shop-{before + number}")))
+            while (seen := len(world.plane.events)) < before + count:
+                await world.plane.until(lambda: len(world.plane.events) > seen)
+                batches.append((asyncio.get_running_loop().time() - began, len(world.plane.events) - before))
+
+        await record(3)
+        await record(250)
+    (pause, count), *others = batches
+    assert (count, [total for _, total in others]) == (3, [100, 200, 250])
+    assert 1.0 <= pause < 1.5
+    assert max(after for after, _ in others) < 0.5, "no pause before, or between, full batches"
+
+
+def names_in(buffer: EventBuffer) -> list[str]:
+    with buffer.sending(9) as (events, _):
+        return [event.object.name for event in events]
+
+
+def test_an_event_that_is_dropped_while_it_is_sent_is_not_lost_and_does_not_count() -> None:
     buffer = EventBuffer(3)
     for number in range(3):
         buffer.add(deletion(instance(name=f"a{number}")))
-    last, events = buffer.first(2)
-    for number in range(2):
-        buffer.add(deletion(instance(name=f"b{number}")))
-    buffer.sent(last, 0)
-    assert len(events) == 2
-    assert [event.object.name for event in buffer.first(9)[1]] == ["a2", "b0", "b1"]
-    assert buffer.dropped == 2
+    with buffer.sending(2) as (events, dropped):
+        for number in range(2):
+            buffer.add(deletion(instance(name=f"b{number}")))
+        assert ([event.object.name for event in events], dropped) == (["a0", "a1"], 0)
+        assert not buffer.overflowed
+    assert buffer.dropped == 0
+    assert names_in(buffer) == ["a2", "b0", "b1"]
+
+
+def test_an_event_that_is_dropped_while_it_is_sent_counts_if_the_sending_fails_and_so_do_those_beside_the_batch() -> (
+    None
+):
+    buffer = EventBuffer(3)
+    for number in range(3):
+        buffer.add(deletion(instance(name=f"a{number}")))
+    with pytest.raises(ConnectionError), buffer.sending(2):
+        for number in range(3):
+            buffer.add(deletion(instance(name=f"b{number}")))
+        assert buffer.dropped == 1, "a2 was not among those that are sent"
+        raise ConnectionError
+    assert buffer.dropped == 3
+    with buffer.sending(9) as (_, dropped):
+        buffer.add(deletion(instance(name="c")))
+    assert (dropped, buffer.dropped) == (3, 0)
+
+
+async def test_no_loss_is_reported_if_all_events_that_were_recorded_arrived() -> None:
+    """150 events come while as many are on their way: the buffer overflows, and loses none."""
+    async with World(event_buffer=100) as world:
+        agent = await world.start()
+        await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
+        world.plane.faults.add(path="/events", delay=5)
+        for number in range(100):
+            agent.record(deletion(instance(name=f"first-{number}")))
+        await asyncio.sleep(3)
+        for number in range(60):
+            agent.record(deletion(instance(name=f"second-{number}")))
+        await world.plane.until(lambda: len(world.plane.events) == 160)
+        await asyncio.sleep(5)
+        assert world.plane.state.dropped == 0
+        assert not agent.buffer.overflowed

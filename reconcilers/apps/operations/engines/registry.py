@@ -1,4 +1,4 @@
-"""The engines for each type of Operation: one row each.
+"""The engines for each type of Operation: one row each. `make generate` writes their names into the CRD (`generate.py`).
 
 Guarantees: a pair of type and engine without a row ends as Accepted=False/CapabilityMissing, with the pairs that exist in its message.
 """
@@ -45,18 +45,18 @@ _WORKFLOW: Final = WorkflowEngine()
 _VOLSYNC: Final = VolSyncEngine()
 
 ROWS: Final[tuple[EngineRow, ...]] = (
-    EngineRow("RunCommand", _JOB),
-    EngineRow("Runbook", _JOB),
-    EngineRow("Migration", _JOB),
-    EngineRow("Upgrade", _HELM),
-    EngineRow("Migration", _HOOK),
-    EngineRow("RunCommand", _HOOK),
     EngineRow("Backup", _VELERO),
     EngineRow("Restore", _VELERO),
     EngineRow("Runbook", _WORKFLOW),
     EngineRow("Migration", _WORKFLOW),
+    EngineRow("RunCommand", _JOB),
+    EngineRow("Runbook", _JOB),
+    EngineRow("Migration", _JOB),
+    EngineRow("Upgrade", _HELM),
     EngineRow("Backup", _VOLSYNC),
     EngineRow("Restore", _VOLSYNC),
+    EngineRow("Migration", _HOOK),
+    EngineRow("RunCommand", _HOOK),
 )
 
 

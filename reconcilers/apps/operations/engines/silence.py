@@ -61,7 +61,13 @@ class Silence:
         left = self.left if cancel is None else max(self.left, self.left_to_end)
         if left > timedelta(0):
             return replace(seen, recheck_after=min(left, seen.recheck_after or left))
-        silent = f"{self.object} has not been written since {rfc3339(self.last)}"
+        # Velero, Argo and VolSync write a status as soon as they see an object; none of them has another heartbeat that all objects show.
+        seen_once = bool(child.get("status"))
+        silent = (
+            f"{self.object} has not been written since {rfc3339(self.last)}"
+            if seen_once
+            else f"{self.object} has no status, so no controller has seen it since {rfc3339(self.last)}"
+        )
         if cancel is not None:
             message = f"{silent}, so its controller is taken for gone, and the Operation ends without it; {advice}"
             end = Observation(EngineState.CANCELLED, CancelledReason.USER_CANCELLED, message, seen.outputs, seen.logs)
