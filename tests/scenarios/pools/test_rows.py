@@ -682,24 +682,6 @@ async def test_a_pool_whose_instances_are_refused_says_why_once(clouds: Clouds) 
     await here.filled()
 
 
-async def test_an_instance_whose_nextcloud_lost_its_finalizer_is_reclaimed_after_a_grace_time(clouds: Clouds) -> None:
-    here = await clouds.start()
-    await here.pool(replicas=1)
-    await here.filled()
-    await here.claim()
-    taken = (await here.assigned()).status.instance_ref
-    assert taken is not None
-    await here.lab.stop()
-    await here.patch(Nextcloud, "main", {"metadata": {"finalizers": None}})
-    await here.lab.delete(Nextcloud, "main")
-    await here.run()
-    await asyncio.sleep(60)
-    assert (await here.lab.get(NextcloudInstance, taken.name)).deleting is False
-    [event] = await here.events("Orphaned")
-    assert event.get("type") == "Warning"
-    await here.lab.until_gone(INSTANCE, taken.name, timeout=900)
-
-
 async def test_a_nextcloud_whose_instance_was_deleted_says_so_and_takes_no_other_one(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.pool(replicas=1)
