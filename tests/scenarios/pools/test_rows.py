@@ -373,6 +373,55 @@ async def test_a_field_that_the_tenant_removes_has_the_value_of_the_template_aga
     assert await here.events("DriftCorrected") == []
 
 
+@pytest.mark.parametrize("mode", ["pool", "reference"])
+async def test_an_instance_that_was_taken_before_its_spec_was_recorded_has_the_values_of_its_pool_from_then_on(
+    clouds: Clouds, mode: str
+) -> None:
+    here = await clouds.start()
+    template: dict[str, Any] = {"apps": ["calendar"], "replicas": 1, "s3": {"enabled": False, "region": "here"}}
+    if mode == "pool":
+        await here.profile(version="32", redis={"enabled": False})
+        await here.pool(replicas=1, template=template, profileRef={"name": "base"})
+        await here.filled()
+    else:
+        await here.instance("one", **template, version="32", redis={"enabled": False})
+    how: dict[str, Any] = {"tier": "small"} if mode == "pool" else {"tier": None, "instanceRef": {"name": "one"}}
+    await here.claim(**how, replicas=3, version="33", s3={"region": "there"})
+    taken = (await here.assigned()).status.instance_ref
+    assert taken is not None
+    await here.lab.until(NextcloudInstance, taken.name, lambda one: one.spec.replicas == 3)
+    await here.lab.stop()
+    forgotten = dict.fromkeys((PoolsAnnotation.SPEC_BEFORE, PoolsAnnotation.REPLACED))
+    await here.patch(INSTANCE, taken.name, {"metadata": {"annotations": forgotten}})
+    await here.run()
+    await here.lab.settled()
+    recorded = await here.lab.get(INSTANCE, taken.name)
+    await asyncio.sleep(600)
+    assert (await here.lab.get(INSTANCE, taken.name)).metadata.resource_version == recorded.metadata.resource_version
+    # One field that the tenant had set before is removed, and two that it sets only now.
+    await here.patch(Nextcloud, "main", {"spec": {"apps": ["mail"], "s3": {"enabled": True}}})
+    await here.lab.until(INSTANCE, taken.name, lambda one: bool(one.get("spec", "s3", "enabled")))
+    gone = dict.fromkeys(("apps", "replicas", "version", "s3"))
+    await here.patch(Nextcloud, "main", {"spec": {**gone, "redis": {"enabled": True}}})
+    await here.lab.until(INSTANCE, taken.name, lambda one: bool(one.get("spec", "redis", "enabled")))
+    stored = (await here.lab.get(INSTANCE, taken.name)).spec
+    known = {**template, "version": "32"} if mode == "pool" else {"apps": ["calendar"], "s3": {"enabled": False}}
+    assert {field: stored[field] for field in gone if field in stored} == known
+    await here.lab.settled()
+    assert await here.events("DriftCorrected") == []
+
+
+async def test_a_bare_instance_records_no_spec_as_it_had_none_before_its_nextcloud(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.claim(tier=None, replicas=3)
+    await here.says("main", "True", "Created")
+    [instance] = await here.instances()
+    await here.patch(INSTANCE, instance.name, {"spec": {"apps": ["calendar"]}})
+    await here.patch(Nextcloud, "main", {"spec": {"replicas": 4}})
+    await here.lab.until(NextcloudInstance, instance.name, lambda one: one.spec.replicas == 4)
+    assert PoolsAnnotation.SPEC_BEFORE not in (await here.lab.get(NextcloudInstance, instance.name)).annotations
+
+
 async def test_a_spec_that_the_instance_cannot_have_with_the_fields_of_its_pool_is_reported_until_it_is_changed(
     clouds: Clouds,
 ) -> None:
