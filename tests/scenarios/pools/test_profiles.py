@@ -1,4 +1,4 @@
-"""What a pool makes of its template and its profile, and what becomes of its instances if the profile changes, is swapped, or is missing."""
+"""A pool with its template and its profile, and its instances if the profile changes, is swapped, or is missing."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudPool, NextcloudProf
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.words import PoolsLabel
 
-NAMED = {"profileRef": {"name": "base"}}
-ROLLS = {**NAMED, "lifecycle": {"recreateOnProfileChange": True}}
+NAMED: dict[str, Any] = {"profileRef": {"name": "base"}}
+ROLLS: dict[str, Any] = {**NAMED, "lifecycle": {"recreateOnProfileChange": True}}
 
 
 def says(type_: str, status: str, reason: str) -> Callable[[NextcloudPool], bool]:
