@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 from pools.family import Family, whole_family
-from pools.materials import CLAIM
+from pools.materials import CLAIM, TakenDownInOrder
 
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool
 from konverge.reconcilers.pools.buckets.failures import failure_of
@@ -40,6 +40,8 @@ async def test_p13_a_deleted_nextcloud_takes_its_instance_and_all_of_it_along_an
     lab: Lab,
 ) -> None:
     here = await whole_family(lab).start()
+    order = TakenDownInOrder(lab, here.below.s3)
+    lab.always.append(order)
     await here.below.users_objects()
     await here.full_pool()
     await here.claim()
@@ -53,6 +55,7 @@ async def test_p13_a_deleted_nextcloud_takes_its_instance_and_all_of_it_along_an
     await lab.until_gone(Nextcloud, "main", timeout=6 * _HOUR)
     assert uid not in {one.metadata.uid for one in await here.instances()}
     assert bucket not in here.below.s3.buckets
+    assert order.steps[taken] == {0, 2, 3, 4, 5}
     await until_full(here)
     [spare] = [one.name for one in await here.instances()]
     assert {one for one in await here.below.left() if spare not in one} == {"Secret/s3-keys"}
