@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 from pools.family import Family, whole_family
-from pools.materials import CLAIM, TakenDownInOrder
+from pools.materials import TakenDownInOrder
 
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool
 from konverge.reconcilers.pools.buckets.failures import failure_of
@@ -160,7 +160,8 @@ async def test_an_instance_that_is_bound_by_name_shows_its_steps_on_the_nextclou
     here.below.databases.stuck.add("*")
     await here.start()
     await here.instance("one", version="33.0.1", database={"type": "postgresql", "managed": True})
-    await here.claim(tier=None, instanceRef={"name": "one"})
+    ingress = {"enabled": True, "host": "cloud.example.com", "tls": {"enabled": True}}
+    await here.claim(tier=None, instanceRef={"name": "one"}, ingress=ingress)
 
     def shows(found: Nextcloud) -> bool:
         said = found.find_condition("DatabaseReady")
@@ -171,5 +172,15 @@ async def test_an_instance_that_is_bound_by_name_shows_its_steps_on_the_nextclou
     assert (shown.status.phase, shown.condition("Ready").reason) == ("Provisioning", "DatabaseProvisioning")
     here.below.databases.stuck.clear()
     await here.ready()
-    assert (await lab.get(Nextcloud, "main")).condition("InstanceAssigned").is_true
-    assert (await lab.get(INSTANCE, "one")).get("status", "claimRef", "name") != CLAIM["uid"]
+    shown, instance = await lab.get(Nextcloud, "main"), await lab.get(NextcloudInstance, "one")
+    assert shown.condition("InstanceAssigned").is_true
+    below = instance.status
+    assert (shown.status.phase, shown.status.helm_release, shown.status.url, shown.status.version) == (
+        *("Ready", below.helm_release, below.url, below.version),
+    )
+    assert (below.helm_release is not None, below.url, below.version) == (True, "https://cloud.example.com", "33.0.1")
+    assert below.claim_ref is not None
+    assert below.claim_ref == instance.spec.claim_ref
+    assert below.claim_ref.uid == shown.uid
+    assert (bool(below.assigned_at), bool(below.ready_at), bool(shown.status.assigned_at)) == (True, True, True)
+    assert below.observed_generation == instance.generation
