@@ -339,6 +339,28 @@ async def test_p9_an_edit_of_the_tenants_fields_is_set_back_and_one_of_the_templ
     assert ".spec.ingress.host (edited by" in event.get("note")
 
 
+async def test_an_item_that_is_added_to_a_list_of_the_tenant_is_set_back_with_an_event_and_an_app_may_be_added(
+    clouds: Clouds,
+) -> None:
+    here = await clouds.start()
+    await here.instance("one", FREE)
+    values = {"env": [{"name": "A", "value": "1"}]}
+    await here.claim(apps=["mail"], helm={"values": values})
+    await here.assigned()
+    await here.lab.until(NextcloudInstance, "one", lambda one: one.spec.helm is not None)
+    await here.lab.settled()
+    await here.patch(INSTANCE, "one", {"spec": {"apps": ["mail", "calendar"]}})
+    await here.lab.settled()
+    assert (await here.lab.get(INSTANCE, "one")).spec["apps"] == ["mail", "calendar"], "a list of apps is a set"
+    assert await here.events("DriftCorrected") == []
+    added = {"env": [*values["env"], {"name": "B", "value": "2"}]}
+    await here.patch(INSTANCE, "one", {"spec": {"helm": {"values": added}}})
+    await here.lab.settled()
+    assert (await here.lab.get(INSTANCE, "one")).spec["helm"]["values"] == values
+    [event] = await here.events("DriftCorrected")
+    assert "set back .spec.helm.values.env (edited by" in event.get("note")
+
+
 @pytest.mark.parametrize("mode", ["pool", "reference"])
 async def test_a_field_that_the_tenant_removes_has_the_value_of_the_template_again_or_goes(
     clouds: Clouds, mode: str
