@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pools.lab import Clouds, OneTenant
+from pools.lab import NAMESPACE, Clouds, OneTenant
 
 from konverge.clock import rfc3339, wall_clock
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile
@@ -751,6 +751,26 @@ async def test_a_pool_whose_instances_are_refused_says_why_once(clouds: Clouds) 
     fixed = {"spec": {"template": {"spec": {"database": {"managed": False}}}}}
     await here.patch(NextcloudPool, "small", fixed, "")
     await here.filled()
+
+
+async def test_a_pool_whose_namespace_is_missing_says_so_and_fills_up_once_it_is_there(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.pool(replicas=2, instanceNamespace="later")
+
+    def refused(found: NextcloudPool) -> bool:
+        said = found.find_condition("Progressing")
+        return said is not None and said.reason == "CreateFailed"
+
+    pool = await here.pool_until("small", refused)
+    assert 'namespaces "later" not found' in pool.condition("Progressing").message
+    await asyncio.sleep(300)
+    value = here.lab.manager.metrics.registry.get_sample_value
+    failures = value("konverge_nextcloud_pool_create_failures_total", {"pool": "small"})
+    assert failures is not None
+    assert 3 <= failures <= 7, "it is tried once a minute"
+    await here.lab.client.create(NAMESPACE.new("later"))
+    await asyncio.sleep(65)
+    assert [one.namespace for one in await here.instances()] == ["later", "later"]
 
 
 async def test_a_nextcloud_whose_instance_was_deleted_says_so_and_takes_no_other_one(clouds: Clouds) -> None:
