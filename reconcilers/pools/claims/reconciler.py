@@ -114,11 +114,10 @@ class NextcloudReconciler:
         """Delete or release the instance; Done when it is gone, or released for good."""
         found = await ctx.live(INSTANCE).list(labels=f"{PoolsLabel.CLAIM_UID}={nextcloud.uid}")
         mine = [one for one in found if one.get("spec", "claimRef", "uid", default="") == nextcloud.uid]
-        waits = False
-        for instance in mine:
-            waits |= await release_step(instance, nextcloud.uid, ctx)
+        waits = [instance for instance in mine if await release_step(instance, nextcloud.uid, ctx)]
         if waits:
             ctx.status.draft.phase = InstancePhase.DELETING
+            ctx.status.set_condition(PoolsCondition.READY, False, *_waits_for(waits[0]))
             return RequeueAfter(timedelta(seconds=self._settings.retry))
         for instance in mine:
             ctx.event(
@@ -397,6 +396,14 @@ def _how(nextcloud: Nextcloud) -> str:
     """Return the reason of InstanceAssigned=True: how the Nextcloud got its instance, whatever its spec says by now."""
     said = nextcloud.find_condition(PoolsCondition.INSTANCE_ASSIGNED)
     return said.reason if said is not None and said.is_true else _REASONS[mode_of(nextcloud.spec)]
+
+
+def _waits_for(instance: Object) -> tuple[str, str]:
+    """Return reason and message of Ready=False while an instance is being deleted: the step that it is at."""
+    said = instance.find_condition(PoolsCondition.READY)
+    if said is not None and said.is_false and instance.metadata.deleting:
+        return said.reason, said.message
+    return InstanceReason.RELEASING, f"NextcloudInstance {instance.metadata.path} is being deleted"
 
 
 def _claimed_by(uid: str, found: Iterable[Object]) -> Object | None:

@@ -135,6 +135,26 @@ async def test_instances_whose_database_never_becomes_ready_are_replaced_until_o
     assert len(here.below.s3.buckets) == len(alive)
 
 
+async def test_a_deleted_nextcloud_says_which_step_its_instance_waits_for(lab: Lab) -> None:
+    here = await whole_family(lab).start()
+    await here.full_pool()
+    await here.claim()
+    await here.fill(await here.ready())
+    here.below.s3.down = failure_of("ListObjectVersions", "SlowDown", 503)
+    await lab.delete(Nextcloud, "main")
+
+    def waits(found: Nextcloud) -> bool:
+        ready = found.condition("Ready")
+        return (found.status.phase, ready.status, ready.reason) == ("Deleting", "False", "BucketServerBusy")
+
+    held = await lab.until(Nextcloud, "main", waits, timeout=_HOUR)
+    await asyncio.sleep(600)
+    again = await lab.get(Nextcloud, "main")
+    assert again.metadata.resource_version == held.metadata.resource_version, "it is said once"
+    here.below.s3.down = None
+    await lab.until_gone(Nextcloud, "main", timeout=_HOUR)
+
+
 async def test_at_rest_the_whole_family_writes_nothing_in_ten_minutes(lab: Lab) -> None:
     here = await whole_family(lab).start()
     await here.full_pool(replicas=2)

@@ -572,6 +572,9 @@ async def test_p13_with_delete_the_nextcloud_goes_after_its_instance_and_the_poo
     await asyncio.sleep(10)
     held = await here.lab.get(Nextcloud, "main")
     assert held.deleting
+    assert (held.status.phase, held.condition("Ready").status, held.condition("Ready").reason) == (
+        *("Deleting", "False", "Releasing"),
+    )
     assert (await here.lab.get(NextcloudInstance, taken.name)).deleting
     await here.patch(INSTANCE, taken.name, {"metadata": {"finalizers": None}})
     await here.lab.until_gone(Nextcloud, "main", timeout=120)
