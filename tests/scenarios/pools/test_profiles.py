@@ -69,6 +69,20 @@ async def test_the_template_stands_over_the_profile_and_the_familys_own_labels_a
     assert made.name not in await versions(here)
 
 
+async def test_a_changed_template_concerns_new_instances_alone(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.pool(replicas=2, template={"version": "32"}, lifecycle={"recreateOnProfileChange": True})
+    await here.filled()
+    old = await versions(here)
+    await here.patch(NextcloudPool, "small", {"spec": {"template": {"spec": {"version": "33"}}}}, "")
+    await asyncio.sleep(600)
+    assert await versions(here) == old
+    await here.claim()
+    await here.assigned()
+    await here.filled()
+    assert sorted((await versions(here)).values()) == ["32", "32", "33"]
+
+
 async def test_without_the_flag_a_changed_profile_is_recorded_and_only_new_instances_follow_it(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.profile(version="32")
