@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
+from pools.claim_operator import serve
 from pools.lab import NAMESPACE, Clouds, OneTenant
 
 from konverge.clock import rfc3339, wall_clock
@@ -107,6 +109,38 @@ async def test_p3_of_two_claims_on_one_instance_one_gets_it(clouds: Clouds) -> N
     instance = await here.lab.get(NextcloudInstance, "one")
     assert instance.spec.claim_ref is not None
     assert (instance.spec.claim_ref.uid, instance.spec.replicas) == (winner.uid, winner.spec.replicas)
+
+
+async def test_p3_of_two_claims_that_have_both_chosen_the_same_instance_the_first_write_wins(clouds: Clouds) -> None:
+    here, lab = clouds, clouds.lab
+    await here.start()
+    await here.instance("one", FREE)
+    await lab.until(NextcloudInstance, "one", lambda found: found.status.phase == "Ready")
+    await lab.stop()
+    tenants = [await lab.namespace_also(name) for name in ("a", "b")]
+    everywhere = ManagerSettings(namespace=None, strict=True)
+    managers = [
+        await lab.start(partial(serve, instances=lab.namespace, tenant=one), name=f"of-{one}", settings=everywhere)
+        for one in tenants
+    ]
+    # Neither process knows of the other's claim, and both have chosen the instance when the first write arrives.
+    slow = Match(verbs=("patch",), resources=("nextcloudinstances.k8s.bnerd.com",))
+    held = lab.server.faults.add(Rule(slow, Delay(seconds=3), count=2))
+    selector = {"matchLabels": {"tier": "small"}}
+    for number, one in enumerate(tenants, 3):
+        spec = {"poolSelector": selector, "replicas": number}
+        await lab.client.create(Nextcloud.decode({"metadata": {"name": "main", "namespace": one}, "spec": spec}))
+    await asyncio.sleep(20)
+    assert {hit.about.manager for hit in held.hits} == {f"of-{one}" for one in tenants}, "both tried"
+    claims = [await lab.client.get(Nextcloud, "main", one) for one in tenants]
+    reasons = sorted(one.condition("InstanceAssigned").reason for one in claims)
+    assert reasons == ["Assigned", "PoolExhausted"]
+    [winner] = [one for one in claims if one.status.instance_ref is not None]
+    instance = await lab.get(NextcloudInstance, "one")
+    assert instance.spec.claim_ref is not None
+    assert (instance.spec.claim_ref.uid, instance.spec.replicas) == (winner.uid, winner.spec.replicas)
+    count = "konverge_nextcloud_assignment_conflicts_total"
+    assert sum(one.metrics.registry.get_sample_value(count) or 0 for one in managers) == 1
 
 
 @pytest.mark.parametrize("idle", [2, 6])
