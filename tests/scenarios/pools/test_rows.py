@@ -626,6 +626,10 @@ async def test_p14_with_retain_the_instance_is_kept_and_never_handed_out_again(c
     await here.patch(NextcloudPool, "small", {"spec": {"lifecycle": {"reclaimPolicy": "Delete"}}}, "")
     await here.lab.delete(Nextcloud, "main")
     await here.lab.until_gone(Nextcloud, "main")
+    await here.filled()
+    await here.lab.settled()
+    pool = await here.lab.client.get(NextcloudPool, "small")
+    assert (pool.status.assigned, pool.status.unassigned) == (0, 1), "a released instance has no tenant"
     await here.claim("next")
     other = (await here.assigned("next")).status.instance_ref
     kept = await here.lab.get(NextcloudInstance, taken.name)
