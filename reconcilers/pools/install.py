@@ -134,7 +134,7 @@ def controllers(
 def metrics_of(manager: Manager) -> PoolMetrics:
     """Return the metrics of the family in a manager, which shows pools only while it leads. Once for each manager."""
     metrics = PoolMetrics.within(manager.metrics)
-    manager.run_while_leading("nextcloud-pool-metrics", metrics.while_leading)
+    manager.after_leading(metrics.clear)
     return metrics
 
 

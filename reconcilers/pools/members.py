@@ -25,6 +25,8 @@ class Member:
     created: datetime
     phase: str = ""
     taken: bool = False
+    released: bool = False
+    """Whether the Nextcloud that took it let go of it: it is taken for ever, and has no tenant."""
     deleting: bool = False
     stamp: str = ""
     """The digest of the profile that it was created with, "" if it was not stamped."""
@@ -83,6 +85,7 @@ def member_of(instance: Object, now: datetime) -> Member:
         created=metadata.created or now,
         phase=str(instance.get("status", "phase", default="") or ""),
         taken=is_taken(instance),
+        released=bool(metadata.annotation(PoolsAnnotation.RELEASED)),
         deleting=metadata.deleting,
         stamp=metadata.annotation(PoolsAnnotation.PROFILE_DIGEST),
         unready_since=_unready_since(instance),

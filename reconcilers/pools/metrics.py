@@ -6,8 +6,7 @@ the next leader shows them. Counters of a pool begin at 0 with its first reconci
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -85,10 +84,7 @@ class PoolMetrics:
         for one in (self.wanted, self.creates, self.refused):
             one.remove(pool)
 
-    async def while_leading(self, _: Any) -> None:
-        """Remove the series of all pools when this work is cancelled, at the end of a turn of leading."""
-        try:
-            await asyncio.Event().wait()
-        finally:
-            for one in (self.instances, self.wanted, self.creates, self.refused):
-                one.clear()
+    def clear(self) -> None:
+        """Remove the series of all pools: the process does not lead any more."""
+        for one in (self.instances, self.wanted, self.creates, self.refused):
+            one.clear()

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["beneath", "merge", "profile_digest"]
+__all__ = ["beneath", "beside", "merge", "profile_digest"]
 
 
 def merge(defaults: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,6 +39,24 @@ def beneath(spec: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
                 found[name] = inner
         elif there is not None:
             found[name] = there
+    return found
+
+
+def beside(spec: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a spec that `merge` with `over` leaves as it is.
+
+    >>> beside({"s3": {"enabled": True, "bucket": "a"}, "apps": ["x"]}, {"s3": {"bucket": "b"}, "replicas": 1})
+    {'s3': {'enabled': True}, 'apps': ['x']}
+    """
+    found: dict[str, Any] = {}
+    for name, there in spec.items():
+        value = over.get(name)
+        if name not in over:
+            found[name] = there
+        elif isinstance(there, Mapping) and isinstance(value, Mapping):
+            inner = beside(there, value)
+            if inner:
+                found[name] = inner
     return found
 
 

@@ -122,7 +122,7 @@ class PoolsCondition:
 
 
 class InstanceReason:
-    """Reasons of InstanceAssigned; the event about it has its reason."""
+    """Reasons of InstanceAssigned; the event about it has its reason. RELEASING is one of Ready."""
 
     PROFILE_NOT_FOUND: Final = "ProfileNotFound"
     POOL_EXHAUSTED: Final = "PoolExhausted"
@@ -138,7 +138,7 @@ class InstanceReason:
     INSTANCE_LOST: Final = "InstanceLost"
     """The assigned instance was deleted; no other one is taken."""
     RELEASING: Final = "Releasing"
-    """The Nextcloud is being deleted, and waits for its instance."""
+    """The Nextcloud is being deleted, and waits for its instance, which does not say yet at which step it is."""
     INVALID: Final = "InvalidSpec"
     """The API server refuses the instance."""
 
@@ -148,7 +148,6 @@ class DriftReason:
 
     FIGHTING: Final = "AnotherManager"
     """Another manager sets fields of the tenant again and again."""
-    SETTLED: Final = "Settled"
 
 
 class PoolReason:
@@ -172,17 +171,14 @@ class PoolReason:
     DELETING: Final = "Deleting"
     CREATE_FAILED: Final = "CreateFailed"
     """Progressing=False: the API server refuses new instances."""
-    INVALID: Final = "InvalidSpec"
 
 
 class StepReason:
     """Reasons of Ready and of the steps of an instance, where the step has no word of its own."""
 
-    READY: Final = "Ready"
     NOT_READY: Final = "NotReady"
     NOT_WANTED: Final = "NotWanted"
     """The spec does not ask for it."""
-    FAILED: Final = "Failed"
     NOT_SUPPORTED: Final = "NotSupported"
     """MaintenanceRun=False: commands of Nextcloud are not run."""
 

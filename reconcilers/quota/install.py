@@ -140,7 +140,9 @@ def install(manager: Manager, settings: Settings | None = None) -> None:
             "it would take the claims of all other namespaces for gone; give it a manager without a namespace"
         )
     chosen = Settings() if settings is None else settings
-    for controller in controllers(chosen, metrics=QuotaMetrics.within(manager.metrics, chosen.semantics)):
+    metrics = QuotaMetrics.within(manager.metrics, chosen.semantics)
+    manager.after_leading(metrics.clear)
+    for controller in controllers(chosen, metrics=metrics):
         manager.add(controller)
     for webhook in _webhooks(chosen, reached=bool(manager.settings.webhooks.service or manager.settings.webhooks.url)):
         manager.add(webhook)

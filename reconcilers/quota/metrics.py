@@ -1,8 +1,8 @@
 """The `capsule_*` metrics: the state of each pool and claim at its last reconcile, collected at scrape time.
 
 Guarantees: names, labels and help are those of `words`. The series of a pool or claim replace all of its earlier ones, so none stays of a
-namespace, claim or pool that is gone (X15). Installations that share one `Metrics` share one collector. A percentage with a zero divisor
-is omitted. `pool_series` and `claim_series` are pure.
+namespace, claim or pool that is gone (X15); a process that does not lead any more shows none at all. Installations that share one `Metrics`
+share one collector. A percentage with a zero divisor is omitted. `pool_series` and `claim_series` are pure.
 """
 
 from __future__ import annotations
@@ -117,6 +117,11 @@ class QuotaMetrics(Collector):
     def remove_claim(self, namespace: str, name: str) -> None:
         """Remove the series of a claim."""
         self._claims.pop((namespace, name), None)
+
+    def clear(self) -> None:
+        """Remove all series: the process does not lead any more."""
+        self._pools.clear()
+        self._claims.clear()
 
     def describe(self) -> list[GaugeMetricFamily]:
         """Return the metric families without values."""

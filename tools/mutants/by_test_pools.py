@@ -135,4 +135,23 @@ POOLS: Final = (
         test=WHOLE
         + "test_p14_with_retain_all_that_makes_the_data_readable_stays_and_the_next_nextcloud_gets_another_instance",
     ),
+    Mutant(
+        "pools-orphan-of-a-namesake",
+        "an instance whose Nextcloud another one of its name replaced is never reclaimed",
+        FAMILY + "claims.orphans",
+        "instances_of_claim",
+        "stored is not None and stored.uid == nextcloud.metadata.uid",
+        "stored is not None",
+        test="tests/scenarios/pools/test_orphans.py::"
+        "test_a_nextcloud_of_the_same_name_gets_an_instance_of_its_own_and_that_of_the_former_is_reclaimed",
+    ),
+    Mutant(
+        "pools-database-not-waited-for",
+        "an instance loses its Secrets while its database is still being deleted",
+        FAMILY + "instances.dismantle",
+        "Dismantler._database",
+        "return self._waiting(TeardownReason.DATABASE, f'Cluster {found.name} is being deleted')",
+        "return None",
+        test="tests/scenarios/pools/test_instances.py::test_each_step_of_a_deletion_waits_until_the_one_before_has_ended",
+    ),
 )

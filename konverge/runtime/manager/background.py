@@ -8,7 +8,7 @@ work begins again after a pause that doubles from one second to a minute.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeAlias
@@ -23,7 +23,7 @@ from konverge.runtime.events.recorder import EventRecorder
 from konverge.tasks import wait_first
 from konverge.words import LogKey
 
-__all__ = ["BackgroundServices", "BackgroundWork", "run_background", "text_of"]
+__all__ = ["BackgroundServices", "BackgroundWork", "at_the_end", "run_background", "text_of"]
 
 _LONGEST = 60.0
 
@@ -67,6 +67,19 @@ async def run_background(name: str, work: BackgroundWork, services: BackgroundSe
                 )
                 await wait_first(asyncio.sleep(pause), turn.ended())
                 pause = 1.0 if loop.time() - began > _LONGEST * 2 else min(pause * 2, _LONGEST)
+
+
+def at_the_end(calls: Sequence[Callable[[], None]]) -> BackgroundWork:
+    """Return work that does nothing but call these at the end of each turn."""
+
+    async def work(_: BackgroundServices) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for call in calls:
+                call()
+
+    return work
 
 
 def text_of(note: Callable[[], str]) -> str:

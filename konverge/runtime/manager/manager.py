@@ -42,7 +42,13 @@ from konverge.runtime.election.leadership import Leadership, Turn
 from konverge.runtime.election.rights import rules_of_election
 from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.events.recorder import EventRecorder
-from konverge.runtime.manager.background import BackgroundServices, BackgroundWork, run_background, text_of
+from konverge.runtime.manager.background import (
+    BackgroundServices,
+    BackgroundWork,
+    at_the_end,
+    run_background,
+    text_of,
+)
 from konverge.runtime.manager.controller_fence import ControllerFence
 from konverge.runtime.manager.explain import describe, explain
 from konverge.runtime.manager.leading import Leading
@@ -108,6 +114,7 @@ class Manager:
         self._closes: list[Callable[[], Awaitable[None]]] = []
         self._background: dict[str, BackgroundWork] = {}
         self._notes: dict[str, Callable[[], str]] = {}
+        self._after_leading: list[Callable[[], None]] = []
         self._admission = WebhookRegistry(name, self.settings.webhooks, self.settings.namespace)
         self._runners: dict[str, ControllerRunner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -187,6 +194,15 @@ class Manager:
         self._background[name] = work
         if note is not None:
             self._notes[name] = note
+
+    def after_leading(self, call: Callable[[], None]) -> None:
+        """Call this whenever the process stops leading, and at the end of the manager. Before the start only.
+
+        By it a family removes the metrics of its objects: they grow old from then on, and the next leader shows them.
+        """
+        if self._supervisor is not None:
+            raise UsageError(f"manager {self.name!r} was started already: say before what is to be called")
+        self._after_leading.append(call)
 
     def closes(self, close: Callable[[], Awaitable[None]]) -> None:
         """Await this at the end, after the last reconcile: connections that reconcilers share. Before the start only."""
@@ -513,9 +529,12 @@ class Manager:
 
     def _launch_background(self, services: ManagerServices) -> tuple[asyncio.Task[None], ...]:
         given = self._background_services(services)
+        works = [*self._background.items()]
+        if self._after_leading:
+            works.append(("after leading", at_the_end(self._after_leading)))
         return tuple(
             asyncio.create_task(run_background(name, work, given, services.turn), name=f"konverge background {name}")
-            for name, work in self._background.items()
+            for name, work in works
         )
 
     def _enqueue(self, controller: str, key: Key) -> None:

@@ -6,21 +6,25 @@ Guarantees: only the fields of the intent are compared, so a field that the tena
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from konverge.errors import FieldConflict
 
-__all__ = ["Corrections", "Fight", "drift_message", "drifted"]
+__all__ = ["SETS", "Corrections", "Fight", "drift_message", "drifted"]
 
+SETS: Final = frozenset({".spec.apps"})
+"""The lists of an instance of which each item has its own owners."""
 _SHOWN: Final = 5
 """The most paths that a message names."""
 
 
-def drifted(intent: Any, stored: Any, at: str = "") -> list[str]:
-    """Return the paths of an intent that are missing or different in what is stored; a list holds if all of its items are there.
+def drifted(intent: Any, stored: Any, at: str = "", *, sets: Collection[str] = SETS) -> list[str]:
+    """Return the paths of an intent that are missing or different in what is stored.
+
+    A list at one of the paths `sets` holds if all of its items are there, any other one only as a whole: as server-side apply owns them.
 
     >>> drifted({"replicas": 2, "s3": {"enabled": True}}, {"replicas": 3, "s3": {"enabled": True, "bucket": "b"}})
     ['.replicas']
@@ -31,11 +35,13 @@ def drifted(intent: Any, stored: Any, at: str = "") -> list[str]:
         return [
             path
             for name, value in intent.items()
-            for path in ([f"{at}.{name}"] if name not in stored else drifted(value, stored[name], f"{at}.{name}"))
+            for path in (
+                [f"{at}.{name}"] if name not in stored else drifted(value, stored[name], f"{at}.{name}", sets=sets)
+            )
         ]
-    if isinstance(intent, list) and isinstance(stored, list):
+    if at in sets and isinstance(intent, list) and isinstance(stored, list):
         return [] if all(item in stored for item in intent) else [at]
-    return [] if intent == stored else [at]
+    return [] if intent == stored and isinstance(intent, bool) == isinstance(stored, bool) else [at]
 
 
 def drift_message(paths: Iterable[str], conflicts: Iterable[FieldConflict], own: str) -> str:

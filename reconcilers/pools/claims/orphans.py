@@ -28,8 +28,9 @@ __all__ = ["OrphanReconciler", "instances_of_claim"]
 
 
 def instances_of_claim(nextcloud: Object, caches: Caches) -> Iterable[Key]:
-    """Map a Nextcloud that is gone to its instances."""
-    if caches(NEXTCLOUD).metadata(nextcloud.namespace, nextcloud.name) is not None:
+    """Map a Nextcloud that is gone to its instances; another one may have its name by now."""
+    stored = caches(NEXTCLOUD).metadata(nextcloud.namespace, nextcloud.name)
+    if stored is not None and stored.uid == nextcloud.metadata.uid:
         return []
     found = caches(INSTANCE).metadata_by_index(BY_CLAIM, nextcloud.metadata.uid)
     return [Key("", INSTANCE, one.namespace, one.name) for one in found]
@@ -65,7 +66,11 @@ class OrphanReconciler:
             )
             ctx.event(PoolsEvent.ORPHANED, message, type_=EventType.WARNING)
             return RequeueAfter(self._grace)
-        left = _since(marked, ctx) + self._grace - ctx.now()
+        since = _since(marked, ctx.now())
+        if since is None:
+            await self._mark(metadata, rfc3339(ctx.now()), ctx)
+            return RequeueAfter(self._grace)
+        left = since + self._grace - ctx.now()
         if left > timedelta(0):
             return RequeueAfter(left)
         found = await ctx.live(INSTANCE).find(metadata.namespace, metadata.name)
@@ -78,9 +83,10 @@ class OrphanReconciler:
         await ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)
 
 
-def _since(text: str, ctx: Context[Any]) -> datetime:
-    now = ctx.now()
+def _since(text: str, now: datetime) -> datetime | None:
+    """Return the moment of a mark; None if it is unreadable or in the future: that of another writer, whose grace time may never end."""
     try:
-        return min(from_rfc3339(text), now)  # another writer may have put a moment of the future there
+        since = from_rfc3339(text)
     except ValueError:
-        return now
+        return None
+    return since if since <= now else None

@@ -31,7 +31,7 @@ from konverge.reconcilers.pools.claims.decide import ClaimMode, Hindrance, check
 from konverge.reconcilers.pools.claims.drift import Corrections, drift_message, drifted
 from konverge.reconcilers.pools.claims.indexes import BY_CLAIM, IDLE, READY_IDLE, competitors
 from konverge.reconcilers.pools.claims.release import release_step
-from konverge.reconcilers.pools.claims.render import lock_patch, spec_text, tenant_intent
+from konverge.reconcilers.pools.claims.render import lock_patch, spec_before, spec_text, tenant_intent
 from konverge.reconcilers.pools.claims.turns import WaitingClaim, ahead_of, candidates, matches, order_of, selector_key
 from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, POOL, PROFILE
 from konverge.reconcilers.pools.metrics import PoolMetrics
@@ -114,11 +114,10 @@ class NextcloudReconciler:
         """Delete or release the instance; Done when it is gone, or released for good."""
         found = await ctx.live(INSTANCE).list(labels=f"{PoolsLabel.CLAIM_UID}={nextcloud.uid}")
         mine = [one for one in found if one.get("spec", "claimRef", "uid", default="") == nextcloud.uid]
-        waits = False
-        for instance in mine:
-            waits |= await release_step(instance, nextcloud.uid, ctx)
+        waits = [instance for instance in mine if await release_step(instance, nextcloud.uid, ctx)]
         if waits:
             ctx.status.draft.phase = InstancePhase.DELETING
+            ctx.status.set_condition(PoolsCondition.READY, False, *_waits_for(waits[0]))
             return RequeueAfter(timedelta(seconds=self._settings.retry))
         for instance in mine:
             ctx.event(
@@ -300,6 +299,7 @@ class NextcloudReconciler:
     async def _apply(
         self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]
     ) -> tuple[Object, timedelta | None]:
+        instance = await self._recorded(nextcloud, instance, ctx)
         metadata, now = instance.metadata, ctx.now()
         intent = tenant_intent(
             nextcloud,
@@ -338,6 +338,24 @@ class NextcloudReconciler:
         ctx.status.remove_condition(PoolsCondition.DRIFT_FIGHT)
         return stored_now, None
 
+    async def _recorded(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]) -> Object:
+        """Record the spec that an instance had before, if it was taken without: by an older version, or by hand."""
+        metadata = instance.metadata
+        if metadata.annotation(PoolsAnnotation.SPEC_BEFORE) or _how(nextcloud) == InstanceReason.CREATED:
+            return instance
+        pool = ctx.cache(POOL).find("", metadata.label(PoolsLabel.POOL))
+        named = "" if pool is None else str(pool.get("spec", "profileRef", "name", default="") or "")
+        profile = ctx.cache(PROFILE).find("", named) if named else None
+        text = spec_text(spec_before(nextcloud, instance, pool, profile))
+        if not text:
+            return instance
+        guard = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+        patch = {"metadata": {**guard, "annotations": {PoolsAnnotation.SPEC_BEFORE: text}}}
+        try:
+            return await ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)
+        except (Conflict, NotFound):
+            raise RetryAfter(1, f"NextcloudInstance {metadata.path} changed; reading it again") from None
+
     async def _rivals(self, intent: Object, ctx: Context[Any]) -> tuple[FieldConflict, ...]:
         """Return who owns the fields that differ: a dry run without force says it."""
         try:
@@ -354,10 +372,6 @@ class NextcloudReconciler:
 
     def _copy_status(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]) -> None:
         metadata, draft, status = instance.metadata, ctx.status.draft, instance.status
-        reason = _REASONS[mode_of(nextcloud.spec)]
-        before = ctx.status.find(PoolsCondition.INSTANCE_ASSIGNED)
-        if before is not None and before.is_true:
-            reason = before.reason
         draft.instance_ref = InstanceRef(namespace=metadata.namespace, name=metadata.name)
         draft.applied_profile = nextcloud.status.applied_profile or nextcloud.spec.profile
         draft.assigned_at = nextcloud.status.assigned_at or rfc3339(ctx.now())
@@ -367,7 +381,7 @@ class NextcloudReconciler:
         draft.helm_release = ReleaseRef.model_validate(release) if isinstance(release, dict) else None
         draft.url, draft.version = status.get("url"), status.get("version")
         message = f"the instance is {metadata.path}"
-        ctx.status.set_condition(PoolsCondition.INSTANCE_ASSIGNED, True, reason, message)
+        ctx.status.set_condition(PoolsCondition.INSTANCE_ASSIGNED, True, _how(nextcloud), message)
         there = {condition.type: condition for condition in instance.conditions}
         for type_ in _COPIED:
             copied = there.get(type_)
@@ -376,6 +390,20 @@ class NextcloudReconciler:
             else:
                 state = None if copied.status == "Unknown" else copied.is_true
                 ctx.status.set_condition(type_, state, copied.reason, copied.message)
+
+
+def _how(nextcloud: Nextcloud) -> str:
+    """Return the reason of InstanceAssigned=True: how the Nextcloud got its instance, whatever its spec says by now."""
+    said = nextcloud.find_condition(PoolsCondition.INSTANCE_ASSIGNED)
+    return said.reason if said is not None and said.is_true else _REASONS[mode_of(nextcloud.spec)]
+
+
+def _waits_for(instance: Object) -> tuple[str, str]:
+    """Return reason and message of Ready=False while an instance is being deleted: the step that it is at."""
+    said = instance.find_condition(PoolsCondition.READY)
+    if said is not None and said.is_false and instance.metadata.deleting:
+        return said.reason, said.message
+    return InstanceReason.RELEASING, f"NextcloudInstance {instance.metadata.path} is being deleted"
 
 
 def _claimed_by(uid: str, found: Iterable[Object]) -> Object | None:

@@ -15,10 +15,10 @@ import msgspec
 from konverge.crds.pools_v1alpha1 import Nextcloud
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.pools.kinds import INSTANCE
-from konverge.reconcilers.pools.profiles import beneath, merge
+from konverge.reconcilers.pools.profiles import beneath, beside, merge, profile_digest
 from konverge.reconcilers.pools.words import Finalizer, PoolsAnnotation, PoolsLabel
 
-__all__ = ["claim_labels", "label_value", "lock_patch", "spec_text", "tenant_intent", "tenant_spec"]
+__all__ = ["claim_labels", "label_value", "lock_patch", "spec_before", "spec_text", "tenant_intent", "tenant_spec"]
 
 _MAX_LABEL: Final = 63
 _MAX_ANNOTATION: Final = 100_000
@@ -62,6 +62,21 @@ def spec_text(spec: Mapping[str, Any]) -> str:
     """Return a spec as an annotation holds it, "" if it is empty or too long for one."""
     text = msgspec.json.encode(spec, order="deterministic").decode() if spec else ""
     return text if len(text) <= _MAX_ANNOTATION else ""
+
+
+def spec_before(nextcloud: Nextcloud, instance: Object, pool: Object | None, profile: Object | None) -> dict[str, Any]:
+    """Return the spec that a taken instance had before, as far as it is known later: for one that was taken before it was recorded.
+
+    A field that the tenant does not set is that of the instance. For one that it sets the pool's present template is asked, and its profile
+    if it is still that of the instance's creation.
+    """
+    tenant, metadata = tenant_spec(nextcloud), instance.metadata
+    stored = {name: value for name, value in (instance.to_dict().get("spec") or {}).items() if name != "claimRef"}
+    template = {} if pool is None else pool.get("spec", "template", "spec", default={}) or {}
+    defaults = {} if profile is None else profile.get("spec", "defaults", default={}) or {}
+    if profile is None or profile_digest(profile.name, defaults) != metadata.annotation(PoolsAnnotation.PROFILE_DIGEST):
+        defaults = {}
+    return merge(beneath(merge(defaults, template), tenant), beside(stored, tenant))
 
 
 def lock_patch(nextcloud: Nextcloud, instance: Metadata, policy: str = "", before: str = "") -> dict[str, Any]:

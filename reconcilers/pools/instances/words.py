@@ -108,10 +108,8 @@ class TeardownReason:
     """The instance is assigned."""
     RELEASE: Final = "UninstallingRelease"
     BACKUPS: Final = "DeletingBackups"
-    BUCKET: Final = "DeletingBucket"
     DATABASE: Final = "DeletingDatabase"
     SECRETS: Final = "DeletingSecrets"  # a reason
     VOLUMES: Final = "DeletingVolumes"
-    NAMESPACE: Final = "DeletingNamespace"
     RELEASED: Final = "Released"
     """The Nextcloud let go of the instance; its data stay."""

@@ -107,7 +107,7 @@ class PoolPlan:
 
 
 def counts_of(members: tuple[Member, ...], now: datetime, limits: PoolLimits) -> PoolCounts:
-    """Count the members by state; those that are being deleted count as neither."""
+    """Count the members by state; those that are being deleted, and released ones that are retained, count as neither."""
     alive = [member for member in members if not member.deleting]
     free = [member for member in alive if not member.taken]
     ready = sum(member.ready for member in free)
@@ -117,7 +117,7 @@ def counts_of(members: tuple[Member, ...], now: datetime, limits: PoolLimits) ->
         provisioning=len(free) - ready - failed,
         failed=failed,
         unassigned=len(free),
-        assigned=len(alive) - len(free),
+        assigned=sum(member.taken and not member.released for member in alive),
     )
 
 

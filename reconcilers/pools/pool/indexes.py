@@ -56,6 +56,7 @@ def _looks(cached: Cached) -> tuple[Any, ...]:
         metadata.uid,
         metadata.label(PoolsLabel.POOL),
         metadata.annotation(PoolsAnnotation.PROFILE_DIGEST),
+        metadata.annotation(PoolsAnnotation.RELEASED),
         metadata.deleting,
         is_taken(instance),
         instance.get("status", "phase", default=""),

@@ -83,6 +83,62 @@ async def test_a_served_nextcloud_says_how_with_a_normal_event_and_is_not_looked
     assert bool(await here.events("BareFreshCreation")) is bool(more)
 
 
+RECOVERED: Final[dict[str, tuple[dict[str, Any], str, dict[str, Any], str]]] = {
+    "another selector": (
+        {"poolSelector": {"matchLabels": {"tier": "smal"}}},
+        "PoolExhausted",
+        {"poolSelector": {"matchLabels": {"tier": "small"}}},
+        "Assigned",
+    ),
+    "another profile": ({"profile": "bas"}, "ProfileNotFound", {"profile": "base"}, "Created"),
+    "another instance": (
+        {"instanceRef": {"name": "fre"}},
+        "InstanceNotFound",
+        {"instanceRef": {"name": "free"}},
+        "Bound",
+    ),
+    "another mode": ({"instanceRef": {"name": "fre"}}, "InstanceNotFound", {"instanceRef": None}, "Created"),
+}
+
+
+@pytest.mark.parametrize("case", RECOVERED)
+async def test_an_edit_of_a_blocked_nextcloud_is_tried_at_once(clouds: Clouds, case: str) -> None:
+    wrong, reason, right, how = RECOVERED[case]
+    here = await clouds.start()
+    await here.profile(replicas=1)
+    await here.instance("free", FREE)
+    await here.claim(tier=None, **wrong)
+    await here.says("main", "False", reason)
+    await asyncio.sleep(20)
+    await here.patch(Nextcloud, "main", {"spec": right})
+    await asyncio.sleep(5)
+    served = await here.lab.get(Nextcloud, "main")
+    assert (served.condition("InstanceAssigned").status, served.condition("InstanceAssigned").reason) == ("True", how)
+
+
+async def test_a_nextcloud_that_waits_for_its_profile_does_not_hold_up_others_and_has_its_place_again_afterwards(
+    clouds: Clouds,
+) -> None:
+    here = await clouds.start()
+    await here.claim("old")
+    await here.says("old", "False", "PoolExhausted")
+    await here.claim("young")
+    await here.says("young", "False", "PoolExhausted")
+    # The older one may not be served: while it waits for a profile it is out of the line, and back in it, it is the first again.
+    await here.patch(Nextcloud, "old", {"spec": {"profile": "none"}})
+    await here.says("old", "False", "ProfileNotFound")
+    await here.instance("one", FREE)
+    await asyncio.sleep(5)
+    await here.says("young", "True", "Assigned")
+    await here.profile("none")
+    await here.says("old", "False", "PoolExhausted")
+    await here.claim("last")
+    await here.instance("two", FREE)
+    await asyncio.sleep(5)
+    await here.says("old", "True", "Assigned")
+    await here.says("last", "False", "PoolExhausted")
+
+
 @pytest.mark.parametrize("controller", [PoolsController.NEXTCLOUD, "stand-in"])
 async def test_each_new_value_of_the_annotation_causes_a_reconcile_and_the_same_value_none(
     clouds: Clouds, controller: str

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 from pools.family import Family, whole_family
-from pools.materials import CLAIM
+from pools.materials import TakenDownInOrder
 
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool
 from konverge.reconcilers.pools.buckets.failures import failure_of
@@ -40,6 +40,8 @@ async def test_p13_a_deleted_nextcloud_takes_its_instance_and_all_of_it_along_an
     lab: Lab,
 ) -> None:
     here = await whole_family(lab).start()
+    order = TakenDownInOrder(lab, here.below.s3)
+    lab.always.append(order)
     await here.below.users_objects()
     await here.full_pool()
     await here.claim()
@@ -53,6 +55,7 @@ async def test_p13_a_deleted_nextcloud_takes_its_instance_and_all_of_it_along_an
     await lab.until_gone(Nextcloud, "main", timeout=6 * _HOUR)
     assert uid not in {one.metadata.uid for one in await here.instances()}
     assert bucket not in here.below.s3.buckets
+    assert order.steps[taken] == {0, 2, 3, 4, 5}
     await until_full(here)
     [spare] = [one.name for one in await here.instances()]
     assert {one for one in await here.below.left() if spare not in one} == {"Secret/s3-keys"}
@@ -132,6 +135,26 @@ async def test_instances_whose_database_never_becomes_ready_are_replaced_until_o
     assert len(here.below.s3.buckets) == len(alive)
 
 
+async def test_a_deleted_nextcloud_says_which_step_its_instance_waits_for(lab: Lab) -> None:
+    here = await whole_family(lab).start()
+    await here.full_pool()
+    await here.claim()
+    await here.fill(await here.ready())
+    here.below.s3.down = failure_of("ListObjectVersions", "SlowDown", 503)
+    await lab.delete(Nextcloud, "main")
+
+    def waits(found: Nextcloud) -> bool:
+        ready = found.condition("Ready")
+        return (found.status.phase, ready.status, ready.reason) == ("Deleting", "False", "BucketServerBusy")
+
+    held = await lab.until(Nextcloud, "main", waits, timeout=_HOUR)
+    await asyncio.sleep(600)
+    again = await lab.get(Nextcloud, "main")
+    assert again.metadata.resource_version == held.metadata.resource_version, "it is said once"
+    here.below.s3.down = None
+    await lab.until_gone(Nextcloud, "main", timeout=_HOUR)
+
+
 async def test_at_rest_the_whole_family_writes_nothing_in_ten_minutes(lab: Lab) -> None:
     here = await whole_family(lab).start()
     await here.full_pool(replicas=2)
@@ -157,7 +180,8 @@ async def test_an_instance_that_is_bound_by_name_shows_its_steps_on_the_nextclou
     here.below.databases.stuck.add("*")
     await here.start()
     await here.instance("one", version="33.0.1", database={"type": "postgresql", "managed": True})
-    await here.claim(tier=None, instanceRef={"name": "one"})
+    ingress = {"enabled": True, "host": "cloud.example.com", "tls": {"enabled": True}}
+    await here.claim(tier=None, instanceRef={"name": "one"}, ingress=ingress)
 
     def shows(found: Nextcloud) -> bool:
         said = found.find_condition("DatabaseReady")
@@ -168,5 +192,15 @@ async def test_an_instance_that_is_bound_by_name_shows_its_steps_on_the_nextclou
     assert (shown.status.phase, shown.condition("Ready").reason) == ("Provisioning", "DatabaseProvisioning")
     here.below.databases.stuck.clear()
     await here.ready()
-    assert (await lab.get(Nextcloud, "main")).condition("InstanceAssigned").is_true
-    assert (await lab.get(INSTANCE, "one")).get("status", "claimRef", "name") != CLAIM["uid"]
+    shown, instance = await lab.get(Nextcloud, "main"), await lab.get(NextcloudInstance, "one")
+    assert shown.condition("InstanceAssigned").is_true
+    below = instance.status
+    assert (shown.status.phase, shown.status.helm_release, shown.status.url, shown.status.version) == (
+        *("Ready", below.helm_release, below.url, below.version),
+    )
+    assert (below.helm_release is not None, below.url, below.version) == (True, "https://cloud.example.com", "33.0.1")
+    assert below.claim_ref is not None
+    assert below.claim_ref == instance.spec.claim_ref
+    assert below.claim_ref.uid == shown.uid
+    assert (bool(below.assigned_at), bool(below.ready_at), bool(shown.status.assigned_at)) == (True, True, True)
+    assert below.observed_generation == instance.generation

@@ -98,6 +98,7 @@ async def test_an_instance_of_the_original_keeps_its_tenant_once_the_page_of_the
 async def test_a_helm_release_of_the_original_is_handed_over_as_the_page_of_the_move_says(lab: Lab) -> None:
     here = await Materials(lab).start()
     await here.secret("their-admin", {"username": "admin", "password": "hunter2"})
+    await here.secret("their-db", {"host": "percona", "database": "n", "user": "n", "password": "hunter2"})
     values = {"nextcloud": {"existingSecret": {"enabled": True, "secretName": "their-admin"}}, "theirs": True}
     chart = {"chart": "nextcloud", "version": "6.6.9", "sourceRef": {"kind": "HelmRepository", "name": "theirs"}}
     spec = {"interval": "5m", "releaseName": NAME, "chart": {"spec": chart}, "values": values}
@@ -105,7 +106,8 @@ async def test_a_helm_release_of_the_original_is_handed_over_as_the_page_of_the_
     await lab.create(theirs)
     before = await lab.get(HELM_RELEASE, NAME)
     admin = {"credentialsSecret": "their-admin"}
-    await here.create(claimed=True, policy="Retain", database=None, redis=None, s3=None, admin=admin)
+    database = {"type": "postgresql", "managed": False, "credentialsSecret": "their-db"}
+    await here.create(claimed=True, policy="Retain", database=database, redis=None, s3=None, admin=admin)
     instance = await here.reason("Ready", "ReleaseTaken")
     assert (await lab.get(HELM_RELEASE, NAME)).spec == before.spec, "nothing of it was changed"
     words = {"INSTANCE": NAME, "UID": instance.uid}
@@ -117,6 +119,8 @@ async def test_a_helm_release_of_the_original_is_handed_over_as_the_page_of_the_
     after = await lab.get(HELM_RELEASE, NAME)
     assert after.metadata.uid == before.metadata.uid, "Flux upgrades it"
     assert after.get("spec", "values", "nextcloud", "existingSecret", "secretName") == "their-admin"
+    assert after.get("spec", "values", "externalDatabase", "existingSecret", "secretName") == "their-db"
+    assert f"Cluster/{NAME}-db" not in await here.left()
     assert "theirs" not in after.get("spec", "values")
     assert [one.name for one in after.metadata.owner_references] == [NAME]
     assert await here.left() >= {"Secret/their-admin", f"HelmRelease/{NAME}"}

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from pools.materials import EVENT, FULL, NAME, Materials, OnlyOurs
+from pools.materials import EVENT, FULL, NAME, Materials, OnlyOurs, TakenDownInOrder
 
 from konverge.crds.pools_v1alpha1 import NextcloudInstance, NextcloudVersionMap
 from konverge.kinds import Kind
@@ -444,6 +444,27 @@ async def test_a_deletion_takes_what_was_made_and_leaves_what_users_made(here: M
     await here.deleted()
     assert await here.left() == {"Secret/s3-keys", "PersistentVolumeClaim/users-data", "Bucket/users"}
     assert (await here.lab.client.get(NAMESPACE, here.lab.namespace)).metadata.deleting is False
+
+
+async def test_each_step_of_a_deletion_waits_until_the_one_before_has_ended(here: Materials) -> None:
+    order = TakenDownInOrder(here.lab, here.s3)
+    here.lab.always.append(order)
+    here.s3.fill("safe", 3, account="safe")
+    await here.secret("safe-keys", {"AWS_ACCESS_KEY_ID": "safe", "AWS_SECRET_ACCESS_KEY": "hunter2"})
+    await here.create(backups={"data": {**DATA, "deleteOnCleanup": True}})
+    await here.phase("Ready")
+    await here.volume(f"{NAME}-data", app_kubernetes_io__instance=NAME)
+    here.s3.fill(next(name for name in here.s3.buckets if name.startswith(NAME)), 2_500)
+    hold = {"metadata": {"finalizers": ["example.com/hold"]}}
+    await here.lab.patch(CNPG_CLUSTER, f"{NAME}-db", hold)
+    await here.lab.delete(NextcloudInstance, NAME)
+    await here.reason("Ready", "DeletingDatabase")
+    await asyncio.sleep(120)
+    assert f"Secret/{NAME}-admin" in await here.left()
+    await here.lab.patch(CNPG_CLUSTER, f"{NAME}-db", {"metadata": {"finalizers": None}})
+    await here.lab.until_gone(NextcloudInstance, NAME, timeout=3600)
+    assert order.steps == {NAME: {0, 1, 2, 3, 4, 5}}
+    assert await here.left() == {"Secret/s3-keys", "Secret/safe-keys", "Bucket/safe"}
 
 
 async def test_a_bucket_that_the_spec_names_is_never_deleted(here: Materials) -> None:

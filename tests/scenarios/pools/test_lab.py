@@ -15,6 +15,7 @@ from konverge.clock import wall_clock
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile
 from konverge.reconcilers.pools.members import is_taken, member_of
 from konverge.reconcilers.pools.pool.decide import age_limit
+from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.testing import Lab
 from konverge.testing.apiserver.faults.rules import Delay, Match, Rule
 
@@ -40,6 +41,18 @@ async def test_a_pool_fills_up_and_a_claim_is_served_and_released(lab: Lab) -> N
     await here.lab.delete(Nextcloud, "a")
     await here.lab.until_gone(Nextcloud, "a")
     await the_end(here, ready=1, assigned=0)
+
+
+@pytest.mark.scenario(foreign=False, quick=20)
+async def test_a_pool_that_lacks_more_than_its_cap_never_creates_more_in_a_minute_whatever_takes_from_it(
+    lab: Lab,
+) -> None:
+    here = await guarded(lab, creates=2).start(settings=PoolSettings(creates_per_window=2))
+    await here.pool(replicas=3)
+    for name in ("a", "b"):
+        await here.claim(name, replicas=3)
+        await here.assigned(name)
+    await the_end(here, ready=3, assigned=2)
 
 
 @pytest.mark.scenario(quick=30)

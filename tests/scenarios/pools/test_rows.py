@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
-from pools.lab import Clouds, OneTenant
+from pools.claim_operator import serve
+from pools.lab import NAMESPACE, Clouds, OneTenant
 
 from konverge.clock import rfc3339, wall_clock
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile
@@ -107,6 +109,38 @@ async def test_p3_of_two_claims_on_one_instance_one_gets_it(clouds: Clouds) -> N
     instance = await here.lab.get(NextcloudInstance, "one")
     assert instance.spec.claim_ref is not None
     assert (instance.spec.claim_ref.uid, instance.spec.replicas) == (winner.uid, winner.spec.replicas)
+
+
+async def test_p3_of_two_claims_that_have_both_chosen_the_same_instance_the_first_write_wins(clouds: Clouds) -> None:
+    here, lab = clouds, clouds.lab
+    await here.start()
+    await here.instance("one", FREE)
+    await lab.until(NextcloudInstance, "one", lambda found: found.status.phase == "Ready")
+    await lab.stop()
+    tenants = [await lab.namespace_also(name) for name in ("a", "b")]
+    everywhere = ManagerSettings(namespace=None, strict=True)
+    managers = [
+        await lab.start(partial(serve, instances=lab.namespace, tenant=one), name=f"of-{one}", settings=everywhere)
+        for one in tenants
+    ]
+    # Neither process knows of the other's claim, and both have chosen the instance when the first write arrives.
+    slow = Match(verbs=("patch",), resources=("nextcloudinstances.k8s.bnerd.com",))
+    held = lab.server.faults.add(Rule(slow, Delay(seconds=3), count=2))
+    selector = {"matchLabels": {"tier": "small"}}
+    for number, one in enumerate(tenants, 3):
+        spec = {"poolSelector": selector, "replicas": number}
+        await lab.client.create(Nextcloud.decode({"metadata": {"name": "main", "namespace": one}, "spec": spec}))
+    await asyncio.sleep(20)
+    assert {hit.about.manager for hit in held.hits} == {f"of-{one}" for one in tenants}, "both tried"
+    claims = [await lab.client.get(Nextcloud, "main", one) for one in tenants]
+    reasons = sorted(one.condition("InstanceAssigned").reason for one in claims)
+    assert reasons == ["Assigned", "PoolExhausted"]
+    [winner] = [one for one in claims if one.status.instance_ref is not None]
+    instance = await lab.get(NextcloudInstance, "one")
+    assert instance.spec.claim_ref is not None
+    assert (instance.spec.claim_ref.uid, instance.spec.replicas) == (winner.uid, winner.spec.replicas)
+    count = "konverge_nextcloud_assignment_conflicts_total"
+    assert sum(one.metrics.registry.get_sample_value(count) or 0 for one in managers) == 1
 
 
 @pytest.mark.parametrize("idle", [2, 6])
@@ -339,6 +373,28 @@ async def test_p9_an_edit_of_the_tenants_fields_is_set_back_and_one_of_the_templ
     assert ".spec.ingress.host (edited by" in event.get("note")
 
 
+async def test_an_item_that_is_added_to_a_list_of_the_tenant_is_set_back_with_an_event_and_an_app_may_be_added(
+    clouds: Clouds,
+) -> None:
+    here = await clouds.start()
+    await here.instance("one", FREE)
+    values = {"env": [{"name": "A", "value": "1"}]}
+    await here.claim(apps=["mail"], helm={"values": values})
+    await here.assigned()
+    await here.lab.until(NextcloudInstance, "one", lambda one: one.spec.helm is not None)
+    await here.lab.settled()
+    await here.patch(INSTANCE, "one", {"spec": {"apps": ["mail", "calendar"]}})
+    await here.lab.settled()
+    assert (await here.lab.get(INSTANCE, "one")).spec["apps"] == ["mail", "calendar"], "a list of apps is a set"
+    assert await here.events("DriftCorrected") == []
+    added = {"env": [*values["env"], {"name": "B", "value": "2"}]}
+    await here.patch(INSTANCE, "one", {"spec": {"helm": {"values": added}}})
+    await here.lab.settled()
+    assert (await here.lab.get(INSTANCE, "one")).spec["helm"]["values"] == values
+    [event] = await here.events("DriftCorrected")
+    assert "set back .spec.helm.values.env (edited by" in event.get("note")
+
+
 @pytest.mark.parametrize("mode", ["pool", "reference"])
 async def test_a_field_that_the_tenant_removes_has_the_value_of_the_template_again_or_goes(
     clouds: Clouds, mode: str
@@ -371,6 +427,55 @@ async def test_a_field_that_the_tenant_removes_has_the_value_of_the_template_aga
     assert {field: stored.get(field) for field in (*gone, "s3")} == {**template, "mail": None, "s3": {"enabled": False}}
     await here.lab.settled()
     assert await here.events("DriftCorrected") == []
+
+
+@pytest.mark.parametrize("mode", ["pool", "reference"])
+async def test_an_instance_that_was_taken_before_its_spec_was_recorded_has_the_values_of_its_pool_from_then_on(
+    clouds: Clouds, mode: str
+) -> None:
+    here = await clouds.start()
+    template: dict[str, Any] = {"apps": ["calendar"], "replicas": 1, "s3": {"enabled": False, "region": "here"}}
+    if mode == "pool":
+        await here.profile(version="32", redis={"enabled": False})
+        await here.pool(replicas=1, template=template, profileRef={"name": "base"})
+        await here.filled()
+    else:
+        await here.instance("one", **template, version="32", redis={"enabled": False})
+    how: dict[str, Any] = {"tier": "small"} if mode == "pool" else {"tier": None, "instanceRef": {"name": "one"}}
+    await here.claim(**how, replicas=3, version="33", s3={"region": "there"})
+    taken = (await here.assigned()).status.instance_ref
+    assert taken is not None
+    await here.lab.until(NextcloudInstance, taken.name, lambda one: one.spec.replicas == 3)
+    await here.lab.stop()
+    forgotten = dict.fromkeys((PoolsAnnotation.SPEC_BEFORE, PoolsAnnotation.REPLACED))
+    await here.patch(INSTANCE, taken.name, {"metadata": {"annotations": forgotten}})
+    await here.run()
+    await here.lab.settled()
+    recorded = await here.lab.get(INSTANCE, taken.name)
+    await asyncio.sleep(600)
+    assert (await here.lab.get(INSTANCE, taken.name)).metadata.resource_version == recorded.metadata.resource_version
+    # One field that the tenant had set before is removed, and two that it sets only now.
+    await here.patch(Nextcloud, "main", {"spec": {"apps": ["mail"], "s3": {"enabled": True}}})
+    await here.lab.until(INSTANCE, taken.name, lambda one: bool(one.get("spec", "s3", "enabled")))
+    gone = dict.fromkeys(("apps", "replicas", "version", "s3"))
+    await here.patch(Nextcloud, "main", {"spec": {**gone, "redis": {"enabled": True}}})
+    await here.lab.until(INSTANCE, taken.name, lambda one: bool(one.get("spec", "redis", "enabled")))
+    stored = (await here.lab.get(INSTANCE, taken.name)).spec
+    known = {**template, "version": "32"} if mode == "pool" else {"apps": ["calendar"], "s3": {"enabled": False}}
+    assert {field: stored[field] for field in gone if field in stored} == known
+    await here.lab.settled()
+    assert await here.events("DriftCorrected") == []
+
+
+async def test_a_bare_instance_records_no_spec_as_it_had_none_before_its_nextcloud(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.claim(tier=None, replicas=3)
+    await here.says("main", "True", "Created")
+    [instance] = await here.instances()
+    await here.patch(INSTANCE, instance.name, {"spec": {"apps": ["calendar"]}})
+    await here.patch(Nextcloud, "main", {"spec": {"replicas": 4}})
+    await here.lab.until(NextcloudInstance, instance.name, lambda one: one.spec.replicas == 4)
+    assert PoolsAnnotation.SPEC_BEFORE not in (await here.lab.get(NextcloudInstance, instance.name)).annotations
 
 
 async def test_a_spec_that_the_instance_cannot_have_with_the_fields_of_its_pool_is_reported_until_it_is_changed(
@@ -501,6 +606,9 @@ async def test_p13_with_delete_the_nextcloud_goes_after_its_instance_and_the_poo
     await asyncio.sleep(10)
     held = await here.lab.get(Nextcloud, "main")
     assert held.deleting
+    assert (held.status.phase, held.condition("Ready").status, held.condition("Ready").reason) == (
+        *("Deleting", "False", "Releasing"),
+    )
     assert (await here.lab.get(NextcloudInstance, taken.name)).deleting
     await here.patch(INSTANCE, taken.name, {"metadata": {"finalizers": None}})
     await here.lab.until_gone(Nextcloud, "main", timeout=120)
@@ -518,6 +626,10 @@ async def test_p14_with_retain_the_instance_is_kept_and_never_handed_out_again(c
     await here.patch(NextcloudPool, "small", {"spec": {"lifecycle": {"reclaimPolicy": "Delete"}}}, "")
     await here.lab.delete(Nextcloud, "main")
     await here.lab.until_gone(Nextcloud, "main")
+    await here.filled()
+    await here.lab.settled()
+    pool = await here.lab.client.get(NextcloudPool, "small")
+    assert (pool.status.assigned, pool.status.unassigned) == (0, 1), "a released instance has no tenant"
     await here.claim("next")
     other = (await here.assigned("next")).status.instance_ref
     kept = await here.lab.get(NextcloudInstance, taken.name)
@@ -682,22 +794,24 @@ async def test_a_pool_whose_instances_are_refused_says_why_once(clouds: Clouds) 
     await here.filled()
 
 
-async def test_an_instance_whose_nextcloud_lost_its_finalizer_is_reclaimed_after_a_grace_time(clouds: Clouds) -> None:
+async def test_a_pool_whose_namespace_is_missing_says_so_and_fills_up_once_it_is_there(clouds: Clouds) -> None:
     here = await clouds.start()
-    await here.pool(replicas=1)
-    await here.filled()
-    await here.claim()
-    taken = (await here.assigned()).status.instance_ref
-    assert taken is not None
-    await here.lab.stop()
-    await here.patch(Nextcloud, "main", {"metadata": {"finalizers": None}})
-    await here.lab.delete(Nextcloud, "main")
-    await here.run()
-    await asyncio.sleep(60)
-    assert (await here.lab.get(NextcloudInstance, taken.name)).deleting is False
-    [event] = await here.events("Orphaned")
-    assert event.get("type") == "Warning"
-    await here.lab.until_gone(INSTANCE, taken.name, timeout=900)
+    await here.pool(replicas=2, instanceNamespace="later")
+
+    def refused(found: NextcloudPool) -> bool:
+        said = found.find_condition("Progressing")
+        return said is not None and said.reason == "CreateFailed"
+
+    pool = await here.pool_until("small", refused)
+    assert 'namespaces "later" not found' in pool.condition("Progressing").message
+    await asyncio.sleep(300)
+    value = here.lab.manager.metrics.registry.get_sample_value
+    failures = value("konverge_nextcloud_pool_create_failures_total", {"pool": "small"})
+    assert failures is not None
+    assert 3 <= failures <= 7, "it is tried once a minute"
+    await here.lab.client.create(NAMESPACE.new("later"))
+    await asyncio.sleep(65)
+    assert [one.namespace for one in await here.instances()] == ["later", "later"]
 
 
 async def test_a_nextcloud_whose_instance_was_deleted_says_so_and_takes_no_other_one(clouds: Clouds) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from konverge.objects import Object
 from konverge.reconcilers.quota import Settings as QuotaSettings
 from konverge.reconcilers.quota import install
 from konverge.reconcilers.quota.kinds import LEASE, MUTATING, NAMESPACE, RESOURCE_QUOTA, VALIDATING
-from konverge.runtime import ManagerSettings
+from konverge.runtime import ElectionSettings, ManagerSettings
 from konverge.testing import Lab
 from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
 
@@ -49,6 +51,35 @@ async def test_x11_a_released_claim_moves_to_another_pool(lab: Lab) -> None:
     assert moved.status.pool.name == "p2"
     assert (await here.get(ResourcePool, "", "p1")).status.allocation.used == {CPU: "4"}
     await here.grants("a", {CPU: 3}, pool="p2")
+
+
+@pytest.mark.lab_on("memory")
+async def test_a_process_that_does_not_lead_any_more_shows_no_pool_and_no_claim(lab: Lab) -> None:
+    def shown() -> set[str]:
+        return {
+            one.name
+            for family in lab.metrics.registry.collect()
+            if family.name.startswith("capsule_")
+            for one in family.samples
+        }
+
+    here = Quotas(lab)
+    here.settings = replace(
+        here.settings, election=ElectionSettings(enabled=True, name="konverge", namespace=lab.namespace)
+    )
+    await here.start("a")
+    await here.pool()
+    await here.claim("a", "c", cpu=1)
+    await here.bound("a", "c")
+    await lab.settled()
+    before = shown()
+    assert {"capsule_pool_usage", "capsule_claim_condition"} <= before
+    other = {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 60}}
+    await lab.client.patch(LEASE, "konverge", lab.namespace, patch=other, style="merge")
+    await asyncio.sleep(40)
+    assert (lab.manager.leads, shown()) == (False, set())
+    await asyncio.sleep(60)
+    assert (lab.manager.leads, shown()) == (True, before)
 
 
 @pytest.mark.lab_on("memory")

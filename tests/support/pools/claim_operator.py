@@ -19,7 +19,7 @@ from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.runtime.builder.builder import Indexed
 
-__all__ = ["build", "pools"]
+__all__ = ["build", "pools", "serve"]
 
 
 class OfOneTenant(NextcloudReconciler):
@@ -37,7 +37,12 @@ class OfOneTenant(NextcloudReconciler):
 
 
 def build(manager: kv.Manager) -> None:
-    settings, tenant = PoolSettings(instance_namespace=os.environ["INSTANCES"], claims_at_once=8), os.environ["TENANT"]
+    serve(manager, os.environ["INSTANCES"], os.environ["TENANT"])
+
+
+def serve(manager: kv.Manager, instances: str, tenant: str) -> None:
+    """Add the controller of Nextclouds for those of one namespace."""
+    settings = PoolSettings(instance_namespace=instances, claims_at_once=8)
     metrics = PoolMetrics.within(manager.metrics)
     controller = claim_controller(settings, metrics).reconciled_by(OfOneTenant(settings, metrics, tenant))
     manager.add(replace(controller, indexed=tuple(_within(tenant, one) for one in controller.indexed)))

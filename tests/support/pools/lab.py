@@ -80,14 +80,14 @@ class StandIn:
         return Done()
 
 
-def guarded(lab: Lab) -> Clouds:
-    """Return the kit with its predicate, and with the differences that every run has."""
+def guarded(lab: Lab, creates: int = 10) -> Clouds:
+    """Return the kit with its predicate, and with the differences that every run has; a pool may create so many instances in a minute."""
     lab.may_differ(
         INSTANCE, why="the names of instances are random, and which of them is taken depends on when the process was up"
     )
     lab.may_differ(Nextcloud, "status.instanceRef", "status.url", forget_names, why="the names of instances are random")
     lab.may_differ(NextcloudPool, "status.recentCreations", why="the names of instances are random")
-    lab.always.append(OneTenant(lab))
+    lab.always.append(OneTenant(lab, creates))
     lab.skip_plans("the namespace is deleted *", why="a pool cannot be full without the namespace of its instances")
     lab.skip_plans(
         "nextcloudinstances*: delete by hand *", why="a Nextcloud whose instance was deleted by hand gets no other one"

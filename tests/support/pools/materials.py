@@ -28,7 +28,7 @@ from konverge.testing import Lab, install_crds
 from konverge.testing.cnpg import CnpgOperator, CnpgWorld, cnpg_crds
 from konverge.testing.flux import HelmController, World, flux_crds
 
-__all__ = ["CLAIM", "EVENT", "FULL", "NAME", "Materials", "OnlyOurs", "UsersKept"]
+__all__ = ["CLAIM", "EVENT", "FULL", "NAME", "Materials", "OnlyOurs", "TakenDownInOrder", "UsersKept"]
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 NAME = "nc-happy-sun-a1b2c3"
@@ -111,6 +111,46 @@ _USERS_KINDS = (
     ("", "namespaces"),
     ("postgresql.cnpg.io", "clusters"),
 )
+
+
+class TakenDownInOrder:
+    """The safety predicate about a deletion of which nothing is kept: no step has begun while an object of an earlier one is left.
+
+    The steps: release, copies of the files, bucket, database, generated Secrets, volumes.
+    """
+
+    def __init__(self, lab: Lab, s3: MemoryS3) -> None:
+        self._lab = lab
+        self._s3 = s3
+        self._at_first: dict[str, set[tuple[int, str]]] = {}
+        self.steps: dict[str, set[int]] = {}
+        """The steps that had objects when a deletion began, by the name of the instance."""
+
+    def __call__(self) -> None:
+        for entry in self._lab.server.store.list(("k8s.bnerd.com", "nextcloudinstances")):
+            instance = entry.object()
+            if "deletionTimestamp" not in instance["metadata"]:
+                continue
+            left = self._parts(instance)
+            begun = self._at_first.setdefault(instance["metadata"]["uid"], left) - left
+            self.steps.setdefault(instance["metadata"]["name"], {step for step, _ in left})
+            early = [name for step, name in sorted(begun) if any(other < step for other, _ in left)]
+            assert not early, f"{', '.join(early)} went before {', '.join(name for _, name in sorted(left))}"
+
+    def _parts(self, instance: dict[str, Any]) -> set[tuple[int, str]]:
+        name = instance["metadata"]["name"]
+        bucket = ((instance.get("status") or {}).get("appliedS3Config") or {}).get("bucket")
+        parts = {(2, f"bucket {bucket}")} if bucket in self._s3.buckets else set[tuple[int, str]]()
+        for step, group, plural, names in (
+            (0, "helm.toolkit.fluxcd.io", "helmreleases", (name,)),
+            (1, "batch", "cronjobs", (f"{name}-files",)),
+            (3, "postgresql.cnpg.io", "clusters", (f"{name}-db",)),
+            (4, "", "secrets", (f"{name}-admin", f"{name}-redis")),
+            (5, "", "persistentvolumeclaims", (f"{name}-data",)),
+        ):
+            stored = {entry.object()["metadata"]["name"] for entry in self._lab.server.store.list((group, plural))}
+            parts |= {(step, f"{plural} {one}") for one in names if one in stored}
+        return parts
 
 
 class Materials:

@@ -113,9 +113,8 @@ async def test_the_webhooks_of_a_family_are_dropped_with_it(
 @pytest.mark.parametrize(
     ("chosen", "left"),
     [
-        ((), ("agents", "nextcloud-pool-metrics")),
-        (("pools",), ("nextcloud-pool-metrics",)),
-        (("nextcloudpool",), ("nextcloud-pool-metrics",)),
+        ((), ("agents",)),
+        (("pools",), ()),
         (("clusters",), ("agents",)),
         (("cluster",), ("agents",)),
         (("apps",), ()),

@@ -6,6 +6,8 @@ The same table runs on kube-apiserver in tests/e2e/test_pools_crds.py.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from conformance.targets import memory_target
@@ -13,6 +15,7 @@ from pools.crd_cases import CASES, KINDS, Kinds
 
 from konverge.crds import crd, declaration_of
 from konverge.crds.pools_v1alpha1 import InstanceSettings, NextcloudSpec
+from konverge.reconcilers.pools.claims.drift import SETS
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +69,15 @@ def test_nothing_that_a_tenant_can_leave_out_has_a_default_so_that_the_values_of
     schema = crd(KINDS[1])["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
     assert InstanceSettings.model_fields.keys() <= NextcloudSpec.model_fields.keys()
     assert [name for name, field in schema.items() if _defaults(field)] == []
+
+
+def _shared_lists(schema: dict[str, Any], at: str) -> Iterator[str]:
+    if schema.get("x-kubernetes-list-type") in ("set", "map"):
+        yield at
+    for name, below in schema.get("properties", {}).items():
+        yield from _shared_lists(below, f"{at}.{name}")
+
+
+def test_the_lists_that_drift_is_looked_for_item_by_item_are_those_whose_items_have_owners_of_their_own() -> None:
+    schema = crd(KINDS[2])["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert set(_shared_lists(schema, ".spec")) == SETS

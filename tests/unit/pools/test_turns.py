@@ -145,14 +145,17 @@ def test_the_defaults_of_a_profile_stand_below_the_tenants_fields() -> None:
         ({"a": 1}, {}, [".a"]),
         ({"a": {"b": 1}}, {"a": {"b": 2, "c": 3}}, [".a.b"]),
         ({"a": {"b": 1}}, {"a": 5}, [".a"]),
-        ({"a": ["x"]}, {"a": ["x", "y"]}, []),
-        ({"a": ["x"]}, {"a": ["y"]}, [".a"]),
+        ({"apps": ["x"]}, {"apps": ["x", "y"]}, []),
+        ({"apps": ["x"]}, {"apps": ["y"]}, [".apps"]),
+        ({"a": ["x"]}, {"a": ["x", "y"]}, [".a"]),
+        ({"a": ["x"]}, {"a": ["x"]}, []),
+        ({"a": True}, {"a": 1}, [".a"]),
     ],
 )
 def test_drift_is_what_the_intent_has_and_the_instance_has_not(
     intent: dict[str, object], stored: dict[str, object], paths: list[str]
 ) -> None:
-    assert drifted(intent, stored) == paths
+    assert drifted(intent, stored, sets=(".apps",)) == paths
 
 
 def test_a_correction_names_paths_and_managers_but_never_values_and_not_ourselves() -> None:

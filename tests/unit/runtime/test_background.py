@@ -62,6 +62,29 @@ async def test_it_runs_while_the_process_leads_and_writes_nothing_afterwards() -
         assert work.notes == ["begins", "ends"] * 2
 
 
+async def test_a_call_after_leading_is_made_at_the_end_of_each_turn_and_of_the_manager() -> None:
+    leadership, calls = ScriptedLeadership(leads=False), list[float]()
+    async with ApiServer(random=Random(1)) as server:
+        manager = Manager("m", server.config(), random=Random(2), leadership=leadership)
+        manager.after_leading(lambda: calls.append(asyncio.get_running_loop().time()))
+        async with manager:
+            with pytest.raises(UsageError, match="started already"):
+                manager.after_leading(calls.clear)
+            await asyncio.sleep(5)
+            assert calls == [], "it has not led yet"
+            for turns in (1, 2):
+                leadership.win()
+                await asyncio.sleep(1)
+                assert len(calls) == turns - 1
+                leadership.lose()
+                await asyncio.sleep(1)
+                assert len(calls) == turns
+            leadership.win()
+            await asyncio.sleep(1)
+        assert len(calls) == 3
+        assert manager.background == (), "it is none, and by itself no reason for an election"
+
+
 async def test_work_that_fails_begins_again_after_pauses_that_double() -> None:
     work = Work(failures=3)
     async with ApiServer(random=Random(1)) as server:
