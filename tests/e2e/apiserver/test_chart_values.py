@@ -235,6 +235,7 @@ SECRETS_IN_TWO = {"settings": {"apps": {"secret_namespaces": ["web", "shop"]}}}
 NO_SECRETS = {"settings": {"apps": {"watch_secrets": False}}}
 ONE_NAMESPACE = merged(APPS_ALONE, {"watchNamespace": "web"})
 SHARED: dict[str, Any] = {"election": {"enabled": False}, "sharding": {"mode": "hash"}}
+COORDINATED: dict[str, Any] = {"election": {"enabled": False}, "sharding": {"mode": "coordinator"}}
 BY_ORDINALS: dict[str, Any] = {"election": {"enabled": False}, "sharding": {"mode": "ordinal"}}
 WITH_WORKSPACES = {"families": {"workspaces": {"enabled": True}}}
 WITH_MACHINES = {"families": {"machines": {"enabled": True}}}
@@ -282,6 +283,10 @@ def settings_of(rendered: Rendered) -> DaemonSettings:
         BUCKET_CLAIMS,
         WITH_MACHINES,
         merged(WITH_WORKSPACES, SHARED),
+        COORDINATED,
+        merged(ONE_NAMESPACE, COORDINATED),
+        merged(WITH_WORKSPACES, COORDINATED),
+        merged(WITH_WORKSPACES, BY_ORDINALS),
         BY_ORDINALS,
         merged(APPS_ALONE, BY_ORDINALS),
         merged(ONE_NAMESPACE, BY_ORDINALS),
@@ -489,10 +494,11 @@ def test_replicas_are_spread_and_take_turns_only_if_they_elect_a_leader(template
     elected = settings_of(two).election
     assert (elected.enabled, elected.namespace, elected.name) == (True, NAMESPACE, "konverge")
     assert not settings_of(one).election.enabled
-    shared = template(SHARED)
-    assert shared.one("Deployment")["spec"]["strategy"]["type"] == "RollingUpdate"
-    ring = settings_of(shared).sharding
-    assert (ring.mode, ring.namespace, ring.ring) == ("hash", NAMESPACE, "konverge")
+    for values in (SHARED, COORDINATED):
+        shared = template(values)
+        assert shared.one("Deployment")["spec"]["strategy"]["type"] == "RollingUpdate"
+        ring = settings_of(shared).sharding
+        assert (ring.mode, ring.namespace, ring.ring) == (values["sharding"]["mode"], NAMESPACE, "konverge")
     by_ordinals = template(BY_ORDINALS)
     assert not by_ordinals.all("Deployment")
     spec = by_ordinals.one("StatefulSet")["spec"]
