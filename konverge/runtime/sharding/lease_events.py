@@ -77,8 +77,8 @@ class LeaseEvents:
         """Say that another live member of the ring has the name of this replica."""
         self._tell_of_double(
             self.member,
-            f"another live member of the ring, {other}, has the name of this replica: two processes have one identity. They are two "
-            "members, and no object has two owners; give each replica a host name of its own",
+            f"another live member of the ring, {other}, has the host name of this replica, as copies of one machine have. They are "
+            "two members, and no object has two owners; unless both run on one machine, give each a host name of its own",
         )
 
     def clock_jumped(self, seconds: float) -> None:

@@ -230,8 +230,8 @@ async def test_two_replicas_of_one_name_are_named_by_each_in_the_log_and_in_an_e
             first, second = await members(shards)
             found = await told(shards)
             assert [one[:2] for one in found] == [(Reason.SHARD_IDENTITY_SHARED, name) for name in (first, second)]
-            assert f"another live member of the ring, {second}, has the name of this replica" in found[0][2]
-            assert f"another live member of the ring, {first}, has the name of this replica" in found[1][2]
+            assert f"another live member of the ring, {second}, has the host name of this replica" in found[0][2]
+            assert f"another live member of the ring, {first}, has the host name of this replica" in found[1][2]
             assert logged(lines, Reason.SHARD_IDENTITY_SHARED) == [one[1:] for one in found]
 
 
