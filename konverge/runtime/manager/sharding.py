@@ -114,13 +114,13 @@ def trimmed_kinds(
     if not isinstance(ring, Ring) or ring.replica:
         return frozenset()
     shared = {one.kind for one in controllers if one.family is not None}
-    counting = {one.kind for one in controllers if one.counted or one.groupings or one.family is None}
+    unshared = {one.kind for one in controllers if one.family is None}
     others = {
         *(watch.kind for one in controllers for watch in (*one.owned, *one.watched) if not watch.metadata_only),
         *(index.kind for one in controllers for index in one.indexed),
         *(read.kind for webhook in webhooks for read in webhook.read if not read.metadata_only),
     }
-    return frozenset(shared - counting - others)
+    return frozenset(shared - unshared - others)
 
 
 async def join_ring(

@@ -116,3 +116,28 @@ def pausing(wire: Wire, woke: list[float]) -> Callable[[Request], None]:
             woke.append(loop.time())
 
     return read
+
+
+@pytest.mark.parametrize("sharding", [HASH, COORDINATOR], ids=lambda one: one.mode)
+async def test_a_replica_has_the_bodies_of_its_own_claims_alone_and_all_together_count_each_condition_once(
+    sharding: ShardingSettings,
+) -> None:
+    memory = MemoryWorkspaces()
+    settings = WorkspaceSettings(namespace=NAMESPACE)
+    async with Replicas(lambda manager: manager.add(controller(settings, memory)), sharding=sharding) as replicas:
+        await install_crds(replicas.client, [crd(WorkspaceClaim)])
+        await asyncio.gather(replicas.start("a"), replicas.start("b"))
+        for number in range(24):
+            await replicas.client.create(WorkspaceClaim.new(f"claim-{number}"))
+        await until(replicas, {"Ready"})
+        await asyncio.sleep(20)
+        whole, available = dict[str, set[str]](), dict[str, float]()
+        labels = {"controller": CONTROLLER, "condition": "Available", "status": "True"}
+        for name, replica in replicas.replicas.items():
+            store = replica.manager.runner(CONTROLLER)._watches.primary.store
+            cached = (store.get(*path) for path in store.keys())  # noqa: SIM118  # no dict
+            whole[name] = {one.metadata.name for one in cached if one is not None and not one.metadata_only}
+            available[name] = replica.metrics.registry.get_sample_value("konverge_status_conditions", labels) or 0.0
+        assert not whole["a"] & whole["b"]
+        assert len(whole["a"] | whole["b"]) == 24
+        assert available == {name: len(claims) for name, claims in whole.items()}
