@@ -69,6 +69,7 @@ class ControllerRunner:
             changed,
             selector="" if ownership is None else ownership.selector,
             whole=ownership.is_mine if ownership is not None and spec.kind in services.trimmed else None,
+            window=services.window if spec.kind in services.windowed else None,
         )
         self.caches = Caches(spec.name, self._watches.informers)
         self._services = ReconcileServices.of(spec, services, caches=self.caches, serves=self._watches.serves)
