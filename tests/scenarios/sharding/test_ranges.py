@@ -7,19 +7,22 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from random import Random
 from typing import Any
 
 import pytest
 import structlog
 from replicas import NAMESPACE, Replica
 from shards import RANGES, Shards
+from widgets import CONFIG_MAP
 
 import konverge as kv
-from konverge.client import ClientConfig, OpenStream, Response, Transport
+from konverge.client import Client, ClientConfig, OpenStream, Response, Transport
 from konverge.client.requests import Request
-from konverge.informers import Informer
-from konverge.informers.window import bucket_of
+from konverge.informers import Informer, InformerSet, Selection, UidWindow
+from konverge.informers.window import BUCKETS, bucket_of
 from konverge.runtime.sharding.settings import ShardingSettings
+from konverge.testing import ApiServer
 
 RANGE = re.compile(r"shardRange\(object\.metadata\.uid, '0x([0-9a-f]{16})', '0x([0-9a-f]{16,17})'\)")
 Hash = Callable[[str], int]
@@ -36,10 +39,11 @@ def by_another_hash(uid: str) -> int:
 class Selecting:
     """A transport to a server that selects by `shardSelector`, as kube-apiserver does with its feature on."""
 
-    def __init__(self, inner: Transport, hashed: Hash, *, echoes: bool = True) -> None:
+    def __init__(self, inner: Transport, hashed: Hash, *, flows: asyncio.Event | None = None) -> None:
         self._inner = inner
         self._hashed = hashed
-        self._echoes = echoes
+        self._flows = flows
+        """Unless it is set, no watch brings anything."""
 
     def _chosen(self, request: Request) -> Callable[[str], bool] | None:
         selector = dict(request.params).get("shardSelector", "")
@@ -58,23 +62,23 @@ class Selecting:
             return response
         page = json.loads(response.body)
         page["items"] = [one for one in page["items"] if chosen(one["metadata"]["uid"])]
-        if self._echoes:
-            page["metadata"]["shardInfo"] = {"selector": dict(request.params)["shardSelector"]}
+        page["metadata"]["shardInfo"] = {"selector": dict(request.params)["shardSelector"]}
         return Response(response.status, json.dumps(page).encode(), response.content_type)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[OpenStream]:
         async with self._inner.stream(request) as stream:
             chosen = self._chosen(request)
-            yield stream if chosen is None else _Selected(stream, chosen)
+            yield stream if chosen is None else _Selected(stream, chosen, self._flows)
 
     async def close(self) -> None:
         await self._inner.close()
 
 
 class _Selected:
-    def __init__(self, inner: OpenStream, chosen: Callable[[str], bool]) -> None:
+    def __init__(self, inner: OpenStream, chosen: Callable[[str], bool], flows: asyncio.Event | None) -> None:
         self._inner = inner
+        self._flows = flows
         self._chosen = chosen
         self.status, self.content_type, self.retry_after = inner.status, inner.content_type, inner.retry_after
         self._rest = b""
@@ -82,6 +86,8 @@ class _Selected:
     async def read(self) -> bytes:
         while True:
             found = await self._inner.read()
+            if self._flows is not None:
+                await self._flows.wait()
             if not found:
                 return found
             *lines, self._rest = (self._rest + found).split(b"\n")
@@ -97,8 +103,8 @@ class _Selected:
 class Ranged(Shards):
     """Replicas on a server that selects by this hash; None: it does not select."""
 
-    def __init__(self, hashed: Hash | None, *, echoes: bool = True, sharding: ShardingSettings = RANGES) -> None:
-        super().__init__(sharding=sharding)
+    def __init__(self, hashed: Hash | None) -> None:
+        super().__init__(sharding=RANGES)
         if hashed is None:
             return
         config = self.server.config
@@ -107,7 +113,7 @@ class Ranged(Shards):
             inner = config(**more)
 
             def make(_: ClientConfig, settings: Any, user_agent: str) -> Transport:
-                return Selecting(inner.open(settings, user_agent), hashed, echoes=echoes)
+                return Selecting(inner.open(settings, user_agent), hashed)
 
             return ClientConfig.over(make, server=inner.server, namespace=inner.namespace)
 
@@ -202,6 +208,39 @@ async def test_a_server_that_hashes_otherwise_is_noticed_and_no_object_is_missed
         ("warning", "it sent an object that the selector does not cover, by our hash")
     }
     assert len(said) == 2, "once for each replica"
+
+
+async def test_what_a_selector_from_before_a_change_brings_is_not_taken_for_another_hash() -> None:
+    lower, upper = range(BUCKETS // 2), range(BUCKETS // 2, BUCKETS)
+    flows = asyncio.Event()
+    flows.set()
+    async with ApiServer(random=Random(1), rbac=False, namespaces=(NAMESPACE,)) as server:
+
+        def make(_: ClientConfig, settings: Any, user_agent: str) -> Transport:
+            return Selecting(server.config().open(settings, user_agent), by_our_hash, flows=flows)
+
+        async with (
+            Client(server.config(), name="user", random=Random(2)) as user,
+            Client(ClientConfig.over(make), name="test", random=Random(3)) as client,
+            InformerSet(client, random=Random(4)) as informers,
+        ):
+            window = UidWindow()
+            window.open(lower)
+            informer = informers.acquire(Selection(CONFIG_MAP, NAMESPACE, window=window))
+            await informer.wait_synced()
+            await asyncio.sleep(2)
+            flows.clear()
+            for number in range(20):
+                await user.create(CONFIG_MAP.new(f"source-{number}", NAMESPACE))
+            await asyncio.sleep(2)
+            # What the lower half has waits to be read in the very turn of the loop in which the window changes.
+            flows.set()
+            window.open(upper)
+            await asyncio.sleep(5)
+            found = await user.list(CONFIG_MAP, NAMESPACE)
+            wanted = {one.name for one in found if bucket_of(one.metadata.uid) in upper}
+            assert {name for _, name in informer.store.keys()} == wanted  # noqa: SIM118  # no dict
+            assert informer.narrowed
 
 
 async def test_a_server_that_refuses_the_selector_is_asked_for_everything() -> None:
