@@ -19,6 +19,7 @@ from kcp_wire import DEFINITION
 from konverge.client import Client
 from konverge.errors import NotFound
 from konverge.reconcilers.workspaces.kcp import WORKSPACE
+from konverge.reconcilers.workspaces.words import WorkspaceAnnotation
 from konverge.testing import ApiServer, install_crds
 from konverge.testing.apiserver.kubeconfig import write_kubeconfig
 from konverge.testing.certificates import Authority
@@ -33,6 +34,8 @@ class KcpServer:
         self.created: list[str] = []
         """The names of the Workspaces that were created, in order; a name twice: it was created twice."""
         self.deleted: list[str] = []
+        self.epochs: dict[str, list[int]] = {}
+        """The epochs of the owners that wrote each Workspace, in order."""
         self.kubeconfig = kubeconfig
         self.client = client
         self._url = url
@@ -43,7 +46,11 @@ class KcpServer:
     def _observe(self, event: Any) -> None:
         if event.entry.resource != (WORKSPACE.group, "workspaces"):
             return
-        name = event.entry.object()["metadata"]["name"]
+        metadata = event.entry.object()["metadata"]
+        name = metadata["name"]
+        epoch = int((metadata.get("annotations") or {}).get(WorkspaceAnnotation.EPOCH, 0))
+        if event.type != "DELETED" and (seen := self.epochs.setdefault(name, []))[-1:] != [epoch]:
+            seen.append(epoch)
         if event.type == "DELETED":
             self.deleted.append(name)
         elif event.type == "ADDED":
