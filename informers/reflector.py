@@ -304,7 +304,7 @@ class Reflector:
     def _check(self, decoded: T) -> T:
         """Return what was decoded; raises _CannotSelect if a server that selects sent an object outside the window."""
         window = self._selection.window
-        # What a selector from before a change brings may lie outside; a list by the present one follows.
+        # Objects that come by a selector from before a change may lie outside; a list by the present one follows.
         if self._decoder.outside and window is not None and self._narrowed == window.selector:
             self._give_up_selecting("it sent an object that the selector does not cover, by our hash")
         self._decoder.outside = 0

@@ -79,7 +79,7 @@ class UidWindow:
 
     @property
     def selector(self) -> str:
-        """What the API server is asked for."""
+        """The `shardSelector` of these parts."""
         return shard_selector(self.buckets)
 
     def open(self, buckets: Iterable[int]) -> None:

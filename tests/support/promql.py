@@ -120,7 +120,7 @@ class Declared:
     def _groupings(self, expression: str) -> Iterator[str]:
         for found in _GROUPING.finditer(expression):
             reach = _operand(expression, found.end()) or expression
-            # What is on the right of `and on (...)` chooses series, and gives them no labels.
+            # The right side of `and on (...)` chooses series, and gives them no labels.
             named = self.metrics_in(_CHOICE.sub("", reach))
             known = [set(self.labels[name]) for name in named if name in self.labels]
             common = (set.intersection(*known) if known else set()) | set(self.scraped)

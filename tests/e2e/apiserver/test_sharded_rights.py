@@ -119,7 +119,7 @@ async def claims(client: Client, *numbers: int) -> None:
 
 
 async def edit_leases(client: Client) -> None:
-    """Edit the Lease of each replica by hand, and delete it a while later: each is told by an Event."""
+    """Edit the Lease of each replica by hand, and delete it a while later: an Event follows each."""
     for lease in await client.list(LEASE, NAMESPACE):
         edited = {"spec": {"renewTime": "2020-01-01T00:00:00.000000Z"}}
         await client.patch(LEASE, lease.name, NAMESPACE, patch=edited, style="merge")

@@ -255,7 +255,7 @@ async def test_a_replica_that_draws_the_name_of_a_lease_that_is_held_says_so_at_
             assert [one[:2] for one in await told(shards)] == [(Reason.SHARD_IDENTITY_SHARED, lease)]
 
 
-async def test_a_replica_that_starts_again_under_its_name_or_loses_its_lease_is_no_double_of_itself(
+async def test_a_replica_that_starts_again_under_its_name_or_loses_its_lease_is_not_taken_for_its_own_double(
     mode: ShardingSettings,
 ) -> None:
     with structlog.testing.capture_logs() as lines:

@@ -210,7 +210,7 @@ async def test_a_server_that_hashes_otherwise_is_noticed_and_no_object_is_missed
     assert len(said) == 2, "once for each replica"
 
 
-async def test_what_a_selector_from_before_a_change_brings_is_not_taken_for_another_hash() -> None:
+async def test_objects_that_come_by_a_selector_from_before_a_change_are_not_taken_for_those_of_another_hash() -> None:
     lower, upper = range(BUCKETS // 2), range(BUCKETS // 2, BUCKETS)
     flows = asyncio.Event()
     flows.set()
@@ -233,7 +233,7 @@ async def test_what_a_selector_from_before_a_change_brings_is_not_taken_for_anot
             for number in range(20):
                 await user.create(CONFIG_MAP.new(f"source-{number}", NAMESPACE))
             await asyncio.sleep(2)
-            # What the lower half has waits to be read in the very turn of the loop in which the window changes.
+            # Events of the lower half wait to be read in the very turn of the loop in which the window changes.
             flows.set()
             window.open(upper)
             await asyncio.sleep(5)
