@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         WebhookSettings,
         back_reference,
         by_back_reference,
+        by_uid,
     )
 
 __all__ = [
@@ -107,6 +108,7 @@ __all__ = [
     "WebhookSettings",
     "back_reference",
     "by_back_reference",
+    "by_uid",
     "is_false",
     "is_true",
     "kind",
@@ -156,6 +158,7 @@ _HOMES = {
             "WebhookSettings",
             "back_reference",
             "by_back_reference",
+            "by_uid",
         ),
     ),
 }

@@ -28,6 +28,8 @@ class Reason:
     SHARD_LEASE_EDITED: Final = "ShardLeaseEdited"
     SHARD_LEASE_RECREATED: Final = "ShardLeaseRecreated"
     SHARD_MEMBERSHIP_LOST: Final = "ShardMembershipLost"
+    SHARD_IDENTITY_SHARED: Final = "ShardIdentityShared"
+    SHARD_CLOCK_JUMPED: Final = "ShardClockJumped"
 
 
 class EventType:

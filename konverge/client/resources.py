@@ -77,6 +77,8 @@ class ListQuery:
     limit: int = 0
     continue_: str = ""
     metadata_only: bool = False
+    shards: str = ""
+    """A `shardSelector`, which a server that does not offer it ignores."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +101,7 @@ class WatchQuery:
     timeout_seconds: int
     idle_seconds: float
     metadata_only: bool = False
+    shards: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +112,8 @@ class Page:
     resource_version: str
     continue_: str = ""
     remaining: int | None = None
+    shards: str = ""
+    """The `shardSelector` by which the server selected; "" if it selected by none."""
 
 
 @dataclass(frozen=True, kw_only=True)

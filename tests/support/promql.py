@@ -23,6 +23,7 @@ __all__ = ["Declared", "Scrapes", "evaluate", "filled", "grouped", "kept", "oper
 
 _MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
 _GROUPING = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)")
+_CHOICE = re.compile(r"\b(?:and|unless) on \([^()]*\) \w+(?:\{[^}]*\})?")
 _BY = re.compile(r"\bby \(([^)]*)\)")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[(){}\[\]]|\b(?P<operator>and|or|unless)\b')
 _COMPARISON = re.compile(r"\s*(?:==|!=|[<>]=?)\s*-?[0-9.e]+\s*$")
@@ -119,7 +120,9 @@ class Declared:
     def _groupings(self, expression: str) -> Iterator[str]:
         for found in _GROUPING.finditer(expression):
             reach = _operand(expression, found.end()) or expression
-            known = [set(self.labels[name]) for name in self.metrics_in(reach) if name in self.labels]
+            # The right side of `and on (...)` chooses series, and gives them no labels.
+            named = self.metrics_in(_CHOICE.sub("", reach))
+            known = [set(self.labels[name]) for name in named if name in self.labels]
             common = (set.intersection(*known) if known else set()) | set(self.scraped)
             yield from (f"label {label} in a grouping" for label in _names(found[1]) if label not in common)
 

@@ -19,9 +19,11 @@ from konverge.runtime.sharding.hashing import owner_of
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.runtime.sharding.stamp import annotation_of
 
-__all__ = ["COORDINATOR", "DRAIN_MARK", "HASH", "LABEL", "STAMP", "Span", "Shards"]
+__all__ = ["COORDINATOR", "DRAIN_MARK", "HASH", "LABEL", "RANGES", "STAMP", "Span", "Shards"]
 
 HASH = ShardingSettings(mode="hash", namespace=NAMESPACE)
+RANGES = ShardingSettings(mode="hash", ranges=True, namespace=NAMESPACE)
+"""As `hash`, and each replica watches a part of the uids: the server in memory does not select, so the rest is dropped here."""
 COORDINATOR = ShardingSettings(mode="coordinator", namespace=NAMESPACE)
 STAMP = annotation_of("operator")
 LABEL, DRAIN_MARK = label_of("operator"), drain_mark_of("operator")
@@ -82,7 +84,7 @@ class Shards(Replicas):
         manager.add(
             kv.Controller.of(CONFIG_MAP)
             .owns(SECRET)
-            .sharded()
+            .sharded(**({"by": kv.by_uid} if self.sharding.ranges else {}))
             .with_(concurrency=self._concurrency)
             .reconciled_by(copier)
         )

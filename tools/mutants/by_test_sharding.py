@@ -189,8 +189,8 @@ SHARDING: Final = (
         "a shared controller writes although its replica has lost its Lease",
         "konverge.runtime.manager.sharding",
         "join_ring",
-        "replace(services, client=fenced, events=events, turn=turn, fence=ring.fence, ownership=ownership, trimmed=trimmed)",
-        "replace(services, client=client, events=events, turn=turn, fence=ring.fence, ownership=ownership, trimmed=trimmed)",
+        "replace(services, client=fenced, events=events, turn=turn, fence=ring.fence, ownership=ownership, trimmed=trimmed, window=window, windowed=windowed if window is not None else frozenset())",
+        "replace(services, client=client, events=events, turn=turn, fence=ring.fence, ownership=ownership, trimmed=trimmed, window=window, windowed=windowed if window is not None else frozenset())",
         test=LATE + "test_s8_a_reconcile_that_resists_its_end_writes_nothing_after_its_replica_has_lost_its_lease",
     ),
     # --- ownership and hand-over ---

@@ -70,14 +70,16 @@ async def _compare(client: Client, informer: Informer) -> None:
 async def _missing_shown(client: Client, informer: Informer, query: WatchQuery, wanted: str) -> None:
     """Find the last event that the cache lacks, and wait until it shows it. Raises Unreachable if the watch ends before that is known."""
     assert informer.info is not None
-    newest = query.resource_version
+    newest, window = query.resource_version, informer.selection.window
     async with client.watch(informer.info, query) as stream:
         async for events in stream:
             for event in events:
                 if event.type == "ERROR":
                     raise Unreachable(f"watch of {informer.selection}: the history from version {newest} on is gone")
-                version = decode_metadata(bytes(event.object)).resource_version
-                if event.type != "BOOKMARK":
+                metadata = decode_metadata(bytes(event.object))
+                version = metadata.resource_version
+                # A server that selects by the window does not send the others to the cache, whose version they do not move.
+                if event.type != "BOOKMARK" and (window is None or window.contains(metadata.uid)):
                     newest = version
                 if reached(version, wanted) is not False:
                     await informer.store.reaches(newest)

@@ -3,15 +3,19 @@
 Guarantees: a scrape reads sums and decodes nothing; an event of the primary kind costs two reads of the object. The series that are named
 at the start exist from then on, 0 included. When the controller ends, its objects are no longer counted.
 
-Caveats: a replica that stands by counts its objects, too, so a query takes `max by` the labels before it adds.
+Of objects that replicas share each counts those that it owns, and none while it is not a member: the sum over the replicas counts all.
+
+Caveats: a replica that stands by counts its objects, too, so a query about objects that are not shared takes `max by` the labels before it
+adds.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from prometheus_client import Gauge
 
@@ -25,12 +29,24 @@ from konverge.words import LogKey
 if TYPE_CHECKING:
     from konverge.informers import Cached, Change
     from konverge.informers.delivery import Handler
+    from konverge.informers.store import Store
     from konverge.metrics import Metrics
+    from konverge.objects import Metadata
 
-__all__ = ["ObjectCounts", "condition_counts", "counted_conditions", "counts_of", "group_counts"]
+__all__ = ["ObjectCounts", "OwnObjects", "condition_counts", "counted_conditions", "counts_of", "group_counts"]
 
 _LOG = get_logger("konverge.controller")
 _NONE: Final[frozenset[Group]] = frozenset()
+_OBJECTS_AT_ONCE: Final = 500
+
+
+class OwnObjects(NamedTuple):
+    """Which objects a replica counts of those that replicas share."""
+
+    is_mine: Callable[[Metadata], bool]
+    """Whether it owns this version of an object."""
+    counts: Callable[[], bool]
+    """Whether it owns objects at all now."""
 
 
 def counted_conditions(status: Mapping[str, Any], types: frozenset[str]) -> set[Group]:
@@ -49,7 +65,9 @@ def counted_conditions(status: Mapping[str, Any], types: frozenset[str]) -> set[
     return set(found.items())
 
 
-def condition_counts(metrics: Metrics, controller: str, types: tuple[str, ...]) -> ObjectCounts:
+def condition_counts(
+    metrics: Metrics, controller: str, types: tuple[str, ...], own: OwnObjects | None = None
+) -> ObjectCounts:
     """Return the counts for `konverge_status_conditions`: named condition types alone, so that other writers of a status add no series."""
     chosen = frozenset(types)
     return ObjectCounts(
@@ -58,16 +76,17 @@ def condition_counts(metrics: Metrics, controller: str, types: tuple[str, ...]) 
         lambda cached: counted_conditions(cached.status(), chosen),
         [(type_, status) for type_ in sorted(chosen) for status in STATUSES],
         prefix=(controller,),
+        own=own,
     )
 
 
-def group_counts(metrics: Metrics, grouping: Grouping) -> ObjectCounts:
+def group_counts(metrics: Metrics, grouping: Grouping, own: OwnObjects | None = None) -> ObjectCounts:
     """Return the counts of a grouping, in a gauge that is registered on first use."""
     key = (Grouping, grouping.metric)
     gauge = metrics.shared.get(key)
     if gauge is None:
         gauge = metrics.shared[key] = Gauge(grouping.metric, grouping.help, grouping.labels, registry=metrics.registry)
-    return ObjectCounts(metrics, gauge, lambda cached: _groups(grouping, cached), grouping.always)
+    return ObjectCounts(metrics, gauge, lambda cached: _groups(grouping, cached), grouping.always, own=own)
 
 
 def _groups(grouping: Grouping, cached: Cached) -> list[Group]:
@@ -79,10 +98,10 @@ def _groups(grouping: Grouping, cached: Cached) -> list[Group]:
     return found
 
 
-def counts_of(spec: Controller[Any], metrics: Metrics) -> tuple[ObjectCounts, ...]:
-    """Return everything that a controller counts."""
-    conditions = (condition_counts(metrics, spec.name, spec.counted),) if spec.counted else ()
-    return (*conditions, *(group_counts(metrics, grouping) for grouping in spec.groupings))
+def counts_of(spec: Controller[Any], metrics: Metrics, own: OwnObjects | None = None) -> tuple[ObjectCounts, ...]:
+    """Return everything that a controller counts; `own` if replicas share its objects."""
+    conditions = (condition_counts(metrics, spec.name, spec.counted, own),) if spec.counted else ()
+    return (*conditions, *(group_counts(metrics, grouping, own) for grouping in spec.groupings))
 
 
 class ObjectCounts:
@@ -96,12 +115,16 @@ class ObjectCounts:
         always: Iterable[Group],
         *,
         prefix: Group = (),
+        own: OwnObjects | None = None,
     ) -> None:
         self._gauge = gauge
         self._groups = groups
         self._always = tuple(always)
         self._prefix = prefix
         self._counts: Counter[Group] = Counter()
+        self._own = own
+        self._counted: dict[tuple[str, str], frozenset[Group]] = {}
+        """The groups of each object that is shared and owned. Its owner also changes without an event of it."""
         self._failed = False
         self._together: list[ObjectCounts] = metrics.shared.setdefault((ObjectCounts, id(gauge), prefix), [])
         self._shown: set[Group] = metrics.shared.setdefault((ObjectCounts, id(gauge), prefix, "shown"), set())
@@ -120,7 +143,29 @@ class ObjectCounts:
 
     def take(self, change: Change) -> None:
         """Replace the groups before the change by those after it."""
-        before, now = self._found(change.old), self._found(change.new)
+        if self._own is None:
+            self._replace(self._found(change.old), self._found(change.new))
+        else:
+            self._take_shared((change.namespace, change.name), change.new, self._own)
+
+    async def recount(self, store: Store) -> None:
+        """Count what this replica owns now, after the ring has changed; the event loop gets its turn in between."""
+        if self._own is None:
+            return
+        for number, path in enumerate(store.keys(), start=1):  # no dict
+            cached = store.get(*path)
+            if cached is not None and self._own.is_mine(cached.metadata) != (path in self._counted):
+                self._take_shared(path, cached, self._own)
+            if number % _OBJECTS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    def _take_shared(self, path: tuple[str, str], cached: Cached | None, own: OwnObjects) -> None:
+        before, now = self._counted.pop(path, _NONE), _NONE
+        if cached is not None and not cached.metadata_only and own.is_mine(cached.metadata):
+            now = self._counted[path] = self._found(cached)
+        self._replace(before, now)
+
+    def _replace(self, before: frozenset[Group], now: frozenset[Group]) -> None:
         self._counts.subtract(before - now)
         self._counts.update(now - before)
         for group in now - self._shown:
@@ -151,4 +196,4 @@ class ObjectCounts:
 
 
 def _total(together: list[ObjectCounts], group: Group) -> float:
-    return sum(one._counts[group] for one in together)
+    return sum(one._counts[group] for one in together if one._own is None or one._own.counts())

@@ -23,7 +23,7 @@ from konverge.runtime.cache.readers import Caches
 from konverge.runtime.consistency.barrier import BarrierWaits
 from konverge.runtime.controller.event_handlers import EventHandlers
 from konverge.runtime.controller.metrics import ControllerMetrics
-from konverge.runtime.controller.object_counts import counts_of
+from konverge.runtime.controller.object_counts import OwnObjects, counts_of
 from konverge.runtime.controller.precondition import Precondition
 from konverge.runtime.controller.queue_metrics import PrometheusQueue
 from konverge.runtime.controller.reports import ReconcileReports
@@ -69,6 +69,7 @@ class ControllerRunner:
             changed,
             selector="" if ownership is None else ownership.selector,
             whole=ownership.is_mine if ownership is not None and spec.kind in services.trimmed else None,
+            window=services.window if spec.kind in services.windowed else None,
         )
         self.caches = Caches(spec.name, self._watches.informers)
         self._services = ReconcileServices.of(spec, services, caches=self.caches, serves=self._watches.serves)
@@ -96,7 +97,8 @@ class ControllerRunner:
         )
         self._barrier_waits = BarrierWaits(numbers.barrier)
         self._metrics = ControllerMetrics(services.metrics, spec.name, workers=numbers.concurrency)
-        self._counts = counts_of(spec, services.metrics)
+        own = None if ownership is None else OwnObjects(ownership.is_mine, lambda: self._turn.leads)
+        self._counts = counts_of(spec, services.metrics, own)
         self._reports = ReconcileReports(self._log, changed)
         self._precondition = Precondition(spec.gate, spec.kind, services.client, self._log, changed=changed)
 
@@ -177,7 +179,7 @@ class ControllerRunner:
             helpers = [watcher, resync]
             if self._shards is not None:
                 shared = self._shared
-                work = self._shards.run(self.events.enqueue_shard_changes, shared.client, shared.metrics)
+                work = self._shards.run(self._take_shard_changes, shared.client, shared.metrics)
                 helpers.append(tasks.create_task(work, name=f"konverge shards {name}"))
             await wait_first(self._stopping.wait(), self._turn.ended())
             for helper in helpers:
@@ -190,6 +192,11 @@ class ControllerRunner:
                 self._log.warning("this process does not lead any more: running reconciles are cancelled")
             for worker in workers:
                 worker.cancel()
+
+    async def _take_shard_changes(self) -> None:
+        await self.events.enqueue_shard_changes()
+        for counts in self._counts:
+            await counts.recount(self._watches.primary.store)
 
     async def _drain(self) -> None:
         if not await self.queue.drain(timeout=self._shared.drain):

@@ -17,7 +17,7 @@ from typing import Any
 from prometheus_client import Counter
 
 from konverge.client import Client
-from konverge.informers import Change, Informer, InformerSet, Registration, RestartCause, Selection, Whole
+from konverge.informers import Change, Informer, InformerSet, Registration, RestartCause, Selection, UidWindow, Whole
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
 from konverge.runtime.builder.builder import Controller, Watched
@@ -65,6 +65,7 @@ class ControllerWatches:
         *,
         selector: str = "",
         whole: Whole | None = None,
+        window: UidWindow | None = None,
     ) -> None:
         self._spec = spec
         self._changed = changed
@@ -75,6 +76,7 @@ class ControllerWatches:
         others = {one.kind for one in spec.watched} | {one.kind for one in spec.indexed}
         self._labels = ",".join(one for one in (spec.labels, "" if spec.kind in others else selector) if one)
         self._whole = whole
+        self._window = window
         self._feeds: list[_Feed] = []
         self.informers: dict[Kind[Any], Informer | Narrowed] = {}
         """The caches that the reconciler reads, by kind."""
@@ -87,7 +89,7 @@ class ControllerWatches:
     ) -> None:
         """Acquire every cache, and register these event handlers."""
         spec, where = self._spec, self._namespace
-        chosen = Selection(spec.kind, where, labels=self._labels, whole=self._whole)
+        chosen = Selection(spec.kind, where, labels=self._labels, whole=self._whole, window=self._window)
         self.primary = self._feed(spec.kind, None, chosen, primary)
         for one in spec.owned:
             self._feed(one.kind, one, Selection(one.kind, where), partial(owned, one))

@@ -46,12 +46,20 @@ _PAUSE = 0.5
 _RELEASE_TRIES = 3
 _SENT = 8
 """Records that this process has sent last, by which it knows an edit of another writer."""
+_CLOCK_JUMP = 5.0
+"""Seconds by which the wall clock has to run away from the monotonic one between two renewals to be worth a word: NTP moves it by less."""
 _SHOWN = 253
 """Characters of a foreign holder that are shown: the API allows any text."""
 
 
 class LeaseWitness(Protocol):
-    """Takes note of what others do to a Lease that this process holds."""
+    """Takes note of what others do to a Lease that this process holds, and of what else is odd about it."""
+
+    def stands_by(self, lease: str, holder: str) -> None:
+        """Called when this process waits for the Lease of this name, which another holds."""
+
+    def clock_jumped(self, seconds: float) -> None:
+        """Called when the wall clock of this process has jumped by so many seconds since the renewal before."""
 
     def recreated(self, lease: Metadata) -> None:
         """Called when this process has created its Lease again, which was deleted."""
@@ -94,6 +102,7 @@ class LeaseElection:
         self.fence = LeaseFence(loop.time)
         self._now = loop.time
         self._clock = clock
+        self._clock_ahead: float | None = None
         self._random = random
         limit = max(1.0, settings.renew_seconds / 2)
         self._client = Client(
@@ -150,6 +159,8 @@ class LeaseElection:
             if self.holder() != shown:
                 shown = self.holder()
                 self._log.info("standing by", **{LogKey.HOLDER: shown})
+                if shown and self._witness is not None:
+                    self._witness.stands_by(self.lease_name, shown)
             await self._sleep(pause)
         self._holding = asyncio.create_task(self._hold(), name=f"konverge election {self.lease_name}")
         self._leader.set(1)
@@ -303,6 +314,7 @@ class LeaseElection:
         if isinstance(step, WaitUntil):
             return step.time
         begun, led = self._now(), self._candidate.leads
+        self._note_clock(begun)
         self._sent.append(step.record)
         try:
             lease = await self._write(step)
@@ -327,6 +339,13 @@ class LeaseElection:
         if led and isinstance(step, Create) and self._witness is not None:
             self._witness.recreated(lease.metadata)
         return None
+
+    def _note_clock(self, now: float) -> None:
+        """Compare the wall clock with the monotonic one, which alone judges the lease."""
+        ahead = self._clock().timestamp() - now
+        before, self._clock_ahead = self._clock_ahead, ahead
+        if self._witness is not None and before is not None and abs(ahead - before) >= _CLOCK_JUMP:
+            self._witness.clock_jumped(ahead - before)
 
     async def _write(self, step: Create | Update) -> Object:
         if isinstance(step, Create):

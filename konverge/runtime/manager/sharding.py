@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -10,11 +11,12 @@ from typing import Any, TypeAlias
 
 from konverge.client import Client, ClientConfig
 from konverge.errors import UsageError
-from konverge.informers import Selection
+from konverge.informers import Selection, UidWindow
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
 from konverge.runtime.admission.webhook import Webhook
 from konverge.runtime.builder.builder import Controller
+from konverge.runtime.builder.families import by_uid
 from konverge.runtime.election.leadership import Turn
 from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.events.recorder import EventRecorder
@@ -28,6 +30,7 @@ from konverge.runtime.sharding.interface import ShardOwnership
 from konverge.runtime.sharding.ordinal import OrdinalRing, OrdinalShares
 from konverge.runtime.sharding.ownership import Ownership
 from konverge.runtime.sharding.ring import Ring
+from konverge.runtime.sharding.window import follow_window
 
 __all__ = [
     "AnyRing",
@@ -38,6 +41,7 @@ __all__ = [
     "open_ring",
     "renew_seconds",
     "trimmed_kinds",
+    "windowed_kinds",
 ]
 
 
@@ -114,13 +118,19 @@ def trimmed_kinds(
     if not isinstance(ring, Ring) or ring.replica:
         return frozenset()
     shared = {one.kind for one in controllers if one.family is not None}
-    counting = {one.kind for one in controllers if one.counted or one.groupings or one.family is None}
+    unshared = {one.kind for one in controllers if one.family is None}
     others = {
         *(watch.kind for one in controllers for watch in (*one.owned, *one.watched) if not watch.metadata_only),
         *(index.kind for one in controllers for index in one.indexed),
         *(read.kind for webhook in webhooks for read in webhook.read if not read.metadata_only),
     }
-    return frozenset(shared - counting - others)
+    return frozenset(shared - unshared - others)
+
+
+def windowed_kinds(trimmed: frozenset[Kind[Any]], controllers: Collection[Controller[Any]]) -> frozenset[Kind[Any]]:
+    """Return the kinds of which this replica needs to see a part alone, and whose objects are shared by uid, as a server selects."""
+    other_keys = {one.kind for one in controllers if one.family is not None and one.family is not by_uid}
+    return frozenset(trimmed - other_keys)
 
 
 async def join_ring(
@@ -131,6 +141,7 @@ async def join_ring(
     *,
     instance: str,
     trimmed: frozenset[Kind[Any]],
+    windowed: frozenset[Kind[Any]],
 ) -> RingMember:
     """Follow the ring, and return the services of the controllers whose objects replicas share."""
     fenced = client.fenced_by(ring.fence)
@@ -150,11 +161,29 @@ async def join_ring(
         ownership = Ownership(ring, fenced, events, services.metrics, manager=services.manager)
     stack.push_async_callback(ownership.close)
     await stack.enter_async_context(ring.following(services.informers))
+    window = None
+    if isinstance(ring, Ring) and isinstance(ownership, Ownership) and ring.settings.ranges:
+        window = UidWindow()
+        following = asyncio.create_task(follow_window(ring, ownership, window), name=f"konverge window {ring.name}")
+        stack.push_async_callback(_ended, following)
     turn = Turn()
     shared = replace(
-        services, client=fenced, events=events, turn=turn, fence=ring.fence, ownership=ownership, trimmed=trimmed
+        services,
+        client=fenced,
+        events=events,
+        turn=turn,
+        fence=ring.fence,
+        ownership=ownership,
+        trimmed=trimmed,
+        window=window,
+        windowed=windowed if window is not None else frozenset(),
     )
     return RingMember(ownership, shared, Leading(ring, turn, services.readiness))
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
 
 
 def coordination(

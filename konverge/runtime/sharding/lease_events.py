@@ -1,4 +1,4 @@
-"""Events and log lines about the Lease of this replica: what other writers do to it, and its loss."""
+"""Events and log lines about the Lease of this replica: what others do to it, its loss, a double of this replica, a clock that jumps."""
 
 from __future__ import annotations
 
@@ -65,13 +65,50 @@ class LeaseEvents:
             None,
         )
 
+    def stands_by(self, lease: str, holder: str) -> None:
+        """Say that another replica holds the Lease whose name this one has drawn, of 40 random bits."""
+        self._tell_of_double(
+            lease,
+            f"another replica, {holder}, holds the Lease with the name that this one has drawn: two processes have one identity, as "
+            "copies of a machine have. This one waits, and works on nothing, until the other has ended",
+        )
+
+    def has_double(self, other: str) -> None:
+        """Say that another live member of the ring has the name of this replica."""
+        self._tell_of_double(
+            self.member,
+            f"another live member of the ring, {other}, has the host name of this replica, as copies of one machine have. They are "
+            "two members, and no object has two owners; unless both run on one machine, give each a host name of its own",
+        )
+
+    def clock_jumped(self, seconds: float) -> None:
+        """Say that the wall clock of this replica has jumped."""
+        note = (
+            f"the wall clock of this replica jumped by {seconds:+.0f} s against its monotonic clock, or its machine was suspended. "
+            "Membership is judged by the monotonic clock: no object moves for it. Times that this replica writes may be wrong"
+        )
+        self._log.warning(
+            "the wall clock jumped",
+            **{LogKey.IDENTITY: self.member, LogKey.EVENT_REASON: Reason.SHARD_CLOCK_JUMPED, LogKey.CAUSE: note},
+        )
+        self._record_or_wait(Regarding(LEASE, self._namespace, self.member, "", ""), Reason.SHARD_CLOCK_JUMPED, note)
+
+    def _tell_of_double(self, lease: str, note: str) -> None:
+        self._log.warning(
+            "another replica has the identity of this one",
+            **{LogKey.IDENTITY: lease, LogKey.EVENT_REASON: Reason.SHARD_IDENTITY_SHARED, LogKey.CAUSE: note},
+        )
+        self._record_or_wait(Regarding(LEASE, self._namespace, lease, "", ""), Reason.SHARD_IDENTITY_SHARED, note)
+
     def _tell(self, reason: str, note: str, lease: Metadata | None) -> None:
         self._log.warning(
             "the lease of this member was changed or lost",
             **{LogKey.IDENTITY: self.member, LogKey.EVENT_REASON: reason, LogKey.CAUSE: note},
         )
         uid, version = ("", "") if lease is None else (lease.uid, lease.resource_version)
-        regarding = Regarding(LEASE, self._namespace, self.member, uid, version)
+        self._record_or_wait(Regarding(LEASE, self._namespace, self.member, uid, version), reason, note)
+
+    def _record_or_wait(self, regarding: Regarding, reason: str, note: str) -> None:
         if self._holds():
             self._record(regarding, reason, note)
         else:

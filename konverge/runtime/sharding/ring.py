@@ -31,7 +31,7 @@ from konverge.runtime.election.record import LEASE, LeaseRecord
 from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.sharding.assignment import replica_name
 from konverge.runtime.sharding.decision import MemberState
-from konverge.runtime.sharding.hashing import Rendezvous
+from konverge.runtime.sharding.hashing import Ranges, Rendezvous
 from konverge.runtime.sharding.lease_events import LeaseEvents
 from konverge.runtime.sharding.members import Membership
 from konverge.runtime.sharding.settings import ShardingSettings
@@ -43,6 +43,8 @@ __all__ = ["Ring"]
 _RETRY = 1.0
 _OUTDATED = 600.0
 """Seconds after which the Lease of a member that is gone is deleted; no stamp names it any more."""
+_RENEWALS_OF_A_DOUBLE = 2
+"""Renewals by which a member of this replica's name is known to be alive: one may be the last of a process that ran here before."""
 _NOT_A_NAME = re.compile(r"[^a-z0-9-]+")
 
 
@@ -88,13 +90,17 @@ class Ring:
         self.replica = replica_name(host, random.getrandbits(40)) if settings.mode == "coordinator" else ""
         """The name of this process in the labels of objects and of its Lease; "" in a mode without a coordinator."""
         self._replicas: dict[str, str] = {}
+        self._former: set[str] = set()
+        """The names of this process in all its terms."""
+        self._doubles: dict[str, tuple[str, int]] = {}
+        """Other members of this replica's name: the time of the last renewal, and how many came since it was first seen."""
         self._host = _NOT_A_NAME.sub("-", host.lower()).strip("-")[:100] or "host"
         self._metrics = metrics
         self._random = random
         self._now = asyncio.get_running_loop().time
         self._membership = Membership(settings)
         self._live: tuple[str, ...] = ()
-        self._sharing = Rendezvous()
+        self._sharing: Ranges | Rendezvous = self._shared_by(())
         self._deciding: set[tuple[str, MemberState]] = set()
         self._states: dict[str, MemberState] = {}
         self.draining = False
@@ -111,6 +117,13 @@ class Ring:
     def desired(self, key: str) -> str:
         """Return the member that should own a key; "" if none is known. With a coordinator: among those that see its labels."""
         return self._sharing.owner_of(key)
+
+    def _shared_by(self, members: tuple[str, ...]) -> Ranges | Rendezvous:
+        return Ranges(members) if self.settings.ranges else Rendezvous(members)
+
+    def buckets(self) -> frozenset[int]:
+        """Return the parts of the hash that belong to this member; empty if keys are shared one by one."""
+        return self._sharing.buckets_of(self.member) if isinstance(self._sharing, Ranges) else frozenset()
 
     def replica_of(self, member: str) -> str:
         """Return the replica whose member this is; "" for one that sees no labels."""
@@ -148,6 +161,7 @@ class Ring:
             record, draining = _read(lease)
             self._note_replica(lease)
             self._membership.observe(change.name, record, self._now(), draining=draining, initial=not self.member)
+            self._note_double(change.name, record)
         elif self._membership.state_of(change.name).gone:
             self._forget(change.name)
         self._news.set()
@@ -159,7 +173,20 @@ class Ring:
         if replica:
             self._replicas.setdefault(lease.name, replica)
 
+    def _note_double(self, member: str, record: LeaseRecord) -> None:
+        """Say once that another process has the name of this replica, if its Lease is renewed."""
+        bare = member.rpartition("-")[0]
+        if not self.member or member in self._former or bare != f"{self.name}-{self._host}" or record.released:
+            return
+        renewed, count = self._doubles.get(member, (record.renewed, 0))
+        if renewed != record.renewed:
+            count += 1
+            if count == _RENEWALS_OF_A_DOUBLE:
+                self.lease_events.has_double(member)
+        self._doubles[member] = record.renewed, count
+
     def _forget(self, member: str) -> None:
+        self._doubles.pop(member, None)
         self._membership.forget(member)
         self._replicas.pop(member, None)
 
@@ -208,7 +235,7 @@ class Ring:
         news = live != self._live or sharing != self._sharing.members or not deciding <= self._deciding
         self._live, self._states, self._deciding = live, states, deciding
         if sharing != self._sharing.members:
-            self._sharing = Rendezvous(sharing)
+            self._sharing = self._shared_by(sharing)
         if news:
             self._turn_over()
 
@@ -257,6 +284,7 @@ class Ring:
                 await asyncio.sleep(_RETRY)
         # The name is new in each term: others may have taken the former member for dead, and are right for good.
         name = f"{self.name}-{self._host}-{self._random.getrandbits(40):010x}"
+        self._former.add(name)
         settings = self.settings
         self._term = await LeaseElection(
             self._config,

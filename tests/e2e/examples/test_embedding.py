@@ -91,6 +91,7 @@ def test_every_example_is_run_by_a_test() -> None:
         "embed_fastapi": __file__,
         "embed_kopf": __file__,
         "invoices": "tests/scenarios/lab/test_guide.py",
+        "shared_workspaces": "tests/e2e/examples/test_shared_workspaces.py",
         "site_operator": "tests/scenarios/lab/test_site_operator.py",
         "test_backup_admission": "tests/unit/runtime/admission/test_guide.py",
         "test_invoices": "tests/scenarios/lab/test_guide.py",

@@ -8,8 +8,9 @@ from random import Random
 from typing import Any
 
 import pytest
+import structlog
 from replicas import NAMESPACE
-from shards import Shards
+from shards import HASH, Shards
 
 import konverge as kv
 from konverge.client.requests import Request
@@ -17,7 +18,9 @@ from konverge.clock import wall_clock
 from konverge.runtime.election.record import LEASE
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.testing.loop import CLOCK_ERROR
-from konverge.words import Label
+from konverge.words import Label, Reason
+
+EVENT = kv.kind("events.k8s.io/v1", "Event")
 
 
 async def started(shards: Shards, *names: str) -> None:
@@ -27,6 +30,23 @@ async def started(shards: Shards, *names: str) -> None:
 async def members(shards: Shards) -> list[str]:
     found = await shards.client.list(LEASE, NAMESPACE, labels=f"{Label.SHARD_RING}=operator")
     return sorted(one.name for one in found)
+
+
+async def told(shards: Shards) -> list[tuple[str, str, str]]:
+    """Reason, Lease and text of the Events about Leases."""
+    found = [one.data for one in await shards.client.list(EVENT, NAMESPACE)]
+    return sorted(
+        (one["reason"], one["regarding"]["name"], one["note"])
+        for one in found
+        if one["regarding"]["kind"] == LEASE.kind
+    )
+
+
+def logged(lines: list[Any], reason: str) -> list[tuple[str, str]]:
+    """The members that said in a warning what the Event of this reason says, and the text."""
+    said = [line for line in lines if line.get("event_reason") == reason]
+    assert {line["log_level"] for line in said} <= {"warning"}
+    return sorted((line["identity"], line["cause"]) for line in said)
 
 
 async def with_clock(shards: Shards, name: str, error: dict[str, float]) -> None:
@@ -165,3 +185,89 @@ async def test_renewals_that_are_slow_and_in_time_end_no_membership_and_move_no_
             await reconciled_by_owners(shards, before, f"slow-{number}")
         assert (await shards.stamps(), await members(shards), len(shards.claims)) == (before, ring, claims)
         assert shards.overlaps() == []
+
+
+@pytest.mark.parametrize("hour", [3600.0, -3600.0], ids=["forward", "back"])
+async def test_a_wall_clock_that_jumps_is_named_once_for_each_jump_in_the_log_and_in_an_event_on_the_lease(
+    mode: ShardingSettings, hour: float
+) -> None:
+    error = dict.fromkeys("ab", 0.0)
+    with structlog.testing.capture_logs() as lines:
+        async with Shards(sharding=mode) as shards:
+            await asyncio.gather(*(with_clock(shards, name, error) for name in "ab"))
+            await asyncio.sleep(60)
+            assert (await told(shards), logged(lines, Reason.SHARD_CLOCK_JUMPED)) == ([], [])
+            error["a"] = hour
+            await asyncio.sleep(60)
+            [(reason, lease, note)] = await told(shards)
+            assert (reason, lease.startswith("operator-a-")) == (Reason.SHARD_CLOCK_JUMPED, True)
+            assert f"jumped by {hour:+.0f} s" in note
+            assert "no object moves for it" in note
+            assert logged(lines, Reason.SHARD_CLOCK_JUMPED) == [(lease, note)]
+            error["a"] = 0.0
+            await asyncio.sleep(60)
+            assert len(logged(lines, Reason.SHARD_CLOCK_JUMPED)) == 2
+
+
+async def test_a_clock_that_is_adjusted_by_seconds_as_ntp_does_is_not_worth_a_word(mode: ShardingSettings) -> None:
+    error = {"a": 0.0}
+    async with Shards(sharding=mode) as shards:
+        await with_clock(shards, "a", error)
+        for _ in range(20):
+            await asyncio.sleep(5)
+            error["a"] += 2.0
+        assert await told(shards) == []
+
+
+async def test_two_replicas_of_one_name_are_named_by_each_in_the_log_and_in_an_event_on_its_lease(
+    mode: ShardingSettings,
+) -> None:
+    with structlog.testing.capture_logs() as lines:
+        async with Doubled(mode) as shards:
+            await shards.begin("first")
+            await shards.begin("second")
+            await asyncio.sleep(120)
+            first, second = await members(shards)
+            found = await told(shards)
+            assert [one[:2] for one in found] == [(Reason.SHARD_IDENTITY_SHARED, name) for name in (first, second)]
+            assert f"another live member of the ring, {second}, has the host name of this replica" in found[0][2]
+            assert f"another live member of the ring, {first}, has the host name of this replica" in found[1][2]
+            assert logged(lines, Reason.SHARD_IDENTITY_SHARED) == [one[1:] for one in found]
+
+
+async def test_a_replica_that_draws_the_name_of_a_lease_that_is_held_says_so_at_once_and_in_an_event_when_it_has_joined() -> (
+    None
+):
+    with structlog.testing.capture_logs() as lines:
+        async with Doubled(HASH) as shards:
+            await shards.begin("first", random=Random(7))
+            starting = asyncio.create_task(shards.begin("second", random=Random(7), patience=300.0))
+            await asyncio.sleep(30)
+            [lease] = await members(shards)
+            [(identity, cause)] = logged(lines, Reason.SHARD_IDENTITY_SHARED)
+            assert identity == lease
+            assert cause.startswith("another replica, a_")
+            assert "two processes have one identity" in cause
+            assert await told(shards) == []
+            shards.kill("first")
+            await starting
+            await asyncio.sleep(60)
+            assert [one[:2] for one in await told(shards)] == [(Reason.SHARD_IDENTITY_SHARED, lease)]
+
+
+async def test_a_replica_that_starts_again_under_its_name_or_loses_its_lease_is_not_taken_for_its_own_double(
+    mode: ShardingSettings,
+) -> None:
+    with structlog.testing.capture_logs() as lines:
+        async with Doubled(mode) as shards:
+            await shards.begin("first")
+            await asyncio.sleep(20)
+            shards.kill("first")
+            await shards.begin("second")
+            await asyncio.sleep(60)
+            shards.replicas["second"].wire.pause()
+            await asyncio.sleep(40)
+            shards.replicas["second"].wire.resume()
+            await asyncio.sleep(60)
+            assert {one[0] for one in await told(shards)} == {Reason.SHARD_MEMBERSHIP_LOST}
+    assert logged(lines, Reason.SHARD_IDENTITY_SHARED) == []

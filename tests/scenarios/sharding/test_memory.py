@@ -141,7 +141,6 @@ OTHER = kv.Controller.of(SECRET).named("other")
     [
         pytest.param(lambda spec: spec.watches(CONFIG_MAP, to=keys_of), None, id="watches its own kind"),
         pytest.param(lambda spec: spec.indexes(CONFIG_MAP, "value", by=by_value), None, id="indexes its own kind"),
-        pytest.param(lambda spec: spec.counts_conditions("Ready"), None, id="counts its objects"),
         pytest.param(lambda spec: spec, OTHER.owns(CONFIG_MAP), id="another controller owns the kind"),
         pytest.param(
             lambda spec: spec, OTHER.watches(CONFIG_MAP, to=keys_of), id="another controller watches the kind"

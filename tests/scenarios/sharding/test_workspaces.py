@@ -9,17 +9,17 @@ from random import Random
 import pytest
 from kcp_wire import DEFINITION, Wire, over
 from replicas import NAMESPACE, Replicas
-from shards import COORDINATOR, HASH
+from shards import COORDINATOR, HASH, RANGES
 
 from konverge.client import Client, ClientConfig
 from konverge.client.requests import Request
 from konverge.crds import crd
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.reconcilers.workspaces import KcpWorkspaces, MemoryWorkspaces, WorkspaceSettings
-from konverge.reconcilers.workspaces.install import controller
+from konverge.reconcilers.workspaces.install import controller, install
 from konverge.reconcilers.workspaces.kcp import WORKSPACE
 from konverge.reconcilers.workspaces.words import CONTROLLER, WorkspaceAnnotation
-from konverge.runtime import Manager
+from konverge.runtime import Manager, ManagerSettings, by_uid
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.runtime.sharding.stamp import annotation_of, read_stamp
 from konverge.testing import ApiServer, VirtualTimeLoop, install_crds
@@ -116,3 +116,42 @@ def pausing(wire: Wire, woke: list[float]) -> Callable[[Request], None]:
             woke.append(loop.time())
 
     return read
+
+
+@pytest.mark.parametrize("sharding", [HASH, COORDINATOR, RANGES], ids=["hash", "coordinator", "ranges"])
+async def test_a_replica_has_the_bodies_of_its_own_claims_alone_and_all_together_count_each_condition_once(
+    sharding: ShardingSettings,
+) -> None:
+    memory = MemoryWorkspaces()
+    settings = WorkspaceSettings(namespace=NAMESPACE)
+
+    def build(manager: Manager) -> None:
+        described = controller(settings, memory)
+        manager.add(described.sharded(by=by_uid) if sharding.ranges else described)  # as `install` does
+
+    async with Replicas(build, sharding=sharding) as replicas:
+        await install_crds(replicas.client, [crd(WorkspaceClaim)])
+        await asyncio.gather(replicas.start("a"), replicas.start("b"))
+        for number in range(24):
+            await replicas.client.create(WorkspaceClaim.new(f"claim-{number}"))
+        await until(replicas, {"Ready"})
+        await asyncio.sleep(20)
+        whole, available = dict[str, set[str]](), dict[str, float]()
+        labels = {"controller": CONTROLLER, "condition": "Available", "status": "True"}
+        for name, replica in replicas.replicas.items():
+            store = replica.manager.runner(CONTROLLER)._watches.primary.store
+            cached = (store.get(*path) for path in store.keys())  # noqa: SIM118  # no dict
+            whole[name] = {one.metadata.name for one in cached if one is not None and not one.metadata_only}
+            available[name] = replica.metrics.registry.get_sample_value("konverge_status_conditions", labels) or 0.0
+        assert not whole["a"] & whole["b"]
+        assert len(whole["a"] | whole["b"]) == 24
+        assert available == {name: len(claims) for name, claims in whole.items()}
+
+
+@pytest.mark.parametrize("ranges", [False, True])
+def test_with_ranges_the_family_shares_claims_by_their_own_uids_by_which_a_server_can_select(ranges: bool) -> None:
+    sharding = ShardingSettings(mode="hash", ranges=ranges)
+    manager = Manager("konverge", settings=ManagerSettings(sharding=sharding))
+    install(manager, WorkspaceSettings(provider="memory"))
+    (spec,) = manager.controllers
+    assert (spec.family is by_uid) == ranges

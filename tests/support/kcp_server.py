@@ -1,0 +1,87 @@
+"""kcp for operators that are processes: its root and one workspace on API servers in memory, over HTTPS; it makes each Workspace ready.
+
+Guarantees: each Workspace that was created or deleted is noted, in order. Phases and the URL come as kcp gives them: the URL with the
+logical cluster, then Ready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from kcp_wire import DEFINITION
+
+from konverge.client import Client
+from konverge.errors import NotFound
+from konverge.reconcilers.workspaces.kcp import WORKSPACE
+from konverge.reconcilers.workspaces.words import WorkspaceAnnotation
+from konverge.testing import ApiServer, install_crds
+from konverge.testing.apiserver.kubeconfig import write_kubeconfig
+from konverge.testing.certificates import Authority
+
+__all__ = ["KcpServer", "kcp_server"]
+
+
+class KcpServer:
+    """The Workspaces of a root, as one who is kcp sees them."""
+
+    def __init__(self, root: ApiServer, client: Client, url: str, kubeconfig: Path, seconds: float) -> None:
+        self.created: list[str] = []
+        """The names of the Workspaces that were created, in order; a name twice: it was created twice."""
+        self.deleted: list[str] = []
+        self.epochs: dict[str, list[int]] = {}
+        """The epochs of the owners that wrote each Workspace, in order."""
+        self.kubeconfig = kubeconfig
+        self.client = client
+        self._url = url
+        self._seconds = seconds
+        self._tasks: set[asyncio.Task[None]] = set()
+        root.store.observers.append(self._observe)
+
+    def _observe(self, event: Any) -> None:
+        if event.entry.resource != (WORKSPACE.group, "workspaces"):
+            return
+        metadata = event.entry.object()["metadata"]
+        name = metadata["name"]
+        epoch = int((metadata.get("annotations") or {}).get(WorkspaceAnnotation.EPOCH, 0))
+        if event.type != "DELETED" and (seen := self.epochs.setdefault(name, []))[-1:] != [epoch]:
+            seen.append(epoch)
+        if event.type == "DELETED":
+            self.deleted.append(name)
+        elif event.type == "ADDED":
+            self.created.append(name)
+            task = asyncio.create_task(self._prepare(name))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _prepare(self, name: str) -> None:
+        with contextlib.suppress(NotFound):
+            await self._show(name, "Scheduling")
+            await asyncio.sleep(self._seconds)
+            await self.client.patch(WORKSPACE, name, patch={"spec": {"URL": self._url}}, style="merge")
+            await self._show(name, "Ready")
+
+    async def _show(self, name: str, phase: str) -> None:
+        patch = {"status": {"phase": phase}}
+        await self.client.patch(WORKSPACE, name, patch=patch, style="merge", subresource="status")
+
+
+@asynccontextmanager
+async def kcp_server(folder: Path, *, seconds: float = 0.3) -> AsyncIterator[KcpServer]:
+    """Serve a kcp whose Workspaces are ready after so many seconds."""
+    authority = Authority.create("kcp")
+    async with (
+        ApiServer(random=Random(1), rbac=False) as root,
+        ApiServer(random=Random(2), rbac=False) as workspace,
+        root.http(authority=authority) as shell,
+        workspace.http(authority=authority) as inside,
+        Client(root.config(), name="kcp", random=Random(3)) as client,
+    ):
+        await install_crds(client, [DEFINITION])
+        kubeconfig = write_kubeconfig(folder / "kcp.kubeconfig", shell)
+        yield KcpServer(root, client, inside.url, kubeconfig, seconds)

@@ -1,0 +1,54 @@
+"""One replica of `bench_shards.py` as a process of its own: it copies ConfigMaps into Secrets, and tells on request what it has used.
+
+A line on standard input is answered by a line of JSON: seconds of CPU since the start, resident memory, and the objects in its cache. It ends
+when standard input does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "support"))
+
+from widgets import CONFIG_MAP, SECRET, By
+
+import konverge as kv
+from konverge.client import ClientConfig
+from konverge.runtime.sharding.settings import MODES, ShardingSettings
+
+NAMESPACE = "lab"
+
+
+async def _copied(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+    await ctx.own(SECRET.new(f"copy-of-{object_.name}", object_.namespace, stringData={"v": object_.data["data"]["v"]}))
+    return kv.Done()
+
+
+def _used(manager: kv.Manager) -> dict[str, float]:
+    resident = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
+    store = manager.runner("configmap")._watches.primary.store
+    cached = (store.get(*path) for path in store.keys())  # noqa: SIM118  # no dict
+    whole = sum(one is not None and not one.metadata_only for one in cached)
+    return {"cpu": time.process_time(), "rss": int(resident.split()[1]) / 1024, "objects": len(store), "whole": whole}
+
+
+async def _run(kubeconfig: str, mode: Any, name: str) -> None:
+    assert mode in MODES
+    settings = kv.ManagerSettings(
+        namespace=NAMESPACE, instance=name, sharding=ShardingSettings(mode=mode, namespace=NAMESPACE)
+    )
+    manager = kv.Manager("bench", await ClientConfig.from_kubeconfig(kubeconfig), settings=settings)
+    manager.add(kv.Controller.of(CONFIG_MAP).owns(SECRET).sharded().with_(concurrency=20).reconciled_by(By(_copied)))
+    loop = asyncio.get_running_loop()
+    async with manager:
+        while await loop.run_in_executor(None, sys.stdin.readline):
+            print(json.dumps(_used(manager)), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(_run(*sys.argv[1:]))
