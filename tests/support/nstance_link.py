@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
@@ -16,14 +17,14 @@ from konverge.reconcilers.machines.identity.certificates import OperatorName
 from konverge.reconcilers.machines.identity.decide import IdentityNames
 from konverge.reconcilers.machines.identity.link import ServerLink
 from konverge.reconcilers.machines.kinds import CONFIG_MAP, SECRET
-from konverge.reconcilers.machines.shards.addresses import ShardMap
+from konverge.reconcilers.machines.shards.addresses import ShardMap, parse_shard_map
 from konverge.reconcilers.machines.shards.client import ShardClient
 from konverge.reconcilers.machines.shards.connections import Connections
 from konverge.reconcilers.machines.shards.dialing import over_tls
 from konverge.reconcilers.machines.shards.pace import SessionPace
 from konverge.testing.apiserver import ApiServer
 
-__all__ = ["NAMES", "SEED", "Linked", "linked"]
+__all__ = ["NAMES", "SEED", "Linked", "linked", "shards_at"]
 
 NAMES = IdentityNames()
 SEED = bytes(range(32))
@@ -33,7 +34,7 @@ _SPACE = "nstance-system"
 
 @dataclass
 class Linked:
-    """A link that runs, with the names that its listener has heard."""
+    """A link that runs, and its listener."""
 
     client: Client
     link: ServerLink
@@ -49,6 +50,11 @@ class Linked:
         written = await self.client.patch(CONFIG_MAP, NAMES.ca_configmap, _SPACE, patch=patch, style="merge")
         self.link.use_authority(written.metadata.resource_version)
 
+    async def give_nonce(self, nonce: str) -> None:
+        """Create the Secret with a nonce."""
+        data = {"nonce.jwt": base64.b64encode(nonce.encode()).decode()}
+        await self.client.create(SECRET.new(NAMES.nonce_secret, _SPACE, data=data))
+
     async def stored(self, secret: str, key: str) -> bytes:
         """Return what a Secret holds."""
         found = await self.client.get(SECRET, secret, _SPACE)
@@ -61,6 +67,15 @@ class Linked:
                 await asyncio.sleep(0.01)
 
 
+def shards_at(addresses: Mapping[str, tuple[str, str]]) -> ShardMap:
+    """Return the document of shards with these addresses, of the operator's port and of registration."""
+    shards = {
+        name: {"operator_addr": operator, "registration_addr": registration}
+        for name, (operator, registration) in addresses.items()
+    }
+    return parse_shard_map({"config.yaml": json.dumps({"cluster_id": "acme", "tenant": "blue", "shards": shards})})
+
+
 @asynccontextmanager
 async def linked(shards: ShardMap, *, ca: bytes, nonce: str) -> AsyncIterator[Linked]:
     """Run a link whose key comes from SEED."""
@@ -69,8 +84,6 @@ async def linked(shards: ShardMap, *, ca: bytes, nonce: str) -> AsyncIterator[Li
         Client(server.config(), name="konverge", random=Random(2)) as client,
     ):
         authority = await client.create(CONFIG_MAP.new(NAMES.ca_configmap, _SPACE, data={"ca.crt": ca.decode()}))
-        data = {"nonce.jwt": base64.b64encode(nonce.encode()).decode()}
-        await client.create(SECRET.new(NAMES.nonce_secret, _SPACE, data=data))
         heard = Heard()
         connections = Connections(heard, random=Random(3), pace=SessionPace(first_delay=0.05, longest_delay=0.1))
         link = ServerLink(
@@ -83,9 +96,11 @@ async def linked(shards: ShardMap, *, ca: bytes, nonce: str) -> AsyncIterator[Li
         )
         link.use_authority(authority.metadata.resource_version)
         link.use(shards)
+        made = Linked(client, link, heard)
+        await made.give_nonce(nonce)
         task = asyncio.create_task(link.run(client, Random(4)))
         try:
-            yield Linked(client, link, heard)
+            yield made
         finally:
             task.cancel()
             await asyncio.wait([task])

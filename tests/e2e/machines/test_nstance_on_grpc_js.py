@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 from built_programs import built_or_skipped
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from nstance_link import NAMES, SEED, Linked, linked
+from nstance_link import NAMES, SEED, Linked, linked, shards_at
 
 from konverge.client.credentials import TlsMaterial
 from konverge.reconcilers.machines.identity.certificates import private_key_pem, public_key_pem
-from konverge.reconcilers.machines.shards.addresses import Address, parse_shard_map
+from konverge.reconcilers.machines.shards.addresses import Address
 from konverge.reconcilers.machines.shards.client import ShardClient
 from konverge.reconcilers.machines.shards.dialing import over_tls
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
@@ -151,12 +151,7 @@ async def program(build: Path, world: NstanceWorld, numbers: tuple[int, int], tm
 @pytest.fixture
 async def operator(program: Program, world: NstanceWorld) -> AsyncIterator[Linked]:
     """A link that has enrolled and heard the server."""
-    addresses = {
-        "operator_addr": program.addresses["operator"],
-        "registration_addr": program.addresses["registration"],
-    }
-    document = {"cluster_id": "acme", "tenant": "blue", "shards": {"a": addresses}}
-    shards = parse_shard_map({"config.yaml": json.dumps(document)})
+    shards = shards_at({"a": (program.addresses["operator"], program.addresses["registration"])})
     async with linked(shards, ca=world.authority.certificate, nonce=world.nonce()) as made:
         await made.until(lambda: "a" in made.heard.groups)
         yield made
