@@ -18,6 +18,7 @@ def own_resources() -> tuple[type[CustomResource[Any, Any]], ...]:
     from konverge.crds.apps_v1alpha1 import ApplicationInstance
     from konverge.crds.machines_v1beta1 import (
         NstanceCluster,
+        NstanceControlPlane,
         NstanceMachine,
         NstanceMachinePool,
         NstanceMachineTemplate,
@@ -35,7 +36,14 @@ def own_resources() -> tuple[type[CustomResource[Any, Any]], ...]:
     from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 
     pools = (Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile, NextcloudVersionMap)
-    machines = (NstanceCluster, NstanceMachine, NstanceMachinePool, NstanceMachineTemplate, NstanceShardGroup)
+    machines = (
+        NstanceCluster,
+        NstanceControlPlane,
+        NstanceMachine,
+        NstanceMachinePool,
+        NstanceMachineTemplate,
+        NstanceShardGroup,
+    )
     return (ApplicationInstance, Cluster, Operation, ResourcePool, ResourcePoolClaim, WorkspaceClaim, *machines, *pools)
 
 

@@ -1,7 +1,8 @@
 """`infrastructure.cluster.x-k8s.io/v1beta1`: the kinds of Nstance, as an infrastructure provider of Cluster API.
 
-NstanceCluster fulfils the contract of a Cluster, NstanceMachinePool that of a MachinePool over several shards, NstanceMachine that of a
-Machine, NstanceMachineTemplate makes NstanceMachines for MachineSets. An NstanceShardGroup is the part of a pool on one shard.
+NstanceCluster fulfils the contract of a Cluster, NstanceControlPlane that of a control plane which exists already, NstanceMachinePool that
+of a MachinePool over several shards, NstanceMachine that of a Machine, NstanceMachineTemplate makes NstanceMachines for MachineSets. An
+NstanceShardGroup is the part of a pool on one shard.
 
 Guarantees: group, kinds and fields are those of Nstance's documents. The labels of the contract are on the definitions: this version
 fulfils the contracts v1beta1 and v1beta2, so statuses have the fields of both. No field that users write has a default in the schema.
@@ -28,6 +29,7 @@ __all__ = [
     "CONTRACT_LABELS",
     "GROUP",
     "ControlPlaneEndpoint",
+    "ControlPlaneInitialization",
     "FailureDomain",
     "Initialization",
     "MachineAddress",
@@ -36,6 +38,9 @@ __all__ = [
     "NstanceCluster",
     "NstanceClusterSpec",
     "NstanceClusterStatus",
+    "NstanceControlPlane",
+    "NstanceControlPlaneSpec",
+    "NstanceControlPlaneStatus",
     "NstanceMachine",
     "NstanceMachinePool",
     "NstanceMachinePoolSpec",
@@ -126,6 +131,37 @@ class NstanceClusterStatus(Status):
 )
 class NstanceCluster(CustomResource[NstanceClusterSpec, NstanceClusterStatus]):
     """The infrastructure of a Cluster: Nstance manages machines, so there is nothing to provision for the cluster itself."""
+
+
+class NstanceControlPlaneSpec(Model):
+    """Nothing: the control plane is managed elsewhere."""
+
+
+class ControlPlaneInitialization(Model):
+    """The state of the first initialization, by the contract v1beta2."""
+
+    control_plane_initialized: bool | None = None
+    """Whether the API server can be used."""
+
+
+class NstanceControlPlaneStatus(Status):
+    """The state of the control plane."""
+
+    initialization: ControlPlaneInitialization | None = None
+    """The state of the first initialization."""
+    external_managed_control_plane: bool | None = None
+    """Whether no Machine runs the control plane."""
+
+
+@resource(
+    _VERSION,
+    categories=_CATEGORIES,
+    labels=CONTRACT_LABELS,
+    conditions=("Available",),
+    columns=(Column("Initialized", ".status.initialization.controlPlaneInitialized", type="boolean"),),
+)
+class NstanceControlPlane(CustomResource[NstanceControlPlaneSpec, NstanceControlPlaneStatus]):
+    """A control plane that is managed elsewhere: by it Cluster API counts the Cluster as initialized, and watches its Nodes."""
 
 
 class NstanceMachinePoolSpec(Model):

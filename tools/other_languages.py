@@ -1,4 +1,4 @@
-"""The examples in Go, Rust and JavaScript, built once for a machine: `python tools/other_languages.py [LANGUAGE ...]`.
+"""The examples in Go, Rust and JavaScript, and programs of tests, built once for a machine: `python tools/other_languages.py [NAME ...]`.
 
 Guarantees: versions are locked by the files beside the sources, and nothing is written into the tree. A build appears in the cache of
 `konverge control-plane install` whole or not at all, in a folder named by what it was built from; a second session waits for the first
@@ -15,15 +15,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from konverge.testing.binaries import Cache
 from konverge.testing.failures import BinariesMissing, ControlPlaneError, InstallFailed
 
-__all__ = ["BUILD_SECONDS", "EXAMPLES", "RECIPES", "Recipe", "built", "cached", "main"]
+__all__ = ["ALL", "BUILD_SECONDS", "EXAMPLES", "RECIPES", "Recipe", "built", "cached", "main"]
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "other-languages"
+_ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = _ROOT / "examples" / "other-languages"
 BUILD_SECONDS = 900
 """The longest that a build may take; Go and Rust take about two minutes each, JavaScript seconds."""
 _LOG_LINES = 15
@@ -31,10 +32,11 @@ _LOG_LINES = 15
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How the example of one language is built: in a copy of its folder, with a cache of its own, which is removed afterwards.
+    """How the example of one language, or another program, is built: in a copy of its folder, with a cache of its own, which is removed
+    afterwards.
 
     `fetch` gets the locked dependencies, `build` compiles; `made` is a pattern of the result, below the folder of the
-    copies (`LANGUAGE.source`) and of the caches (`LANGUAGE.cache`).
+    copies (`NAME.source`) and of the caches (`NAME.cache`).
     """
 
     tool: str
@@ -44,6 +46,16 @@ class Recipe:
     made: str
     inputs: str = "**/*"
     """The files that a build depends on."""
+    home: str = field(default="", repr=False)
+    """The folder of another program than an example, below that of the repository."""
+
+    def what(self, name: str) -> str:
+        """Return what is built, for messages."""
+        return f"the program {name}" if self.home else f"the example in {name}"
+
+    def folder(self, name: str) -> Path:
+        """Return the folder of the sources."""
+        return _ROOT / self.home if self.home else EXAMPLES / name
 
 
 RECIPES: Mapping[str, Recipe] = {
@@ -71,6 +83,16 @@ RECIPES: Mapping[str, Recipe] = {
     ),
 }
 
+"""The examples, by language."""
+
+ALL: Mapping[str, Recipe] = {
+    **RECIPES,
+    "nstance-on-grpc-js": replace(
+        RECIPES["javascript"], made="nstance-on-grpc-js.source/node_modules", home="tests/support/nstance_grpc_js"
+    ),
+}
+"""All that is built."""
+
 
 def cached(language: str, environment: Mapping[str, str]) -> Path | None:
     """Return the folder of a language's build, with `program` or `node_modules` in it; None if there is none."""
@@ -83,22 +105,25 @@ def built(language: str, environment: Mapping[str, str], *, tell: Callable[[str]
     found = cached(language, environment)
     if found is not None:
         return found
-    tool = RECIPES[language].tool
+    recipe = ALL[language]
+    tool = recipe.tool
     if shutil.which(tool, path=environment.get("PATH")) is None:
-        raise BinariesMissing(f"the example in {language} needs {tool}, and there is no {tool} in PATH")
+        raise BinariesMissing(f"{recipe.what(language)} needs {tool}, and PATH has no {tool}")
     cache = Cache.of(environment).root / "other-languages"
     with _locked(cache / f"{language}.lock"):
         home = cache / f"{language}-{_fingerprint(language)}"
         if not home.is_dir():
-            tell(f"building the example in {language} into {home} (once for this machine)")
+            tell(f"building {recipe.what(language)} into {home} (once for this machine)")
             _build(language, environment, cache, home)
     return home
 
 
 def _fingerprint(language: str) -> str:
-    digest = hashlib.sha256(repr(RECIPES[language]).encode())
-    for path in sorted(path for path in (EXAMPLES / language).glob(RECIPES[language].inputs) if path.is_file()):
-        digest.update(str(path.relative_to(EXAMPLES)).encode() + b"\0" + path.read_bytes())
+    recipe = ALL[language]
+    folder = recipe.folder(language)
+    digest = hashlib.sha256(repr(recipe).encode())
+    for path in sorted(path for path in folder.glob(recipe.inputs) if path.is_file()):
+        digest.update(str(path.relative_to(folder.parent)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -111,11 +136,11 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _build(language: str, environment: Mapping[str, str], cache: Path, home: Path) -> None:
-    recipe = RECIPES[language]
+    recipe = ALL[language]
     compiled, copy, partial = (cache / f"{language}.{part}" for part in ("cache", "source", "part"))
     for folder in (copy, partial):
         shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(EXAMPLES / language, copy)
+    shutil.copytree(recipe.folder(language), copy)
     partial.mkdir()
     variables = {key: value.format(cache=compiled) for key, value in recipe.variables.items()}
     _run(recipe.fetch, copy, {**environment, **variables}, BinariesMissing)
@@ -151,7 +176,7 @@ def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str], e
         raise error(
             "\n".join(
                 (
-                    f"{words} of the example in {folder.stem} failed:",
+                    f"{words} in {folder.stem} failed:",
                     *(done.stdout + done.stderr).splitlines()[-_LOG_LINES:],
                 )
             )
@@ -161,9 +186,9 @@ def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str], e
 def main(languages: Sequence[str]) -> int:
     """Build what is missing, and say which builds there are; returns 1 if one could not be had."""
     lacking = 0
-    for language in languages or RECIPES:
+    for language in languages or ALL:
         try:
-            print(f"the example in {language}: {built(language, os.environ, tell=print)}", flush=True)
+            print(f"{ALL[language].what(language)}: {built(language, os.environ, tell=print)}", flush=True)
         except (ControlPlaneError, OSError) as error:
             lacking = 1
             print(error, file=sys.stderr, flush=True)

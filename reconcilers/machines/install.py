@@ -20,6 +20,7 @@ from konverge.errors import UsageError
 from konverge.informers import Change
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
+from konverge.reconcilers.machines.clusters.kubeconfig import secret_name
 from konverge.reconcilers.machines.clusters.reconciler import NstanceClusterReconciler
 from konverge.reconcilers.machines.groups import reconciler as groups
 from konverge.reconcilers.machines.instances import reconciler as instances
@@ -78,7 +79,18 @@ def rules(settings: MachineSettings) -> tuple[Rule, ...]:
     """
     names, where = settings.identity_names, settings.namespace
     read = (names.certificate_secret, names.key_secret, names.nonce_secret)
+    stub = (
+        Rule(GROUP, ("nstancecontrolplanes",), ("create", "get"), namespace=where),
+        Rule(GROUP, ("nstancecontrolplanes/status",), ("patch",), namespace=where),
+    )
+    account, secret = settings.workload_account, secret_name(settings.cluster_name)
+    connection = (
+        Rule("", ("serviceaccounts/token",), ("create",), (account,), where),
+        Rule("", ("secrets",), ("get", "patch"), (secret,), where),
+    )
     return (
+        *(stub if settings.control_plane_stub else ()),
+        *(connection if account else ()),
         Rule("", ("configmaps",), ("get",), (settings.ca_configmap, settings.shards_configmap), where),
         Rule("", ("secrets",), ("create",), namespace=where),
         Rule("", ("secrets",), ("get",), read, where),

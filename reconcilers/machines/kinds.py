@@ -19,6 +19,7 @@ __all__ = [
     "NSTANCE_MACHINE",
     "POD",
     "POOL",
+    "SECRET",
 ]
 
 CAPI_GROUP: Final = "cluster.x-k8s.io"
@@ -33,3 +34,4 @@ NAMESPACE: Final = kind("v1", "Namespace", namespaced=False, plural="namespaces"
 NODE: Final = kind("v1", "Node", namespaced=False, plural="nodes")
 POD: Final = kind("v1", "Pod", namespaced=True, plural="pods")
 CONFIG_MAP: Final = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
+SECRET: Final = kind("v1", "Secret", namespaced=True, plural="secrets")

@@ -5,7 +5,6 @@ Guarantees: nothing is connected or written unless this process leads.
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import secrets
 from collections.abc import Awaitable, Callable
@@ -15,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 from konverge.client import Client
 from konverge.client.credentials import TlsMaterial
 from konverge.crds.machines_v1beta1 import NstanceCluster
-from konverge.errors import AlreadyExists, ApiError, ConfigError, KonvergeError, NotFound
+from konverge.errors import ConfigError
 from konverge.keys import Key
-from konverge.kinds import Resource, kind_of
+from konverge.kinds import kind_of
 from konverge.logs import get_logger
-from konverge.reconcilers.machines.clusters.render import cluster_objects
+from konverge.reconcilers.machines.clusters.keeper import ClusterKeeper
 from konverge.reconcilers.machines.drains.keeper import DrainKeeper
 from konverge.reconcilers.machines.identity.certificates import OperatorName
 from konverge.reconcilers.machines.metrics import MachineMetrics
@@ -28,7 +27,6 @@ from konverge.reconcilers.machines.shards.addresses import ShardMap
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.states import ShardStates
 from konverge.tasks import wait_first
-from konverge.words import LogKey
 
 if TYPE_CHECKING:
     from konverge.reconcilers.machines.identity.link import ServerLink
@@ -39,19 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NstanceService"]
 
-_LOOK_AGAIN: Final = 30.0
-"""Seconds between two looks whether the Cluster and its NstanceCluster are there."""
-
 _MISSING: Final = "gRPC is not installed: pip install 'konverge[machines]'"
-
-
-def _filtered_out(found: Resource, settings: MachineSettings) -> str:
-    """Return why an object that is there is not reconciled, "" if it is."""
-    missing = [
-        f"{name}={value}" for name, value in settings.filter_labels.items() if found.metadata.label(name) != value
-    ]
-    named = f"{kind_of(found).kind} {found.metadata.name}"
-    return f"{named} is left alone without the label {missing[0]}: add it" if missing else ""
 
 
 def _grpc_installed() -> bool:
@@ -160,31 +146,10 @@ class NstanceService:
         if self._shards is not None:
             link.use(self._shards)
         link.use_authority(self._authority_version)
+        keeper = ClusterKeeper(services.client, settings, namespace)
         try:
-            await wait_first(link.run(services.client, services.random), self._keep_cluster(services.client, namespace))
+            await wait_first(link.run(services.client, services.random), keeper.run())
         finally:
             self._link = self._connections = None
             await self._drains.end()
             self.states.end()
-
-    async def _keep_cluster(self, client: Client, namespace: str) -> None:
-        """Create the Cluster and what it refers to, also if one of them was deleted meanwhile; never returns."""
-        said = ""
-        while True:
-            problem = ""
-            try:
-                for wanted in cluster_objects(self.settings.cluster_name, namespace, self.settings.filter_labels):
-                    try:
-                        found = await client.get(kind_of(wanted), wanted.name, namespace)
-                    except NotFound:
-                        await client.create(wanted)
-                    else:
-                        problem = problem or _filtered_out(found, self.settings)
-            except AlreadyExists:
-                continue  # another client was faster: look again
-            except (ApiError, KonvergeError) as error:
-                problem = str(error)
-            if problem and problem != said:
-                self._log.warning("the Cluster is not as it has to be", **{LogKey.ERROR: problem})
-            said = problem
-            await asyncio.sleep(_LOOK_AGAIN)

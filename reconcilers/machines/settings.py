@@ -40,6 +40,7 @@ Seconds = Annotated[float, Field(gt=0)]
 LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$", max_length=63)]
 Identifier = Annotated[str, AfterValidator(_identifier)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
+OptionalName = Annotated[str, Field(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$", max_length=253)]
 
 
 class MachineSettings(BaseModel):
@@ -73,6 +74,14 @@ class MachineSettings(BaseModel):
     watch_filter: LabelValue = ""
     """Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value, and give it to all that are made; empty: every
     object. Providers of Cluster API have it as --watch-filter."""
+    control_plane_stub: bool = True
+    """Give the Cluster an NstanceControlPlane when it is made: Cluster API then counts it as initialized, watches its Nodes, and cordons,
+    drains and deletes the Node of a Machine that is deleted. Without it a Machine never becomes Ready, and the Node of a deleted one
+    stays."""
+    workload_account: OptionalName = "nstance-capi-workload"
+    """The ServiceAccount, in the operator's namespace, as which Cluster API reaches the Nodes: the operator keeps a token of it in the
+    Secret with the kubeconfig, renewed with ten minutes left of its hour. Empty: an administrator makes the Secret. One without the
+    annotation nstance.dev/token-expiry is an administrator's, and is never changed."""
     protect_at_admission: bool | None = None
     """Serve the webhook that denies changes of pools which no server would accept; null: if the manager says how the API server reaches its
     webhooks (webhooks.service or webhooks.url). Without it such a change is stored, and shown as refused."""

@@ -12,6 +12,7 @@ from typing import Final
 
 __all__ = [
     "ClusterReason",
+    "ControlPlaneReason",
     "DrainResult",
     "GroupReason",
     "MachineReason",
@@ -74,6 +75,8 @@ class MachinesAnnotation:
     """On an object, with any value: it is not reconciled."""
     EXTERNALLY_MANAGED: Final = "cluster.x-k8s.io/managed-by"
     """On an NstanceCluster: another program provisions it."""
+    TOKEN_EXPIRY: Final = "nstance.dev/token-expiry"  # noqa: S105  # the name of an annotation
+    """On the Secret with the kubeconfig of Cluster API: the end of its token. One without it is an administrator's."""
     ALLOW_DELETION: Final = "nstance.dev/allow-deletion"
     """Ours, on a static pool, with any value: it may be deleted."""
     INSTANCE: Final = "nstance.dev/instance"
@@ -97,6 +100,8 @@ class MachinesCondition:
     # of an NstanceMachine
     SERVER_DELETED: Final = "ServerDeleted"
     """The instance is gone though nothing in Kubernetes asked for it."""
+    # of a control plane
+    AVAILABLE: Final = "Available"
     # of a cluster; ours
     SHARDS_REACHABLE: Final = "ShardsReachable"
     """Whether the document of shards is good, the operator has a certificate, and every shard has listed its groups."""
@@ -120,6 +125,12 @@ class ClusterReason:
     NO_CERTIFICATE: Final = "NoCertificate"
     CONNECTING: Final = "Connecting"
     """No document was used yet, or not every shard has listed its groups yet."""
+
+
+class ControlPlaneReason:
+    """Reasons of the conditions of an NstanceControlPlane."""
+
+    MANAGED_ELSEWHERE: Final = "ManagedElsewhere"
 
 
 class MachinePoolReason:

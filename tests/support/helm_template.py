@@ -77,9 +77,18 @@ class Rendered:
         return {one["name"]: one["value"] for one in self.container["env"]}
 
     @property
+    def account(self) -> str:
+        """The ServiceAccount of the daemon."""
+        return str(self.pod["serviceAccountName"])
+
+    @property
     def rights(self) -> set[Right]:
         """The rights of the daemon's ServiceAccount, by the roles that are bound to it."""
-        bound = [one for one in self.objects if one["kind"] in ("RoleBinding", "ClusterRoleBinding")]
+        bound = [
+            one
+            for one in self.objects
+            if one["kind"] in ("RoleBinding", "ClusterRoleBinding") and one["subjects"][0]["name"] == self.account
+        ]
         names = {(one["roleRef"]["kind"], one["metadata"].get("namespace"), one["roleRef"]["name"]) for one in bound}
         return {
             right

@@ -12,6 +12,7 @@ from konverge.crds import CustomResource, crd, declaration_of
 from konverge.crds.machines_v1beta1 import (
     GROUP,
     NstanceCluster,
+    NstanceControlPlane,
     NstanceMachine,
     NstanceMachinePool,
     NstanceMachineTemplate,
@@ -20,6 +21,7 @@ from konverge.crds.machines_v1beta1 import (
 
 KINDS: tuple[type[CustomResource[Any, Any]], ...] = (
     NstanceCluster,
+    NstanceControlPlane,
     NstanceMachine,
     NstanceMachinePool,
     NstanceMachineTemplate,

@@ -18,6 +18,7 @@ from konverge.conditions import Condition
 from konverge.crds import crd
 from konverge.crds.machines_v1beta1 import (
     NstanceCluster,
+    NstanceControlPlane,
     NstanceMachine,
     NstanceMachinePool,
     NstanceMachinePoolSpec,
@@ -27,7 +28,7 @@ from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.reconcilers import machines
 from konverge.reconcilers.machines.drains.decide import drain_times
-from konverge.reconcilers.machines.kinds import CLUSTER, CONFIG_MAP, MACHINE, MACHINE_POOL, NODE, POD
+from konverge.reconcilers.machines.kinds import CLUSTER, CONFIG_MAP, MACHINE, MACHINE_POOL, NODE, POD, SECRET
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.dialing import Dial
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
@@ -38,15 +39,14 @@ from konverge.testing.capi.kinds import CLUSTER_LABEL
 from konverge.testing.nstance import CallFault, CallOutcome, GroupSpec, NstanceShard, NstanceWorld
 from konverge.testing.nstance.instances import DELETED, DELETING, RUNNING, Instance
 
-__all__ = ["NAME", "AcknowledgedInTime", "Farm", "KubernetesDecides", "NothingIsLost"]
+__all__ = ["NAME", "AcknowledgedInTime", "Farm", "KubernetesDecides", "NothingIsLost", "is_true"]
 
 NAME = "acme--blue"
 _LOOKS_BACK = 35.0
 """Seconds in which a session lists its groups at least once."""
-SECRET = kind("v1", "Secret", namespaced=True, plural="secrets")
 BUDGET = kind("policy/v1", "PodDisruptionBudget", namespaced=True, plural="poddisruptionbudgets")
-KINDS = (NstanceCluster, NstanceMachinePool, NstanceShardGroup, NstanceMachine)
-INFRASTRUCTURE = (NstanceCluster, NstanceMachinePool, NstanceMachine)
+KINDS = (NstanceCluster, NstanceControlPlane, NstanceMachinePool, NstanceShardGroup, NstanceMachine)
+INFRASTRUCTURE = (NstanceCluster, NstanceControlPlane, NstanceMachinePool, NstanceMachine)
 
 
 class KubernetesDecides:
@@ -250,7 +250,10 @@ class Farm:
             self.world.add_shard(name)
         self.document: tuple[str, ...] = tuple(self.world.shards)
         self.scaled: dict[str, set[int]] = {}
-        self.settings = MachineSettings(namespace=lab.namespace, cluster_id="acme", tenant="blue")
+        # Without the connection and the control plane that the operator provides: Cluster API then notices least.
+        self.settings = MachineSettings(
+            namespace=lab.namespace, cluster_id="acme", tenant="blue", control_plane_stub=False, workload_account=""
+        )
         lab.always.append(KubernetesDecides(self))
         lab.always.append(OneInstanceEach(self))
         lab.always.append(IdsStay(self))

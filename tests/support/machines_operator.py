@@ -17,6 +17,8 @@ def settings(namespace: str) -> MachineSettings:
         namespace=namespace,
         cluster_id="acme",
         tenant="blue",
+        control_plane_stub=False,
+        workload_account="",
         call_timeout=5.0,
         poll=2.0,
         retry=1.0,

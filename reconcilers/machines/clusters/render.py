@@ -5,25 +5,58 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from konverge.crds.machines_v1beta1 import GROUP, NstanceCluster, NstanceMachinePool, NstanceMachinePoolSpec
+from konverge.crds.machines_v1beta1 import (
+    GROUP,
+    NstanceCluster,
+    NstanceControlPlane,
+    NstanceMachinePool,
+    NstanceMachinePoolSpec,
+)
 from konverge.kinds import Resource
 from konverge.objects import Object
 from konverge.reconcilers.machines.imports import ImportedPool
 from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE_POOL
-from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
+from konverge.reconcilers.machines.words import ControlPlaneReason, MachinesAnnotation, MachinesCondition, MachinesLabel
 
-__all__ = ["cluster_objects", "imported_pool", "machine_pool"]
+__all__ = ["cluster_objects", "control_plane_status", "imported_pool", "machine_pool"]
 
 _OURS = {MachinesAnnotation.MANAGED_BY: MachinesAnnotation.OPERATOR}
 
 
-def cluster_objects(name: str, namespace: str, labels: Mapping[str, str]) -> tuple[Resource, ...]:
-    """Return the NstanceCluster and the Cluster, in the order of their creation: the reference before what refers."""
-    reference = {"apiGroup": GROUP, "kind": "NstanceCluster", "name": name}
+def cluster_objects(
+    name: str, namespace: str, labels: Mapping[str, str], *, control_plane: bool
+) -> tuple[Resource, ...]:
+    """Return the NstanceControlPlane, the NstanceCluster and the Cluster, in the order of their creation: each before what refers to it."""
+    spec: dict[str, Any] = {"infrastructureRef": {"apiGroup": GROUP, "kind": "NstanceCluster", "name": name}}
+    stub: tuple[Resource, ...] = ()
+    if control_plane:
+        spec["controlPlaneRef"] = {"apiGroup": GROUP, "kind": "NstanceControlPlane", "name": name}
+        stub = (NstanceControlPlane.new(name, namespace, labels=dict(labels), annotations=_OURS),)
     return (
+        *stub,
         NstanceCluster.new(name, namespace, labels={MachinesLabel.CLUSTER: name, **labels}, annotations=_OURS),
-        CLUSTER.new(name, namespace, labels=dict(labels), annotations=_OURS, spec={"infrastructureRef": reference}),
+        CLUSTER.new(name, namespace, labels=dict(labels), annotations=_OURS, spec=spec),
     )
+
+
+def control_plane_status(now: str, generation: int) -> dict[str, Any]:
+    """Return the patch of the status by which a control plane that is managed elsewhere is initialized."""
+    available = {
+        "type": MachinesCondition.AVAILABLE,
+        "status": "True",
+        "reason": ControlPlaneReason.MANAGED_ELSEWHERE,
+        "message": "the API server runs already",
+        "observedGeneration": generation,
+        "lastTransitionTime": now,
+    }
+    initialized = {"controlPlaneInitialized": True}
+    return {
+        "status": {
+            "initialization": initialized,
+            "externalManagedControlPlane": True,
+            "conditions": [available],
+        }
+    }
 
 
 def imported_pool(

@@ -9,19 +9,17 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from konverge.client import Client
 from konverge.errors import NotFound
-from konverge.kinds import Kind, kind
+from konverge.kinds import Kind
 from konverge.objects import Object
 from konverge.reconcilers.machines.identity.certificates import public_key_pem
 from konverge.reconcilers.machines.identity.decide import IdentityNames, StoredIdentity
+from konverge.reconcilers.machines.kinds import CONFIG_MAP, SECRET
 
 __all__ = ["IdentityStore"]
-
-_SECRET: Final = kind("v1", "Secret", namespaced=True, plural="secrets")
-_CONFIG_MAP: Final = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
 
 
 class IdentityStore:
@@ -36,7 +34,7 @@ class IdentityStore:
     async def read(self) -> StoredIdentity:
         """Return what is stored now."""
         self._seen.clear()
-        authority = await self._find(_CONFIG_MAP, self.names.ca_configmap)
+        authority = await self._find(CONFIG_MAP, self.names.ca_configmap)
         certificate = await self._data(self.names.certificate_secret)
         key = await self._data(self.names.key_secret)
         nonce = await self._data(self.names.nonce_secret)
@@ -61,7 +59,7 @@ class IdentityStore:
         """Delete the nonce that was read."""
         found = self._seen[self.names.nonce_secret].metadata
         await self._client.delete(
-            _SECRET, found.name, self._namespace, uid=found.uid, resource_version=found.resource_version
+            SECRET, found.name, self._namespace, uid=found.uid, resource_version=found.resource_version
         )
 
     async def _find(self, of: Kind[Object], name: str) -> Object | None:
@@ -71,7 +69,7 @@ class IdentityStore:
             return None
 
     async def _data(self, name: str) -> dict[str, bytes]:
-        found = await self._find(_SECRET, name)
+        found = await self._find(SECRET, name)
         if found is None:
             return {}
         self._seen[name] = found

@@ -239,6 +239,9 @@ COORDINATED: dict[str, Any] = {"election": {"enabled": False}, "sharding": {"mod
 BY_ORDINALS: dict[str, Any] = {"election": {"enabled": False}, "sharding": {"mode": "ordinal"}}
 WITH_WORKSPACES = {"families": {"workspaces": {"enabled": True}}}
 WITH_MACHINES = {"families": {"machines": {"enabled": True}}}
+NAMED: dict[str, Any] = {
+    "settings": {"machines": {"cluster_id": "acme", "tenant": "blue", "workload_account": "capi"}},
+}
 WITH_POOLS = {"families": {"pools": {"enabled": True}}}
 BUCKET_CLAIMS: dict[str, Any] = {"settings": {"pools": {"instances": {"bucket_provider": "objectbucketclaim"}}}}
 V014: dict[str, Any] = {"settings": {"quota": {"semantics": "v0.14"}}}
@@ -287,6 +290,7 @@ def effective(rights: set[Right]) -> set[Right]:
         merged(WITH_POOLS, BUCKET_CLAIMS),
         BUCKET_CLAIMS,
         WITH_MACHINES,
+        merged(WITH_MACHINES, NAMED),
         merged(WITH_WORKSPACES, SHARED),
         COORDINATED,
         merged(ONE_NAMESPACE, COORDINATED),
@@ -308,7 +312,9 @@ def test_the_daemon_has_exactly_the_rights_that_the_command_prints_for_its_setti
     printed = {right for role in roles for right in rights_of(role)}
     assert effective(rendered.rights) == effective(printed)
     for binding in (*rendered.all("RoleBinding"), *rendered.all("ClusterRoleBinding")):
-        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "konverge", "namespace": NAMESPACE}]
+        of_workload = binding["metadata"]["name"] == "konverge-cluster-api-workload"
+        name = settings.machines.workload_account if of_workload else "konverge"
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}]
 
 
 @pytest.mark.parametrize(
@@ -511,3 +517,43 @@ def test_replicas_are_spread_and_take_turns_only_if_they_elect_a_leader(template
     bare = template({"replicas": 1, "election": {"enabled": False}, "sharding": {"mode": False}})
     assert settings_of(bare).sharding.mode == "off"
     assert not [one for one in one.objects if "election" in one["metadata"]["name"]]
+
+
+# --- what Cluster API needs of the family machines -------------------------------------------------------------------------------
+
+
+def test_cluster_api_gets_its_rights_and_an_account_with_exactly_those_that_it_needs_of_nodes(
+    template: Template,
+) -> None:
+    rendered = template(WITH_MACHINES)
+    roles = {one["metadata"]["name"]: one for one in rendered.all("ClusterRole")}
+    collected = roles["konverge-cluster-api"]
+    assert collected["metadata"]["labels"]["cluster.x-k8s.io/aggregate-to-manager"] == "true"
+    kinds = {one["spec"]["names"]["plural"] for one in rendered.all("CustomResourceDefinition")}
+    assert set(collected["rules"][0]["resources"]) == {one for one in kinds if one.startswith("nstance")} - {
+        "nstanceshardgroups"
+    }
+    assert set(collected["rules"][0]["verbs"]) == {"create", "delete", "get", "list", "patch", "update", "watch"}
+    rules = roles["konverge-cluster-api-workload"]["rules"]
+    nodes = [verb for rule in rules if rule.get("resources") == ["nodes"] for verb in rule["verbs"]]
+    assert nodes == ["get", "list", "watch", "patch", "delete"], "as recorded in workload-kubeconfig-rbac"
+    assert {"nonResourceURLs": ["/"], "verbs": ["get"]} in rules
+    assert "nstance-capi-workload" in {one["metadata"]["name"] for one in rendered.all("ServiceAccount")}
+
+
+@pytest.mark.parametrize(
+    ("values", "accounts"),
+    [
+        ({}, {"konverge"}),
+        (WITH_MACHINES, {"konverge", "nstance-capi-workload"}),
+        (merged(WITH_MACHINES, NAMED), {"konverge", "capi"}),
+        (merged(WITH_MACHINES, {"settings": {"machines": {"workload_account": ""}}}), {"konverge"}),
+    ],
+    ids=str,
+)
+def test_the_account_of_cluster_api_is_that_of_the_settings(
+    template: Template, values: dict[str, Any], accounts: set[str]
+) -> None:
+    rendered = template(values)
+    assert {one["metadata"]["name"] for one in rendered.all("ServiceAccount")} == accounts
+    check_names(rendered)

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import other_languages
 import pytest
+from built_programs import built_or_skipped
 from other_languages import EXAMPLES
 from served_apiserver import served
 
 from konverge.client import Client, ClientConfig
 from konverge.errors import NotFound
 from konverge.kinds import kind
-from konverge.testing import plugin
+from konverge.testing.binaries import CACHE_VARIABLE
 from konverge.testing.control_plane import ControlPlane
 from konverge.testing.failures import BinariesMissing
 
@@ -36,20 +37,7 @@ def language(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def build(language: str, request: pytest.FixtureRequest) -> Path:
     """The folder of a language's build; a test is skipped with one line if it cannot be had on this machine."""
-
-    def tell(line: str) -> None:
-        with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
-            print(f"\n==> {line}", flush=True)
-
-    found = other_languages.cached(language, os.environ)
-    if found is not None:
-        return found
-    if os.environ.get(plugin.DECLINE_VARIABLE, "") not in ("", "0"):
-        pytest.skip(f"the example in {language} is not built, and {plugin.DECLINE_VARIABLE} is set")
-    try:
-        return other_languages.built(language, os.environ, tell=tell)
-    except BinariesMissing as error:
-        pytest.skip(" ".join(str(error).split()))
+    return built_or_skipped(language, request.config)
 
 
 @pytest.fixture(params=["memory", pytest.param("control-plane", marks=pytest.mark.control_plane)])
@@ -99,10 +87,18 @@ async def test_a_client_in_another_language_creates_watches_applies_and_deletes(
     assert process.returncode == 0, said.decode()
 
 
+@pytest.mark.parametrize("name", other_languages.ALL)
+def test_a_missing_toolchain_is_named(name: str, tmp_path: Path) -> None:
+    tool = other_languages.ALL[name].tool
+    with pytest.raises(BinariesMissing, match=rf"{name} needs {tool}, and PATH has no {tool}"):
+        other_languages.built(name, {"PATH": str(tmp_path), CACHE_VARIABLE: str(tmp_path)}, tell=print)
+
+
 def test_locked_dependencies_name_no_registry_but_the_public_index_of_crates() -> None:
     """Each client's own configuration says where packages come from."""
     lock = (EXAMPLES / "rust" / "Cargo.lock").read_text()
     assert {line for line in lock.splitlines() if line.startswith("source")} == {
         'source = "registry+https://github.com/rust-lang/crates.io-index"'
     }
-    assert '"resolved"' not in (EXAMPLES / "javascript" / "package-lock.json").read_text()
+    for name in ("javascript", "nstance-on-grpc-js"):
+        assert '"resolved"' not in (other_languages.ALL[name].folder(name) / "package-lock.json").read_text()

@@ -12,12 +12,13 @@ import pytest
 from google.protobuf.empty_pb2 import Empty
 from grpclib.client import Channel
 from grpclib.exceptions import StreamTerminatedError
+from nstance_link import Linked, linked, shards_at
 
 from konverge.client.credentials import TlsMaterial
 from konverge.reconcilers.machines.shards.addresses import Address, parse_shard_map
 from konverge.reconcilers.machines.shards.connections import Connections
 from konverge.reconcilers.machines.shards.dialing import over_tls
-from konverge.reconcilers.machines.shards.failures import ShardFailure
+from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import DrainEvent, Group, ProviderFailure
 from konverge.reconcilers.machines.shards.pace import SessionPace
 from konverge.reconcilers.machines.wire.operator_grpc import OperatorServiceStub
@@ -136,3 +137,71 @@ async def test_shards_are_lost_and_found_over_tls_and_a_renewed_certificate_conn
         task.cancel()
         await asyncio.wait([task])
     assert first.called("WatchGroups") == 2
+
+
+# --- another authority -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def operator(world: NstanceWorld) -> AsyncIterator[Linked]:
+    """A link that has enrolled and heard two shards."""
+    await world.add_shard("b").listen()
+    shards = shards_at(
+        {name: (shard.address.operator, shard.address.registration) for name, shard in world.shards.items()}
+    )
+    async with linked(shards, ca=world.authority.certificate, nonce=world.nonce()) as made:
+        await watched(made, world, 1)
+        yield made
+
+
+async def watched(operator: Linked, world: NstanceWorld, times: int) -> None:
+    """Wait until every shard was connected so often."""
+    await operator.until(lambda: {shard.called("WatchGroups") for shard in world.shards.values()} == {times})
+
+
+async def restart(world: NstanceWorld) -> None:
+    """Let every server begin anew, with a certificate of the authority that signs now."""
+    for shard in world.shards.values():
+        await shard.restart()
+
+
+async def test_an_authority_is_replaced_step_by_step_without_a_restart_of_the_operator(
+    world: NstanceWorld, operator: Linked
+) -> None:
+    """Both authorities in the ConfigMap, then the servers sign with the new one, then it stands alone, then nothing accepts the old."""
+    authority = world.authority
+    authority.rotate()
+    await operator.write_authority(authority.trusted)
+    await watched(operator, world, 2)
+    await restart(world)
+    await watched(operator, world, 3)
+    assert world.registrar.issued == 1, "the certificate of the old authority goes on"
+    await operator.write_authority(authority.certificate)
+    await watched(operator, world, 4)
+    assert world.registrar.issued == 2
+    authority.forget_older()
+    await restart(world)
+    await watched(operator, world, 5)
+    assert operator.link.problem == ""
+    assert [one.key for one in await operator.shard("a").list_groups()] == ["workers"]
+
+
+async def test_servers_of_an_authority_that_was_replaced_at_once_are_refused_and_a_nonce_heals_it(
+    world: NstanceWorld, operator: Linked
+) -> None:
+    authority, heard = world.authority, operator.heard
+    authority.rotate()
+    authority.forget_older()
+    await restart(world)
+
+    def refused() -> bool:
+        found = [one for one in heard.all("a", ShardFailure) if isinstance(one, ShardFailure)]
+        return any(
+            one.kind is FailureKind.DENIED and "check the authority in the ConfigMap" in str(one) for one in found
+        )
+
+    await operator.until(refused)
+    await operator.give_nonce(world.nonce())
+    await operator.write_authority(authority.certificate)
+    await watched(operator, world, 2)
+    assert operator.link.problem == ""

@@ -274,6 +274,7 @@ async def test_of_two_shard_groups_with_a_group_on_one_shard_the_older_has_it_un
     spec = {"group": "mine", "shard": "a", "template": "std"}
     await farm.lab.create(NstanceShardGroup.decode({"metadata": {"name": "one"}, "spec": {**spec, "size": 2}}))
     await farm.lab.until(NstanceShardGroup, "one", lambda one: is_true(one.find_condition("Ready")))
+    await asyncio.sleep(1)  # times of creation are whole seconds, within which the uid decides
     await farm.lab.create(NstanceShardGroup.decode({"metadata": {"name": "two"}, "spec": {**spec, "size": 3}}))
     two = await farm.lab.until(NstanceShardGroup, "two", lambda one: one.find_condition("Ready") is not None)
     ready = two.condition("Ready")

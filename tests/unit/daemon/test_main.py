@@ -233,6 +233,7 @@ def test_crds_prints_our_own_definitions() -> None:
         "nextclouds.k8s.bnerd.com",
         "nextcloudversionmaps.k8s.bnerd.com",
         "nstanceclusters.infrastructure.cluster.x-k8s.io",
+        "nstancecontrolplanes.infrastructure.cluster.x-k8s.io",
         "nstancemachinepools.infrastructure.cluster.x-k8s.io",
         "nstancemachines.infrastructure.cluster.x-k8s.io",
         "nstancemachinetemplates.infrastructure.cluster.x-k8s.io",

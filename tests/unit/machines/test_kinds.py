@@ -59,6 +59,7 @@ def test_names_and_columns_are_those_of_the_original() -> None:
     found = {kind.__name__: [column.name for column in declaration_of(kind).all_columns()] for kind in KINDS}
     assert found == {
         "NstanceCluster": ["Provisioned", "Age"],
+        "NstanceControlPlane": ["Initialized", "Age"],
         "NstanceMachine": ["Group", "InstanceID", "ProviderID", "Ready", "Age"],
         "NstanceMachinePool": ["Group", "Static", "Ready", "Age"],
         "NstanceMachineTemplate": ["Group", "Age"],

@@ -1,0 +1,148 @@
+"""The Cluster, the objects that it refers to, and the kubeconfig by which Cluster API reaches its Nodes. Background work.
+
+Guarantees: an object that is there is never changed, also if another program made it; of the kubeconfig this holds if it has no annotation
+about the end of its token. A token is renewed while more of its life is left than until the next look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, Final
+
+from konverge.client import Client
+from konverge.clock import from_rfc3339, rfc3339, wall_clock
+from konverge.crds.machines_v1beta1 import NstanceControlPlane
+from konverge.errors import AlreadyExists, ApiError, KonvergeError, NotFound
+from konverge.kinds import Resource, kind_of
+from konverge.logs import get_logger
+from konverge.objects import Object
+from konverge.reconcilers.machines.clusters.kubeconfig import (
+    LIFE,
+    is_due,
+    is_ours,
+    kubeconfig,
+    kubeconfig_secret,
+    reached,
+    secret_name,
+)
+from konverge.reconcilers.machines.clusters.render import cluster_objects, control_plane_status
+from konverge.reconcilers.machines.kinds import SECRET
+from konverge.reconcilers.machines.settings import MachineSettings
+from konverge.words import LogKey
+
+__all__ = ["ClusterKeeper"]
+
+_LOOK_AGAIN: Final = 30.0
+"""Seconds between two looks whether the objects are there."""
+
+
+class ClusterKeeper:
+    """Keeps the objects of one operator; `run` never returns."""
+
+    def __init__(self, client: Client, settings: MachineSettings, namespace: str) -> None:
+        self._client = client
+        self._settings = settings
+        self._namespace = namespace
+        self._log = get_logger("konverge.machines")
+
+    async def run(self) -> None:
+        """Create what is missing, also if it was deleted meanwhile, and renew the kubeconfig."""
+        said: set[str] = set()
+        while True:
+            problems = {problem for problem in (await self._keep_objects(), await self._keep_kubeconfig()) if problem}
+            for problem in sorted(problems - said):
+                self._log.warning("the Cluster is not as it has to be", **{LogKey.ERROR: problem})
+            said = problems
+            await asyncio.sleep(_LOOK_AGAIN)
+
+    async def _keep_objects(self) -> str:
+        """Return what is wrong with the Cluster, "" if nothing is."""
+        settings, problem = self._settings, ""
+        wanted = cluster_objects(
+            settings.cluster_name,
+            self._namespace,
+            settings.filter_labels,
+            control_plane=settings.control_plane_stub,
+        )
+        try:
+            for one in wanted:
+                found = await self._found_or_created(one)
+                problem = problem or _filtered_out(found, settings)
+                if isinstance(found, NstanceControlPlane) and found.status.initialization is None:
+                    await self._client.patch(
+                        kind_of(found),
+                        found.name,
+                        self._namespace,
+                        patch=control_plane_status(rfc3339(wall_clock()), found.metadata.generation),
+                        style="merge",
+                        subresource="status",
+                    )
+        except (ApiError, KonvergeError) as error:
+            return str(error)
+        return problem
+
+    async def _found_or_created(self, wanted: Resource) -> Resource:
+        while True:
+            try:
+                return await self._client.get(kind_of(wanted), wanted.name, self._namespace)
+            except NotFound:
+                pass
+            try:
+                return await self._client.create(wanted)
+            except AlreadyExists:
+                continue  # another client was faster: look again
+
+    async def _keep_kubeconfig(self) -> str:
+        """Return why Cluster API has no kubeconfig, "" if it has one."""
+        settings = self._settings
+        if not settings.workload_account:
+            return ""
+        name = secret_name(settings.cluster_name)
+        try:
+            server = reached(self._client.config, (await self._client.config.source.current()).tls.ca)
+            try:
+                found = await self._client.get(SECRET, name, self._namespace)
+            except NotFound:
+                await self._client.create(await self._issued(server))
+            else:
+                if is_ours(found) and is_due(found, settings.cluster_name, server, wall_clock()):
+                    made = await self._issued(server)
+                    patch = {
+                        "metadata": {
+                            "labels": made.metadata.labels,
+                            "annotations": made.metadata.annotations,
+                            "resourceVersion": found.metadata.resource_version,
+                        },
+                        "data": made.get("data"),
+                    }
+                    await self._client.patch(SECRET, name, self._namespace, patch=patch, style="merge")
+        except (ApiError, KonvergeError) as error:
+            return f"Secret {name}, by which Cluster API reaches the Nodes: {error}"
+        return ""
+
+    async def _issued(self, server: dict[str, Any]) -> Object:
+        """Return the Secret with a new token of the account."""
+        settings, account = self._settings, self._settings.workload_account
+        answer = await self._client.raw(
+            "POST",
+            f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{account}/token",
+            body={
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "spec": {"expirationSeconds": int(LIFE.total_seconds())},
+            },
+        )
+        issued = json.loads(answer)["status"]
+        text = kubeconfig(settings.cluster_name, server, account, issued["token"])
+        expiry = from_rfc3339(issued["expirationTimestamp"])
+        return kubeconfig_secret(settings.cluster_name, self._namespace, text, expiry, settings.filter_labels)
+
+
+def _filtered_out(found: Resource, settings: MachineSettings) -> str:
+    """Return why an object that is there is not reconciled, "" if it is."""
+    missing = [
+        f"{name}={value}" for name, value in settings.filter_labels.items() if found.metadata.label(name) != value
+    ]
+    named = f"{kind_of(found).kind} {found.metadata.name}"
+    return f"{named} is left alone without the label {missing[0]}: add it" if missing else ""

@@ -1,0 +1,92 @@
+"""The kubeconfig by which Cluster API reaches the Nodes: its text, and when it is written anew. Pure.
+
+Source: docs/reference/machines.md#the-kubeconfig-of-cluster-api.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from konverge.client import ClientConfig
+from konverge.clock import from_rfc3339, rfc3339
+from konverge.objects import Object
+from konverge.reconcilers.machines.kinds import SECRET
+from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
+
+__all__ = ["LIFE", "is_due", "is_ours", "kubeconfig", "kubeconfig_secret", "reached", "secret_name"]
+
+LIFE: Final = timedelta(hours=1)
+"""The life of a token that is asked for; the API server may give another."""
+_LEFT: Final = timedelta(minutes=10)
+"""With less than this left a token is replaced."""
+_TYPE: Final = "cluster.x-k8s.io/secret"
+_KEY: Final = "value"
+
+
+def secret_name(cluster: str) -> str:
+    """Return the name at which Cluster API looks.
+
+    >>> secret_name("acme--blue")
+    'acme--blue-kubeconfig'
+    """
+    return f"{cluster}-kubeconfig"
+
+
+def reached(config: ClientConfig, ca: bytes) -> dict[str, Any]:
+    """Return the cluster of a kubeconfig: the API server as this process reaches it."""
+    found: dict[str, Any] = {"server": config.server}
+    if ca:
+        found["certificate-authority-data"] = base64.b64encode(ca).decode()
+    if not config.tls.verify:
+        found["insecure-skip-tls-verify"] = True
+    if config.tls.server_name:
+        found["tls-server-name"] = config.tls.server_name
+    return found
+
+
+def kubeconfig(cluster: str, server: Mapping[str, Any], user: str, token: str) -> str:
+    """Return a kubeconfig, as JSON, which is YAML."""
+    written = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": cluster, "cluster": dict(server)}],
+        "users": [{"name": user, "user": {"token": token}}],
+        "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": user}}],
+        "current-context": cluster,
+    }
+    return json.dumps(written, indent=1)
+
+
+def kubeconfig_secret(cluster: str, namespace: str, text: str, expiry: datetime, labels: Mapping[str, str]) -> Object:
+    """Return the Secret. Cluster API does not see one without the label of its Cluster."""
+    return SECRET.new(
+        secret_name(cluster),
+        namespace,
+        labels={MachinesLabel.CLUSTER: cluster, **labels},
+        annotations={MachinesAnnotation.TOKEN_EXPIRY: rfc3339(expiry)},
+        type=_TYPE,
+        data={_KEY: base64.b64encode(text.encode()).decode()},
+    )
+
+
+def is_ours(secret: Object) -> bool:
+    """Tell whether the operator made the Secret; that of an administrator has no annotation and is left alone."""
+    return MachinesAnnotation.TOKEN_EXPIRY in (secret.metadata.annotations or {})
+
+
+def is_due(secret: Object, cluster: str, server: Mapping[str, Any], now: datetime) -> bool:
+    """Tell whether the Secret is written anew: its token ends soon, it lacks the label, or it shows another API server."""
+    if secret.metadata.label(MachinesLabel.CLUSTER) != cluster:
+        return True
+    try:
+        if from_rfc3339((secret.metadata.annotations or {})[MachinesAnnotation.TOKEN_EXPIRY]) - now < _LEFT:
+            return True
+        text = base64.b64decode(secret.get("data", _KEY, default=""), validate=True)
+        clusters = json.loads(text)["clusters"]
+    except (ValueError, TypeError, LookupError):
+        return True
+    return bool(clusters != [{"name": cluster, "cluster": dict(server)}])
