@@ -1,4 +1,4 @@
-"""The time and the CPU time of a test run by folder and by family, and its slowest tests. Pure."""
+"""The time and the CPU time of a test run by folder and by family, its slowest tests, and those that compute longest. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def family_of(nodeid: str) -> str:
 
 
 def lines(phases: Iterable[tuple[str, float, float]], *, slowest: int = SLOWEST) -> list[str]:
-    """Return the tables of folders, families and slowest tests, given a test, its seconds and its CPU seconds for each set-up, call and end."""
+    """Return the tables of folders, families and tests that take longest, given a test, its seconds and its CPU seconds for each set-up, call and end."""
     by_test = defaultdict[str, _Spent](_Spent)
     for nodeid, seconds, cpu in phases:
         by_test[nodeid].add(seconds, cpu)
@@ -39,6 +39,7 @@ def lines(phases: Iterable[tuple[str, float, float]], *, slowest: int = SLOWEST)
     for spent in by_test.values():
         whole.add(spent.seconds, spent.cpu)
     slow = sorted(by_test.items(), key=lambda one: -one[1].seconds)[:slowest]
+    busy = sorted(by_test.items(), key=lambda one: -one[1].cpu)[:slowest]
     return [
         "seconds      CPU  tests  folder",
         *_table(by_test, folder_of),
@@ -49,6 +50,9 @@ def lines(phases: Iterable[tuple[str, float, float]], *, slowest: int = SLOWEST)
         "",
         f"seconds      CPU  the {len(slow)} slowest tests",
         *(f"{spent}  {nodeid}" for nodeid, spent in slow),
+        "",
+        f"seconds      CPU  the {len(busy)} tests that take most CPU time",
+        *(f"{spent}  {nodeid}" for nodeid, spent in busy),
     ]
 
 

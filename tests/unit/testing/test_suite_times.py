@@ -1,4 +1,4 @@
-"""A long test run prints its time and its CPU time by folder, and its slowest tests."""
+"""A long test run prints its time and its CPU time by folder, its slowest tests, and those that compute longest."""
 
 from __future__ import annotations
 
@@ -41,11 +41,15 @@ def test_each_family_has_a_row_and_what_is_of_none_is_the_library() -> None:
     ]
 
 
-def test_the_slowest_tests_are_named_with_all_their_phases() -> None:
-    assert lines(PHASES, slowest=2)[-3:] == [
+def test_the_tests_that_take_most_time_and_most_cpu_are_named_with_all_their_phases() -> None:
+    assert lines(PHASES, slowest=2)[-7:] == [
         "seconds      CPU  the 2 slowest tests",
         "    9.0      0.5  tests/e2e/test_c.py::test_three",
         "    1.5      1.2  tests/unit/client/test_a.py::test_one",
+        "",
+        "seconds      CPU  the 2 tests that take most CPU time",
+        "    1.5      1.2  tests/unit/client/test_a.py::test_one",
+        "    9.0      0.5  tests/e2e/test_c.py::test_three",
     ]
 
 
