@@ -190,6 +190,8 @@ class ControllerRunner:
                 self._log.warning("this process does not lead any more: running reconciles are cancelled")
             for worker in workers:
                 worker.cancel()
+        if not self._stopping.is_set():
+            self._reports.denials.clear()
 
     async def _drain(self) -> None:
         if not await self.queue.drain(timeout=self._shared.drain):
