@@ -16,16 +16,24 @@ import pytest_asyncio
 from apps.engine_shop import KINDS, EngineShop, in_phase
 from apps.kubelet import POD, Kubelet
 from apps.lab import READY, WITH_OPERATIONS, Apps
-from apps.operations import JOB, JOBS_FOR_ALL, phase, shows
+from apps.operations import FREE, JOB, JOBS_FOR_ALL, has_object, phase, shows
 
 from konverge.client import Client
+from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind
-from konverge.testing import Lab
+from konverge.reconcilers.apps.operations.install import controller
+from konverge.reconcilers.apps.operations.turns import LEASE, holders_of
+from konverge.runtime import ManagerSettings
+from konverge.runtime.builder.rules import rules_of
+from konverge.testing import Lab, install_crds
+from konverge.testing.clients import ClientFor
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(150)]
 
+ROLE = kind("rbac.authorization.k8s.io/v1", "Role", namespaced=True, plural="roles")
+ROLE_BINDING = kind("rbac.authorization.k8s.io/v1", "RoleBinding", namespaced=True, plural="rolebindings")
 SUCCEEDED = phase("Succeeded")
 WAITS = shows("Blocked", "True", "ConflictingOperation")
 
@@ -233,3 +241,41 @@ async def test_x11_of_conflicting_operations_that_several_clients_create_at_once
     for before, after in pairwise(ended):
         assert str(before.status.finished_at) <= str(after.status.started_at)
     assert len(list(await lab.client.list(JOB, lab.namespace))) == len(made)
+
+
+@pytest.mark.timeout(240, func_only=True)
+async def test_an_operation_without_the_right_to_its_job_gives_its_turn_back_and_starts_when_it_is_granted(
+    lab: Lab, client_for: ClientFor
+) -> None:
+    """The API server's own words name the right, and its dry run tells whether it is there."""
+    ops = Kubelet(lab)
+    await ops.account()
+    await install_crds(lab.client, [crd(Operation), crd(ApplicationInstance)])
+    described = controller(FREE, rows=JOBS_FOR_ALL)
+    granted = [rule.to_dict() for rule in rules_of(described)]
+    for rule in granted:
+        if "jobs" in rule["resources"]:
+            rule["verbs"] = [verb for verb in rule["verbs"] if verb != "create"]
+    account = await client_for("operator", rules=granted)
+    await lab.start(
+        lambda manager: manager.add(described),
+        name="konverge",
+        crds=False,
+        config=account.config,
+        settings=ManagerSettings(namespace=lab.namespace, strict=True),
+    )
+    await ops.target()
+    await ops.create("run", "Restore")
+    lacking = shows("Blocked", "True", "RbacProfileMissing")
+    found = await lab.until(Operation, "run", lacking, timeout=30)
+    assert "lacks the right to create jobs of API group batch" in found.condition("Blocked").message
+    back = await lab.until(Operation, "run", lambda one: lacking(one) and one.status.started_at is None, timeout=100)
+    assert back.status.engine_ref is None
+    assert "run" not in [one.name for one in holders_of(await lab.get(LEASE, "operations-shop"))]
+    rule = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}
+    await lab.create(ROLE.new("later", rules=[rule]))
+    subject = {"kind": "ServiceAccount", "name": "operator", "namespace": lab.namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "later"}
+    await lab.create(ROLE_BINDING.new("later", subjects=[subject], roleRef=role))
+    await lab.until(Operation, "run", has_object, timeout=60)
+    assert await jobs(lab) == {"run"}

@@ -1,7 +1,7 @@
 """RBAC denials seen by the reconciles of one controller: its report names the missing rule, also if only a write needs it.
 
 A missing right to list or watch is seen by the informer. One to create, patch or delete is seen by a reconcile. It keeps the
-controller from being ready until the key that met it reconciles again, or is gone.
+controller from being ready until the key that met it reconciles again, or is gone, or the process does not lead any more.
 
 In controller-runtime one missing right keeps every controller from its work: https://github.com/kubernetes-sigs/controller-runtime/issues/1653
 """
@@ -59,6 +59,14 @@ class Denials:
         self._keys[what] -= 1
         if not self._keys[what]:
             del self._keys[what], self._obstacles[what]
+            self._changed()
+
+    def clear(self) -> None:
+        """Drop all denials: this process does not reconcile their keys any more, so it would never learn of a right that is granted."""
+        self._by_key.clear()
+        self._keys.clear()
+        if self._obstacles:
+            self._obstacles.clear()
             self._changed()
 
     @property

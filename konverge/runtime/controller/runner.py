@@ -192,6 +192,8 @@ class ControllerRunner:
                 self._log.warning("this process does not lead any more: running reconciles are cancelled")
             for worker in workers:
                 worker.cancel()
+        if not self._stopping.is_set():
+            self._reports.denials.clear()
 
     async def _take_shard_changes(self) -> None:
         await self.events.enqueue_shard_changes()

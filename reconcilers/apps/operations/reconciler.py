@@ -86,8 +86,8 @@ class OperationReconciler:
             stored = await ctx.live(Operation).find(operation.namespace, operation.name)
             if stored is not None and stored.status.started_at is not None:
                 return RequeueAfter(_SOON)  # the cache lags behind an earlier process
-            return Done()
-        if operation.finished:
+        if operation.finished or operation.status.started_at is None:
+            self._memory.forget(operation.metadata.uid)
             return Done()
         try:
             plan = await follow(operation, self.engines, self._memory, ctx)

@@ -12,6 +12,7 @@ from scripted_leadership import ScriptedLeadership
 from widgets import CONFIG_MAP, SECRET, By, Widget
 
 import konverge as kv
+from konverge.errors import Forbidden
 from konverge.metrics import Metrics
 from konverge.runtime import State
 from konverge.runtime.election.elector import LeaseElection
@@ -359,6 +360,37 @@ async def test_a_standby_is_ready_though_nothing_has_called_the_gates_of_its_con
         await asyncio.sleep(30)
         assert a.manager.report().ready
         assert b.manager.report().ready
+
+
+async def test_a_leader_that_lacked_a_right_is_ready_once_it_stands_by() -> None:
+    """The right may be granted meanwhile, and the object go: only the leader reconciles, so only it would learn of that."""
+    lacks = True
+
+    async def denied(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+        if lacks and object_.name == "source":
+            raise Forbidden(
+                'secrets "x" is forbidden: User "u" cannot create resource "secrets" in API group "" in the namespace "web"',
+                status=403,
+            )
+        return kv.Done()
+
+    def build_denied(manager: kv.Manager) -> None:
+        manager.add(kv.Controller.of(CONFIG_MAP).reconciled_by(By(denied)))
+
+    async with Replicas(build_denied) as replicas:
+        a = await replicas.start("a")
+        await replicas.leader()
+        await source(replicas)
+        await asyncio.sleep(1)
+        assert not a.manager.report().ready
+        await replicas.start("b")
+        await asyncio.sleep(30)
+        replicas.delays["a"] = lambda request: 40.0 if "/leases/" in request.path else 0.0
+        assert await replicas.leader(other_than="a") == "b"
+        lacks = False
+        replicas.delays.clear()
+        await asyncio.sleep(120)
+        assert a.manager.report().ready
 
 
 async def test_a_new_leader_does_not_act_on_a_cache_from_before_the_last_writes_of_its_predecessor() -> None:

@@ -196,12 +196,16 @@ async def test_operations_wait_for_engines_that_are_not_installed_and_start_when
     await shop.open(engines=False)
     await shop.backup()
     await shop.runbook()
-    for name in ("backup", "runbook"):
+    await shop.replicate()
+    for name in ("backup", "runbook", "copy"):
         waits = await shop.until(name, phase("Pending"), shows("Blocked", "True", "DependencyMissing"))
         assert "install the engine" in waits.condition("Blocked").message
+    await shop.create("command", parameters={"image": "busybox", "exclusive": True})
+    await shop.complete("command")  # they alone are blocked
     await shop.install()
     await shop.lab.until(Operation, "backup", SUCCEEDED, timeout=300)
     await shop.lab.until(Operation, "runbook", SUCCEEDED, timeout=300)
+    await shop.lab.until(Operation, "copy", SUCCEEDED, timeout=300)
 
 
 async def test_partial_failures_fail_the_operation_unless_they_are_tolerated(shop: EngineShop) -> None:

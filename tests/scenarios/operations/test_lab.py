@@ -6,6 +6,7 @@ and no phase leaves a terminal one.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from apps.operations import JOB, JOBS_FOR_ALL, Operations, phase, shows
 
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.testing import Lab
+from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
 
 
 def forget_uids(data: dict[str, Any]) -> None:
@@ -70,3 +72,25 @@ async def test_an_operation_is_cancelled_while_it_runs_and_the_next_one_starts(l
     await lab.patch(Operation, "first", {"spec": {"cancel": True}})
     await ops.until("first", phase("Cancelled"))
     await lab.until(Operation, "second", shows("Failed", "True", "Timeout"), timeout=120)
+
+
+DENIED = (
+    'jobs.batch is forbidden: User "konverge" cannot create resource "jobs" in API group "batch" in the namespace "lab"'
+)
+
+
+@pytest.mark.scenario(quick=30)
+async def test_two_operations_without_the_right_to_their_jobs_give_their_turns_back_and_run_one_after_the_other_later(
+    lab: Lab,
+) -> None:
+    ops = await start(lab)
+    refuse = Refuse(status=403, reason="Forbidden", message=DENIED)
+    denied = Rule(Match(verbs=("create",), resources=("jobs.batch",), user_agent="konverge*"), refuse)
+    lab.server.faults.add(denied)
+    for name in ("first", "second"):
+        await ops.create(name, "Restore")
+        await lab.until(Operation, name, shows("Blocked", "True"), timeout=60)
+    await asyncio.sleep(200)
+    lab.server.faults.remove(denied)
+    for name in ("first", "second"):
+        await lab.until(Operation, name, lambda found: found.finished, timeout=300)

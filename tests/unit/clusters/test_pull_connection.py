@@ -10,12 +10,14 @@ import msgspec
 import pytest
 from pull_kit import OPERATOR, TOKEN, World, ensure
 
+from konverge.errors import NotFound
 from konverge.reconcilers.apps.clusters.agent import Agent
 from konverge.reconcilers.apps.clusters.agent_state import Step
 from konverge.reconcilers.apps.clusters.events import deletion
+from konverge.reconcilers.apps.clusters.journal import Journal
 from konverge.reconcilers.apps.clusters.kinds import SECRET
 from konverge.reconcilers.apps.clusters.protocol import MEDIA_TYPE, Outcome
-from konverge.reconcilers.apps.clusters.secrets import credentials_of
+from konverge.reconcilers.apps.clusters.secrets import _decoded, credentials_of
 from konverge.reconcilers.apps.operations.kinds import INSTANCE
 
 
@@ -113,15 +115,33 @@ async def test_after_a_401_the_credential_is_read_again_once() -> None:
     assert agent.state.step is Step.CONNECTED
 
 
+def unknown(world: World) -> int:
+    return len([one for one in world.plane.exchanges if one.response.status == 404])
+
+
 async def test_a_job_that_the_control_plane_does_not_know_any_more_is_dropped() -> None:
+    """Known no more at the acknowledgement: it is not carried out. At the result: it is done, and not reported again."""
     async with World() as world:
-        await world.start()
+        agent = await world.start()
         world.plane.faults.add(path="/ack", status=404)
         dropped = world.plane.submit("intent", ensure("dropped"))
-        world.plane.faults.add(path=f"/jobs/{dropped}/result", status=404)
-        await world.plane.until(lambda: world.plane.job(dropped).deliveries > 0)
+        await world.plane.until(lambda: unknown(world) == 1)
         world.plane.state.jobs.pop(dropped)
+        late = world.plane.submit("intent", ensure("late"))
+        world.plane.faults.add(path=f"/jobs/{late}/result", status=404)
+        await world.plane.until(lambda: unknown(world) == 2)
+        world.plane.state.jobs.pop(late)
         assert (await world.plane.result(world.plane.submit("intent", ensure()))).outcome is Outcome.SUCCEEDED
+        await asyncio.sleep(60)
+        with pytest.raises(NotFound):
+            await world.instance("dropped")
+        assert (await world.instance("late")).name == "late"
+        journal = Journal.decode(_decoded(await world.secret("vworkspace-agent-journal")))
+        assert journal.entries == ()
+        assert agent.state.step is Step.CONNECTED
+        asked = [one.request.path.rpartition("/api/agent")[2] for one in world.plane.exchanges]
+    assert asked.count(f"/jobs/{late}/result") == 1
+    assert "disconnected" not in world.states
 
 
 async def test_a_response_above_the_limit_is_not_read_and_smaller_ones_come_through() -> None:

@@ -59,3 +59,18 @@ def test_a_refusal_that_an_rbac_rule_cannot_mend_adds_no_obstacle() -> None:
     denials = Denials()
     assert denials.note(ONE, Forbidden("exceeded quota: small", status=403)) is None
     assert not denials.obstacles
+
+
+def test_a_process_that_stops_to_lead_lacks_no_right_and_notes_the_next_denial_anew() -> None:
+    changes: list[int] = []
+    denials = Denials(lambda: changes.append(1))
+    for key in (ONE, TWO):
+        denials.note(key, denied())
+    before = len(changes)
+    denials.clear()
+    denials.clear()
+    assert not denials.obstacles
+    assert len(changes) == before + 1
+    denials.note(ONE, denied())
+    denials.note(ONE, None)
+    assert not denials.obstacles
