@@ -177,6 +177,8 @@ class StepReason:
     """Reasons of Ready and of the steps of an instance, where the step has no word of its own."""
 
     NOT_READY: Final = "NotReady"
+    NOT_REPORTED: Final = "NotReported"
+    """On a Nextcloud: its instance is gone, or does not have this condition any more."""
     NOT_WANTED: Final = "NotWanted"
     """The spec does not ask for it."""
     NOT_SUPPORTED: Final = "NotSupported"

@@ -15,7 +15,7 @@ Guarantees
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -45,6 +45,7 @@ from konverge.reconcilers.pools.words import (
     PoolsCondition,
     PoolsEvent,
     PoolsLabel,
+    StepReason,
 )
 from konverge.runtime import FieldsHeld
 from konverge.words import EventType
@@ -97,8 +98,8 @@ class NextcloudReconciler:
             )
             self._blocked(Hindrance(InstanceReason.INSTANCE_LOST, message), ctx)
             ctx.status.draft.phase, ctx.status.draft.url = InstancePhase.FAILED, None
-            for type_ in _COPIED:
-                ctx.status.remove_condition(type_)
+            _forget_steps(ctx)
+            ctx.status.set_condition(PoolsCondition.READY, False, InstanceReason.INSTANCE_LOST, message)
             return Done()
         if mine is None:
             found = await self._acquire(nextcloud, ctx)
@@ -383,11 +384,10 @@ class NextcloudReconciler:
         message = f"the instance is {metadata.path}"
         ctx.status.set_condition(PoolsCondition.INSTANCE_ASSIGNED, True, _how(nextcloud), message)
         there = {condition.type: condition for condition in instance.conditions}
+        _forget_steps(ctx, but=there)
         for type_ in _COPIED:
             copied = there.get(type_)
-            if copied is None:
-                ctx.status.remove_condition(type_)
-            else:
+            if copied is not None:
                 state = None if copied.status == "Unknown" else copied.is_true
                 ctx.status.set_condition(type_, state, copied.reason, copied.message)
 
@@ -396,6 +396,13 @@ def _how(nextcloud: Nextcloud) -> str:
     """Return the reason of InstanceAssigned=True: how the Nextcloud got its instance, whatever its spec says by now."""
     said = nextcloud.find_condition(PoolsCondition.INSTANCE_ASSIGNED)
     return said.reason if said is not None and said.is_true else _REASONS[mode_of(nextcloud.spec)]
+
+
+def _forget_steps(ctx: Context[Any], *, but: Container[str] = ()) -> None:
+    """Set the conditions that were copied from an instance to Unknown: one that vanished would be taken for one that never was."""
+    for type_ in _COPIED:
+        if type_ not in but and ctx.status.find(type_) is not None:
+            ctx.status.set_condition(type_, None, StepReason.NOT_REPORTED, "the instance does not report it")
 
 
 def _waits_for(instance: Object) -> tuple[str, str]:

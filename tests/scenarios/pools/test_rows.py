@@ -825,7 +825,33 @@ async def test_a_nextcloud_whose_instance_was_deleted_says_so_and_takes_no_other
     lost = await here.says("main", "False", "InstanceLost")
     await asyncio.sleep(120)
     assert [one.spec.get("claimRef") for one in await here.instances()] == [None]
-    assert (lost.status.phase, lost.find_condition("Ready")) == ("Failed", None)
+    assert (lost.status.phase, lost.condition("Ready").status, lost.condition("Ready").reason) == (
+        *("Failed", "False", "InstanceLost"),
+    )
+
+
+async def test_a_condition_that_the_instance_does_not_report_any_more_is_unknown_and_does_not_vanish(
+    clouds: Clouds,
+) -> None:
+    here = await clouds.start()
+    await here.instance("one", FREE)
+    await here.claim()
+    await here.says("main", "True", "Assigned")
+    await here.lab.until(Nextcloud, "main", lambda one: one.find_condition("Ready") is not None)
+    # As after a backup was restored: the same instance without its status.
+    stored = (await here.lab.get(INSTANCE, "one")).to_dict()
+    await here.lab.stop()
+    await here.patch(INSTANCE, "one", {"metadata": {"finalizers": None}})
+    await here.lab.delete(INSTANCE, "one")
+    kept = {name: stored["metadata"][name] for name in ("name", "namespace", "labels")}
+    await here.lab.client.create(INSTANCE.decode({**stored, "metadata": kept, "status": {}}))
+    here.leave_instances_alone()
+    await here.run()
+    await here.lab.settled()
+    shown = await here.lab.get(Nextcloud, "main")
+    assert (shown.status.phase, shown.condition("Ready").status, shown.condition("Ready").reason) == (
+        *("Pending", "Unknown", "NotReported"),
+    )
 
 
 @pytest.mark.parametrize("policy", ["Delete", "Retain"])

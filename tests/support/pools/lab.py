@@ -135,6 +135,10 @@ class Clouds:
         await self.run()
         return self
 
+    def leave_instances_alone(self) -> None:
+        """Let the stand-in make no instance ready from the next run on."""
+        self._ready = False
+
     async def run(self) -> None:
         """Run the process."""
         settings = ManagerSettings(namespace=None, strict=True, election=self._election)
