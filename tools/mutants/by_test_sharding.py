@@ -313,7 +313,7 @@ SHARDING: Final = (
     ),
     Mutant(
         "sharding-counts-of-the-lost",
-        "a replica that is no member any more goes on counting",
+        "a replica that has ceased to be a member goes on counting",
         "konverge.runtime.controller.object_counts",
         "_total",
         "one._own is None or one._own.counts()",
