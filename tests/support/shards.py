@@ -15,7 +15,7 @@ from widgets import CONFIG_MAP, SECRET
 import konverge as kv
 from konverge.runtime.election.record import LEASE
 from konverge.runtime.sharding.assignment import drain_mark_of, label_of
-from konverge.runtime.sharding.hashing import owner_of
+from konverge.runtime.sharding.hashing import Ranges, Rendezvous
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.runtime.sharding.stamp import annotation_of
 
@@ -164,7 +164,8 @@ class Shards(Replicas):
         held = [one.name for one in leases if one.data["spec"].get("holderIdentity")]
         members = [name for name in held if _replica(f"{name}/") in replicas]
         found = await self.client.list(CONFIG_MAP, NAMESPACE)
-        return {one.name: _replica(f"{owner_of(one.metadata.uid, members)}/") for one in found}
+        shared = Ranges(sorted(members)) if self.sharding.ranges else Rendezvous(members)
+        return {one.name: _replica(f"{shared.owner_of(one.metadata.uid)}/") for one in found}
 
     async def all_run_by(self, owners: dict[str, str], *, since: float, within: float) -> None:
         """Wait until each of these objects was reconciled by its owner since a time."""

@@ -10,6 +10,7 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,10 @@ async def _copied(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
     return kv.Done()
 
 
+def _value(object_: kv.Object) -> Iterable[tuple[str, ...]]:
+    return [(str(object_.get("data", "v", default="")),)]
+
+
 def _used(manager: kv.Manager) -> dict[str, float]:
     resident = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
     store = manager.runner("configmap")._watches.primary.store
@@ -43,7 +48,10 @@ async def _run(kubeconfig: str, mode: Any, name: str) -> None:
         namespace=NAMESPACE, instance=name, sharding=ShardingSettings(mode=mode, namespace=NAMESPACE)
     )
     manager = kv.Manager("bench", await ClientConfig.from_kubeconfig(kubeconfig), settings=settings)
-    manager.add(kv.Controller.of(CONFIG_MAP).owns(SECRET).sharded().with_(concurrency=20).reconciled_by(By(_copied)))
+    described = kv.Controller.of(CONFIG_MAP).owns(SECRET).sharded().with_(concurrency=20)
+    # Counted, as the objects of the daemon are: that keeps the bodies of the own ones alone.
+    described = described.counts_objects("bench_objects", "ConfigMaps by value", labels=("value",), by=_value)
+    manager.add(described.reconciled_by(By(_copied)))
     loop = asyncio.get_running_loop()
     async with manager:
         while await loop.run_in_executor(None, sys.stdin.readline):

@@ -301,4 +301,53 @@ SHARDING: Final = (
         test=SCENARIOS + "test_memory.py::"
         "test_the_body_of_an_object_is_kept_if_the_watch_shows_the_claim_before_its_response_comes",
     ),
+    Mutant(
+        "sharding-counts-of-others",
+        "each replica counts the objects of all",
+        "konverge.runtime.controller.object_counts",
+        "ObjectCounts._take_shared",
+        "cached is not None and (not cached.metadata_only) and own.is_mine(cached.metadata)",
+        "cached is not None and (not cached.metadata_only)",
+        test=SCENARIOS
+        + "test_counts.py::test_each_object_is_counted_by_one_replica_as_objects_change_and_replicas_come_and_go",
+    ),
+    Mutant(
+        "sharding-counts-of-the-lost",
+        "a replica that has ceased to be a member goes on counting",
+        "konverge.runtime.controller.object_counts",
+        "_total",
+        "one._own is None or one._own.counts()",
+        "True",
+        test=SCENARIOS
+        + "test_counts.py::test_a_replica_that_is_cut_off_counts_nothing_and_those_that_take_its_objects_count_them",
+    ),
+    Mutant(
+        "sharding-window-of-the-ring-alone",
+        "an object that is to move leaves the cache before its owner has given it back",
+        ROOM + "window",
+        "follow_window",
+        "own | ownership.buckets()",
+        "own",
+        test=SCENARIOS
+        + "test_ranges.py::test_an_object_that_is_reconciled_stays_in_the_cache_of_its_owner_until_that_has_ended",
+    ),
+    Mutant(
+        "sharding-server-is-believed",
+        "an API server that selects by another hash hides objects",
+        "konverge.informers.reflector",
+        "Reflector._check",
+        "self._decoder.outside and window is not None and (self._narrowed == window.selector)",
+        "False",
+        test=SCENARIOS + "test_ranges.py::test_a_server_that_hashes_otherwise_is_noticed_and_no_object_is_missed",
+    ),
+    Mutant(
+        "sharding-double-unseen",
+        "two replicas of one name do not say so",
+        ROOM + "ring",
+        "Ring._note_double",
+        "count == _RENEWALS_OF_A_DOUBLE",
+        "False",
+        test=SCENARIOS
+        + "test_disturbed.py::test_two_replicas_of_one_name_are_named_by_each_in_the_log_and_in_an_event_on_its_lease",
+    ),
 )

@@ -195,7 +195,9 @@ async def test_two_controllers_of_one_kind_reconcile_each_object_on_its_one_owne
                 seconds.add((object_.name, replica))
                 return kv.Done()
 
-            second = kv.Controller.of(CONFIG_MAP).named("second").writes_status_as("second").sharded()
+            (first,) = manager.controllers
+            assert first.family is not None
+            second = kv.Controller.of(CONFIG_MAP).named("second").writes_status_as("second").sharded(by=first.family)
             manager.add(second.reconciled_by(By(noted)))
 
     async with Twice(sharding=mode) as shards:
