@@ -1,6 +1,7 @@
-"""Render charts/konverge with its default values into deploy/: `python tools/render_deploy.py`, which `make generate` runs.
+"""Render charts/konverge into deploy/: `python tools/render_deploy.py`, which `make generate` runs.
 
-helm renders; it is built from its Go module if the cache has none. One file for each template, without the two labels that name Helm as
+With its default values it becomes manifests for kubectl, with those of deploy/cluster-api/values.yaml the components of an infrastructure
+provider of Cluster API, one file for clusterctl. helm renders; it is built from its Go module if the cache has none. One file for each template, without the two labels that name Helm as
 the manager, since these manifests are for kubectl. deploy/rendered.sha256 names what was rendered and what came of it, so a test sees
 without helm whether either has changed since.
 """
@@ -23,6 +24,28 @@ ROOT = Path(__file__).resolve().parent.parent
 CHART = "charts/konverge"
 DIGESTS = "deploy/rendered.sha256"
 COMMAND = ("template", "konverge", CHART, "--namespace", "konverge-system", "--skip-tests")
+COMPONENTS = "deploy/cluster-api/infrastructure-components.yaml"
+"""The name that clusterctl asks of a release of an infrastructure provider."""
+VALUES = "deploy/cluster-api/values.yaml"
+COMPONENTS_NAMESPACE = "nstance-system"
+COMPONENTS_COMMAND = (
+    *("template", "nstance", CHART, "--namespace", COMPONENTS_NAMESPACE, "--skip-tests"),
+    *("--values", VALUES),
+)
+_COMPONENTS_HEAD = f"""\
+# Rendered from charts/konverge with {VALUES} by: make generate
+---
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: {COMPONENTS_NAMESPACE}
+  labels:
+    cluster.x-k8s.io/provider: infrastructure-nstance
+    pod-security.kubernetes.io/enforce: restricted
+    pod-security.kubernetes.io/warn: restricted
+"""
+"""With exactly one Namespace, which clusterctl takes as the default."""
+_OWN_NAMESPACE = r"\1  fieldRef:\n\1    fieldPath: metadata.namespace\n"
 HEADER = "# Rendered from charts/konverge with its default values by: make generate\n"
 
 _SOURCE = re.compile(r"^# Source: \S+/templates/(?P<name>\S+)\n", re.MULTILINE)
@@ -41,7 +64,8 @@ def split(rendered: str) -> dict[str, str]:
 
 def inputs(root: Path = ROOT) -> list[str]:
     """Return the paths of the chart's files that rendering reads."""
-    paths = sorted(path for path in (root / CHART).rglob("*") if path.is_file() and path.suffix != ".md")
+    chart = (path for path in (root / CHART).rglob("*") if path.is_file() and path.suffix != ".md")
+    paths = sorted([*chart, root / VALUES])
     return [path.relative_to(root).as_posix() for path in paths]
 
 
@@ -50,12 +74,27 @@ def digests(names: list[str], read: Callable[[str], bytes]) -> str:
     return "".join(f"{hashlib.sha256(read(name)).hexdigest()}  {name}\n" for name in names)
 
 
+def components(rendered: str) -> str:
+    """Return the components of the provider, from what `helm template` prints."""
+    text = rendered.replace("NSTANCE_WATCH_FILTER", "${NSTANCE_WATCH_FILTER:=}")
+    # clusterctl puts another namespace into metadata and subjects, but not into variables.
+    text = re.sub(
+        rf'^( +)value: "{COMPONENTS_NAMESPACE}"\n', rf"\1valueFrom:\n{_OWN_NAMESPACE}", text, flags=re.MULTILINE
+    )
+    parts = split(text)
+    return _COMPONENTS_HEAD + "".join(text.removeprefix(HEADER) for _, text in sorted(parts.items()))
+
+
 def render(helm: Path, root: Path = ROOT) -> dict[str, str]:
     """Return the files under deploy/ that the chart renders to."""
-    done = subprocess.run([helm, *COMMAND], cwd=root, capture_output=True, text=True, check=False)
+    return {**split(_run(helm, COMMAND, root)), COMPONENTS: components(_run(helm, COMPONENTS_COMMAND, root))}
+
+
+def _run(helm: Path, command: tuple[str, ...], root: Path) -> str:
+    done = subprocess.run([helm, *command], cwd=root, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise ControlPlaneError(f"helm {' '.join(COMMAND)}: {done.stderr.strip()}")
-    return split(done.stdout)
+        raise ControlPlaneError(f"helm {' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def main(root: Path = ROOT) -> int:

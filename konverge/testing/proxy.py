@@ -87,6 +87,7 @@ class Interruption:
     moment: Moment
     act: Callable[[], None]
     struck: asyncio.Event
+    rule: Callable[[ProxiedRequest], bool] = is_write
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ class FaultProxy:
         self._upstream = upstream.rstrip("/")
         self._tls = ssl.create_default_context(cafile=str(ca_file))
         self._interruption: Interruption | None = None
+        self._counted = 0
         self._refuses: Callable[[ProxiedRequest], bool] | None = None
         self._delays: tuple[Callable[[ProxiedRequest], bool], float] | None = None
         self._late: set[asyncio.Task[_Late]] = set()
@@ -146,10 +148,20 @@ class FaultProxy:
 
     # --- faults -----------------------------------------------------------------------------------------------------------------
 
-    def at_write(self, number: int, moment: Moment, act: Callable[[], None]) -> asyncio.Event:
-        """Arm one interruption; `number` counts from 1 and from now on. Returns the event that is set when it has struck."""
+    def at_write(
+        self,
+        number: int,
+        moment: Moment,
+        act: Callable[[], None],
+        *,
+        rule: Callable[[ProxiedRequest], bool] = is_write,
+    ) -> asyncio.Event:
+        """Arm one interruption; `number` counts from 1 and from now on, the writes for which the rule holds. Returns the event that is set
+        when it has struck.
+        """
         self.writes.clear()
-        self._interruption = Interruption(number, moment, act, asyncio.Event())
+        self._counted = 0
+        self._interruption = Interruption(number, moment, act, asyncio.Event(), rule)
         return self._interruption.struck
 
     def disarm(self) -> None:
@@ -222,7 +234,10 @@ class FaultProxy:
             return None
         self.writes.append(str(call))
         found = self._interruption
-        if found is None or found.write != len(self.writes):
+        if found is None or not found.rule(call):
+            return None
+        self._counted += 1
+        if found.write != self._counted:
             return None
         self._interruption = None
         return found

@@ -26,6 +26,7 @@ def settings(namespace: str) -> MachineSettings:
         instance_start_poll=0.3,
         instance_poll=1.0,
         retire_after=2.0,
+        drain_poll=0.5,
     )
 
 

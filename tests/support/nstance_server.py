@@ -1,7 +1,8 @@
 """Nstance servers as a process of their own, over TLS on the loopback: `python tests/support/nstance_server.py SHARD ...`.
 
 It writes a line of JSON with its addresses, its authority and a nonce, then one for each call that is held, and answers the commands that it
-reads: `{"do": "hold", "method": ..., "fault": ...}` and `{"do": "instances"}`.
+reads: `{"do": "hold", "method": ..., "fault": ...}`, `{"do": "instances"}`, `{"do": "drain", "provider_id": ..., "seconds": ...}` and
+`{"do": "drains"}`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,25 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from konverge.clock import wall_clock
 from konverge.testing.nstance import CallFault, GroupSpec, NstanceWorld
 
-__all__ = ["NstanceProcess"]
+__all__ = ["DrainState", "NstanceProcess"]
+
+
+@dataclass(frozen=True, slots=True)
+class DrainState:
+    """A drain as its server sees it."""
+
+    status: str
+    """Of the instance."""
+    acknowledged: int
+    """How often the operator has acknowledged it before the server deleted the instance by itself."""
 
 
 class NstanceProcess:
@@ -71,6 +84,16 @@ class NstanceProcess:
         found: dict[str, str] = (await self.next("instances"))["instances"]
         return found
 
+    async def drain(self, provider_id: str, *, seconds: float) -> None:
+        """Begin the drain of an instance, which is deleted after these seconds."""
+        await self._send({"do": "drain", "provider_id": provider_id, "seconds": seconds})
+        await self.next("draining")
+
+    async def drains(self) -> dict[str, DrainState]:
+        """Return the drains that have begun, by the provider's id."""
+        await self._send({"do": "drains"})
+        return {name: DrainState(**found) for name, found in (await self.next("drains"))["drains"].items()}
+
     async def _send(self, command: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(command).encode() + b"\n")
@@ -83,6 +106,30 @@ class NstanceProcess:
 def _say(**line: Any) -> None:
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
+
+
+def _begin_drain(world: NstanceWorld, provider_id: str, seconds: float) -> None:
+    for shard in world.shards.values():
+        for one in shard.state.fleet.instances.values():
+            if one.provider_id == provider_id:
+                shard.state.fleet.pace.drain_timeouts[one.group] = seconds
+                shard.state.fleet.drain(one, "spot-interruption")
+
+
+def _drains(world: NstanceWorld) -> dict[str, dict[str, Any]]:
+    now, time = wall_clock(), asyncio.get_running_loop().time()
+    found = {}
+    for shard in world.shards.values():
+        for one in shard.state.fleet.instances.values():
+            if one.last_drain is not None:
+                deleted = time + (one.last_drain.delete_at - now).total_seconds()
+                told = [
+                    call.time
+                    for call in shard.calls
+                    if call.method == "AcknowledgeDrained" and call.request.instance_id == one.id  # type: ignore[attr-defined]  # the message of this method
+                ]
+                found[one.provider_id] = {"status": one.status, "acknowledged": sum(when < deleted for when in told)}
+    return found
 
 
 async def _serve(shards: list[str]) -> None:
@@ -113,6 +160,11 @@ async def _serve(shards: list[str]) -> None:
             if command["do"] == "hold":
                 held[:] = [(command["method"], CallFault(command["fault"]))]
                 _say(armed=command["method"])
+            elif command["do"] == "drain":
+                _begin_drain(world, command["provider_id"], command["seconds"])
+                _say(draining=command["provider_id"])
+            elif command["do"] == "drains":
+                _say(drains=_drains(world))
             else:
                 found = {
                     f"{name}/{one.id}": one.status

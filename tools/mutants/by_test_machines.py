@@ -15,7 +15,36 @@ DRAINS: Final = "tests/scenarios/machines/test_drains.py::"
 ON_DEMAND: Final = "tests/scenarios/machines/test_ondemand.py::"
 POOLS: Final = "tests/scenarios/machines/test_pools.py::"
 
+CONNECTION: Final = "tests/scenarios/machines/test_connection.py::"
+
 MACHINES: Final = (
+    Mutant(
+        "machines-kubeconfig-not-renewed",
+        "the token in the kubeconfig of Cluster API ends",
+        FAMILY + "clusters.kubeconfig",
+        "is_due",
+        "from_rfc3339((secret.metadata.annotations or {})[MachinesAnnotation.TOKEN_EXPIRY]) - now < _LEFT",
+        "False",
+        test=CONNECTION + "test_the_kubeconfig_is_renewed_before_its_token_ends",
+    ),
+    Mutant(
+        "machines-kubeconfig-of-an-administrator",
+        "the kubeconfig of an administrator is overwritten",
+        FAMILY + "clusters.kubeconfig",
+        "is_ours",
+        "MachinesAnnotation.TOKEN_EXPIRY in (secret.metadata.annotations or {})",
+        "True",
+        test=CONNECTION + "test_the_kubeconfig_of_an_administrator_is_left_alone",
+    ),
+    Mutant(
+        "machines-control-plane-not-initialized",
+        "the control plane gets no status, so Cluster API never counts the Cluster as initialized",
+        FAMILY + "clusters.render",
+        "control_plane_status",
+        "{'controlPlaneInitialized': True}",
+        "{}",
+        test=CONNECTION + "test_by_default_cluster_api_sees_nodes_at_once_and_removes_that_of_a_deleted_machine",
+    ),
     Mutant(
         "machines-id-stored-late",
         "an instance is created before its id is stored",

@@ -1,138 +1,40 @@
 """The family on a real control plane, with Nstance servers as a process of their own over TLS, and the double of Cluster API's core.
 
-The operator is a process that is ended by kill -9 in the middle of each step of the life of an NstanceMachine: at the write that stores the
-id, and at each call, before and after the server acted. Every NstanceMachine ends with one instance, and every deleted one with none.
+The operator is a process that is ended by kill -9 in the middle of each step of the life of an NstanceMachine: at each of its writes, before
+and after it is stored, and at each call, before and after the server acted. Every NstanceMachine ends with one instance, and every deleted
+one with none.
 """
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 import pytest
 import pytest_asyncio
-from forkserver import ForkServer
-from machines_operator import settings
-from nstance_server import NstanceProcess
-from operators import Operator
+from machines_plane import MachinesPlane, machines_plane
 
-from konverge.crds import crd
-from konverge.crds.machines_v1beta1 import (
-    NstanceCluster,
-    NstanceMachine,
-    NstanceMachinePool,
-    NstanceShardGroup,
-)
-from konverge.kinds import kind
-from konverge.reconcilers.machines.kinds import CONFIG_MAP, MACHINE, MACHINE_POOL, NODE
+from konverge.crds.machines_v1beta1 import NstanceMachine, NstanceMachinePool
+from konverge.reconcilers.machines.kinds import MACHINE, MACHINE_POOL, NODE
 from konverge.reconcilers.machines.words import MachinesAnnotation
-from konverge.testing import ControlPlane, Lab, install_crds
-from konverge.testing.capi import CapiCore, definitions
-from konverge.testing.capi.kinds import CLUSTER_LABEL
+from konverge.testing import ControlPlane, Lab
 from konverge.testing.nstance import CallFault
+from konverge.testing.proxy import Moment, ProxiedRequest
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(400)]
 
-SECRET = kind("v1", "Secret", namespaced=True, plural="secrets")
-INFRASTRUCTURE = (NstanceCluster, NstanceMachinePool, NstanceMachine)
-CLUSTER = "acme--blue"
-
-
-class Plane:
-    """An operator, servers and a core that share a namespace."""
-
-    def __init__(self, lab: Lab, operator: Operator, servers: NstanceProcess) -> None:
-        self.lab, self.operator, self.servers = lab, operator, servers
-
-    async def write(self) -> None:
-        """Write what the operator expects to find."""
-        space, names = self.lab.namespace, settings(self.lab.namespace).identity_names
-        facts = self.servers.facts
-        await self.lab.client.create(CONFIG_MAP.new(names.ca_configmap, space, data={"ca.crt": facts["ca"]}))
-        nonce = base64.b64encode(facts["nonce"].encode()).decode()
-        await self.lab.client.create(SECRET.new(names.nonce_secret, space, data={"nonce.jwt": nonce}))
-        document = {"cluster_id": "acme", "tenant": "blue", "shards": facts["addresses"]}
-        data = {"config.yaml": json.dumps(document)}
-        await self.lab.client.create(CONFIG_MAP.new("nstance-shards", space, data=data))
-        kubeconfig = {"value": base64.b64encode(b"kubeconfig").decode()}
-        labels = {CLUSTER_LABEL: CLUSTER}
-        await self.lab.client.create(SECRET.new(f"{CLUSTER}-kubeconfig", space, labels=labels, data=kubeconfig))
-
-    async def order(self, name: str) -> None:
-        """Create an NstanceMachine and its Machine."""
-        await self.lab.create(NstanceMachine.decode({"metadata": {"name": name}, "spec": {"groupRef": "workers"}}))
-        reference = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "NstanceMachine", "name": name}
-        spec = {"clusterName": CLUSTER, "bootstrap": {"dataSecretName": ""}, "infrastructureRef": reference}
-        await self.lab.create(MACHINE.new(name, spec=spec))
-
-    async def runs(self, name: str) -> NstanceMachine:
-        return await self.lab.until(
-            NstanceMachine, name, lambda one: one.status.ready is True and bool(one.spec.provider_id), timeout=60
-        )
-
-    async def pool_of(self, count: int) -> NstanceMachinePool:
-        """Wait until the pool has so many instances."""
-        return await self.lab.until(
-            NstanceMachinePool, "workers", lambda one: len(one.spec.provider_id_list) == count, timeout=90
-        )
-
-    async def register(self, pool: NstanceMachinePool) -> None:
-        """Create a Node for each instance, as its kubelet does."""
-        for one in pool.spec.provider_id_list:
-            name = f"{self.lab.namespace}-{one}"
-            await self.lab.client.create(NODE.new(name, spec={"providerID": f"aws:///z/{one}"}))
-
-    async def nodes(self) -> list[str]:
-        """Return the Nodes of this test."""
-        found = (await self.lab.client.list(NODE)).items
-        return sorted(one.name for one in found if one.name.startswith(f"{self.lab.namespace}-"))
-
-    async def paired(self, count: int) -> None:
-        """Wait until Cluster API has paired so many Nodes with the pool."""
-        await self.lab.until(
-            MACHINE_POOL, "workers", lambda one: len(one.status.get("nodeRefs") or ()) == count, timeout=90
-        )
-
-    async def kill(self) -> None:
-        """End the operator by SIGKILL, and start it again."""
-        self.operator.kill()
-        await self.operator.ended()
-        await self.operator.start()
-
-    async def instances_of(self, name: str) -> list[str]:
-        """Return the instances that live, if one is that of this NstanceMachine."""
-        place = (await self.lab.get(NstanceMachine, name)).metadata.annotation(MachinesAnnotation.INSTANCE)
-        found = {one for one, status in (await self.servers.instances()).items() if status in ("pending", "running")}
-        assert place in found
-        return sorted(found)
+MOMENTS: Final[tuple[Moment, ...]] = ("before", "after")
 
 
 @pytest_asyncio.fixture
-async def plane(lab: Lab, control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Plane]:
-    kinds = (*INFRASTRUCTURE, NstanceShardGroup)
-    await install_crds(lab.client, [*definitions(), *(crd(model) for model in kinds)])
-    environment = {"KUBECONFIG": str(control_plane.admin_kubeconfig), "MACHINES_NAMESPACE": lab.namespace}
-    arguments = ("tests/support/machines_operator.py:build", "--name", "konverge")
-    async with (
-        ForkServer() as forkserver,
-        NstanceProcess.run("a", "b") as servers,
-        CapiCore(lab.config, infrastructure=INFRASTRUCTURE),
-    ):
-        operator = Operator(arguments, tmp_path / "operator.log", environment=environment, forkserver=forkserver)
-        made = Plane(lab, operator, servers)
-        await made.write()
-        await operator.start()
-        try:
-            yield made
-        finally:
-            if operator.running:
-                operator.kill()
-                await operator.ended()
+async def plane(lab: Lab, control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[MachinesPlane]:
+    async with machines_plane(lab, control_plane, tmp_path) as made:
+        yield made
 
 
-async def test_the_operator_may_be_killed_in_the_middle_of_each_step_of_a_machine(plane: Plane) -> None:
+async def test_the_operator_may_be_killed_in_the_middle_of_each_step_of_a_machine(plane: MachinesPlane) -> None:
     lab, servers = plane.lab, plane.servers
     await plane.order("m0")
     await lab.until(
@@ -177,7 +79,7 @@ async def test_the_operator_may_be_killed_in_the_middle_of_each_step_of_a_machin
     assert plane.operator.starts == 8
 
 
-async def test_the_operator_may_be_killed_in_the_middle_of_each_step_of_scaling(plane: Plane) -> None:
+async def test_the_operator_may_be_killed_in_the_middle_of_each_step_of_scaling(plane: MachinesPlane) -> None:
     lab, servers = plane.lab, plane.servers
     await lab.until(MACHINE_POOL, "workers", lambda one: one.spec["replicas"] == 0, timeout=120)
     try:
@@ -208,3 +110,34 @@ async def test_the_operator_may_be_killed_in_the_middle_of_each_step_of_scaling(
     finally:
         for name in await plane.nodes():
             await lab.client.delete(NODE, name)
+
+
+def about(name: str) -> Callable[[ProxiedRequest], bool]:
+    """Accept requests about an NstanceMachine and its Machine."""
+    return lambda call: name in call.path.split("/") and call.resource in ("nstancemachines", "machines")
+
+
+async def test_the_operator_may_be_killed_at_each_of_its_writes_about_a_machine(plane: MachinesPlane) -> None:
+    """The finalizer, the id, the id of the provider, the status, the end: before each is stored, and after it was."""
+    lab = plane.lab
+    await plane.order("m0")
+    await plane.runs("m0")
+    writes = sum("/nstancemachines/m0" in line for line in plane.proxy.writes)
+    assert writes >= 3, plane.proxy.writes
+    names, hit = ["m0"], []
+    for number in range(1, writes + 1):
+        for moment in MOMENTS:
+            name = f"{moment}-{number}"
+            struck = plane.kill_at(number, moment, about(name))
+            await plane.order(name)
+            if await plane.struck(struck, partial(plane.runs, name)):
+                hit.append(name)
+            names.append(name)
+            assert len(await plane.instances_of(name)) == len(names), f"killed {moment} write {number}"
+    assert len(hit) >= 2 * (writes - 1), f"of {writes} writes: {hit}"
+    for moment in MOMENTS:
+        name = names.pop()
+        struck = plane.kill_at(1, moment, about(name))
+        await lab.delete(MACHINE, name)
+        assert await plane.struck(struck, partial(plane.gone, name))
+        assert len(await plane.instances_of(names[0])) == len(names), f"killed {moment} the end of the deletion"

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from machines_lab import Farm
+from machines_lab import NAME, Farm, is_true
 
-from konverge.crds.machines_v1beta1 import NstanceMachine
-from konverge.reconcilers.machines.kinds import MACHINE, MACHINE_POOL, NODE
+from konverge.crds.machines_v1beta1 import NstanceControlPlane, NstanceMachine
+from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE, MACHINE_POOL, NODE
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
 from konverge.testing import Lab
 
@@ -77,6 +77,32 @@ async def test_a_machine_gets_an_instance_and_a_node_and_is_deleted(lab: Lab) ->
     await lab.until_gone(MACHINE, "m1", timeout=400)
     assert len(farm.on_demand()) == 1
     assert set(farm.on_demand().values()) <= {"deleting", "deleted"}
+
+
+@pytest.mark.scenario(quick=6)
+async def test_a_cluster_gets_its_control_plane_and_the_node_of_a_machine_goes_with_it(
+    lab: Lab,
+) -> None:
+    farm = await guarded(lab)
+    lab.skip_plans(
+        "nstancemachines*: * by hand *", why="a Machine outlives its infrastructure, which nobody makes again"
+    )
+    # Without the account: a token is renewed for ever, and the lab asks for an end of writes.
+    farm.settings = farm.settings.model_copy(update={"control_plane_stub": True})
+    for name in farm.world.shards:
+        farm.set_static(name, 0)
+    await farm.start()
+    await farm.start_core()
+    await farm.create_machine("m1", failure_domain="b")
+    bare = (await farm.machine("m1", timeout=400)).status.provider_id
+    await farm.add_node("n1", f"aws:///us-west-2a/{bare}")
+    await lab.until(CLUSTER, NAME, lambda one: is_true(one.find_condition("ControlPlaneInitialized")), timeout=400)
+    await lab.until(CLUSTER, NAME, lambda one: is_true(one.find_condition("RemoteConnectionProbe")), timeout=400)
+    await lab.until(MACHINE, "m1", lambda one: one.status.get("phase") == "Running", timeout=400)
+    await lab.delete(MACHINE, "m1")
+    await lab.until_gone(MACHINE, "m1", timeout=400)
+    await lab.until_gone(NODE, "n1", timeout=400)
+    assert (await lab.get(NstanceControlPlane, NAME)).condition("Available").is_true
 
 
 @pytest.mark.scenario(quick=6)

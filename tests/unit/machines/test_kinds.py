@@ -6,6 +6,9 @@ The same table runs on kube-apiserver in tests/e2e/machines/test_kinds_on_a_serv
 from __future__ import annotations
 
 import asyncio
+import json
+import re
+from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -107,3 +110,63 @@ def test_clusterctl_finds_the_contract_of_the_present_version() -> None:
     major, minor = version("konverge").split(".")[:2]
     assert contracts[int(major), int(minor)] == "v1beta2"
     assert f"cluster.x-k8s.io/{contracts[int(major), int(minor)]}" in CONTRACT_LABELS
+
+
+# --- the components of clusterctl --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def components() -> list[dict[str, Any]]:
+    file = ROOT / "deploy" / "cluster-api" / "infrastructure-components.yaml"
+    if not file.exists():
+        pytest.skip("deploy/ is not part of the wheel")
+    return [one for one in yaml.safe_load_all(file.read_text()) if one]
+
+
+def test_clusterctl_finds_one_namespace_one_deployment_and_the_label_of_the_provider_on_every_component(
+    components: list[dict[str, Any]],
+) -> None:
+    kinds = Counter(one["kind"] for one in components)
+    assert (kinds["Namespace"], kinds["Deployment"]) == (1, 1)
+    for one in components:
+        named = f"{one['kind']} {one['metadata']['name']}"
+        assert one["metadata"]["labels"]["cluster.x-k8s.io/provider"] == "infrastructure-nstance", named
+    [namespace] = [one for one in components if one["kind"] == "Namespace"]
+    spaces = {one["metadata"]["namespace"] for one in components if "namespace" in one["metadata"]}
+    assert spaces == {namespace["metadata"]["name"]} == {"nstance-system"}
+    assert "nstance-system" not in str([one["spec"] for one in components if one["kind"] == "Deployment"]), (
+        "clusterctl puts another namespace into metadata and subjects only"
+    )
+
+
+def test_the_components_have_the_definitions_of_the_family_and_run_it_alone(components: list[dict[str, Any]]) -> None:
+    found = {one["metadata"]["name"]: one["spec"] for one in components if one["kind"] == "CustomResourceDefinition"}
+    assert found == {crd(kind)["metadata"]["name"]: crd(kind)["spec"] for kind in KINDS}
+    for one in components:
+        if one["kind"] == "CustomResourceDefinition":
+            assert CONTRACT_LABELS.items() <= one["metadata"]["labels"].items()
+    [deployment] = [one for one in components if one["kind"] == "Deployment"]
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    environment = {one["name"]: one.get("value") for one in container["env"]}
+    assert environment["KONVERGE_CONTROLLERS"] == "machines"
+    assert container["image"].startswith("${NSTANCE_IMAGE:=konverge}:")
+
+
+def test_each_variable_of_the_components_has_a_default_and_reaches_the_operator(
+    components: list[dict[str, Any]],
+) -> None:
+    text = json.dumps(components)
+    variables = set(re.findall(r"\$\{[^}]*\}", text))
+    assert variables == {
+        "${NSTANCE_IMAGE:=konverge}",
+        "${NSTANCE_CLUSTER_ID:=nstance}",
+        "${NSTANCE_TENANT:=default}",
+        "${NSTANCE_WATCH_FILTER:=}",
+    }
+    [deployment] = [one for one in components if one["kind"] == "Deployment"]
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    environment = {one["name"]: one.get("value") for one in container["env"]}
+    assert environment["KONVERGE_MACHINES__CLUSTER_ID"] == "${NSTANCE_CLUSTER_ID:=nstance}"
+    assert environment["KONVERGE_MACHINES__WATCH_FILTER"] == "${NSTANCE_WATCH_FILTER:=}"
+    names = [name for one in components for rule in one.get("rules", ()) for name in rule.get("resourceNames", ())]
+    assert "${NSTANCE_CLUSTER_ID:=nstance}--${NSTANCE_TENANT:=default}-kubeconfig" in names
