@@ -304,8 +304,10 @@ class Reflector:
     def _check(self, decoded: T) -> T:
         """Return what was decoded; raises _CannotSelect if a server that selects sent an object outside the window."""
         window = self._selection.window
-        # Objects that come by a selector from before a change may lie outside; a list by the present one follows.
-        if self._decoder.outside and window is not None and self._narrowed == window.selector:
+        # Objects that come by a selector from before a change may lie outside; a list by the present one follows. A window without parts
+        # selects one that it does not contain.
+        selected = window is not None and window.buckets and self._narrowed == window.selector
+        if selected and self._decoder.outside:
             self._give_up_selecting("it sent an object that the selector does not cover, by our hash")
         self._decoder.outside = 0
         return decoded

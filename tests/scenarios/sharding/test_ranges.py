@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 from collections.abc import AsyncIterator, Callable
@@ -240,6 +241,32 @@ async def test_objects_that_come_by_a_selector_from_before_a_change_are_not_take
             found = await user.list(CONFIG_MAP, NAMESPACE)
             wanted = {one.name for one in found if bucket_of(one.metadata.uid) in upper}
             assert {name for _, name in informer.store.keys()} == wanted  # noqa: SIM118  # no dict
+            assert informer.narrowed
+
+
+async def test_a_replica_without_a_part_keeps_no_object_and_does_not_take_the_server_for_one_of_another_hash() -> None:
+    async with ApiServer(random=Random(1), rbac=False, namespaces=(NAMESPACE,)) as server:
+
+        def make(_: ClientConfig, settings: Any, user_agent: str) -> Transport:
+            return Selecting(server.config().open(settings, user_agent), by_our_hash)
+
+        async with (
+            Client(server.config(), name="user", random=Random(2)) as user,
+            Client(ClientConfig.over(make), name="test", random=Random(3)) as client,
+            InformerSet(client, random=Random(4)) as informers,
+        ):
+            buckets = set[int]()
+            for number in itertools.count():  # a selector selects something: without a part it is the first one
+                made = await user.create(CONFIG_MAP.new(f"source-{number}", NAMESPACE))
+                buckets.add(bucket_of(made.metadata.uid))
+                if 0 in buckets:
+                    break
+            window = UidWindow()
+            informer = informers.acquire(Selection(CONFIG_MAP, NAMESPACE, window=window))
+            await informer.wait_synced()
+            await user.patch(CONFIG_MAP, f"source-{number}", NAMESPACE, patch={"data": {"key": "value"}}, style="merge")
+            await asyncio.sleep(5)
+            assert list(informer.store.keys()) == []
             assert informer.narrowed
 
 
