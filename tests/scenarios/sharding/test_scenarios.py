@@ -346,7 +346,7 @@ async def test_s13_a_stamp_that_was_removed_or_forged_costs_one_write_and_an_eve
 ) -> None:
     async with Shards(sharding=mode) as shards:
         await started(shards, "a", "b")
-        await shards.objects(8)
+        await shards.objects(24)
         before = await shards.settled("ab")
         mine = [name for name in before if before[name] == "a"][:2]
         other = next(name for name in before if before[name] == "b")
