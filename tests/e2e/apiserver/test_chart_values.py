@@ -549,7 +549,7 @@ def test_cluster_api_gets_its_rights_and_an_account_with_exactly_those_that_it_n
         (merged(WITH_MACHINES, NAMED), {"konverge", "capi"}),
         (merged(WITH_MACHINES, {"settings": {"machines": {"workload_account": ""}}}), {"konverge"}),
     ],
-    ids=str,
+    ids=["no machines", "the default", "another one", "none"],
 )
 def test_the_account_of_cluster_api_is_that_of_the_settings(
     template: Template, values: dict[str, Any], accounts: set[str]

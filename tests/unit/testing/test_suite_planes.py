@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from suite_planes import PLANES
 
+from konverge.testing import plugin
+
 pytest_plugins = ["pytester"]
 SUPPORT = Path(__file__).parents[2] / "support"
 PLANE = """
@@ -81,7 +83,6 @@ def test_another_fixture_of_the_session_lives_until_its_end(pytester: pytest.Pyt
 
 
 def test_each_name_of_a_plane_is_a_fixture_that_runs_one() -> None:
-    root = SUPPORT.parents[1]
-    homes = [root / "konverge" / "testing" / "plugin.py", *(root / "tests").rglob("conftest.py")]
+    homes = [Path(str(plugin.__file__)), *SUPPORT.parent.rglob("conftest.py")]
     text = "".join(path.read_text(encoding="utf-8") for path in homes)
     assert {name for name in PLANES if f"def {name}(" not in text} == set()
