@@ -23,6 +23,7 @@ from konverge.crds import crd
 from konverge.crds.machines_v1beta1 import (
     GROUP,
     NstanceCluster,
+    NstanceControlPlane,
     NstanceMachine,
     NstanceMachinePool,
     NstanceMachinePoolSpec,
@@ -54,6 +55,7 @@ _SETTINGS: Final = MachineSettings(
 )
 """Shorter times than the defaults, so that an end is shown within seconds."""
 _INFRASTRUCTURE: Final = (NstanceCluster, NstanceMachinePool, NstanceMachine)
+_OTHERS: Final = (NstanceControlPlane, NstanceShardGroup)
 _CONFIG_MAP: Final = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
 _SECRET: Final = kind("v1", "Secret", namespaced=True, plural="secrets")
 _NODE: Final = kind("v1", "Node", namespaced=False, plural="nodes")
@@ -89,7 +91,7 @@ async def _prepare(admin: Client) -> None:
     from konverge.testing.capi import definitions
 
     click.echo("==> applying CustomResourceDefinitions (ours, and short ones of Cluster API's kinds) and RBAC")
-    await apply_all(admin, [*definitions(), *(crd(model) for model in (*_INFRASTRUCTURE, NstanceShardGroup))])
+    await apply_all(admin, [*definitions(), *(crd(model) for model in (*_INFRASTRUCTURE, *_OTHERS))])
     rules = await rules_for(None, DaemonSettings(controllers=("machines",), machines=_SETTINGS), NAME)
     home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}}
     for document in (home, *manifests(NAME, rules, "", f"{HOME}/{NAME}")):
