@@ -8,7 +8,7 @@ Caveats: which tests follow is guessed by folders. A test for which a plane has 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pytest
 from suite_order import waits
@@ -18,23 +18,33 @@ __all__ = ["PLANES", "pytest_fixture_setup", "pytest_runtest_setup"]
 PLANES: Final = frozenset({"control_plane", "audited_plane", "fragile"})
 """The fixtures of the session that run a control plane."""
 
-_running = pytest.StashKey[list[tuple[pytest.FixtureDef[Any], pytest.FixtureRequest]]]()
+_Plane: TypeAlias = tuple[pytest.FixtureDef[Any], pytest.FixtureRequest]
+_running = pytest.StashKey[list[_Plane]]()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
-    """Note each control plane of the session that starts; pytest sets it up itself, since this returns nothing."""
+    """Note each control plane of the session that starts; pytest sets it up itself, since this returns nothing.
+
+    One that it replaces by its name ends before: pytest keeps what was made of the former, such as a kubeconfig, as long as that lives.
+    """
     if fixturedef.scope == "session" and fixturedef.argname in PLANES:
-        request.config.stash.setdefault(_running, []).append((fixturedef, request))
+        running = request.config.stash.setdefault(_running, [])
+        _end(running, [one for one in running if one[0].argname == fixturedef.argname])
+        running.append((fixturedef, request))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """End each control plane that the test before this one was the last to use."""
     running = item.config.stash.get(_running, [])
-    for fixture in [one for one in running if not _may_need(item, one[0])]:
-        running.remove(fixture)
-        definition, request = fixture
+    _end(running, [one for one in running if not _may_need(item, one[0])])
+
+
+def _end(running: list[_Plane], ended: list[_Plane]) -> None:
+    for one in ended:
+        running.remove(one)
+        definition, request = one
         definition.finish(request)  # type: ignore[arg-type]  # the request of a fixture, which the hook declares as any request
 
 

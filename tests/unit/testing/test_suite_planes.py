@@ -42,7 +42,14 @@ def test_one():
 """
 
 
-def run(pytester: pytest.Pytester, files: dict[str, str], plane: str = "control_plane", *, home: str = "tests") -> str:
+def run(
+    pytester: pytest.Pytester,
+    files: dict[str, str],
+    plane: str = "control_plane",
+    *,
+    home: str = "tests",
+    more: str = "",
+) -> str:
     """Run files in their order with a stand-in for a control plane, and return what happened."""
     pytester.makeini(
         f"[pytest]\naddopts = -p suite_planes -p no:konverge --import-mode=importlib\npythonpath = {SUPPORT}\n"
@@ -50,7 +57,7 @@ def run(pytester: pytest.Pytester, files: dict[str, str], plane: str = "control_
     for name, text in files.items():
         (pytester.path / name).parent.mkdir(parents=True, exist_ok=True)
         (pytester.path / name).write_text(text.format(name=plane), encoding="utf-8")
-    (pytester.path / home / "conftest.py").write_text(PLANE.format(name=plane), encoding="utf-8")
+    (pytester.path / home / "conftest.py").write_text(PLANE.format(name=plane) + more, encoding="utf-8")
     pytester.runpytest_subprocess(*files).assert_outcomes(passed=len(files))
     return (pytester.path / "log").read_text(encoding="utf-8")
 
@@ -75,6 +82,29 @@ def test_a_test_that_computes_and_needs_a_plane_keeps_it(pytester: pytest.Pytest
 def test_a_plane_of_one_folder_stops_when_the_tests_of_another_begin(pytester: pytest.Pytester) -> None:
     files = {"tests/conformance/test_a.py": TEST, "tests/e2e/test_b.py": COMPUTES}
     assert run(pytester, files, home="tests/conformance") == "starts real closes stops computes "
+
+
+def test_a_plane_that_a_file_replaces_ends_before_with_what_was_made_of_it(pytester: pytest.Pytester) -> None:
+    shared = """
+@pytest.fixture(scope="session")
+def kubeconfig(control_plane):
+    return "of " + control_plane
+"""
+    asks = "\ndef test_{name}(kubeconfig):\n    pathlib.Path('log').open('a').write(kubeconfig + ' ')\n"
+    own = """
+import pathlib
+import pytest
+
+@pytest.fixture(scope="session")
+def control_plane():
+    yield "its own"
+"""
+    files = {
+        "tests/e2e/test_a.py": "import pathlib\n" + asks,
+        "tests/e2e/test_b.py": own + asks,
+        "tests/e2e/test_c.py": COMPUTES,
+    }
+    assert run(pytester, files, more=shared) == "starts of plane stops of its own computes "
 
 
 def test_another_fixture_of_the_session_lives_until_its_end(pytester: pytest.Pytester) -> None:
