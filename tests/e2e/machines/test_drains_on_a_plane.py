@@ -7,7 +7,6 @@ The test plays the kubelets: it writes the status of pods, and removes those tha
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,14 +27,7 @@ from konverge.testing.config import CONTROLLERS
 from konverge.testing.nstance import CallFault
 from konverge.testing.proxy import Moment, ProxiedRequest
 
-pytestmark = [
-    pytest.mark.control_plane,
-    pytest.mark.timeout(400),
-    pytest.mark.skipif(
-        "MACHINES_LONG" not in os.environ,
-        reason="needs a cluster of its own, and hung once in a whole run for a reason that is not found yet: MACHINES_LONG=1 runs it",
-    ),
-]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(400)]
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 ENDED = ("deleting", "deleted")
