@@ -23,6 +23,8 @@ LIFE: Final = timedelta(hours=1)
 """The life of a token that is asked for; the API server may give another."""
 _LEFT: Final = timedelta(minutes=10)
 """With less than this left a token is replaced."""
+_LONGEST: Final = timedelta(days=1)
+"""With more than this left the mark is another writer's: a token that is never replaced would end unnoticed."""
 _TYPE: Final = "cluster.x-k8s.io/secret"
 _KEY: Final = "value"
 
@@ -79,14 +81,15 @@ def is_ours(secret: Object) -> bool:
 
 
 def is_due(secret: Object, cluster: str, server: Mapping[str, Any], now: datetime) -> bool:
-    """Tell whether the Secret is written anew: its token ends soon, it lacks the label, or it shows another API server."""
+    """Tell whether the Secret is written anew: its token ends soon, it lacks the label, it shows another API server, or it cannot be read."""
     if secret.metadata.label(MachinesLabel.CLUSTER) != cluster:
         return True
     try:
-        if from_rfc3339((secret.metadata.annotations or {})[MachinesAnnotation.TOKEN_EXPIRY]) - now < _LEFT:
+        left = from_rfc3339((secret.metadata.annotations or {})[MachinesAnnotation.TOKEN_EXPIRY]) - now
+        if not _LEFT <= left <= _LONGEST:
             return True
         text = base64.b64decode(secret.get("data", _KEY, default=""), validate=True)
         clusters = json.loads(text)["clusters"]
-    except (ValueError, TypeError, LookupError):
+    except (ValueError, TypeError, LookupError, RecursionError):
         return True
     return bool(clusters != [{"name": cluster, "cluster": dict(server)}])

@@ -13,6 +13,7 @@ from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE, MACHINE_POOL, 
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
 from konverge.testing import Lab
 
+ONE_INFRASTRUCTURE = "a Machine outlives its infrastructure, and Cluster API makes no second one"
 RANDOM = {
     "spec": ("providerID", "providerIDList"),
     "status": (
@@ -53,7 +54,7 @@ async def guarded(lab: Lab, forgetting: Callable[[dict[str, Any]], None] = forge
     farm = await lab.enter(Farm(lab))
     lab.may_differ(None, forgetting, why="keys and ids are random")
     lab.skip_plans("the namespace is deleted *", why="it takes the document of shards and the authority")
-    lab.skip_plans("secrets*: * by hand *", why="the nonce is used once, and nobody brings a kubeconfig back")
+    lab.skip_plans("secrets*: * by hand *", why="the nonce is used once, and no program brings a kubeconfig back")
     lab.skip_plans("the CRD of *", why="nothing brings back the objects of a user")
     return farm
 
@@ -61,9 +62,7 @@ async def guarded(lab: Lab, forgetting: Callable[[dict[str, Any]], None] = forge
 @pytest.mark.scenario(quick=6)
 async def test_a_machine_gets_an_instance_and_a_node_and_is_deleted(lab: Lab) -> None:
     farm = await guarded(lab)
-    lab.skip_plans(
-        "nstancemachines*: * by hand *", why="a Machine outlives its infrastructure, which nobody makes again"
-    )
+    lab.skip_plans("nstancemachines*: * by hand *", why=ONE_INFRASTRUCTURE)
     for name in farm.world.shards:
         farm.set_static(name, 0)
     await farm.start()
@@ -84,9 +83,7 @@ async def test_a_cluster_gets_its_control_plane_and_the_node_of_a_machine_goes_w
     lab: Lab,
 ) -> None:
     farm = await guarded(lab)
-    lab.skip_plans(
-        "nstancemachines*: * by hand *", why="a Machine outlives its infrastructure, which nobody makes again"
-    )
+    lab.skip_plans("nstancemachines*: * by hand *", why=ONE_INFRASTRUCTURE)
     # Without the account: a token is renewed for ever, and the lab asks for an end of writes.
     farm.settings = farm.settings.model_copy(update={"control_plane_stub": True})
     for name in farm.world.shards:
