@@ -81,7 +81,7 @@ def is_ours(secret: Object) -> bool:
 
 
 def is_due(secret: Object, cluster: str, server: Mapping[str, Any], now: datetime) -> bool:
-    """Tell whether the Secret is written anew: its token ends soon, it lacks the label, it shows another API server, or it cannot be read."""
+    """Tell whether the Secret is written anew: its token ends soon, or label, API server or content are not as they have to be."""
     if secret.metadata.label(MachinesLabel.CLUSTER) != cluster:
         return True
     try:
