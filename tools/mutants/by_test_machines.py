@@ -23,7 +23,7 @@ MACHINES: Final = (
         "the token in the kubeconfig of Cluster API ends",
         FAMILY + "clusters.kubeconfig",
         "is_due",
-        "from_rfc3339((secret.metadata.annotations or {})[MachinesAnnotation.TOKEN_EXPIRY]) - now < _LEFT",
+        "not _LEFT <= left <= _LONGEST",
         "False",
         test=CONNECTION + "test_the_kubeconfig_is_renewed_before_its_token_ends",
     ),
