@@ -150,6 +150,17 @@ def test_an_apply_is_unchanged_if_only_the_times_of_owners_differ() -> None:
     assert not apply_unchanged(widget(color=1), widget(color=True))
 
 
+def test_a_time_that_moves_an_owner_behind_another_one_is_written() -> None:
+    # As kube-apiserver does: it compares the owners pair by pair, in their order, which is by time and then by name.
+    def owned(*owners: tuple[str, str]) -> dict[str, Any]:
+        found = [{"manager": name, "operation": "Update", "apiVersion": V1, "time": time} for name, time in owners]
+        return {**widget(), "metadata": {"name": "a", "managedFields": found}}
+
+    before = owned(("a", "2026-01-01T00:00:00Z"), ("b", "2026-01-01T00:00:00Z"))
+    assert apply_unchanged(before, owned(("a", "2026-01-01T00:00:01Z"), ("b", "2026-01-01T00:00:02Z")))
+    assert not apply_unchanged(before, owned(("b", "2026-01-01T00:00:00Z"), ("a", "2026-01-01T00:00:01Z")))
+
+
 def test_entries_that_make_no_sense_are_replaced_by_the_live_ones() -> None:
     live = updated(None, widget(color="red"))
     entry = live["metadata"]["managedFields"][0]
