@@ -443,7 +443,8 @@ async def test_s16_from_a_leader_to_a_ring_and_back_with_all_replicas_stopped_in
             await started(shards, *names)
             await asyncio.sleep(30)
             worked = {span.replica for span in shards.spans if span.replica in names}
-            assert len(worked) == (1 if sharding is led else 3)
+            # By their hashes, one of three may own none of twelve objects.
+            assert len(worked) == 1 if sharding is led else len(worked) >= 2
             await asyncio.gather(*(shards.stop(name) for name in names))
         loading.cancel()
         for name in (f"source-{number}" for number in range(12)):
