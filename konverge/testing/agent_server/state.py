@@ -83,7 +83,8 @@ class PlaneState:
         self.jobs: dict[str, StoredJob] = {}
         self.events: dict[str, StatusEvent] = {}
         """Events by their keys, in the order of their arrival."""
-        self.dropped = 0
+        self._dropped: dict[str, int] = {}
+        """The greatest number of dropped events by the buffer that it is of."""
         self.registrations = 0
         self.redeliver = False
         """Deliver acknowledged jobs again and again, as a control plane that lost its notes would."""
@@ -94,6 +95,11 @@ class PlaneState:
         self._issued: dict[str, str] = {}
         self.expired: set[str] = set()
         self._numbers = count(1)
+
+    @property
+    def dropped(self) -> int:
+        """Events that the agent's buffers dropped."""
+        return sum(self._dropped.values())
 
     def allow(self, token: str) -> None:
         """Accept another registration token, once."""
@@ -196,7 +202,9 @@ class PlaneState:
     def _take_events(self, batch: protocol.EventBatch) -> PlaneResponse:
         if batch.cluster_id != self.cluster_id:
             return problem(403, "AnotherCluster")
-        self.dropped += batch.dropped
+        seen = self._dropped.get(batch.buffer, 0)
+        # An agent without a name for its buffer reports what it dropped since the batch before.
+        self._dropped[batch.buffer] = max(seen, batch.dropped_in_all) if batch.buffer else seen + batch.dropped
         for event in batch.events:
             self.events.setdefault(event.key, event)
         return PlaneResponse(status=204)
