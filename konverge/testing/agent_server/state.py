@@ -88,6 +88,10 @@ class PlaneState:
         self.registrations = 0
         self.redeliver = False
         """Deliver acknowledged jobs again and again, as a control plane that lost its notes would."""
+        self.pages = True
+        """Whether `after` of a poll is known; otherwise each poll begins with the oldest job."""
+        self.refuses_unknown = False
+        """Respond with 400 to a poll with a parameter that is not known."""
         self.valid: str = ""
         """The credential that was used last."""
         self._secret = secret
@@ -194,10 +198,18 @@ class PlaneState:
         limit = request.query.get("limit", str(_MOST_LIMIT))
         if not request.query.get("wait", "30").isdigit() or not limit.isdigit():
             return problem(400, "Malformed", "wait and limit are numbers")
-        found = [job for job in self.jobs.values() if job.open or self.redeliver][: max(int(limit), 1)]
+        if self.refuses_unknown and not self.pages and "after" in request.query:
+            return problem(400, "Malformed", "after is not known")
+        found = self._offered(request)[: max(int(limit), 1)]
         for job in found:
             job.deliveries += 1
         return PlaneResponse(status=200, body=b'{"jobs":[' + b",".join(job.body() for job in found) + b"]}")
+
+    def _offered(self, request: PlaneRequest) -> list[StoredJob]:
+        """Return the jobs behind the one that a poll names, all of them if it names none that is known."""
+        after, ids = request.query.get("after", ""), [*self.jobs]
+        first = ids.index(after) + 1 if self.pages and after in self.jobs else 0
+        return [job for job in (self.jobs[one] for one in ids[first:]) if job.open or self.redeliver]
 
     def _take_events(self, batch: protocol.EventBatch) -> PlaneResponse:
         if batch.cluster_id != self.cluster_id:
@@ -228,6 +240,4 @@ class PlaneState:
 
     def ready(self, request: PlaneRequest) -> bool:
         """Tell whether a poll has something to respond with at once."""
-        return self._unauthorized(request.credential) is not None or any(
-            job.open or self.redeliver for job in self.jobs.values()
-        )
+        return self._unauthorized(request.credential) is not None or bool(self._offered(request))

@@ -161,7 +161,7 @@ async def test_the_number_of_dropped_events_is_exact_whichever_responses_are_los
         recorded = 0
         for _ in range(2):
             agent = await world.start(token="" if recorded else TOKEN)
-            await world.plane.until(lambda agent=agent: agent.state.step is Step.CONNECTED)  # type: ignore[misc]
+            await world.plane.until(lambda: world.agent.state.step is Step.CONNECTED)
             world.plane.faults.add(path="/events", cut="after", times=3)
             for number in range(recorded, recorded + 200):
                 agent.record(deletion(instance(name=f"shop-{number}")))
