@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.crds.ops_v1alpha1 import Operation
+from konverge.errors import RetryAfter
 from konverge.informers import RestartCause
 from konverge.kinds import Kind
 from konverge.objects import Object
@@ -30,10 +32,12 @@ from konverge.runtime.builder.rules import plural_of
 if TYPE_CHECKING:
     from konverge.runtime import Context
 
-__all__ = ["Engines", "denied", "not_served"]
+__all__ = ["Engines", "absent", "denied", "not_served"]
 
 _ROUNDS: Final = 4
 """How often an engine may name further related objects."""
+_UNKNOWN: Final = timedelta(seconds=10)
+"""After this time an Operation looks again at a kind of which it is not known whether it is served; the answer enqueues it earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +85,19 @@ class Engines:
 
 
 def absent(kind: Kind[Object], ctx: Context[Any]) -> EngineBlocked | None:
-    """Return the blockade of an Operation whose engine is not installed, or may not be listed; None if there is a cache of the kind."""
-    return None if ctx.serves(kind) else denied(kind, ctx) or not_served(kind)
+    """Return the blockade of an Operation whose engine is not installed, or may not be listed; None if there is a cache of the kind.
+
+    Raises RetryAfter while that is unknown: objects of the kind may exist.
+    """
+    if ctx.serves(kind):
+        return None
+    problem = ctx.cache(kind).problem
+    if problem is not None and problem.cause == RestartCause.NOT_SERVED:
+        return not_served(kind)
+    blocked = denied(kind, ctx)
+    if blocked is None:
+        raise RetryAfter(_UNKNOWN, f"the first list of {kind.group_kind} is not complete yet; looking again")
+    return blocked
 
 
 def unwatched(kind: Kind[Object], ctx: Context[Any]) -> EngineBlocked | None:

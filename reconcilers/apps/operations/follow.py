@@ -29,7 +29,7 @@ from konverge.reconcilers.apps.operations.child import (
     to_create,
 )
 from konverge.reconcilers.apps.operations.decide import request_for, target_of
-from konverge.reconcilers.apps.operations.engine_request import Engines, denied, not_served
+from konverge.reconcilers.apps.operations.engine_request import Engines, absent, denied, not_served
 from konverge.reconcilers.apps.operations.engines.engine import (
     Edit,
     EngineBlocked,
@@ -71,7 +71,7 @@ async def follow(operation: Operation, engines: Engines, memory: Memory, ctx: Co
     if row is None or ref is None:
         return _lost_track(
             operation,
-            "this operator has no engine for an Operation that an other one started; look for its effects",
+            "another operator started it with an engine that this one lacks; look for its effects before you repeat the Operation",
             ctx,
         )
     name = operation.spec.target_ref.name
@@ -89,7 +89,7 @@ async def follow(operation: Operation, engines: Engines, memory: Memory, ctx: Co
             operation, "status.engineRef names no object of this engine; look for the effects of the Operation", ctx
         )
     blind = denied(kind, ctx)
-    if blind is None and not ctx.serves(kind):
+    if blind is None and absent(kind, ctx) is not None:
         return _engine_gone(row, request, operation, kind, stop, ctx.now())
     running = _Running(operation, engines, row, target, request, ref, stop, memory, blind, ctx)
     if ref.uid is None:

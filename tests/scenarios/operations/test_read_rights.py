@@ -22,6 +22,7 @@ from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind
 from konverge.reconcilers.apps.operations.turns import LEASE, holders_of
 from konverge.testing import Lab
+from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
 from konverge.testing.argo import Step
 
 JOBS = ("jobs", "batch")
@@ -213,6 +214,28 @@ async def test_an_engine_that_may_not_be_listed_from_the_start_holds_back_its_ow
     assert "backups" in str(shop.lab.manager.report()), "readiness names it as well"
     grant(shop.lab, *denied)
     await shop.lab.until(Operation, "backup", SUCCEEDED, timeout=120)
+
+
+async def test_an_operation_that_has_to_stop_does_not_end_while_its_object_may_exist_unlisted(shop: EngineShop) -> None:
+    """The first list is refused, then fails: the kind is not known to be absent, so its object may be at work."""
+    await command(shop)
+    job = await shop.run_job()
+    await shop.lab.stop()
+    denied = [deny(shop.lab, verb, *JOBS) for verb in ("list", "watch")]
+    await shop.restarted(wait=False)
+    await shop.until("run", LACKING)
+    failing = Rule(
+        Match(verbs=("list", "watch"), resources=("jobs.batch",), user_agent="konverge *"), Refuse(status=503)
+    )
+    shop.lab.server.faults.add(failing)
+    grant(shop.lab, *denied)
+    await asyncio.sleep(120)
+    await shop.cancel("run")
+    await asyncio.sleep(120)
+    assert (await shop.get()).status.phase == "Running"
+    assert not (await shop.lab.get(JOB, job.name)).get("spec", "suspend")
+    grant(shop.lab, failing)
+    await shop.lab.until(Operation, "run", shows("Running", "True", "Stopping"), timeout=120)
 
 
 async def test_an_end_in_the_cache_is_reported_although_the_last_write_may_not_be_read(shop: EngineShop) -> None:

@@ -343,4 +343,4 @@ def test_without_its_namespace_neither_a_backup_nor_a_restore_is_made(
     ):
         found = ENGINE.render(request)
         assert isinstance(found, EngineBlocked)
-        assert "namespace team cannot be read" in found.message
+        assert "namespace team does not exist" in found.message

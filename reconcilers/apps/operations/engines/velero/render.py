@@ -129,7 +129,7 @@ def render_backup(request: EngineRequest) -> Rendered | Refused | EngineBlocked:
         return unusable
     uid = _namespace_uid(request)
     if not uid:
-        return _unread(request)
+        return _without_namespace(request)
     annotations = {OpAnnotation.NAMESPACE_UID: uid}
     if parameters.snapshot_class is not None:
         found = request.related.find(_snapshot_class(parameters.snapshot_class))
@@ -182,7 +182,7 @@ def _of_another_life(request: EngineRequest, name: str, backup: Mapping[str, Any
     """Return why the Backup is not of this namespace, although of its name: the name may have another tenant now."""
     uid, namespace = _namespace_uid(request), request.target.namespace
     if not uid:
-        return _unread(request)
+        return _without_namespace(request)
     recorded = (backup.get("metadata", {}).get("annotations") or {}).get(OpAnnotation.NAMESPACE_UID)
     if recorded == uid:
         return None
@@ -197,8 +197,8 @@ def _of_another_life(request: EngineRequest, name: str, backup: Mapping[str, Any
     )
 
 
-def _unread(request: EngineRequest) -> EngineBlocked:
-    return EngineBlocked(BlockedReason.DEPENDENCY_MISSING, f"the namespace {request.target.namespace} cannot be read")
+def _without_namespace(request: EngineRequest) -> EngineBlocked:
+    return EngineBlocked(BlockedReason.DEPENDENCY_MISSING, f"the namespace {request.target.namespace} does not exist")
 
 
 def _refused(request: EngineRequest, parameters: RestoreParameters) -> Refused | None:
