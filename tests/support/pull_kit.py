@@ -153,6 +153,7 @@ class World:
         self.settings = Settings.model_validate({"namespace": OPERATOR, **settings})
         self.plane = AgentServer("east", tokens=(TOKEN,), random=Random(7))
         self.transport: Callable[[], PlaneTransport] = self.plane.connect
+        self._random = Random(4)
         self.metrics = Metrics()
         self.steps = Steps()
         self.present: Callable[[], Iterable[Object]] = tuple
@@ -210,7 +211,7 @@ class World:
             client=client,
             manager="konverge",
             transport=_ToPlane(self.transport(), self.steps),
-            random=Random(4),
+            random=self._random,
             metrics=PullMetrics.within(self.metrics),
             statuses=self._present,
             changed=lambda: self.states.append(str(self.agent.state.step)),

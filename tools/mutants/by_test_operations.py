@@ -18,6 +18,7 @@ CONNECTION: Final = "tests/unit/clusters/test_pull_connection.py::"
 FOLLOW: Final = "konverge.reconcilers.apps.operations.follow"
 ROWS: Final = "tests/scenarios/operations/test_rows.py::"
 RIGHTS: Final = "tests/scenarios/operations/test_rights.py::"
+READ_RIGHTS: Final = "tests/scenarios/operations/test_read_rights.py::"
 
 OPERATIONS: Final = (
     Mutant(
@@ -48,6 +49,24 @@ OPERATIONS: Final = (
         test=JOBS + "test_a_deletion_without_a_place_to_wait_that_has_begun_spares_a_successor",
     ),
     Mutant(
+        "pull-asks-for-the-same-jobs-again",
+        "good jobs wait behind a response full of bad ones",
+        CLUSTERS + "sweep",
+        "Sweep.ends_with",
+        "not full or not ids or not 0 < self._left < MOST_LEFT",
+        "True",
+        test=JOBS + "test_any_number_of_bad_jobs_keeps_no_good_one_waiting",
+    ),
+    Mutant(
+        "pull-younger-job-overtakes-on-another-page",
+        "a job of an object goes before an older one that an earlier response had",
+        CLUSTERS + "job_worker",
+        "JobWorker._turn_over",
+        "self._sweep.behind.update(places[job_id] for job_id in unplaced)",
+        "pass",
+        test=JOBS + "test_jobs_of_one_object_keep_their_order_across_the_pages_of_a_poll",
+    ),
+    Mutant(
         "operations-believes-an-old-list",
         "a process that an old list shows an Operation between its turn and its object makes a second object",
         FOLLOW,
@@ -64,6 +83,24 @@ OPERATIONS: Final = (
         "plan is None or now - self.memory.refusals.since(uid, now) < _IN_FLIGHT",
         "True",
         test=RIGHTS + "test_an_operation_whose_object_may_not_be_made_gives_its_turn_back_and_makes_one_object_later",
+    ),
+    Mutant(
+        "operations-gives-an-unseen-turn-back",
+        "an Operation whose object may have been made and removed is made a second time",
+        FOLLOW,
+        "_Running._without_sight",
+        "isinstance(made, Rendered) and self._may_be_gone(made)",
+        "False",
+        test=READ_RIGHTS + "test_an_object_that_may_have_been_made_and_removed_again_is_not_made_a_second_time",
+    ),
+    Mutant(
+        "operations-believes-a-stale-cache",
+        "an Operation whose engine may not be watched any more waits for an event that never comes",
+        "konverge.reconcilers.apps.operations.engine_request",
+        "denied",
+        "problem.cause != RestartCause.FORBIDDEN",
+        "True",
+        test=READ_RIGHTS + "test_a_job_that_ends_is_seen_without_the_right_to_watch_jobs",
     ),
     Mutant(
         "operations-takes-turns-for-nothing",

@@ -90,6 +90,8 @@ class Watched:
     """The namespaces in which it is watched; empty: wherever the manager watches."""
     own_writes: bool = True
     """Of owned ones: whether an event that shows nothing but our own apply enqueues the owner."""
+    unlisted: bool = False
+    """Whether the controller also runs without the right to list an optional kind."""
     known_by: Callable[[Metadata], str] | None = None
     """For owned kinds: returns the name of the owner of an object without a controller reference, "" if it has no owner of ours."""
 
@@ -241,6 +243,7 @@ class Controller(Generic[R]):
         when: Predicate | None = None,
         labels: str = "",
         namespaces: Iterable[str] = (),
+        unlisted: bool = False,
     ) -> Controller[R]: ...
 
     @overload
@@ -254,6 +257,7 @@ class Controller(Generic[R]):
         when: Predicate | None = None,
         labels: str = "",
         namespaces: Iterable[str] = (),
+        unlisted: bool = False,
     ) -> Controller[R]: ...
 
     def watches(
@@ -266,12 +270,14 @@ class Controller(Generic[R]):
         when: Predicate | None = None,
         labels: str = "",
         namespaces: Iterable[str] = (),
+        unlisted: bool = False,
     ) -> Controller[R]:
         """Watch another kind: `to` says which keys a change of such an object concerns (`Watches` with a map function).
 
         `to` is asked for the object before and after a change, so that both the old and the new reference are served. With
         `metadata_only` only metadata is cached and `to` gets a `Metadata`; Secrets and ConfigMaps belong there. With `namespaces` it
-        is watched in these alone, and the rights on it are given there alone.
+        is watched in these alone, and the rights on it are given there alone. With `unlisted` the controller of an optional kind also runs
+        while it has no right to list it: `ctx.serves(kind)` is False then, and `ctx.cache(kind).problem` says why.
         """
         LabelSelector.given(labels, f"controller {self.name!r}: .watches")
         kind = self._another(kind_of(what))
@@ -280,7 +286,7 @@ class Controller(Generic[R]):
             raise UsageError(
                 f"controller {self.name!r}: .watches({kind.kind}, namespaces={namespaces!r}): give names of namespaces"
             )
-        watch = Watched(kind, to, metadata_only, optional, when, labels, where)
+        watch = Watched(kind, to, metadata_only, optional, when, labels, where, unlisted=unlisted)
         return replace(self, watched=(*self.watched, watch))
 
     def _another(self, kind: Kind[Any]) -> Kind[Any]:

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from konverge.informers import Cached, Informer
+    from konverge.informers import Cached, Informer, Problem
     from konverge.informers.index import IndexFunction
     from konverge.selectors import LabelSelector
 
@@ -66,6 +66,11 @@ class Narrowed:
     def synced(self) -> bool:
         """Whether each first list is complete."""
         return all(one.synced for one in self.informers.values())
+
+    @property
+    def problem(self) -> Problem | None:
+        """Why one of them is not up to date."""
+        return next((one.problem for one in self.informers.values() if one.problem is not None), None)
 
     def add_index(self, name: str, function: IndexFunction) -> None:
         """Index each."""

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from konverge.client import Client
 from konverge.errors import CacheNotWatched, NotFound, UsageError
-from konverge.informers import Cached, Informer
+from konverge.informers import Cached, Informer, Problem
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Metadata, MetadataObject
@@ -66,6 +66,11 @@ class Reader(Generic[R_co]):
     def synced(self) -> bool:
         """Whether the first list is complete; until then absence means nothing."""
         return self._informer.synced
+
+    @property
+    def problem(self) -> Problem | None:
+        """Why the cache is not up to date (a right that was withdrawn, for instance), None if nothing is known to keep it from that."""
+        return self._informer.problem
 
     def find(self, namespace: str, name: str) -> R_co | None:
         """Return a copy of the object, None if the cache has none. Raises InvalidObject if it does not fit the model."""

@@ -1,6 +1,7 @@
 """The caches of one controller: acquired, waited for, watched for what is missing, given back.
 
-Guarantees: a controller waits for every kind that it needs, and for an optional one until it is known whether the cluster serves it.
+Guarantees: a controller waits for every kind that it needs, and for an optional one until it is known whether the cluster serves it, or,
+if it runs without the right to list it, that it has none.
 A kind that one controller lacks stops no other. After `close` no handler and no informer is left.
 
 Kinds that come and go, in controller-runtime: https://github.com/kubernetes-sigs/controller-runtime/issues/2983
@@ -38,7 +39,8 @@ class _Feed:
     watch: Watched | None
     informer: Informer
     registration: Registration
-    served: bool = False
+    state: str = ""
+    """The state of an optional kind for which every object was enqueued last."""
 
     @property
     def optional(self) -> bool:
@@ -48,6 +50,18 @@ class _Feed:
     def known_absent(self) -> bool:
         problem = self.informer.problem
         return problem is not None and problem.cause == RestartCause.NOT_SERVED
+
+    @property
+    def denied(self) -> bool:
+        """Whether the right to list or watch is missing, and the controller runs without it."""
+        problem = self.informer.problem
+        unlisted = self.watch is not None and self.watch.unlisted
+        return unlisted and problem is not None and problem.cause == RestartCause.FORBIDDEN
+
+    @property
+    def dispensable(self) -> bool:
+        """Whether the controller runs without this cache as it is now."""
+        return self.denied or (self.optional and self.known_absent)
 
 
 class ControllerWatches:
@@ -136,11 +150,11 @@ class ControllerWatches:
         self._changed()
 
     async def synced(self) -> None:
-        """Wait until every needed cache is complete, and for every optional one it is known whether the cluster serves it."""
+        """Wait until every cache is complete, but for those that the controller runs without."""
         for feed in self._feeds:
-            while not feed.registration.has_synced and not (feed.optional and feed.known_absent):
+            while not feed.registration.has_synced and not feed.dispensable:
                 await self._changes.wait()
-            feed.served = feed.registration.has_synced
+            feed.state = self._state(feed)
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -164,16 +178,21 @@ class ControllerWatches:
                 tasks.create_task(one(informer), name=f"konverge catch up {informer.selection}")
 
     async def watch_optional(self, enqueue_all: Callable[[str], Awaitable[None]]) -> None:
-        """Enqueue every object when an optional kind comes or goes: no other event need follow from that."""
+        """Enqueue every object when an optional kind comes or goes, or the right to watch it: no other event need follow from that."""
         optional = [feed for feed in self._feeds if feed.optional]
         while optional:
             await asyncio.sleep(_DEBOUNCE)
-            changed = [feed for feed in optional if self.serves(feed.kind) != feed.served]
+            changed = [feed for feed in optional if self._state(feed) != feed.state]
             if not changed:
                 await self._changes.wait()
             for feed in changed:
-                feed.served = not feed.served
-                await enqueue_all(f"{feed.kind.group_kind} is {'served' if feed.served else 'no longer served'}")
+                feed.state = self._state(feed)
+                await enqueue_all(f"{feed.kind.group_kind} {feed.state}")
+
+    def _state(self, feed: _Feed) -> str:
+        if feed.denied:
+            return "may not be watched"
+        return "is served" if self.serves(feed.kind) else "is no longer served"
 
     def serves(self, kind: Kind[Any]) -> bool:
         """Return whether a declared kind is served and its cache complete."""

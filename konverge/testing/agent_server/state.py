@@ -83,10 +83,15 @@ class PlaneState:
         self.jobs: dict[str, StoredJob] = {}
         self.events: dict[str, StatusEvent] = {}
         """Events by their keys, in the order of their arrival."""
-        self.dropped = 0
+        self._dropped: dict[str, int] = {}
+        """The greatest number of dropped events by the buffer that it is of."""
         self.registrations = 0
         self.redeliver = False
         """Deliver acknowledged jobs again and again, as a control plane that lost its notes would."""
+        self.pages = True
+        """Whether `after` of a poll is known; otherwise each poll begins with the oldest job."""
+        self.refuses_unknown = False
+        """Respond with 400 to a poll with a parameter that is not known."""
         self.valid: str = ""
         """The credential that was used last."""
         self._secret = secret
@@ -94,6 +99,11 @@ class PlaneState:
         self._issued: dict[str, str] = {}
         self.expired: set[str] = set()
         self._numbers = count(1)
+
+    @property
+    def dropped(self) -> int:
+        """Events that the agent's buffers dropped."""
+        return sum(self._dropped.values())
 
     def allow(self, token: str) -> None:
         """Accept another registration token, once."""
@@ -188,15 +198,25 @@ class PlaneState:
         limit = request.query.get("limit", str(_MOST_LIMIT))
         if not request.query.get("wait", "30").isdigit() or not limit.isdigit():
             return problem(400, "Malformed", "wait and limit are numbers")
-        found = [job for job in self.jobs.values() if job.open or self.redeliver][: max(int(limit), 1)]
+        if self.refuses_unknown and not self.pages and "after" in request.query:
+            return problem(400, "Malformed", "after is not known")
+        found = self._offered(request)[: max(int(limit), 1)]
         for job in found:
             job.deliveries += 1
         return PlaneResponse(status=200, body=b'{"jobs":[' + b",".join(job.body() for job in found) + b"]}")
 
+    def _offered(self, request: PlaneRequest) -> list[StoredJob]:
+        """Return the jobs behind the one that a poll names, all of them if it names none that is known."""
+        after, ids = request.query.get("after", ""), [*self.jobs]
+        first = ids.index(after) + 1 if self.pages and after in self.jobs else 0
+        return [job for job in (self.jobs[one] for one in ids[first:]) if job.open or self.redeliver]
+
     def _take_events(self, batch: protocol.EventBatch) -> PlaneResponse:
         if batch.cluster_id != self.cluster_id:
             return problem(403, "AnotherCluster")
-        self.dropped += batch.dropped
+        seen = self._dropped.get(batch.buffer, 0)
+        # An agent without a name for its buffer reports what it dropped since the batch before.
+        self._dropped[batch.buffer] = max(seen, batch.dropped_in_all) if batch.buffer else seen + batch.dropped
         for event in batch.events:
             self.events.setdefault(event.key, event)
         return PlaneResponse(status=204)
@@ -220,6 +240,4 @@ class PlaneState:
 
     def ready(self, request: PlaneRequest) -> bool:
         """Tell whether a poll has something to respond with at once."""
-        return self._unauthorized(request.credential) is not None or any(
-            job.open or self.redeliver for job in self.jobs.values()
-        )
+        return self._unauthorized(request.credential) is not None or bool(self._offered(request))

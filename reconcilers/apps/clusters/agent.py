@@ -80,7 +80,14 @@ class Agent:
             log=log,
         )
         self._events = EventSender(
-            session, settings, cluster_id=cluster_id, statuses=statuses, changed=changed, metrics=metrics, log=log
+            session,
+            settings,
+            cluster_id=cluster_id,
+            statuses=statuses,
+            changed=changed,
+            metrics=metrics,
+            random=random,
+            log=log,
         )
         self._jobs = JobWorker(
             session,

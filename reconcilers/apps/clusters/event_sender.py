@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from random import Random
 
 import structlog
 
@@ -35,9 +36,10 @@ class EventSender:
         statuses: Callable[[], Iterable[Object]],
         changed: Callable[[], None],
         metrics: PullMetrics,
+        random: Random,
         log: structlog.typing.FilteringBoundLogger,
     ) -> None:
-        self.buffer = EventBuffer(settings.event_buffer)
+        self.buffer = EventBuffer(settings.event_buffer, f"{random.getrandbits(64):016x}")
         self._session = session
         self._settings = settings
         self._cluster_id = cluster_id
@@ -51,7 +53,7 @@ class EventSender:
         """Take an event for the control plane."""
         before = self.buffer.overflowed
         self.buffer.add(event)
-        self._metrics.buffered.set(len(self.buffer) / self.buffer.capacity)
+        self._metrics.buffered.set(min(len(self.buffer) / self.buffer.capacity, 1.0))
         self._recorded.set()
         if self.buffer.overflowed != before:
             self._changed()
@@ -60,10 +62,17 @@ class EventSender:
         """Send the present status of every object: events may have been lost while the control plane did not respond."""
         present = tuple(snapshot(self._statuses()))
         for first in range(0, max(len(present), 1), MOST_EVENTS):
-            await self._post(present[first : first + MOST_EVENTS], 0)
+            await self._post(present[first : first + MOST_EVENTS], self.buffer.reported)
 
     async def _post(self, events: tuple[StatusEvent, ...], dropped: int) -> None:
-        batch = protocol.EventBatch(cluster_id=self._cluster_id, events=events, dropped=dropped)
+        """Send events, and the number of those that were dropped since the buffer was made."""
+        batch = protocol.EventBatch(
+            cluster_id=self._cluster_id,
+            events=events,
+            dropped=dropped - self.buffer.reported,
+            buffer=self.buffer.identity,
+            dropped_in_all=dropped,
+        )
         response = await self._session.call("POST", "/events", batch)
         if response.status >= REFUSED and response.status != CONFLICT:
             self._log.warning("the control plane refuses events; they are dropped", **{LogKey.COUNT: len(events)})
@@ -79,9 +88,10 @@ class EventSender:
             self._recorded.clear()
             lost = False
             while len(self.buffer):
+                reported = self.buffer.reported
                 with self.buffer.sending(MOST_EVENTS) as (events, dropped):
                     await self._post(events, dropped)
-                lost = lost or dropped > 0
+                lost = lost or dropped > reported
             self._metrics.buffered.set(0)
             if lost:
                 self._changed()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
 
 from konverge.conditions import Condition
 from konverge.objects import Metadata, Object
@@ -87,59 +86,50 @@ def deletion(gone: Object) -> StatusEvent:
 
 
 class EventBuffer:
-    """A bounded queue of events that drops the oldest.
+    """A bounded queue of events that drops the oldest of those that wait.
+
+    The batch that is being sent does not wait. It stays as it is until a response to it comes, so an event that is dropped was never sent,
+    and none counts as dropped that may have arrived.
 
     >>> buffer = EventBuffer(1)
     >>> len(buffer), buffer.dropped
     (0, 0)
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, identity: str = "") -> None:
         self.capacity = capacity
+        self.identity = identity
+        """The name of this buffer, by which the control plane tells its numbers from those of another one."""
         self.dropped = 0
-        """Events dropped whose loss was not reported yet. One that is dropped while it is being sent counts only if the sending fails."""
-        self._events: deque[tuple[int, StatusEvent]] = deque()
-        self._number = 0
-        self._sending = 0
-        """The number of the last event that is being sent, 0 if none is."""
-        self._in_doubt = 0
-        """Events that were dropped while they were being sent."""
+        """Events dropped since the buffer was made."""
+        self.reported = 0
+        """Those of them that the control plane knows of."""
+        self._waiting: deque[StatusEvent] = deque()
+        self._batch: tuple[StatusEvent, ...] = ()
 
     def __len__(self) -> int:
-        return len(self._events)
+        return len(self._batch) + len(self._waiting)
 
     @property
     def overflowed(self) -> bool:
         """Whether events were dropped whose loss was not reported yet."""
-        return self.dropped > 0
+        return self.dropped > self.reported
 
     def add(self, event: StatusEvent) -> None:
-        """Append an event; drops the oldest one if the buffer is full."""
-        self._number += 1
-        self._events.append((self._number, event))
-        if len(self._events) > self.capacity:
-            number, _ = self._events.popleft()
-            if number <= self._sending:
-                self._in_doubt += 1
-            else:
-                self.dropped += 1
+        """Append an event; drops the oldest one that waits if too many do."""
+        self._waiting.append(event)
+        if len(self._waiting) > self.capacity:
+            self._waiting.popleft()
+            self.dropped += 1
 
     @contextmanager
     def sending(self, count: int) -> Iterator[tuple[tuple[StatusEvent, ...], int]]:
         """Give up to `count` events, and the number of dropped ones to report with them, to a block that sends them.
 
-        They leave the buffer when the block ends. After an error they stay, and those of them that were dropped meanwhile are lost.
+        They leave the buffer when the block ends. After an error the same events are given again.
         """
-        found, dropped = list(islice(self._events, count)), self.dropped
-        self._sending = found[-1][0] if found else 0
-        try:
-            yield tuple(event for _, event in found), dropped
-        except BaseException:
-            self.dropped += self._in_doubt
-            raise
-        else:
-            while self._events and self._events[0][0] <= self._sending:
-                self._events.popleft()
-            self.dropped -= dropped
-        finally:
-            self._sending = self._in_doubt = 0
+        if not self._batch:
+            self._batch = tuple(self._waiting.popleft() for _ in range(min(count, len(self._waiting))))
+        dropped = self.dropped
+        yield self._batch, dropped
+        self._batch, self.reported = (), dropped

@@ -5,10 +5,7 @@
 A job that the API server does not carry out is put aside and tried again with growing pauses, until it expires. Meanwhile those of other
 objects are carried out; those of its own object wait behind it, so that an older state never overwrites a younger one.
 
-If the journal is full, a new job is tried before it has a place to wait. One that is carried out needs none. One that is not stays with the
-control plane, not acknowledged, until it is tried again or gets the place of one that has waited for `give_up`. So jobs that cannot be
-carried out keep no other one out.
-
+If the journal is full, a new job is tried before it has a place to wait. One that is carried out needs none. One that is not stays XX
 Guarantees: it may be cancelled at any point, and a successor goes on from the journal: no job is lost and none is done twice.
 """
 
@@ -19,13 +16,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import structlog
 
 from konverge.errors import KonvergeError, NotLeading
-from konverge.kinds import Kind
-from konverge.objects import Object
 from konverge.reconcilers.apps.clusters import protocol
 from konverge.reconcilers.apps.clusters.batch import Delivered, read_batch
 from konverge.reconcilers.apps.clusters.execute import Executor, final_result
@@ -43,6 +38,7 @@ from konverge.reconcilers.apps.clusters.plane_session import (
 from konverge.reconcilers.apps.clusters.protocol import JobResult, Outcome, read
 from konverge.reconcilers.apps.clusters.secrets import JournalStore
 from konverge.reconcilers.apps.clusters.settings import Settings
+from konverge.reconcilers.apps.clusters.sweep import Place, Sweep, place_of
 from konverge.reconcilers.apps.clusters.transport import NoResponse
 from konverge.reconcilers.apps.clusters.words import UNKNOWN_KIND, JobReason
 from konverge.words import LogKey
@@ -59,10 +55,6 @@ _JOURNAL_BYTES: Final = 512 * 1024
 """Bytes of unfinished jobs that the journal takes: with those that are tried and the finished ones below what a Secret holds."""
 _TRIED_BYTES: Final = 88 * 1024
 """Bytes beyond these for a job that is tried while the journal is full."""
-
-
-_Place: TypeAlias = tuple[Kind[Object] | None, str, str]
-"""The object of a job: kind, namespace and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +98,13 @@ class JobWorker:
         """When each job of the journal was accepted, or found there by this process."""
         self._begun: set[str] = set()
         """Jobs that this process or an earlier one may have begun."""
+        self._sweep = Sweep()
 
     async def load(self) -> None:
         """Read the stored journal."""
         self._journal = await self._store.load()
         self._retries = {}
+        self._sweep = Sweep()
         now = asyncio.get_running_loop().time()
         self._since = {entry.job_id: now for entry in self._journal.entries}
         self._begun = {entry.job_id for entry in self._journal.entries}
@@ -123,12 +117,17 @@ class JobWorker:
             await self._work_off()
             wait = self._longest_poll()
             query = {"cluster": self._gates.cluster_id, "wait": str(wait), "limit": str(limit)}
+            if self._sweep.after:
+                query["after"] = self._sweep.after
             try:
                 response = await self._session.call("GET", "/jobs", query=query, wait=wait)
             except NoResponse as error:
                 if not error.too_large or limit == 1:
                     raise
                 limit = 1  # one at a time, so that the jobs that are small enough come through
+                continue
+            if response.status != OK and self._sweep.after:  # it may refuse a parameter that it does not know
+                self._sweep = Sweep()
                 continue
             if response.status != OK:
                 raise SessionFailed(f"the control plane responds to the poll for jobs with status {response.status}")
@@ -140,7 +139,9 @@ class JobWorker:
                     continue
                 raise SessionFailed(f"{error}; remove its oldest job from the control plane, or repair it") from None
             self._worked()
-            new = await self._take(jobs)
+            if self._sweep.is_repeated_by(str(job.raw.get("id")) for job in jobs):
+                self._sweep = Sweep()
+            new = await self._take(jobs, full=len(jobs) >= limit)
             # If all that were delivered have no place, others may be behind them.
             most = self._settings.most_pending if new or len(jobs) < limit else _MOST_ASKED
             limit = min(limit * 2, most)
@@ -161,15 +162,16 @@ class JobWorker:
         now = asyncio.get_running_loop().time()
         return min((self._settings.wait, *(max(int(one.due - now), 0) for one in self._retries.values())))
 
-    async def _take(self, jobs: Iterable[Delivered]) -> bool:
-        """Carry out the jobs of a response; returns whether any was new."""
-        now = self._now()
+    async def _take(self, jobs: Iterable[Delivered], *, full: bool) -> bool:
+        """Carry out the jobs of a response; returns whether any was new. `full`: there may be others behind them."""
+        now, behind = self._now(), self._sweep.behind
         fresh: list[JournalEntry] = []
         tried: list[JournalEntry] = []
         repeated: list[str] = []
         direct: list[tuple[str, JobResult]] = []
-        left: set[_Place] = set()  # by jobs without a place: a younger one of such an object must not go first
-        seen: set[str] = set()
+        left = set(behind)  # by jobs without a place: a younger one of such an object must not go first
+        seen: list[str] = []
+        places: dict[str, Place] = {}
         for job in jobs:
             found = read_job(job.raw, self._gates, now, job.problem)
             job_id, key = (
@@ -177,7 +179,7 @@ class JobWorker:
                 if isinstance(found, JobRefusal)
                 else (found.job.id, found.job.idempotency_key)
             )
-            seen.add(job_id)
+            seen.append(job_id)
             known = self._journal.by_key(key) if key else None
             if job_id and self._journal.entry(job_id) is not None:
                 repeated.append(job_id)
@@ -189,16 +191,17 @@ class JobWorker:
                     direct.append((job_id, result_of(found, now)))
             else:
                 entry = JournalEntry(job_id=job_id, key=key, raw=job.raw)
-                place = None if isinstance(found, JobRefusal) else _place(found)
+                place = None if isinstance(found, JobRefusal) else place_of(found)
+                if place is not None:
+                    places[job_id] = place
                 if place not in left and self._fits((*fresh, entry)):
                     fresh.append(entry)
-                elif self._fits_for_a_try(entry):
+                elif place not in behind and self._fits_for_a_try(entry):
                     tried.append(entry)
                 elif place not in left and await self._makes_room((*fresh, entry)):
                     fresh.append(entry)
                 if place is not None and entry not in fresh:
                     left.add(place)
-        self._forget_all_but(seen)
         if fresh:
             await self._accept(fresh)
         for job_id in (*repeated, *(entry.job_id for entry in fresh)):
@@ -207,7 +210,21 @@ class JobWorker:
         for job_id, result in direct:
             # Not acknowledged before: that would say that the journal has it, and a crash would lose its result.
             await self._report(job_id, result)
-        return await self._work_off(tuple(tried)) or bool(fresh)
+        new = await self._work_off(tuple(tried)) or bool(fresh)
+        self._turn_over(seen, places, full=full)
+        return new
+
+    def _turn_over(self, seen: list[str], places: Mapping[str, Place], *, full: bool) -> None:
+        """Go on behind the jobs of a page that have no place; `places` are the objects of those that were not refused."""
+        unplaced = [job_id for job_id in places if self._is_left(job_id)]
+        self._sweep.behind.update(places[job_id] for job_id in unplaced)
+        if self._sweep.ends_with(seen, left=len(unplaced) + seen.count(""), full=full):
+            self._forget_all_but(self._sweep.seen)
+            self._sweep = Sweep()
+
+    def _is_left(self, job_id: str) -> bool:
+        """Tell whether a job that was delivered has neither a place in the journal nor a result."""
+        return self._journal.entry(job_id) is None and all(one.job_id != job_id for one in self._journal.finished)
 
     async def _accept(self, fresh: list[JournalEntry]) -> None:
         self._since |= dict.fromkeys((entry.job_id for entry in fresh), asyncio.get_running_loop().time())
@@ -230,7 +247,7 @@ class JobWorker:
         due = [one for one in entries if one.job_id in self._retries and self._retries[one.job_id].due <= now]
         return min(due, key=lambda one: self._retries[one.job_id].due, default=None)
 
-    async def _try(self, entry: JournalEntry, held: set[_Place], *, again: bool) -> bool:
+    async def _try(self, entry: JournalEntry, held: set[Place], *, again: bool) -> bool:
         """Carry out a job that has no place to wait, unless it failed before (`again`: this is its next try); returns whether it is done.
 
         It is in the journal meanwhile, and is taken out again without a trace if it was not carried out: it comes again, since it was not
@@ -327,7 +344,7 @@ class JobWorker:
         An attempt that fails takes seconds, so more than one of them would hold up jobs that the control plane has meanwhile. `tried`: jobs
         that have no place to wait; returns whether one of them was carried out.
         """
-        held: set[_Place] = set()
+        held: set[Place] = set()
         finished = [await self._advance(entry, held) for entry in self._journal.entries]
         entry = self._due_first(self._journal.entries)
         if entry is not None:
@@ -340,7 +357,7 @@ class JobWorker:
             await self._write(self._journal.pruned(self._now(), settings.retention, settings.most_remembered))
         return any(done)
 
-    async def _advance(self, entry: JournalEntry, held: set[_Place], *, again: bool = False) -> bool:
+    async def _advance(self, entry: JournalEntry, held: set[Place], *, again: bool = False) -> bool:
         """Carry out and report a job, unless it waits; returns whether it is finished."""
         result = entry.result
         if result is None:
@@ -355,7 +372,7 @@ class JobWorker:
         self._journal = self._journal.delivered(entry.job_id, _expiry(entry.raw))
         return True
 
-    async def _outcome(self, entry: JournalEntry, held: set[_Place], *, again: bool) -> JobResult | None:
+    async def _outcome(self, entry: JournalEntry, held: set[Place], *, again: bool) -> JobResult | None:
         """Carry out a job; None if it waits for its next attempt (`again`: this is it), or behind one of its object. `held` has those."""
         retry = self._retries.get(entry.job_id)
         # A deletion that was begun is ended, however late it is, and a job that was tried here has a result of its own.
@@ -364,7 +381,7 @@ class JobWorker:
         if isinstance(task, JobRefusal):
             self._refused(task)
             return result_of(task, self._now())
-        place = _place(task)
+        place = place_of(task)
         if place in held or (retry is not None and not again):
             held.add(place)
             return None
@@ -412,15 +429,11 @@ class JobWorker:
         return None
 
 
-def _place(task: Task) -> _Place:
-    return task.kind, task.namespace, task.name
-
-
-def _place_of(entry: JournalEntry, gates: Gates) -> _Place:
+def _place_of(entry: JournalEntry, gates: Gates) -> Place:
     """Return the object of a job that was read before, whether or not it has expired since."""
     task = read_job(entry.raw, gates, datetime.min.replace(tzinfo=UTC))
     assert not isinstance(task, JobRefusal)
-    return _place(task)
+    return place_of(task)
 
 
 def _expiry(raw: Mapping[str, Any]) -> datetime:

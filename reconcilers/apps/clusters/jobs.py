@@ -84,7 +84,6 @@ class JobRefusal:
     reason: str
     message: str
     outcome: Outcome = Outcome.FAILED
-    created_at: datetime | None = None
 
 
 class _Refused(Exception):
@@ -111,7 +110,6 @@ def read_job(raw: Mapping[str, Any], gates: Gates, now: datetime, problem: str =
                 reason=JobReason.EXPIRED,
                 message="expired",
                 outcome=Outcome.NOOP,
-                created_at=job.created_at,
             )
         return _task(job, gates)
     except Malformed as error:

@@ -72,6 +72,12 @@ def _parameters(operation: ProtocolOperation) -> list[dict[str, Any]]:
             "description": "Jobs in the response at most.",
             "schema": {"type": "integer", "minimum": 1},
         },
+        {
+            "name": "after",
+            "in": "query",
+            "description": "The id of a job that was delivered: only jobs behind it, in the same order; all jobs if it is not known.",
+            "schema": {"type": "string"},
+        },
     ]
 
 

@@ -194,7 +194,12 @@ class EventBatch(PlaneMessage):
     cluster_id: Id
     events: Annotated[tuple[StatusEvent, ...], Field(max_length=MOST_EVENTS)]
     dropped: Annotated[int, Field(ge=0)] = 0
-    """Events that did not fit into the agent's buffer since the last batch."""
+    """Events that did not fit into the agent's buffer since the last batch with a response. A batch whose response is lost is sent again,
+    so a sum of these may count an event twice."""
+    buffer: Annotated[str, Field(max_length=64)] = ""
+    """The name of the agent's buffer: another one after each start of the agent."""
+    dropped_in_all: Annotated[int, Field(ge=0)] = 0
+    """Events that did not fit into this buffer since it was made. The greatest number of each buffer is exact, whatever comes twice."""
 
 
 class PlaneProblem(PlaneMessage):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from konverge.crds.ops_v1alpha1 import EngineRef, Operation
 from konverge.errors import NotFound
-from konverge.kinds import Kind, kind_of
+from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Object
 from konverge.reconcilers.apps.operations.engines.engine import (
     CancelAction,
@@ -31,8 +31,9 @@ from konverge.runtime.apply.owners import controller_reference
 if TYPE_CHECKING:
     from konverge.runtime import Context
 
-__all__ = ["edited_by", "find_child", "fits", "is_of", "ref_to", "send_edit", "stop_child", "to_create"]
+__all__ = ["edited_by", "find_child", "find_in_list", "fits", "is_of", "ref_to", "send_edit", "stop_child", "to_create"]
 
+R = TypeVar("R", bound=Resource)
 
 _NAME: Final = re.compile(r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\Z")
 
@@ -89,13 +90,24 @@ def edited_by(instance: Object, operation: Operation) -> bool:
     return instance.metadata.annotation(OpAnnotation.LAST_OPERATION) == operation.metadata.uid
 
 
-async def find_child(kind: Kind[Object], ref: EngineRef, operation: Operation, ctx: Context[Any]) -> Object | None:
-    """Return the object of the reference; one that the cache lacks is read live, since its label may have been removed."""
+async def find_child(
+    kind: Kind[Object], ref: EngineRef, operation: Operation, ctx: Context[Any], *, live: bool = False
+) -> Object | None:
+    """Return the object of the reference; one that the cache lacks is read live, since its label may have been removed.
+
+    `live`: the cache is out of date, so it is not looked at.
+    """
     namespace = ref.namespace or ""
-    found = ctx.cache(kind).find(namespace, ref.name)
+    found = None if live else ctx.cache(kind).find(namespace, ref.name)
     if found is None or not _same(found, ref, operation):
         found = await ctx.live(kind).find(namespace, ref.name)
     return found if found is not None and _same(found, ref, operation) else None
+
+
+async def find_in_list(what: Kind[R] | type[R], namespace: str, name: str, ctx: Context[Any]) -> R | None:
+    """Return an object as it is stored now without the right to get it: a watch needs the right to list, whose answer is as fresh."""
+    found = await ctx.client.list(what, namespace, fields=f"metadata.name={name}")
+    return next(iter(found.items), None)
 
 
 def _same(found: Object, ref: EngineRef, operation: Operation) -> bool:

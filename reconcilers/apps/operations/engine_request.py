@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.crds.ops_v1alpha1 import Operation
+from konverge.errors import RetryAfter
+from konverge.informers import RestartCause
 from konverge.kinds import Kind
 from konverge.objects import Object
 from konverge.reconcilers.apps.operations.decide import request_for
@@ -21,18 +24,20 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     Target,
 )
 from konverge.reconcilers.apps.operations.engines.registry import EngineRow, row_of
+from konverge.reconcilers.apps.operations.report import right_missing
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.reconcilers.apps.operations.words import (
-    BlockedReason,
-)
+from konverge.reconcilers.apps.operations.words import BlockedReason
+from konverge.runtime.builder.rules import plural_of
 
 if TYPE_CHECKING:
     from konverge.runtime import Context
 
-__all__ = ["Engines", "not_served"]
+__all__ = ["Engines", "absent", "denied", "not_served"]
 
 _ROUNDS: Final = 4
 """How often an engine may name further related objects."""
+_UNKNOWN: Final = timedelta(seconds=10)
+"""After this time an Operation looks again at a kind of which it is not known whether it is served; the answer enqueues it earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +59,7 @@ class Engines:
         request = await self.request(operation, row, target, ctx, live=True)
         if isinstance(request, EngineBlocked):
             return request
-        kind = row.engine.kind(request)
-        return row.engine.render(request) if ctx.serves(kind) else not_served(kind)
+        return unwatched(row.engine.kind(request), ctx) or row.engine.render(request)
 
     async def request(
         self, operation: Operation, row: EngineRow, target: Target, ctx: Context[Any], *, live: bool
@@ -68,8 +72,9 @@ class Engines:
             if not missing:
                 break
             for ref in missing:
-                if not ref.live and not ctx.serves(ref.kind):
-                    return not_served(ref.kind)
+                unusable = None if ref.live else unwatched(ref.kind, ctx) if live else absent(ref.kind, ctx)
+                if unusable is not None:
+                    return unusable
                 if ref.live:
                     found = await ctx.live(ref.kind).find(ref.namespace, ref.name)
                 else:
@@ -77,6 +82,35 @@ class Engines:
                 objects[ref] = None if found is None else found.to_dict()
             request = replace(request, related=Related(dict(objects)))
         return request
+
+
+def absent(kind: Kind[Object], ctx: Context[Any]) -> EngineBlocked | None:
+    """Return the blockade of an Operation whose engine is not installed, or may not be listed; None if there is a cache of the kind.
+
+    Raises RetryAfter while that is unknown: objects of the kind may exist.
+    """
+    if ctx.serves(kind):
+        return None
+    problem = ctx.cache(kind).problem
+    if problem is not None and problem.cause == RestartCause.NOT_SERVED:
+        return not_served(kind)
+    blocked = denied(kind, ctx)
+    if blocked is None:
+        raise RetryAfter(_UNKNOWN, f"the first list of {kind.group_kind} is not complete yet; looking again")
+    return blocked
+
+
+def unwatched(kind: Kind[Object], ctx: Context[Any]) -> EngineBlocked | None:
+    """Return the blockade of an Operation that needs an up-to-date cache of a kind; None if there is one, as far as is known."""
+    return denied(kind, ctx) or absent(kind, ctx)
+
+
+def denied(kind: Kind[Object], ctx: Context[Any]) -> EngineBlocked | None:
+    """Return the blockade of an Operation if the operator lacks the right to watch a kind, so that its cache is out of date."""
+    problem = ctx.cache(kind).problem
+    if problem is None or problem.cause != RestartCause.FORBIDDEN:
+        return None
+    return right_missing(("list", "watch"), (plural_of(kind),), kind.group, "the Operation goes on")
 
 
 def not_served(kind: Kind[Object]) -> EngineBlocked:

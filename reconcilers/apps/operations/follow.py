@@ -21,6 +21,7 @@ from konverge.reconcilers.apps.operations import report
 from konverge.reconcilers.apps.operations.child import (
     edited_by,
     find_child,
+    find_in_list,
     fits,
     is_of,
     send_edit,
@@ -28,7 +29,7 @@ from konverge.reconcilers.apps.operations.child import (
     to_create,
 )
 from konverge.reconcilers.apps.operations.decide import request_for, target_of
-from konverge.reconcilers.apps.operations.engine_request import Engines, not_served
+from konverge.reconcilers.apps.operations.engine_request import Engines, absent, denied, not_served
 from konverge.reconcilers.apps.operations.engines.engine import (
     Edit,
     EngineBlocked,
@@ -70,7 +71,7 @@ async def follow(operation: Operation, engines: Engines, memory: Memory, ctx: Co
     if row is None or ref is None:
         return _lost_track(
             operation,
-            "this operator has no engine for an Operation that an other one started; look for its effects",
+            "another operator started it with an engine that this one lacks; look for its effects before you repeat the Operation",
             ctx,
         )
     name = operation.spec.target_ref.name
@@ -87,12 +88,13 @@ async def follow(operation: Operation, engines: Engines, memory: Memory, ctx: Co
         return _lost_track(
             operation, "status.engineRef names no object of this engine; look for the effects of the Operation", ctx
         )
-    if not ctx.serves(kind):
+    blind = denied(kind, ctx)
+    if blind is None and absent(kind, ctx) is not None:
         return _engine_gone(row, request, operation, kind, stop, ctx.now())
-    running = _Running(operation, engines, row, target, request, ref, stop, memory, ctx)
+    running = _Running(operation, engines, row, target, request, ref, stop, memory, blind, ctx)
     if ref.uid is None:
         return await running.make(kind)
-    return await running.observe(await find_child(kind, ref, operation, ctx))
+    return await running.observe(await find_child(kind, ref, operation, ctx, live=blind is not None))
 
 
 def _lost_track(operation: Operation, message: str, ctx: Context[Any]) -> OpPlan:
@@ -112,13 +114,14 @@ class _Running:
     ref: EngineRef
     stop: Stop
     memory: Memory
+    blind: EngineBlocked | None
+    """Why the cache of the object is out of date, so that it is read live: the right to watch it is missing."""
     ctx: Context[Any]
 
     async def make(self, kind: Kind[Object]) -> OpPlan:
         """Create the object, unless it was created already or must not be any more."""
-        await self._check_still_claimed()
         operation, engine, ref, stop = self.operation, self.row.engine, self.ref, self.stop
-        found = await self.ctx.live(kind).find(ref.namespace or "", ref.name)
+        found, unread = await self._stored(kind)
         edits = kind == INSTANCE
         if found is not None and not edits and not is_of(found, operation):
             message = f"{kind.kind} {found.metadata.path} exists and is not of this Operation; delete it and try again"
@@ -128,6 +131,8 @@ class _Running:
                 return self._ended(stop.end(cancelled("stopped before its engine began")))
             if edits and found is None:
                 return self._ended(engine.lost(self.request, asked_to_cancel=False))
+            if unread is not None:
+                return await self._without_sight(unread)
             try:
                 made = await self._create(found)
             except (Invalid, BadRequest) as error:
@@ -157,13 +162,41 @@ class _Running:
         """Create or edit the object; None if it may have been created and removed since."""
         made = await self.engines.render(self.operation, self.row, self.target, self.ctx)
         if isinstance(made, Rendered):
-            if self.ctx.now() - self.stop.started > made.kept:
+            if self._may_be_gone(made):
                 return None
             return await self.ctx.client.create(to_create(self.operation, made, self.target, self.engines.cluster_id))
         if isinstance(made, Edit):
             assert found is not None
             return await send_edit(self.operation, made, found, self.ctx)
         return made
+
+    def _may_be_gone(self, made: Rendered) -> bool:
+        """Whether an object that was made may have been removed since, so that its absence tells nothing."""
+        return self.ctx.now() - self.stop.started > made.kept
+
+    async def _stored(self, kind: Kind[Object]) -> tuple[Object | None, Forbidden | None]:
+        """Return the object as it is stored, and the error of a right to get that is missing: then it was found, or not, by a list.
+
+        The Operation still claims it. Raises Forbidden if it may not be listed either: whether it exists is unknown then.
+        """
+        operation, ref, ctx = self.operation, self.ref, self.ctx
+        place = ref.namespace or ""
+        try:
+            self._check_still_claimed(await ctx.live(Operation).find(operation.namespace, operation.name))
+            return await ctx.live(kind).find(place, ref.name), None
+        except Forbidden as error:
+            try:
+                self._check_still_claimed(await find_in_list(Operation, operation.namespace, operation.name, ctx))
+                return await find_in_list(kind, place, ref.name, ctx), error
+            except Forbidden:
+                raise error from None
+
+    async def _without_sight(self, error: Forbidden) -> OpPlan:
+        """Give the turn back of an object that may not be read, and that a list does not show: unless it was made and is gone again."""
+        made = await self.engines.render(self.operation, self.row, self.target, self.ctx)
+        if isinstance(made, Rendered) and self._may_be_gone(made):
+            raise error
+        return self._without_right(error)
 
     def _without_right(self, error: Forbidden) -> OpPlan:
         """Give the turn back if the right has been missing for so long that the object cannot have been made; raise the error before.
@@ -185,14 +218,14 @@ class _Running:
             return _missing(self.row, request, self.operation, self.engines.settings.missing_grace, now)
         if child is None:
             return self._ended(stop.end(engine.lost(request, asked_to_cancel=True)))
-        request = await self._seen(request, child)
+        request, blind = await self._seen(request, child)
         seen = engine.observe(request, child.to_dict(), asked_to_cancel=stopping, started=stop.started, now=now)
         if stopping and not seen.state.final:
             action = engine.cancel(request, child.to_dict())
             after = await stop_child(action, child, self.ctx)
             if after is None:
                 return self._ended(stop.end(engine.lost(request, asked_to_cancel=True)))
-            request = await self._seen(request, after)
+            request, blind = await self._seen(request, after)
             seen = engine.observe(request, after.to_dict(), asked_to_cancel=True, started=stop.started, now=now)
             if isinstance(action, WaitForEnd) and not seen.state.final:
                 seen = replace(seen, reason=RunningReason.STOPPING, message=action.message or seen.message)
@@ -200,33 +233,46 @@ class _Running:
             if seen.stop is not None:
                 await stop_child(seen.stop, child, self.ctx)
             return self._ended(stop.end(seen))
-        waits = [wait for wait in (seen.recheck_after, stop.left) if wait is not None]
+        look_again = None if blind is None else LOOK_AGAIN
+        waits = [wait for wait in (seen.recheck_after, stop.left, look_again) if wait is not None]
         outcome = RequeueAfter(max(min(waits), _AT_ONCE)) if waits else Done()
         known = None if self.ref == status.engine_ref else self.ref
-        return report.observed(seen, status, ref=known, outcome=outcome)
+        return report.observed(replace(seen, blocked=seen.blocked or blind), status, ref=known, outcome=outcome)
 
-    async def _seen(self, request: EngineRequest, child: Object) -> EngineRequest:
-        """Return the request with the last change of the object: as this process saw it, or once that is long ago, as it says itself."""
+    async def _seen(self, request: EngineRequest, child: Object) -> tuple[EngineRequest, EngineBlocked | None]:
+        """Return the request with the last change of the object: as this process saw it, or once that is long ago, as it says itself.
+
+        Also the right that is missing for that, if one is: the request names no last change then, so no engine is called silent.
+        """
         kind, metadata, now = kind_of(child), child.metadata, self.ctx.now()
         if kind == INSTANCE:  # edited, not made: its controller is this operator
-            return request
+            return request, self.blind
+        lacking = (denied(ref.kind, self.ctx) for ref in request.related.objects if not ref.live)
+        blind = self.blind or next((one for one in lacking if one is not None), None)
+        if blind is not None:
+            return request, blind
         related = (Object(dict(found)).metadata.resource_version for found in request.related.objects.values() if found)
         version, patience = " ".join((metadata.resource_version, *related)), self.engines.settings.engine_silence
         seen = self.memory.writes.of(self.operation.metadata.uid, version, now)
         if seen.stored is None and now - self.stop.started < patience:
             seen.stored = now
         if seen.stored is None or now - seen.at >= patience:
-            stored = await self.ctx.live(kind).find(metadata.namespace, metadata.name)
+            try:
+                stored = await self.ctx.live(kind).find(metadata.namespace, metadata.name)
+            except Forbidden as error:
+                blind = report.missing_right(error)
+                if blind is None:
+                    raise
+                return request, blind
             gone = stored is None or stored.metadata.uid != metadata.uid
             seen.stored = now if stored is None or gone else last_write(stored.to_dict(), now)
             if stored is None or stored.metadata.resource_version != metadata.resource_version:
                 seen.at = now  # the cache lags
-        return replace(request, written=seen.stored, watched=seen.at)
+        return replace(request, written=seen.stored, watched=seen.at), None
 
-    async def _check_still_claimed(self) -> None:
+    def _check_still_claimed(self, stored: Operation | None) -> None:
         """Raise RetryAfter unless the stored Operation still says that its object was named and not created: a cache may lag."""
         operation = self.operation
-        stored = await self.ctx.live(Operation).find(operation.namespace, operation.name)
         same = (
             stored is not None
             and stored.metadata.uid == operation.metadata.uid

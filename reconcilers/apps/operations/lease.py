@@ -53,7 +53,10 @@ def _unconfirmed(since: datetime, now: datetime) -> timedelta:
 
 
 async def take_turn(mine: Contestant, namespace: str, instance: Object, ctx: Context[Any]) -> Taken:
-    """Add the Operation to the holders of its target, unless one that it excludes is there. Raises Conflict after several races."""
+    """Add the Operation to the holders of its target, unless one that it excludes is there.
+
+    Raises Conflict or AlreadyExists after several races.
+    """
     name = lease_name(instance.name)
     for attempt in range(_TRIES):
         lease = await ctx.live(LEASE).find(namespace, name)

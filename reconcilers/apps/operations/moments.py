@@ -95,7 +95,7 @@ class LastWrites:
 
 
 class Refusals:
-    """Since when this process has lacked the right to make the object of an Operation.
+    """Since when this process has lacked the right to make, or to read, the object of an Operation.
 
     Memory: an entry for each such Operation that has not ended.
     """

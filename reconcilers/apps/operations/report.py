@@ -6,7 +6,7 @@ the last one that is ever made of an Operation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -33,9 +33,11 @@ __all__ = [
     "claimed",
     "ended",
     "gives_back",
+    "missing_right",
     "observed",
     "refused",
     "restated",
+    "right_missing",
     "turn_given_back",
     "waiting",
     "without_right",
@@ -47,6 +49,9 @@ OpPlan = Plan[OperationStatus]
 _KEPT: Final = (
     *(OpCondition.ACCEPTED, OpCondition.SUCCEEDED, OpCondition.FAILED),
     *(OpCondition.CANCELLED, OpCondition.BLOCKED),
+)
+_KEEPS_TURN: Final = (
+    "the Operation goes on; until then it keeps its turn on the target, because its object may be at work"
 )
 _NOT_ENDED: Final = (OpCondition.FAILED, OpCondition.CANCELLED)
 
@@ -91,31 +96,35 @@ def waiting(blocked: EngineBlocked, *, not_accepted: str = "", outcome: Outcome 
     )
 
 
-def _missing_right(error: Forbidden) -> EngineBlocked | None:
+def missing_right(error: Forbidden, then: str = "the Operation goes on") -> EngineBlocked | None:
     """Return the right that this operator lacks; None if an RBAC rule would not help (a quota, a webhook)."""
     rule = missing_rule(error)
     if rule is None or "resources" not in rule:
         return None
-    verbs, resources = ", ".join(rule["verbs"]), ", ".join(rule["resources"])
-    group = rule["apiGroups"][0]
+    return right_missing(rule["verbs"], rule["resources"], rule["apiGroups"][0], then)
+
+
+def right_missing(verbs: Iterable[str], resources: Iterable[str], group: str, then: str) -> EngineBlocked:
+    """Return the blockade of an Operation for which this operator lacks a right; `then`: what follows when it is granted."""
     message = (
-        f"the operator lacks the right to {verbs} {resources}{f' of API group {group}' if group else ''}; add it to its role, "
-        "and the Operation goes on"
+        f"the operator lacks the right to {', '.join(verbs)} {', '.join(resources)}{f' of API group {group}' if group else ''}; "
+        f"add it to its role, and {then}"
     )
     return EngineBlocked(BlockedReason.RBAC_PROFILE_MISSING, message)
 
 
 def without_right(operation: Operation, error: Forbidden) -> OpPlan | None:
     """Return the plan of an Operation for which this operator lacks a right; None if an RBAC rule would not help."""
-    missing = _missing_right(error)
-    if missing is None or operation.status.started_at is None:
+    started = operation.status.started_at is not None
+    missing = missing_right(error, _KEEPS_TURN) if started else missing_right(error)
+    if missing is None or not started:
         return None if missing is None else waiting(missing)
     return Plan(set_conditions=(_condition(OpCondition.BLOCKED, True, missing.reason, missing.message),))
 
 
 def turn_given_back(error: Forbidden, outcome: Outcome) -> OpPlan | None:
     """Return the plan of an Operation that had its turn, and whose object was not made for want of a right: it waits as before its turn."""
-    missing = _missing_right(error)
+    missing = missing_right(error)
     if missing is None:
         return None
     plan = waiting(missing, outcome=outcome)

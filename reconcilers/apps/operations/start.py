@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.errors import AlreadyExists, BadRequest, Conflict, Invalid, NotFound
+from konverge.kinds import kind_of
 from konverge.objects import Object
 from konverge.outcome import RequeueAfter
 from konverge.reconcilers.apps.kinds import NAMESPACE
@@ -100,10 +101,14 @@ def _lacked_a_right(operation: Operation) -> bool:
 async def _try_out(
     operation: Operation, made: Rendered | Edit, target: Target, cluster_id: str, ctx: Context[Any]
 ) -> None:
-    """Make the object in a dry run, which raises Forbidden as long as the right is missing: no turn is taken for nothing.
+    """Read the object, and make it in a dry run, which raises Forbidden as long as a right is missing: no turn is taken for nothing.
 
     The attempt that counts reports any other refusal.
     """
+    ref = ref_to(made)
+    kind = made.kind if isinstance(made, Edit) else kind_of(made.object)
+    await ctx.live(Operation).find(operation.namespace, operation.name)
+    await ctx.live(kind).find(ref.namespace or "", ref.name)
     try:
         if isinstance(made, Edit):
             await ctx.patch(made.kind, made.name, made.namespace, patch=made.patch, dry_run=True)

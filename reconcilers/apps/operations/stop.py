@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from konverge.crds.ops_v1alpha1 import Operation
-from konverge.reconcilers.apps.operations.engines.engine import (
-    EngineState,
-    Observation,
-)
-from konverge.reconcilers.apps.operations.words import (
-    CancelledReason,
-    FailedReason,
-)
-
-if TYPE_CHECKING:
-    pass
+from konverge.reconcilers.apps.operations.engines.engine import EngineState, Observation
+from konverge.reconcilers.apps.operations.words import CancelledReason, FailedReason
 
 __all__ = ["Stop", "cancelled"]
 

@@ -11,40 +11,19 @@ import pytest
 from apps.engine_shop import KINDS, EngineShop
 from apps.operation_safety import UID
 from apps.operations import FREE, Operations, phase, shows
+from apps.rights import LACKING, NarrowShop, deny, grant
 
 from konverge.clock import from_rfc3339, rfc3339, wall_clock
 from konverge.crds.ops_v1alpha1 import Operation
-from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.turns import LEASE, holders_of
 from konverge.reconcilers.apps.operations.words import OpAnnotation
 from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
-
-USER = 'User "system:serviceaccount:konverge:konverge"'
-LACKING = shows("Blocked", "True", "RbacProfileMissing")
-
-
-class NarrowShop(EngineShop):
-    """Policies of namespaces are off, so that Velero alone reads namespaces."""
-
-    @property
-    def settings(self) -> OperationSettings:
-        return super().settings.model_copy(update={"namespace_policy": False})
 
 
 @pytest.fixture
 async def shop(lab: Lab) -> AsyncIterator[EngineShop]:
     async with AsyncExitStack() as stack:
         yield await NarrowShop(lab, stack).open()
-
-
-def deny(shop: EngineShop, verb: str, resource: str, group: str = "") -> Rule:
-    """Take a right from the operator until the rule is removed."""
-    text = f'{resource} "x" is forbidden: {USER} cannot {verb} resource "{resource}" in API group "{group}" at the cluster scope'
-    where = f"{resource}.{group}" if group else resource
-    rule = Rule(Match(verbs=(verb,), resources=(where,)), Refuse(status=403, reason="Forbidden", message=text))
-    shop.lab.server.faults.add(rule)
-    return rule
 
 
 @pytest.mark.parametrize(
@@ -58,7 +37,7 @@ def deny(shop: EngineShop, verb: str, resource: str, group: str = "") -> Rule:
 async def test_a_backup_without_a_right_names_it_and_starts_when_it_is_granted(
     shop: EngineShop, verb: str, resource: str, group: str, words: str
 ) -> None:
-    denied = deny(shop, verb, resource, group)
+    denied = deny(shop.lab, verb, resource, group)
     await shop.backup()
     found = await shop.until("backup", LACKING)
     assert f"the operator lacks the right to {words}" in found.condition("Blocked").message
@@ -68,13 +47,13 @@ async def test_a_backup_without_a_right_names_it_and_starts_when_it_is_granted(
     await asyncio.sleep(7200)
     after = await shop.lab.get(Operation, "backup")
     assert after.metadata.resource_version == before.metadata.resource_version, "it is not written again"
-    shop.lab.server.faults.remove(denied)
+    grant(shop.lab, denied)
     await shop.lab.until(Operation, "backup", phase("Succeeded"), timeout=60)
     assert shows("Blocked", "False")(await shop.lab.get(Operation, "backup"))
 
 
 async def test_a_missing_right_of_velero_holds_back_no_other_operation_of_the_target(shop: EngineShop) -> None:
-    deny(shop, "get", "namespaces")
+    deny(shop.lab, "get", "namespaces")
     await shop.restore("a-backup-that-does-not-exist")
     await shop.until("restore", LACKING)
     began = asyncio.get_running_loop().time()
@@ -84,7 +63,7 @@ async def test_a_missing_right_of_velero_holds_back_no_other_operation_of_the_ta
 
 
 async def test_readiness_names_the_right_that_an_operation_lacks(shop: EngineShop) -> None:
-    deny(shop, "get", "namespaces")
+    deny(shop.lab, "get", "namespaces")
     await shop.backup()
     await shop.until("backup", LACKING)
     await shop.lab.settled()
@@ -95,7 +74,7 @@ async def test_an_operation_whose_object_may_not_be_made_gives_its_turn_back_and
     shop: EngineShop,
 ) -> None:
     """Once, however often the right goes: the object has been made in the end, and by one request."""
-    denied = deny(shop, "create", "backups", "velero.io")
+    denied = deny(shop.lab, "create", "backups", "velero.io")
     await shop.backup()
     await shop.until("backup", LACKING)
     await shop.replicate("back", "Restore")
@@ -108,7 +87,7 @@ async def test_an_operation_whose_object_may_not_be_made_gives_its_turn_back_and
     assert after.metadata.resource_version == written, "no turn is taken for nothing"
     lease = await shop.lab.get(LEASE, "operations-shop")
     assert "backup" not in [one.name for one in holders_of(lease)]
-    shop.lab.server.faults.remove(denied)
+    grant(shop.lab, denied)
     await shop.lab.until(Operation, "backup", phase("Succeeded"), timeout=90)
     made = await shop.lab.client.list(KINDS["Backup"], shop.lab.namespace)
     assert len([one for one in made if one.metadata.label(UID) == after.metadata.uid]) == 1

@@ -82,9 +82,9 @@ class EngineShop(Operations):
             await self.target(offers=ALL)
         return self
 
-    async def restarted(self) -> None:
+    async def restarted(self, *, wait: bool = True) -> None:
         """Start the controller anew, after the lab was stopped."""
-        await self.lab.start(lambda manager: manager.add(controller(self.settings)), name="konverge")
+        await self.lab.start(lambda manager: manager.add(controller(self.settings)), name="konverge", wait=wait)
 
     async def install(self) -> None:
         """Install the CRDs of the engines, and run them."""

@@ -7,11 +7,12 @@ import itertools
 from typing import Any
 
 import pytest
-from pull_kit import World, manifest
+from pull_kit import TOKEN, World, manifest
 
 from konverge.objects import Object
 from konverge.reconcilers.apps.clusters.agent_state import Step
 from konverge.reconcilers.apps.clusters.events import EventBuffer, deletion, snapshot, transitions
+from konverge.reconcilers.apps.clusters.protocol import EventBatch, read
 
 
 def instance(status: str = "", *, version: int = 1, moved: str = "2030-01-01T00:00:00Z", name: str = "shop") -> Object:
@@ -127,7 +128,7 @@ def names_in(buffer: EventBuffer) -> list[str]:
         return [event.object.name for event in events]
 
 
-def test_an_event_that_is_dropped_while_it_is_sent_is_not_lost_and_does_not_count() -> None:
+def test_events_that_are_being_sent_do_not_make_room_for_others() -> None:
     buffer = EventBuffer(3)
     for number in range(3):
         buffer.add(deletion(instance(name=f"a{number}")))
@@ -136,25 +137,47 @@ def test_an_event_that_is_dropped_while_it_is_sent_is_not_lost_and_does_not_coun
             buffer.add(deletion(instance(name=f"b{number}")))
         assert ([event.object.name for event in events], dropped) == (["a0", "a1"], 0)
         assert not buffer.overflowed
-    assert buffer.dropped == 0
     assert names_in(buffer) == ["a2", "b0", "b1"]
 
 
-def test_an_event_that_is_dropped_while_it_is_sent_counts_if_the_sending_fails_and_so_do_those_beside_the_batch() -> (
-    None
-):
+def test_after_an_error_the_same_events_are_sent_and_those_that_waited_behind_them_were_dropped() -> None:
     buffer = EventBuffer(3)
     for number in range(3):
         buffer.add(deletion(instance(name=f"a{number}")))
     with pytest.raises(ConnectionError), buffer.sending(2):
         for number in range(3):
             buffer.add(deletion(instance(name=f"b{number}")))
-        assert buffer.dropped == 1, "a2 was not among those that are sent"
         raise ConnectionError
-    assert buffer.dropped == 3
-    with buffer.sending(9) as (_, dropped):
+    assert (buffer.dropped, buffer.reported, len(buffer)) == (1, 0, 5)
+    with buffer.sending(9) as (events, dropped):
         buffer.add(deletion(instance(name="c")))
-    assert (dropped, buffer.dropped) == (3, 0)
+    assert ([event.object.name for event in events], dropped) == (["a0", "a1"], 1)
+    assert (buffer.dropped, buffer.reported, buffer.overflowed) == (2, 1, True)
+    assert names_in(buffer) == ["b1", "b2", "c"]
+
+
+async def test_the_number_of_dropped_events_is_exact_whichever_responses_are_lost() -> None:
+    async with World(event_buffer=150) as world:
+        recorded = 0
+        for _ in range(2):
+            agent = await world.start(token="" if recorded else TOKEN)
+            await world.plane.until(lambda: world.agent.state.step is Step.CONNECTED)
+            world.plane.faults.add(path="/events", cut="after", times=3)
+            for number in range(recorded, recorded + 200):
+                agent.record(deletion(instance(name=f"shop-{number}")))
+            await asyncio.sleep(1.01)
+            for number in range(recorded + 200, recorded + 320):
+                agent.record(deletion(instance(name=f"shop-{number}")))
+            recorded += 320
+            await asyncio.sleep(30)
+            assert not len(agent.buffer)
+            assert len(world.plane.events) + world.plane.state.dropped == recorded
+            await world.kill()
+        assert world.plane.state.dropped > 0
+    bodies = [
+        read(EventBatch, one.request.body or b"") for one in world.plane.exchanges if "events" in one.request.path
+    ]
+    assert sum(one.dropped for one in bodies) > world.plane.state.dropped, "responses to reports of a loss were lost"
 
 
 async def test_no_loss_is_reported_if_all_events_that_were_recorded_arrived() -> None:

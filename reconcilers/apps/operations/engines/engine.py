@@ -216,7 +216,7 @@ class Observation:
     outputs: Mapping[str, str] = field(default_factory=dict)
     logs: LogsRef | None = None
     blocked: EngineBlocked | None = None
-    """The engine runs, and waits for a person (AwaitingResume)."""
+    """The engine waits for a person (AwaitingResume), or for an object or a right that is missing."""
     recheck_after: timedelta | None = None
     """After this time the same object means something else (a grace time ends)."""
     stop: CancelAction | None = None

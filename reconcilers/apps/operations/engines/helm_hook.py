@@ -111,7 +111,7 @@ class HelmHookJobEngine(RunsOneJob):
             return Refused(str(error))
         record = _record(request)
         if record is None:
-            message = f"no release of {request.target.name} is deployed, and hooks are read from its record"
+            message = f"no release of {request.target.name} is deployed, and hooks are read from its record; have Flux deploy it"
             return EngineBlocked(BlockedReason.HOOK_REQUIRES_RELEASE, message)
         secret = request.related.find(record)
         if secret is None:

@@ -147,7 +147,7 @@ class WorkflowEngine:
         template = request.related.find(ref)
         if template is None:
             return EngineBlocked(
-                BlockedReason.DEPENDENCY_MISSING, f"{ref.kind.kind} {parameters.source} does not exist"
+                BlockedReason.DEPENDENCY_MISSING, f"{ref.kind.kind} {parameters.source} does not exist; create it"
             )
         runner = request.settings.runner_service_account
         own_account = str((template.get("spec") or {}).get("serviceAccountName") or "")

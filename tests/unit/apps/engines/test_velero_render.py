@@ -254,7 +254,9 @@ def test_a_restore_waits_for_an_unfinished_backup_which_velero_would_not(request
 
 def test_a_restore_waits_for_a_backup_that_is_not_there(request_of: Requests) -> None:
     found = ENGINE.render(restore(request_of, None))
-    assert found == EngineBlocked("DependencyMissing", "there is no Backup op-7")
+    assert found == EngineBlocked(
+        "DependencyMissing", "there is no Backup op-7; name one from the outputs of another Operation"
+    )
 
 
 @pytest.mark.parametrize("phase", ["PartiallyFailed", "Failed", "FailedValidation", "Deleting"])
@@ -343,4 +345,4 @@ def test_without_its_namespace_neither_a_backup_nor_a_restore_is_made(
     ):
         found = ENGINE.render(request)
         assert isinstance(found, EngineBlocked)
-        assert "namespace team cannot be read" in found.message
+        assert "namespace team does not exist" in found.message

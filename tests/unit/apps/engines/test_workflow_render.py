@@ -84,7 +84,7 @@ def test_a_cluster_template_is_asked_for_by_name(request_of: Requests) -> None:
 
 def test_a_missing_template_is_waited_for_since_argo_would_end_the_workflow(request_of: Requests) -> None:
     found = ENGINE.render(request_of("Runbook", {TEMPLATE: None}, workflowTemplate="runbook"))
-    assert found == EngineBlocked("DependencyMissing", "WorkflowTemplate runbook does not exist")
+    assert found == EngineBlocked("DependencyMissing", "WorkflowTemplate runbook does not exist; create it")
 
 
 @pytest.mark.parametrize(

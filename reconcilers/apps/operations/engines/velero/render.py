@@ -99,9 +99,9 @@ def _unusable(request: EngineRequest, name: str, *, written: bool) -> EngineBloc
     """Return why a location cannot be used now. Velero would refuse the object for good instead of waiting."""
     found = request.related.find(_location(request, name))
     if found is None:
-        message = f"BackupStorageLocation {request.settings.velero_namespace}/{name} does not exist"
+        message = f"BackupStorageLocation {request.settings.velero_namespace}/{name} does not exist; create it"
     elif written and found.get("spec", {}).get("accessMode") == "ReadOnly":
-        message = f"BackupStorageLocation {name} is read-only"
+        message = f"BackupStorageLocation {name} is read-only; name another one in parameters.storageLocation"
     elif found.get("status", {}).get("phase") != "Available":
         message = f"BackupStorageLocation {name} is not Available; its status says why"
     else:
@@ -129,12 +129,12 @@ def render_backup(request: EngineRequest) -> Rendered | Refused | EngineBlocked:
         return unusable
     uid = _namespace_uid(request)
     if not uid:
-        return _unread(request)
+        return _without_namespace(request)
     annotations = {OpAnnotation.NAMESPACE_UID: uid}
     if parameters.snapshot_class is not None:
         found = request.related.find(_snapshot_class(parameters.snapshot_class))
         if found is None:
-            message = f"VolumeSnapshotClass {parameters.snapshot_class} does not exist"
+            message = f"VolumeSnapshotClass {parameters.snapshot_class} does not exist; create it"
             return EngineBlocked(BlockedReason.MISSING_VOLUME_SNAPSHOT_CLASS, message)
         annotations[f"{_CSI_CLASS}{found.get('driver', '')}"] = parameters.snapshot_class
     spec = _given(
@@ -182,7 +182,7 @@ def _of_another_life(request: EngineRequest, name: str, backup: Mapping[str, Any
     """Return why the Backup is not of this namespace, although of its name: the name may have another tenant now."""
     uid, namespace = _namespace_uid(request), request.target.namespace
     if not uid:
-        return _unread(request)
+        return _without_namespace(request)
     recorded = (backup.get("metadata", {}).get("annotations") or {}).get(OpAnnotation.NAMESPACE_UID)
     if recorded == uid:
         return None
@@ -197,8 +197,8 @@ def _of_another_life(request: EngineRequest, name: str, backup: Mapping[str, Any
     )
 
 
-def _unread(request: EngineRequest) -> EngineBlocked:
-    return EngineBlocked(BlockedReason.DEPENDENCY_MISSING, f"the namespace {request.target.namespace} cannot be read")
+def _without_namespace(request: EngineRequest) -> EngineBlocked:
+    return EngineBlocked(BlockedReason.DEPENDENCY_MISSING, f"the namespace {request.target.namespace} does not exist")
 
 
 def _refused(request: EngineRequest, parameters: RestoreParameters) -> Refused | None:
@@ -221,7 +221,10 @@ def _unusable_backup(
     """Return why the Backup cannot be restored. Velero itself starts a Restore of an unfinished one."""
     name = parameters.backup_name
     if found is None:
-        return EngineBlocked(BlockedReason.DEPENDENCY_MISSING, f"there is no Backup {name}")
+        return EngineBlocked(
+            BlockedReason.DEPENDENCY_MISSING,
+            f"there is no Backup {name}; name one from the outputs of another Operation",
+        )
     if not _is_ours(request, found):
         return Refused(
             f"parameters.backupName: Backup {name} was not made by an Operation of namespace {request.operation.namespace}; "
@@ -257,10 +260,9 @@ def render_restore(request: EngineRequest) -> Rendered | Refused | EngineBlocked
         return refused
     found = request.related.find(_backup(request, parameters))
     unusable = _unusable_backup(request, parameters, found)
-    if unusable is not None or found is None:
-        return unusable or EngineBlocked(
-            BlockedReason.DEPENDENCY_MISSING, f"there is no Backup {parameters.backup_name}"
-        )
+    if unusable is not None:
+        return unusable
+    assert found is not None
     location = found.get("spec", {}).get("storageLocation") or "default"
     unreadable = _unusable(request, location, written=False)
     if unreadable is not None:
