@@ -6,7 +6,7 @@ import asyncio
 import base64
 import math
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Self
 
@@ -289,8 +289,8 @@ class Farm:
         await self.give_nonce()
 
     async def give_nonce(self) -> None:
-        """Create the Secret with a nonce, as an administrator does."""
-        nonce = base64.b64encode(self.world.nonce().encode()).decode()
+        """Create the Secret with a nonce, as an administrator does. It outlives the longest time for which a plan keeps the operator down."""
+        nonce = base64.b64encode(self.world.nonce(life=timedelta(days=1)).encode()).decode()
         name = self.settings.identity_names.nonce_secret
         await self.lab.client.create(SECRET.new(name, self.lab.namespace, data={"nonce.jwt": nonce}))
 
