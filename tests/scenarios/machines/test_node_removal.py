@@ -75,6 +75,28 @@ async def test_the_node_of_an_instance_that_was_not_deleted_after_all_stays(farm
     assert (drained.status, await nodes(farm)) == (RUNNING, ["n1"])
 
 
+async def test_a_node_whose_kubelet_still_reports_stays_until_it_does_not(farm: Farm, drained: Instance) -> None:
+    async def report(status: str) -> None:
+        ready = {"type": "Ready", "status": status, "lastTransitionTime": "2030-01-01T00:00:00Z"}
+        patch = {"status": {"conditions": [ready]}}
+        await farm.lab.client.patch(NODE, "n1", patch=patch, style="merge", subresource="status")
+
+    await report("True")
+    farm.drain("a", drained)
+    await farm.until(lambda: drained.status == DELETED)
+    await asyncio.sleep(120)
+    assert await nodes(farm) == ["n1"]
+    await report("Unknown")
+    await until_nodes(farm)
+
+
+async def test_the_node_of_an_instance_that_the_server_forgot_goes(farm: Farm, drained: Instance) -> None:
+    farm.drain("a", drained)
+    await farm.until(lambda: drained.status == DELETING)
+    del farm["a"].state.fleet.instances[drained.id]
+    await until_nodes(farm)
+
+
 async def test_an_operator_that_is_killed_after_the_acknowledgement_still_deletes_the_node(
     farm: Farm, drained: Instance
 ) -> None:
