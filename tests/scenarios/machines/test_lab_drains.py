@@ -45,6 +45,7 @@ async def test_a_node_is_drained_whose_budget_blocks_while_its_server_restarts(l
     farm.set_static("a", 1)
     await farm.start()
     one = await farm.add_instance("a", node="n1")
+    await farm.pool("workers", timeout=400)  # a size that is sent later would replace the instance
     await farm.add_pod("web", "n1", labels={"app": "web"})
     await farm.add_pod("free", "n1")
     await farm.add_budget("web", allowed=0, app="web")
