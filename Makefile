@@ -52,6 +52,12 @@ ifneq ($(KONVERGE_NO_CONTROL_PLANE),1)
 	@if ! $(BIN)/python tools/go_programs.py versitygw; then echo "==> going on without versitygw: buckets are tested on moto's server alone"; fi
 endif
 
+.PHONY: cluster-api
+cluster-api: venv
+ifneq ($(KONVERGE_NO_CONTROL_PLANE),1)
+	@if ! $(BIN)/python tools/go_programs.py cluster-api; then echo "==> going on without Cluster API's core and clusterctl: the double alone plays them"; fi
+endif
+
 .PHONY: other-languages
 other-languages: venv
 ifneq ($(KONVERGE_NO_CONTROL_PLANE),1)
@@ -68,7 +74,7 @@ endif
 	@$(BIN)/konverge demo $(if $(CONTROL_PLANE),--control-plane=$(CONTROL_PLANE)) $(ARGS)
 
 .PHONY: test
-test: control-plane promtool prometheus versitygw other-languages ## Run every test, those on a real kube-apiserver too
+test: control-plane promtool prometheus versitygw cluster-api other-languages ## Run every test, those on a real kube-apiserver too
 	GOGC=400 $(BIN)/pytest -n 4 --lab=quick $(ARGS)
 
 .PHONY: conformance

@@ -1,6 +1,6 @@
 """Programs written in Go, built once for a machine: helm and a small program on client-go from the module `tests/support/go_clients`;
 Prometheus, without its pages and its service discovery, from `tests/support/go_prometheus`; versitygw, an S3 server, from
-`tests/support/go_versitygw`.
+`tests/support/go_versitygw`; clusterctl and the core controller of Cluster API from `tests/support/go_cluster_api`.
 
 Guarantees: versions and checksums are pinned by the go.mod and go.sum of each module, which a build never changes. The programs appear in
 the cache of `konverge control-plane install` whole or not at all, in a folder named by what they were built from: another state of the
@@ -25,9 +25,11 @@ from konverge.testing.binaries import Cache, is_program
 from konverge.testing.failures import BinariesMissing, ControlPlaneError, InstallFailed
 from konverge.testing.gobuild import build_environment
 
-__all__ = ["BUILD_SECONDS", "CLIENTS", "HELM", "PROMETHEUS", "VERSITYGW", "go_program"]
+__all__ = ["BUILD_SECONDS", "CAPI_CORE", "CLIENTS", "CLUSTERCTL", "HELM", "PROMETHEUS", "VERSITYGW", "go_program"]
 
 CLIENTS = "clients"
+CAPI_CORE = "cluster-api"
+CLUSTERCTL = "clusterctl"
 HELM = "helm"
 PROMETHEUS = "prometheus"
 VERSITYGW = "versitygw"
@@ -58,7 +60,15 @@ class _Module:
 
 
 _CLIENTS = _Module("go_clients", (".", "helm.sh/helm/v4/cmd/helm"), f"{HELM} and a program on client-go", "go-clients")
+_CLUSTER_API = _Module(
+    "go_cluster_api",
+    ("sigs.k8s.io/cluster-api", "sigs.k8s.io/cluster-api/cmd/clusterctl"),
+    f"{CLUSTERCTL} and the core controller of Cluster API",
+    "cluster-api",
+)
 _MODULES = {
+    CAPI_CORE: _CLUSTER_API,
+    CLUSTERCTL: _CLUSTER_API,
     HELM: _CLIENTS,
     CLIENTS: _CLIENTS,
     PROMETHEUS: _Module(

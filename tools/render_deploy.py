@@ -76,7 +76,8 @@ def digests(names: list[str], read: Callable[[str], bytes]) -> str:
 
 def components(rendered: str) -> str:
     """Return the components of the provider, from what `helm template` prints."""
-    text = rendered.replace("NSTANCE_WATCH_FILTER", "${NSTANCE_WATCH_FILTER:=}")
+    # clusterctl takes an empty default for none. The tag makes a text of whatever it fills in.
+    text = rendered.replace('"NSTANCE_WATCH_FILTER"', '!!str ${NSTANCE_WATCH_FILTER:=""}')
     # clusterctl puts another namespace into metadata and subjects, but not into variables.
     text = re.sub(
         rf'^( +)value: "{COMPONENTS_NAMESPACE}"\n', rf"\1valueFrom:\n{_OWN_NAMESPACE}", text, flags=re.MULTILINE

@@ -98,7 +98,7 @@ def rules(settings: MachineSettings) -> tuple[Rule, ...]:
         Rule("", ("secrets",), ("delete",), (names.nonce_secret,), where),
         Rule(CAPI_GROUP, ("clusters",), ("create", "get"), namespace=where),
         Rule(GROUP, ("nstanceclusters",), ("create", "get"), namespace=where),
-        Rule("", ("nodes",), ("get", "list", "patch")),
+        Rule("", ("nodes",), ("delete", "get", "list", "patch")),
         Rule("", ("pods",), ("list",)),
         Rule("", ("pods/eviction",), ("create",)),
     )

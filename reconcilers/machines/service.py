@@ -20,6 +20,7 @@ from konverge.kinds import kind_of
 from konverge.logs import get_logger
 from konverge.reconcilers.machines.clusters.keeper import ClusterKeeper
 from konverge.reconcilers.machines.drains.keeper import DrainKeeper
+from konverge.reconcilers.machines.drains.removal import NodeRemoval
 from konverge.reconcilers.machines.identity.certificates import OperatorName
 from konverge.reconcilers.machines.metrics import MachineMetrics
 from konverge.reconcilers.machines.settings import MachineSettings
@@ -147,8 +148,9 @@ class NstanceService:
             link.use(self._shards)
         link.use_authority(self._authority_version)
         keeper = ClusterKeeper(services.client, settings, namespace)
+        removal = NodeRemoval(services, settings, self.shard)
         try:
-            await wait_first(link.run(services.client, services.random), keeper.run())
+            await wait_first(link.run(services.client, services.random), keeper.run(), removal.run())
         finally:
             self._link = self._connections = None
             await self._drains.end()

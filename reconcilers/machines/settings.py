@@ -90,7 +90,7 @@ class MachineSettings(BaseModel):
     call_timeout: Seconds = 10.0
     """The longest time in seconds of one call to a server."""
     poll: Seconds = 30.0
-    """Seconds between two listings of the groups of a shard, without an event."""
+    """Seconds between two listings of the groups of a shard, without an event, and between two looks for Nodes whose instances are gone."""
     retry: Seconds = 30.0
     """Seconds until a refused change of a group is sent again; doubled up to ten times as much."""
     unreachable_retry: Seconds = 10.0

@@ -57,6 +57,9 @@ class MachinesLabel:
     """The Cluster of an object of Cluster API."""
     WATCH_FILTER: Final = "cluster.x-k8s.io/watch-filter"
     """By which one of several instances of a provider an object is reconciled."""
+    # ours
+    DRAINED_BY: Final = "nstance.dev/drained-by"
+    """On a Node: the Cluster of the operator that drains it."""
     # ours, on the objects of a Pod on demand
     POD_NAMESPACE: Final = "nstance.dev/pod-namespace"
     POD_NAME: Final = "nstance.dev/pod-name"
@@ -80,7 +83,7 @@ class MachinesAnnotation:
     ALLOW_DELETION: Final = "nstance.dev/allow-deletion"
     """Ours, on a static pool, with any value: it may be deleted."""
     INSTANCE: Final = "nstance.dev/instance"
-    """Ours, on an NstanceMachine: shard and id of its instance, `shard/id`, stored before it is created."""
+    """Ours, on an NstanceMachine: shard and id of its instance, `shard/id`, stored before it is created. On a Node: the drained one."""
     ON_DEMAND_GROUPS: Final = ("on-demand.nstance.dev/group", "nstance.dev/on-demand-group")
     """On a Pod: the group of the instance that it asks for. The first is that of the original's documents, the second of its code."""
     ON_DEMAND_TYPES: Final = ("on-demand.nstance.dev/instance-type", "nstance.dev/on-demand-instance-type")
@@ -215,3 +218,5 @@ class MachinesEvent:
     DRAIN_TIMED_OUT: Final = "DrainTimedOut"
     """Pods were left when the server was about to delete the instance; it was acknowledged all the same."""
     DRAIN_NOT_ACKNOWLEDGED: Final = "DrainNotAcknowledged"
+    NODE_DELETED: Final = "NodeDeleted"
+    """Its instance is gone, and it was still there."""

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import math
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Self
 
@@ -39,7 +39,18 @@ from konverge.testing.capi.kinds import CLUSTER_LABEL
 from konverge.testing.nstance import CallFault, CallOutcome, GroupSpec, NstanceShard, NstanceWorld
 from konverge.testing.nstance.instances import DELETED, DELETING, RUNNING, Instance
 
-__all__ = ["NAME", "AcknowledgedInTime", "Farm", "KubernetesDecides", "NothingIsLost", "is_true"]
+__all__ = [
+    "NAME",
+    "AcknowledgedInTime",
+    "Farm",
+    "IdsStay",
+    "KubernetesDecides",
+    "NodesStay",
+    "NothingIsLost",
+    "OneInstanceEach",
+    "OneMachineEach",
+    "is_true",
+]
 
 NAME = "acme--blue"
 _LOOKS_BACK = 35.0
@@ -154,6 +165,30 @@ class IdsStay:
             self._published[uid] = {one for one in ids if "/" in one}
 
 
+class NodesStay:
+    """The safety predicate of removed Nodes: one that a drain marked is there as long as its instance runs."""
+
+    def __init__(self, farm: Farm) -> None:
+        self._farm = farm
+        self._marked: dict[str, str] = {}
+
+    def __call__(self) -> None:
+        found = {}
+        for entry in self._farm.lab.server.store.list(("", "nodes")):
+            metadata = entry.object()["metadata"]
+            if MachinesLabel.DRAINED_BY in metadata.get("labels", {}):
+                found[metadata["uid"]] = metadata.get("annotations", {}).get(MachinesAnnotation.INSTANCE, "")
+        running = {
+            f"{name}/{one.id}"
+            for name, shard in self._farm.world.shards.items()
+            for one in shard.state.fleet.instances.values()
+            if one.status == RUNNING
+        }
+        lost = sorted(place for uid, place in self._marked.items() if uid not in found and place in running)
+        assert not lost, f"the Nodes of {lost} were deleted, whose instances run"
+        self._marked = found
+
+
 class NothingIsLost:
     """The safety predicate of drains: an acknowledgement comes when no pod is left on the Node, or shortly before the deletion. That of an
     instance which was never drained may come only if no pod is there.
@@ -258,6 +293,7 @@ class Farm:
         lab.always.append(OneInstanceEach(self))
         lab.always.append(IdsStay(self))
         lab.always.append(OneMachineEach(self))
+        lab.always.append(NodesStay(self))
         self.drains = NothingIsLost(self)
         lab.always.append(AcknowledgedInTime(self))
         self._begun: dict[str, int] = {}
@@ -289,8 +325,8 @@ class Farm:
         await self.give_nonce()
 
     async def give_nonce(self) -> None:
-        """Create the Secret with a nonce, as an administrator does."""
-        nonce = base64.b64encode(self.world.nonce().encode()).decode()
+        """Create the Secret with a nonce, as an administrator does. It outlives the longest time for which a plan keeps the operator down."""
+        nonce = base64.b64encode(self.world.nonce(life=timedelta(days=1)).encode()).decode()
         name = self.settings.identity_names.nonce_secret
         await self.lab.client.create(SECRET.new(name, self.lab.namespace, data={"nonce.jwt": nonce}))
 

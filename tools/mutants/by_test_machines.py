@@ -11,6 +11,7 @@ __all__ = ["MACHINES"]
 FAMILY: Final = "konverge.reconcilers.machines."
 INSTANCES: Final = "tests/scenarios/machines/test_instances.py::"
 CRASHES: Final = "tests/scenarios/machines/test_crashes_at_calls.py::"
+REMOVAL: Final = "tests/scenarios/machines/test_node_removal.py::"
 DRAINS: Final = "tests/scenarios/machines/test_drains.py::"
 ON_DEMAND: Final = "tests/scenarios/machines/test_ondemand.py::"
 POOLS: Final = "tests/scenarios/machines/test_pools.py::"
@@ -98,6 +99,33 @@ MACHINES: Final = (
         "now + times.give_up",
         "now + times.delete + 20.0",
         test=DRAINS + "test_each_of_several_drains_is_acknowledged_before_its_deletion_whatever_keeps_its_pods",
+    ),
+    Mutant(
+        "machines-node-deleted-early",
+        "the Node of a drained instance is deleted while the instance is still there",
+        FAMILY + "drains.removal",
+        "NodeRemoval._judge",
+        "not is_gone((await self._shard(place.shard).instance_state(place.instance_id)).status)",
+        "(await self._shard(place.shard).instance_state(place.instance_id)).status is None",
+        test=REMOVAL + "test_a_node_goes_after_its_instance_and_an_event_tells_it",
+    ),
+    Mutant(
+        "machines-node-deleted-by-guess",
+        "the Node of an instance whose shard cannot be asked counts as one without instance",
+        FAMILY + "drains.removal",
+        "NodeRemoval._judge",
+        "failure.kind is not FailureKind.NOT_FOUND",
+        "False",
+        test=REMOVAL + "test_a_node_whose_shard_is_away_stays_until_it_is_back",
+    ),
+    Mutant(
+        "machines-node-deleted-alive",
+        "a Node is deleted although its kubelet reports",
+        FAMILY + "drains.removal",
+        "NodeRemoval._judge",
+        "ready is not None and ready.is_true",
+        "False",
+        test=REMOVAL + "test_a_node_whose_kubelet_still_reports_stays_until_it_does_not",
     ),
     Mutant(
         "machines-pod-by-name",

@@ -33,8 +33,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- define "konverge.metadata" -}}
 labels:
   {{- include "konverge.labels" .root | nindent 2 }}
-  {{- with .labels }}
-  {{- toYaml . | nindent 2 }}
+  {{- $common := .root.Values.commonLabels | default dict }}
+  {{- range $name, $value := .labels }}
+  {{- if not (hasKey $common $name) }}
+  {{- toYaml (dict $name $value) | nindent 2 }}
+  {{- end }}
   {{- end }}
 {{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
 annotations:

@@ -14,6 +14,7 @@ import asyncio
 import ssl
 import tempfile
 from collections.abc import Callable, Sequence
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,7 @@ from h2.errors import ErrorCodes
 
 from konverge.client.credentials import TlsMaterial
 from konverge.testing.certificates import KeyPair
+from konverge.testing.loop import CLOCK_ERROR
 from konverge.testing.nstance.faults import Network, ShardFaults
 from konverge.testing.nstance.pki import NstanceAuthority
 
@@ -48,18 +50,19 @@ class _PeerCertificate:
 
 
 class _Pipe(asyncio.Transport):
-    """One end of a connection in memory."""
+    """One end of a connection in memory; `side` is the context in which its protocol works."""
 
-    def __init__(self, own: asyncio.Protocol, faults: ShardFaults, peer: bytes) -> None:
+    def __init__(self, own: asyncio.Protocol, faults: ShardFaults, peer: bytes, side: Context) -> None:
         super().__init__({"ssl_object": _PeerCertificate(peer)} if peer else {})
         self.other: _Pipe | None = None
         self._own = own
+        self._side = side
         self._faults = faults
         self._closing = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if data and not self._closing and self._faults.network is not Network.SILENT:
-            asyncio.get_running_loop().call_soon(self._deliver, bytes(data))
+        if data and self.other is not None and not self._closing and self._faults.network is not Network.SILENT:
+            asyncio.get_running_loop().call_soon(self._deliver, bytes(data), context=self.other._side)
 
     def is_closing(self) -> bool:
         return self._closing
@@ -67,7 +70,7 @@ class _Pipe(asyncio.Transport):
     def close(self) -> None:
         if not self._closing:
             self._closing = True
-            asyncio.get_running_loop().call_soon(self._lose)
+            asyncio.get_running_loop().call_soon(self._lose, context=self._side)
 
     def abort(self) -> None:
         self.close()
@@ -112,12 +115,14 @@ class Listener:
         return bound
 
     def accept(self, client: Callable[[], H2Protocol], tls: TlsMaterial) -> H2Protocol:
-        """Connect a client in memory, or raise as a handshake that fails does."""
-        peer = self._handshake(tls)
+        """Connect a client in memory, or raise as a handshake that fails does. The servers' clock is right, also if the client's is not."""
+        ours = copy_context()
+        ours.run(CLOCK_ERROR.set, 0.0)
+        peer = ours.run(self._handshake, tls)
         mine, theirs = self._protocol(), client()
-        near, far = _Pipe(theirs, self._faults, b""), _Pipe(mine, self._faults, peer)
+        near, far = _Pipe(theirs, self._faults, b"", copy_context()), _Pipe(mine, self._faults, peer, ours)
         near.other, far.other = far, near
-        mine.connection_made(far)
+        ours.run(mine.connection_made, far)
         theirs.connection_made(near)
         return theirs
 

@@ -21,6 +21,7 @@ from konverge.objects import Object
 from konverge.reconcilers.machines.drains.decide import drain_times
 from konverge.reconcilers.machines.drains.evictions import cordon, look_at_node
 from konverge.reconcilers.machines.drains.nodes import NodeFinder
+from konverge.reconcilers.machines.instances.decide import InstancePlace
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import DrainEvent
@@ -151,7 +152,7 @@ class InstanceDrain:
                 return None
             node = found[0]
         self._node = node
-        await cordon(self._client, node)
+        await self._cordon(node)
         self._cordoned = True
         self._tell(
             MachinesEvent.DRAINING,
@@ -163,6 +164,10 @@ class InstanceDrain:
             self._tell(MachinesEvent.DRAIN_BLOCKED, look.blocked, bad=True)
         return None if look.left else DrainResult.DRAINED
 
+    async def _cordon(self, node: Object) -> None:
+        place = InstancePlace(self.shard, self.event.instance_id)
+        await cordon(self._client, node, cluster=self._settings.cluster_name, instance=str(place))
+
     async def _cordon_late(self) -> None:
         """Cordon a Node for which no time was left, so that no pod is scheduled to it meanwhile."""
         if self._cordoned:
@@ -172,7 +177,7 @@ class InstanceDrain:
                 found = [self._node] if self._node is not None else await self._nodes.find(self.event.provider_id)
                 if len(found) == 1:
                     self._node = found[0]
-                    await cordon(self._client, found[0])
+                    await self._cordon(found[0])
         except (KonvergeError, TimeoutError) as error:
             if isinstance(error, NotLeading):
                 raise

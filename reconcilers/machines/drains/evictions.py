@@ -1,4 +1,4 @@
-"""The calls of one look at a Node that is drained: cordon it, list its pods, evict those that have to go."""
+"""The calls of one look at a Node that is drained: cordon and mark it, list its pods, evict those that have to go."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from konverge.errors import ApiError, Conflict, EvictionRefused, NotFound
 from konverge.objects import Object
 from konverge.reconcilers.machines.drains.decide import pods_left
 from konverge.reconcilers.machines.kinds import NODE, POD
+from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
 
 __all__ = ["NodeLook", "cordon", "look_at_node"]
 
@@ -22,11 +23,16 @@ class NodeLook:
     """The refusal of an eviction, with the name of the pod; "" if none was refused."""
 
 
-async def cordon(client: Client, node: Object) -> None:
-    """Let no further pod be scheduled to a Node, if it is still this one."""
-    if node.get("spec", "unschedulable", default=False) is not True:
-        patch = {"metadata": {"uid": node.metadata.uid}, "spec": {"unschedulable": True}}
-        await client.patch(NODE, node.name, patch=patch, style="merge")
+async def cordon(client: Client, node: Object, *, cluster: str, instance: str) -> None:
+    """Let no further pod be scheduled to a Node, if it is still this one, and mark it as drained for an instance."""
+    labels, annotations = {MachinesLabel.DRAINED_BY: cluster}, {MachinesAnnotation.INSTANCE: instance}
+    found = node.metadata
+    marked = labels.items() <= (found.labels or {}).items() and annotations.items() <= (found.annotations or {}).items()
+    if not marked or node.get("spec", "unschedulable", default=False) is not True:
+        metadata = {"uid": found.uid, "labels": labels, "annotations": annotations}
+        await client.patch(
+            NODE, node.name, patch={"metadata": metadata, "spec": {"unschedulable": True}}, style="merge"
+        )
 
 
 async def look_at_node(client: Client, node: str) -> NodeLook:

@@ -28,8 +28,9 @@ __all__ = [
     "condition_reason",
     "instance_id",
     "is_copy",
-    "plan_instance",
+    "is_gone",
     "only_node_of",
+    "plan_instance",
 ]
 
 _RUNNING: Final = "running"
@@ -148,6 +149,11 @@ def is_copy(
     )
 
 
+def is_gone(status: str) -> bool:
+    """Tell whether a status of a server says that the instance does not exist any more."""
+    return status in _GONE
+
+
 def plan_instance(
     state: InstanceState | None, *, provisioned: bool, published: str = "", node_ids: Iterable[str] = ()
 ) -> InstancePlan:
@@ -155,7 +161,7 @@ def plan_instance(
 
     `published` is the provider id of the spec: that of a matched Node stays. `provisioned` was true before, and stays.
     """
-    if state is None or state.status in _GONE:
+    if state is None or is_gone(state.status):
         said = "the server does not know it any more" if state is None else f"it is {state.status}"
         return InstancePlan(
             False, MachineReason.SERVER_DELETED, f"the instance is gone: {said}", published, provisioned, ended=True

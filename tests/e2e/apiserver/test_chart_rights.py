@@ -27,14 +27,18 @@ from family_uses import (
 )
 from forkserver import ForkServer
 from helm_template import NAMESPACE, Rendered, Right, Template, merged
+from machines_uses import UNUSED_OF_MACHINES, scale_drain_and_demand
+from nstance_server import NstanceProcess
 from operators import Operator
 
 from konverge.client import Client, ClientConfig
 from konverge.crds import all_manifests, to_yaml
+from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceControlPlane, NstanceMachine, NstanceMachinePool
 from konverge.errors import NotFound
 from konverge.reconcilers.apps.kinds import SECRET
 from konverge.runtime.http.access import SUBJECT_ACCESS_REVIEWS, is_allowed
 from konverge.testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
+from konverge.testing.capi import CapiCore, definitions
 from konverge.testing.cnpg import CnpgOperator, cnpg_crds
 from konverge.testing.flux import HelmController, flux_crds
 from konverge.testing.proxy import ProxiedRequest
@@ -46,6 +50,18 @@ QUOTA_ALONE: dict[str, Any] = {"families": {"apps": {"enabled": False}}}
 POOLS_ALONE: dict[str, Any] = {
     "families": {"apps": {"enabled": False}, "quota": {"enabled": False}, "pools": {"enabled": True}}
 }
+MACHINES_ALONE: dict[str, Any] = {
+    "families": {"apps": {"enabled": False}, "quota": {"enabled": False}, "machines": {"enabled": True}}
+}
+QUICK_MACHINES: dict[str, Any] = {
+    "cluster_id": "acme",
+    "tenant": "blue",
+    "poll": 2,
+    "retire_after": 2,
+    "instance_start_poll": 0.3,
+    "drain_poll": 0.5,
+}
+INFRASTRUCTURE = (NstanceCluster, NstanceControlPlane, NstanceMachinePool, NstanceMachine)
 NO_ELECTION: dict[str, Any] = {"replicas": 1, "election": {"enabled": False}}
 WEBHOOKS: dict[str, Any] = {"webhooks": {"enabled": True}}
 SECURE: dict[str, Any] = {"metrics": {"secure": {"enabled": True}}}
@@ -63,6 +79,7 @@ RUNS: dict[str, dict[str, dict[str, Any]]] = {
             {"settings": {"pools": {"instance_namespace": "pools", "instances": {"retry": 1}}}},
         )
     },
+    "machines": {"machines": merged(MACHINES_ALONE, NO_ELECTION, {"settings": {"machines": QUICK_MACHINES}})},
     "one namespace": {"one": merged(ONE_NAMESPACE, WEBHOOKS, SECURE, {"sharding": {"mode": "hash"}})},
 }
 """Daemons that run at once, by the name of the release and of the namespace that the apps family works in, and their values."""
@@ -195,6 +212,12 @@ async def at_work(release: Release, plane: ControlPlane, config: ClientConfig, c
             await stack.enter_async_context(HelmController(config, namespace=release.name))
             await stack.enter_async_context(CnpgOperator(config, pace=0.1, random=Random(1)))
             work.append(claim_and_release(lab))
+        if "machines" in release.families:
+            servers = await stack.enter_async_context(NstanceProcess.run("a", "b"))
+            await stack.enter_async_context(CapiCore(config, infrastructure=INFRASTRUCTURE))
+            work.append(
+                scale_drain_and_demand(await stack.enter_async_context(Lab(client, config, NAMESPACE)), servers)
+            )
         await asyncio.gather(*work)
 
 
@@ -225,7 +248,7 @@ async def test_nothing_is_denied_and_every_right_is_used_or_has_a_reason(
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(config, name="test"))
         fork = await stack.enter_async_context(ForkServer())
-        await install_crds(client, [*all_manifests(), *flux_crds(), *cnpg_crds()])
+        await install_crds(client, [*all_manifests(), *flux_crds(), *cnpg_crds(), *definitions()])
         for name in (NAMESPACE, *RUNS[run]):
             await plane.create_namespace(name)
         before = len(audited(plane))
@@ -263,7 +286,10 @@ def with_a_reason(release: Release) -> set[tuple[str, str]]:
     """
     given = {named(right) for right in release.rendered.rights}
     reasons = (
-        UNUSED.keys() | UNUSED_OF_POOLS.keys() | {(verb, LEASES) for verb in ("create", "get", "delete")}
+        UNUSED.keys()
+        | UNUSED_OF_POOLS.keys()
+        | UNUSED_OF_MACHINES.keys()
+        | {(verb, LEASES) for verb in ("create", "get", "delete")}
     )  # of Operations, which are not run here
     streamed = set() if release.elects else {("list", resource) for verb, resource in given if verb == "watch"}
     return (reasons & given) | streamed

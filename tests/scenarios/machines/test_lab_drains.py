@@ -41,10 +41,11 @@ async def guarded(lab: Lab) -> Farm:
 async def test_a_node_is_drained_whose_budget_blocks_while_its_server_restarts(lab: Lab) -> None:
     farm = await guarded(lab)
     fleet = farm["a"].state.fleet
-    fleet.pace.drain_timeout = 4000.0  # longer than a plan keeps the operator away
+    fleet.pace.drain_timeout = 12_000.0  # longer than a plan keeps the operator away
     farm.set_static("a", 1)
     await farm.start()
     one = await farm.add_instance("a", node="n1")
+    await farm.pool("workers", timeout=400)  # a size that is sent later would replace the instance
     await farm.add_pod("web", "n1", labels={"app": "web"})
     await farm.add_pod("free", "n1")
     await farm.add_budget("web", allowed=0, app="web")

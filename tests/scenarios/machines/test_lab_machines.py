@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from machines_lab import NAME, Farm, is_true
 
-from konverge.crds.machines_v1beta1 import NstanceControlPlane, NstanceMachine
+from konverge.crds.machines_v1beta1 import NstanceControlPlane, NstanceMachine, NstanceMachinePool
 from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE, MACHINE_POOL, NODE
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
 from konverge.testing import Lab
@@ -126,6 +126,23 @@ async def test_nodes_of_a_pool_are_paired_and_stay_while_a_shard_is_added_and_an
     await farm.cluster(lambda one: [domain.name for domain in one.status.failure_domains] == ["a", "d"], timeout=400)
     await farm.pool("workers", timeout=400)
     assert await lab.find(NODE, "n1") is not None
+
+
+@pytest.mark.scenario(quick=6)
+async def test_the_nodes_of_a_deleted_pool_go_with_their_instances(lab: Lab) -> None:
+    farm = await guarded(lab)
+    for shard in farm.world.shards.values():
+        shard.state.fleet.pace.drain_timeout = 12_000.0  # longer than a plan keeps the operator away
+    await farm.start()
+    await farm.start_core()
+    await farm.create_pool("gpu", replicas=2, shards=["a", "b"])
+    pool = await farm.pool("gpu", lambda one: len(one.spec.provider_id_list) == 2, timeout=400)
+    for number, one in enumerate(pool.spec.provider_id_list):
+        await farm.add_node(f"n{number}", f"aws:///us-west-2a/{one}")
+    await lab.until(MACHINE_POOL, "gpu", lambda one: len(one.status.get("nodeRefs", ())) == 2, timeout=400)
+    await lab.delete(MACHINE_POOL, "gpu")
+    await lab.until_gone(NstanceMachinePool, "gpu", timeout=400)
+    await farm.until(lambda: not list(lab.server.store.list(("", "nodes"))), timeout=400)
 
 
 @pytest.mark.scenario(quick=6)

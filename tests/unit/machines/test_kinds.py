@@ -139,6 +139,20 @@ def test_clusterctl_finds_one_namespace_one_deployment_and_the_label_of_the_prov
     )
 
 
+class OneOfEach(yaml.SafeLoader):
+    """Refuses a key that stands twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [self.construct_object(key) for key, _ in node.value]
+        assert len(names) == len(set(names)), f"a key stands twice: {names}"
+        return super().construct_mapping(node, deep=deep)
+
+
+def test_no_key_of_the_components_stands_twice(components: list[dict[str, Any]]) -> None:
+    text = (ROOT / "deploy" / "cluster-api" / "infrastructure-components.yaml").read_text()
+    assert [one for one in yaml.load_all(text, OneOfEach) if one] == components  # a safe loader
+
+
 def test_the_components_have_the_definitions_of_the_family_and_run_it_alone(components: list[dict[str, Any]]) -> None:
     found = {one["metadata"]["name"]: one["spec"] for one in components if one["kind"] == "CustomResourceDefinition"}
     assert found == {crd(kind)["metadata"]["name"]: crd(kind)["spec"] for kind in KINDS}
@@ -149,24 +163,23 @@ def test_the_components_have_the_definitions_of_the_family_and_run_it_alone(comp
     [container] = deployment["spec"]["template"]["spec"]["containers"]
     environment = {one["name"]: one.get("value") for one in container["env"]}
     assert environment["KONVERGE_CONTROLLERS"] == "machines"
-    assert container["image"].startswith("${NSTANCE_IMAGE:=konverge}:")
+    assert container["image"].startswith("registry.example.com/konverge:"), "clusterctl reads no image without a host"
 
 
 def test_each_variable_of_the_components_has_a_default_and_reaches_the_operator(
     components: list[dict[str, Any]],
 ) -> None:
-    text = json.dumps(components)
+    text = json.dumps(components).replace('\\"', '"')
     variables = set(re.findall(r"\$\{[^}]*\}", text))
     assert variables == {
-        "${NSTANCE_IMAGE:=konverge}",
         "${NSTANCE_CLUSTER_ID:=nstance}",
         "${NSTANCE_TENANT:=default}",
-        "${NSTANCE_WATCH_FILTER:=}",
+        '${NSTANCE_WATCH_FILTER:=""}',
     }
     [deployment] = [one for one in components if one["kind"] == "Deployment"]
     [container] = deployment["spec"]["template"]["spec"]["containers"]
     environment = {one["name"]: one.get("value") for one in container["env"]}
     assert environment["KONVERGE_MACHINES__CLUSTER_ID"] == "${NSTANCE_CLUSTER_ID:=nstance}"
-    assert environment["KONVERGE_MACHINES__WATCH_FILTER"] == "${NSTANCE_WATCH_FILTER:=}"
+    assert environment["KONVERGE_MACHINES__WATCH_FILTER"] == '${NSTANCE_WATCH_FILTER:=""}'
     names = [name for one in components for rule in one.get("rules", ()) for name in rule.get("resourceNames", ())]
     assert "${NSTANCE_CLUSTER_ID:=nstance}--${NSTANCE_TENANT:=default}-kubeconfig" in names

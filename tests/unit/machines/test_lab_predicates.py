@@ -7,11 +7,21 @@ from collections.abc import AsyncIterator
 
 import pytest
 from google.protobuf.empty_pb2 import Empty
-from machines_lab import AcknowledgedInTime, Farm, KubernetesDecides, NothingIsLost
+from machines_lab import (
+    AcknowledgedInTime,
+    Farm,
+    IdsStay,
+    KubernetesDecides,
+    NodesStay,
+    NothingIsLost,
+    OneInstanceEach,
+    OneMachineEach,
+)
 
-from konverge.crds.machines_v1beta1 import NstanceMachinePool, NstanceMachinePoolSpec
+from konverge.crds.machines_v1beta1 import NstanceMachine, NstanceMachinePool, NstanceMachinePoolSpec
+from konverge.reconcilers.machines.kinds import NODE
 from konverge.reconcilers.machines.wire import operator_pb2 as pb
-from konverge.reconcilers.machines.words import MachinesAnnotation
+from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
 from konverge.runtime import Manager
 from konverge.testing import Lab
 from konverge.testing.nstance import Call, CallOutcome
@@ -129,3 +139,84 @@ async def test_a_drain_that_no_one_acknowledges_in_time_is_refused_unless_the_se
             predicate()
     else:
         predicate()
+
+
+def create_instance(farm: Farm, id: str) -> Instance:  # noqa: A002  # the word of the protocol
+    """Let shard a hear of a call that creates an instance, and make it."""
+    request = pb.CreateInstanceRequest(instance_id=id)
+    farm["a"].calls.append(Call(now(), "CreateInstance", "blue", request, CallOutcome.ANSWERED))
+    return farm["a"].state.fleet.create("blue", "workers", managed=False, id=id)
+
+
+async def order(farm: Farm, name: str, place: str) -> NstanceMachine:
+    annotations = {MachinesAnnotation.INSTANCE: place}
+    made = {"metadata": {"name": name, "annotations": annotations}, "spec": {"groupRef": "workers"}}
+    return await farm.lab.create(NstanceMachine.decode(made))
+
+
+async def test_an_instance_is_refused_whose_id_no_object_has_stored(farm: Farm) -> None:
+    predicate = OneInstanceEach(farm)
+    await order(farm, "m1", "a/one")
+    predicate()
+    create_instance(farm, "one")
+    predicate()
+    create_instance(farm, "two")
+    with pytest.raises(AssertionError, match="a/two was created before it was stored"):
+        predicate()
+
+
+async def test_a_second_instance_of_an_object_is_refused_while_the_first_lives(farm: Farm) -> None:
+    predicate = OneInstanceEach(farm)
+    await order(farm, "m1", "a/one")
+    predicate()
+    first = create_instance(farm, "one")
+    predicate()
+    again = {"metadata": {"annotations": {MachinesAnnotation.INSTANCE: "a/two"}}}
+    await farm.lab.patch(NstanceMachine, "m1", again)
+    predicate()
+    create_instance(farm, "two")
+    with pytest.raises(AssertionError, match="an object has two instances"):
+        predicate()
+    farm["a"].state.fleet.delete(first)
+    predicate()
+
+
+async def test_the_id_of_a_node_that_leaves_its_pool_is_refused_while_its_instance_runs(farm: Farm) -> None:
+    farm.set_static("a", 1)
+    one = await farm.add_instance("a", node="n1")
+    predicate = IdsStay(farm)
+    await imported(farm)
+    await farm.lab.patch(NstanceMachinePool, "workers", {"spec": {"providerIDList": [f"aws:///z/{one.provider_id}"]}})
+    predicate()
+    await farm.lab.patch(NstanceMachinePool, "workers", {"spec": {"providerIDList": [one.provider_id]}})
+    with pytest.raises(AssertionError, match=r"workers dropped .*, whose instances run"):
+        predicate()
+    farm["a"].state.fleet.delete(one)
+    predicate()
+
+
+async def test_two_machines_of_one_pod_are_refused(farm: Farm) -> None:
+    predicate = OneMachineEach(farm)
+    for name in ("one", "two"):
+        predicate()
+        made = {"metadata": {"name": name, "labels": {MachinesLabel.POD_UID: "u"}}, "spec": {"groupRef": "workers"}}
+        await farm.lab.create(NstanceMachine.decode(made))
+    with pytest.raises(AssertionError, match="pods have two nstancemachines"):
+        predicate()
+
+
+async def test_a_node_that_a_drain_marked_is_missed_while_its_instance_runs(farm: Farm) -> None:
+    farm.set_static("a", 1)
+    one = await farm.add_instance("a", node="n1")
+    predicate = NodesStay(farm)
+    mark = {
+        "labels": {MachinesLabel.DRAINED_BY: "acme--blue"},
+        "annotations": {MachinesAnnotation.INSTANCE: f"a/{one.id}"},
+    }
+    await farm.lab.client.patch(NODE, "n1", patch={"metadata": mark}, style="merge")
+    predicate()
+    await farm.lab.client.delete(NODE, "n1")
+    with pytest.raises(AssertionError, match="were deleted, whose instances run"):
+        predicate()
+    farm["a"].state.fleet.delete(one)
+    predicate()

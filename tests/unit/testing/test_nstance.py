@@ -22,10 +22,12 @@ from grpclib.exceptions import GRPCError, StreamTerminatedError
 from grpclib.testing import ChannelFor
 
 from konverge.client.credentials import TlsMaterial
+from konverge.clock import wall_clock
 from konverge.reconcilers.machines.wire import operator_pb2 as pb
 from konverge.reconcilers.machines.wire.operator_grpc import OperatorServiceStub
 from konverge.reconcilers.machines.wire.registration_grpc import RegistrationServiceStub
 from konverge.reconcilers.machines.wire.registration_pb2 import RegisterClientRequest
+from konverge.testing.loop import CLOCK_ERROR
 from konverge.testing.nstance import CallFault, GroupSpec, Network, NstanceShard, NstanceWorld, Template
 from konverge.testing.nstance.pki import public_pem, role_of
 from konverge.testing.nstance.services import OperatorService
@@ -466,6 +468,21 @@ async def test_a_connection_without_a_certificate_of_the_authority_fails(world: 
             with pytest.raises(ssl.SSLError):
                 await stub.ListGroups(Empty())
     assert world.shards["a"].calls == []
+
+
+async def test_a_client_whose_clock_is_wrong_is_judged_by_the_clock_of_the_servers(world: NstanceWorld) -> None:
+    tls = world.operator_tls()
+    before = wall_clock()
+    token = CLOCK_ERROR.set(-86_400.0)
+    try:
+        async with connected(world, tls) as stub:
+            await stub.ListGroups(Empty())
+            config = pb.InstanceConfig(group="workers")
+            await stub.UpsertGroup(pb.UpsertGroupRequest(key="workers", config=STD))
+            await stub.CreateInstance(pb.CreateInstanceRequest(instance_id="one", config=config))
+    finally:
+        CLOCK_ERROR.reset(token)
+    assert world.shards["a"].state.fleet.instances["one"].created_at >= before
 
 
 async def test_a_caller_whose_certificate_cannot_be_seen_is_not_authenticated(shard: NstanceShard) -> None:

@@ -1,0 +1,88 @@
+"""The Nodes of instances that were drained and are gone: Cluster API keeps those of a deleted pool, and not every cloud deletes them.
+
+Guarantees: a Node is deleted by its uid, and only if this operator marked it in a drain, its shard says that the instance is gone, and its
+kubelet does not report any more. The mark is written with the cordon, so no crash loses one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from konverge.errors import ApiError, Conflict, KonvergeError, NotLeading
+from konverge.logs import get_logger
+from konverge.objects import Object
+from konverge.reconcilers.machines.instances.decide import InstancePlace, is_gone
+from konverge.reconcilers.machines.kinds import NODE
+from konverge.reconcilers.machines.settings import MachineSettings
+from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
+from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesCondition, MachinesEvent, MachinesLabel
+from konverge.runtime.events.types import Regarding
+from konverge.words import LogKey
+
+if TYPE_CHECKING:
+    from konverge.reconcilers.machines.shards.client import ShardClient
+    from konverge.runtime.manager.background import BackgroundServices
+
+__all__ = ["NodeRemoval"]
+
+
+class NodeRemoval:
+    """Deletes these Nodes; `run` never returns. `shard` returns the calls of a shard, or raises ShardFailure."""
+
+    def __init__(
+        self, services: BackgroundServices, settings: MachineSettings, shard: Callable[[str], ShardClient]
+    ) -> None:
+        self._client = services.client
+        self._events = services.events
+        self._settings = settings
+        self._shard = shard
+        self._log = get_logger("konverge.machines")
+
+    async def run(self) -> None:
+        """Look at the marked Nodes as often as the groups of a shard are listed."""
+        said = ""
+        while True:
+            problem = await self._look()
+            if problem and problem != said:
+                self._log.warning("Nodes of deleted instances are not deleted", **{LogKey.ERROR: problem})
+            said = problem
+            await asyncio.sleep(self._settings.poll)
+
+    async def _look(self) -> str:
+        """Delete the Nodes whose instances are gone; returns what went wrong, "" if nothing did."""
+        try:
+            marked = await self._client.list(NODE, labels=f"{MachinesLabel.DRAINED_BY}={self._settings.cluster_name}")
+        except (ApiError, KonvergeError) as error:
+            return _told(error)
+        problem = ""
+        for node in marked.items:
+            try:
+                await self._judge(node)
+            except Conflict:
+                continue  # another Node has its name by now
+            except (ApiError, KonvergeError) as error:
+                problem = _told(error)
+        return problem
+
+    async def _judge(self, node: Object) -> None:
+        place = InstancePlace.parse(node.metadata.annotation(MachinesAnnotation.INSTANCE))
+        ready = node.find_condition(MachinesCondition.READY)
+        if place is None or node.metadata.deleting or (ready is not None and ready.is_true):
+            return
+        try:
+            if not is_gone((await self._shard(place.shard).instance_state(place.instance_id)).status):
+                return
+        except ShardFailure as failure:
+            if failure.kind is not FailureKind.NOT_FOUND:
+                return  # shown by the shard's own state; the next look asks again
+        if await self._client.delete(NODE, node.name, uid=node.metadata.uid):
+            message = f"instance {place.instance_id} on shard {place.shard} is gone"
+            self._events.record(Regarding.of(node), MachinesEvent.NODE_DELETED, message, "Normal", "Drain")
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, NotLeading):
+        raise error
+    return str(error)
