@@ -562,9 +562,13 @@ class Farm:
         self[name].set_static(group, GroupSpec("std", size, subnet_pool="private", **spec))
 
     async def until(self, holds: Callable[[], bool], *, timeout: float = 200.0) -> None:
-        async with asyncio.timeout(timeout * self.lab.patience):
-            while not holds():
-                await asyncio.sleep(0.2)
+        limit = timeout * self.lab.patience
+        try:
+            async with asyncio.timeout(limit):
+                while not holds():
+                    await asyncio.sleep(0.2)
+        except TimeoutError:
+            raise AssertionError(f"it did not hold within {limit:g} s: {holds}") from None
 
 
 def is_true(condition: Condition | None) -> bool:

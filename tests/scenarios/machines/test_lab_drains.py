@@ -66,6 +66,7 @@ async def test_a_node_is_drained_whose_budget_blocks_while_its_server_restarts(l
 @pytest.mark.scenario(quick=4)
 async def test_a_shard_is_lost_while_its_pool_is_scaled_and_comes_back(lab: Lab) -> None:
     farm = await guarded(lab)
+    lab.skip_plans("nstancemachinepools*: * by hand *", why="a deleted pool waits for the shard, which is away here")
     farm.set_static("a", 1)
     farm.set_static("b", 1)
     await farm.start()
