@@ -370,11 +370,12 @@ class VeleroServer(StandIn):
         if errors:
             await self._say(made, phase="FailedValidation", validationErrors=errors)
             return False
-        await self._say(made, phase="InProgress", startTimestamp=self.now())
-        await self.sleep(1)
+        # Held from here on, since its object may be deleted meanwhile.
         backup = next(
             found for found in self.cached("Backup") if found["metadata"]["name"] == made["spec"]["backupName"]
         )
+        await self._say(made, phase="InProgress", startTimestamp=self.now())
+        await self.sleep(1)
         location = backup["spec"].get("storageLocation", "default")
         failure = self._store_failure(location, "error downloading backup")
         if made["spec"]["backupName"] not in self.world.bucket:

@@ -460,6 +460,18 @@ async def test_a_backup_of_a_deleted_namespace_is_asked_for_again_once_a_minute_
         assert 9 <= len(creates.hits) <= 11
 
 
+async def test_a_restore_that_runs_outlives_its_backup_object(lab: Lab) -> None:
+    async with EngineStage(lab, KINDS, velero_crds()) as stage:
+        velero = Velero(stage)
+        stage.stack.push_async_callback(velero.kill)
+        await velero.start()
+        await velero.backed_up("shop-1")
+        await velero.restore("back", "shop-1")
+        await stage.until("Restore", "back", "InProgress")
+        await stage.delete("Backup", "shop-1")
+        await stage.until("Restore", "back", "Completed")
+
+
 @pytest.mark.parametrize("recording", SCRIPTS)
 async def test_the_stand_in_writes_what_velero_was_recorded_writing(lab: Lab, recording: str) -> None:
     script, objects = SCRIPTS[recording]
