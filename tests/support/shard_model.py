@@ -13,8 +13,10 @@ edits a stamp when every cache has shown it, and its owner sees that before the 
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,7 +24,7 @@ from konverge.runtime.sharding.assignment import Assignment, assign
 from konverge.runtime.sharding.decision import MemberState, ShardAction, ShardDecision, ShardView, decide, former_after
 from konverge.runtime.sharding.stamp import Stamp
 
-__all__ = ["Model", "Overlap", "search", "stopped"]
+__all__ = ["Model", "Overlap", "collector_paused", "search", "stopped"]
 
 
 class Write(NamedTuple):
@@ -339,7 +341,8 @@ def _state(phase: str, *, known: bool) -> MemberState:
 
 
 def _with(thing: Thing, member: int, copy: Copy) -> Thing:
-    return thing._replace(copies=(*thing.copies[:member], copy, *thing.copies[member + 1 :]))
+    copies = (*thing.copies[:member], copy, *thing.copies[member + 1 :])
+    return Thing(copies, *thing[1:])  # a third of the time that `_replace` takes
 
 
 def stopped(thing: Thing, member: int) -> Thing:
@@ -351,6 +354,23 @@ def stopped(thing: Thing, member: int) -> Thing:
 
 def search(model: Model, *, limit: int = 2_000_000) -> int:
     """Search all states; returns how many there are. Raises Overlap with the way to the first that breaks the protocol."""
+    with collector_paused():
+        return _search(model, limit)
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Keep the garbage collector from traversing all states again and again: a search leaves no garbage in cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _search(model: Model, limit: int) -> int:
     first = model.begin()
     before: dict[State, tuple[State, str] | None] = {first: None}
     waiting = deque((first,))

@@ -7,11 +7,12 @@ one is the other with members or objects renamed: the decisions of the product c
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from functools import partial
 from itertools import permutations
 from typing import Generic, NamedTuple, TypeVar
 
-from shard_model import Copy, Model, State, Thing, Write, stopped
+from shard_model import Copy, Model, State, Thing, Write, collector_paused, stopped
 
 from konverge.runtime.sharding.stamp import Stamp
 
@@ -23,10 +24,16 @@ Packed = tuple[int, ...]
 
 
 class Searched(NamedTuple):
-    """The result: how many states were found, and each state of one object among them, with the members around it."""
+    """The result: how many states were found."""
 
     states: int
-    of_one: frozenset[Packed]
+    find_of_one: Callable[[], frozenset[Packed]]
+
+    @property
+    def of_one(self) -> frozenset[Packed]:
+        """Each state of one object among them, with the members around it."""
+        with collector_paused():
+            return self.find_of_one()
 
 
 class _Numbers(Generic[V]):
@@ -45,11 +52,14 @@ class _Numbers(Generic[V]):
 class _Search:
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._orders = tuple(permutations(range(model.members)))
+        orders = tuple(permutations(range(model.members)))
+        self._renamings = tuple(map(_Renaming, orders))
+        self._after = tuple(tuple(orders.index(tuple(two[place] for place in one)) for two in orders) for one in orders)
+        """By the places of two orders: that of the one that renames as the first and then the second."""
         self._things = _Numbers[Thing]()
         self._phases = _Numbers[tuple[str, ...]]()
         self._renamed_things: dict[int, Packed] = {}
-        self._renamed_phases: dict[int, Packed] = {}
+        self._least_phases: dict[int, tuple[int, Packed]] = {}
         self._next: dict[tuple[int, int], tuple[frozenset[int], frozenset[int]]] = {}
         self._ended: dict[tuple[int, int], int] = {}
 
@@ -65,8 +75,11 @@ class _Search:
             waiting = list(found - seen)
             seen |= found
             assert len(seen) < limit, "the model is too large"
+        return Searched(len(seen), partial(self._of_one, seen))
+
+    def _of_one(self, seen: set[Packed]) -> frozenset[Packed]:
         ones = {(phases, thing) for _, phases, *things in seen for thing in things}
-        return Searched(len(seen), frozenset(map(self._by_value, ones)))
+        return frozenset(map(self._by_value, ones))
 
     def _by_value(self, one: Packed) -> Packed:
         """Return a state of one object by its values, since its numbers are those of this search."""
@@ -119,59 +132,89 @@ class _Search:
     def _least(self, state: Packed) -> Packed:
         """Return the one of all states alike that stands for them."""
         faults, phases, *things = state
-        columns = (self._phases_renamed(phases), *map(self._thing_renamed, things))
-        if len(things) == 1:
-            return (faults, *min(zip(*columns, strict=True)))
-        return (faults, *min((first, *sorted(rest)) for first, *rest in zip(*columns, strict=True)))
+        least, orders = self._phases_least(phases)
+        renamed = [self._thing_renamed(thing) for thing in things]
+        if len(renamed) == 1:
+            (one,) = renamed
+            return faults, least, min([one[order] for order in orders])
+        if len(renamed) == 2:  # by far the most: without a list for each order
+            one, other = renamed
+            pairs = [(one[order], other[order]) for order in orders]
+            return (faults, least, *min([pair if pair[0] <= pair[1] else pair[::-1] for pair in pairs]))
+        return (faults, least, *min([sorted([one[order] for one in renamed]) for order in orders]))
+
+    def _phases_least(self, phases: int) -> tuple[int, Packed]:
+        """The least number that the phases have by another order of the members, and the places of the orders that give it."""
+        found = self._least_phases.get(phases)
+        if found is None:
+            renamed = self._phases_renamed(phases)
+            least = min(renamed)
+            places = tuple(place for place, number in enumerate(renamed) if number == least)
+            found = self._least_phases[phases] = least, places
+        return found
 
     def _phases_renamed(self, phases: int) -> Packed:
-        found = self._renamed_phases.get(phases)
-        if found is None:
-            value = self._phases.values[phases]
-            moved = (tuple(value[order.index(place)] for place in range(len(value))) for order in self._orders)
-            found = self._renamed_phases[phases] = tuple(map(self._phases.of, moved))
-        return found
+        value = self._phases.values[phases]
+        return tuple(self._phases.of(renaming.in_place(value)) for renaming in self._renamings)
 
     def _thing_renamed(self, thing: int) -> Packed:
         found = self._renamed_things.get(thing)
         if found is None:
             value = self._things.values[thing]
-            found = tuple(self._things.of(_renamed(value, order)) for order in self._orders)
-            self._renamed_things[thing] = found
+            found = tuple(self._things.of(renaming.of_thing(value)) for renaming in self._renamings)
+            for place, number in enumerate(found):  # those of each one alike are the same ones, in another order
+                self._renamed_things[number] = tuple([found[after] for after in self._after[place]])
         return found
 
 
-def _renamed(thing: Thing, order: tuple[int, ...]) -> Thing:
-    """Return the object as it is if member 0 is called `order[0]`, and so on."""
-    names = {"abc"[old]: "abc"[new] for old, new in enumerate(order)} | {"": ""}
+class _Renaming:
+    """Member 0 is called `order[0]`, and so on. The parts of objects are few, so each is renamed once."""
 
-    def stamp(one: Stamp | None) -> Stamp | None:
-        return None if one is None else Stamp(names[one.owner], one.epoch)
+    def __init__(self, order: Packed) -> None:
+        self._order = order
+        self._former = tuple(order.index(place) for place in range(len(order)))
+        self._names = {"abc"[old]: "abc"[new] for old, new in enumerate(order)} | {"": ""}
+        self._copies: dict[Copy, Copy] = {}
 
-    def write(one: Write) -> Write:
-        return Write(one.base, Stamp(names[one.stamp.owner], one.stamp.epoch))
+    def in_place(self, of_members: tuple[V, ...]) -> tuple[V, ...]:
+        return tuple([of_members[former] for former in self._former])
 
-    def copy(one: Copy) -> Copy:
-        pending = None if one.pending is None else write(one.pending)
-        return one._replace(stamp=stamp(one.stamp), former=stamp(one.former), pending=pending, mark=renamed(one.mark))
+    def of_thing(self, thing: Thing) -> Thing:
+        """Return the object as it is if the members have the other names."""
+        copies = tuple([self._copy(thing.copies[former]) for former in self._former])
+        epoch, member = thing.last
+        seen = thing.seen
+        if seen is not None:
+            seen = seen._replace(stamp=self._stamp(seen.stamp), former=self._stamp(seen.former))
+        return thing._replace(
+            label=self._member(thing.label),
+            mark=self._member(thing.mark),
+            seen=seen,
+            copies=copies,
+            stamp=self._stamp(thing.stamp),
+            last=(epoch, self._member(member)),
+            late=tuple(map(self._write, thing.late)),
+        )
 
-    def renamed(member: int) -> int:
-        return order[member] if member >= 0 else member
+    def _copy(self, copy: Copy) -> Copy:
+        found = self._copies.get(copy)
+        if found is None:
+            found = self._copies[copy] = copy._replace(
+                stamp=self._stamp(copy.stamp),
+                former=self._stamp(copy.former),
+                pending=None if copy.pending is None else self._write(copy.pending),
+                mark=self._member(copy.mark),
+            )
+        return found
 
-    copies = tuple(copy(thing.copies[order.index(place)]) for place in range(len(order)))
-    epoch, member = thing.last
-    seen = thing.seen
-    if seen is not None:
-        seen = seen._replace(stamp=stamp(seen.stamp), former=stamp(seen.former))
-    return thing._replace(
-        label=renamed(thing.label),
-        mark=renamed(thing.mark),
-        seen=seen,
-        copies=copies,
-        stamp=stamp(thing.stamp),
-        last=(epoch, renamed(member)),
-        late=tuple(map(write, thing.late)),
-    )
+    def _stamp(self, stamp: Stamp | None) -> Stamp | None:
+        return None if stamp is None else Stamp(self._names[stamp.owner], stamp.epoch)
+
+    def _write(self, write: Write) -> Write:
+        return Write(write.base, Stamp(self._names[write.stamp.owner], write.stamp.epoch))
+
+    def _member(self, member: int) -> int:
+        return self._order[member] if member >= 0 else member
 
 
 def search_all(model: Model, *, limit: int = 2_000_000) -> Searched:
@@ -181,4 +224,5 @@ def search_all(model: Model, *, limit: int = 2_000_000) -> Searched:
     """
     assert not model.comes_back
     assert not model.releases_while_running
-    return _Search(model).run(limit)
+    with collector_paused():
+        return _Search(model).run(limit)
