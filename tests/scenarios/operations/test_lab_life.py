@@ -94,6 +94,8 @@ def forget_releases(data: dict[str, Any]) -> None:
     """Take out what Flux tells of a release's past, and notes with the UID of a source."""
     for name in ("applied-source", "last-applied-generation"):
         (data["metadata"].get("annotations") or {}).pop(f"vworkspace.io/{name}", None)
+    # Flux is asked to look again at a release that has been waiting for long, after an outage for instance.
+    (data["metadata"].get("annotations") or {}).pop("reconcile.fluxcd.io/requestedAt", None)
     if data["kind"] == "HelmRelease" and "status" in data:
         standing = [{"type": one["type"], "status": one["status"]} for one in data["status"].get("conditions", ())]
         data["status"] = {"conditions": standing}
