@@ -147,7 +147,11 @@ class _Running:
             if isinstance(made, Refused):
                 return self._failed(made.reason, made.message)
             if made is None:
-                return self._ended(engine.lost(self.request, asked_to_cancel=False))
+                message = (
+                    f"{kind.kind} {ref.name} is not there long after its Operation began: it was never made, or it was made and removed "
+                    "since; look for its effects before you repeat the Operation"
+                )
+                return self._failed(FailedReason.ENGINE_OBJECT_LOST, message)
             if isinstance(made, EngineBlocked):
                 waits = Observation(EngineState.ACCEPTED, RunningReason.ENGINE_NOT_STARTED, blocked=made)
                 return report.observed(waits, operation.status, outcome=RequeueAfter(LOOK_AGAIN))

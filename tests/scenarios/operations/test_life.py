@@ -323,6 +323,21 @@ async def test_an_api_error_while_the_object_is_made_is_retried_and_does_not_end
 # --- the engine's object is lost ---------------------------------------------------------------------------------------------------
 
 
+async def test_an_operation_whose_object_may_have_been_made_and_removed_does_not_say_that_it_was_deleted(
+    ops: Operations,
+) -> None:
+    await ops.start(FREE.model_copy(update={"job_ttl": timedelta(minutes=20)}))
+    await ops.target()
+    ops.lab.server.faults.add(
+        Rule(Match(verbs=("create",), resources=("jobs.batch",)), Refuse(status=500), count=1_000_000)
+    )
+    await ops.create()
+    found = await ops.lab.until(Operation, "run", phase("Failed"), timeout=7_200)
+    failed = found.condition("Failed")
+    assert failed.reason == "EngineObjectLost"
+    assert "it was never made, or it was made and removed since" in failed.message
+
+
 async def test_a_lost_object_fails_the_operation_after_the_grace_time(ops: Operations) -> None:
     await ops.start()
     await ops.target()
