@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -71,6 +72,12 @@ async def test_s4_the_objects_of_a_replica_that_died_are_reconciled_by_others_wi
         assert shards.overlaps() == []
 
 
+def keeps_its_own(before: Mapping[str, str], owners: Mapping[str, str], mode: ShardingSettings) -> None:
+    """Assert that replica a, which stops, has given nothing away yet. Of ranges, a few change among the replicas that stay."""
+    assert {name for name in before if owners[name] == "a"} == {name for name in before if before[name] == "a"}
+    assert mode.ranges or {name: owners[name] for name in before} == before
+
+
 async def test_s5_a_replica_that_stops_hands_over_when_its_last_reconcile_has_ended_and_no_key_waits_for_a_lease(
     mode: ShardingSettings,
 ) -> None:
@@ -84,7 +91,7 @@ async def test_s5_a_replica_that_stops_hands_over_when_its_last_reconcile_has_en
         await asyncio.sleep(1)
         stop = asyncio.create_task(shards.stop("a"))
         await asyncio.sleep(6)
-        assert await shards.stamps() == before
+        keeps_its_own(before, await shards.stamps(), mode)
         released = asyncio.get_running_loop().time()
         shards.blocked.pop(busy).set()
         await stop
@@ -112,7 +119,7 @@ async def test_s5_objects_that_are_new_while_a_replica_waits_for_its_last_reconc
         await shards.objects(20, begin=12)
         await asyncio.sleep(2)
         owners = await shards.stamps()
-        assert {name: owners[name] for name in before} == before
+        keeps_its_own(before, owners, mode)
         assert {owner for name, owner in owners.items() if name not in before} == {"b", "c"}
         shards.blocked = {}
         for event in blocked.values():
