@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from konverge.client import Client
@@ -74,11 +75,9 @@ class ForeignWriter:
         await self._client.delete(what, foreign.name, foreign.namespace)
         metadata = {key: value for key, value in data["metadata"].items() if key in _KEPT}
         again = {key: value for key, value in data.items() if key != "status"} | {"metadata": metadata}
-        appliers = [
-            one["manager"] for one in data["metadata"].get("managedFields") or () if one["operation"] == "Apply"
-        ]
-        if appliers:  # as a tool that restores what it deployed: a mere copy would belong to the foreign writer
-            await self._client.apply(what, again, manager=appliers[0], force=True)
+        applier = _applier(data["metadata"].get("managedFields") or ())
+        if applier:  # as a tool that restores what it deployed: a mere copy would belong to the foreign writer
+            await self._client.apply(what, again, manager=applier, force=True)
         else:
             await self._client.create(what.decode(again))
 
@@ -133,3 +132,11 @@ def _kind(resource: Resource) -> Kind[Any]:
         namespaced=resource.namespaced,
         plural=resource.plural,
     )
+
+
+def _applier(owners: Iterable[Mapping[str, Any]]) -> str:
+    """Return the manager that applied an object; "" if it was created or edited otherwise, so that no manager's apply makes it whole."""
+    owners = [one for one in owners if not one.get("subresource")]
+    if any(one["operation"] == "Update" and one.get("fieldsV1", {}).keys() - {"f:metadata"} for one in owners):
+        return ""
+    return next((str(one["manager"]) for one in owners if one["operation"] == "Apply"), "")

@@ -134,8 +134,8 @@ class NextcloudPoolReconciler:
         self, pool: NextcloudPool, profile: _Profile, members: tuple[Member, ...], memory: _Memory, now: datetime
     ) -> PoolState:
         observed, lifecycle = pool.status.observed_profile, pool.spec.lifecycle
-        recorded = _recorded(pool, now + self._limits.window)
-        memory.see(members, recorded, now - self._limits.window)
+        recorded = _recorded(pool)
+        memory.see(members, _until(now + self._limits.window, recorded), now - self._limits.window)
         return PoolState(
             replicas=pool.spec.replicas,
             members=members,
@@ -266,18 +266,23 @@ def conditions_of(
     )
 
 
-def _recorded(pool: NextcloudPool, latest: datetime) -> dict[str, datetime]:
-    """Return the creations that the status has, without later ones: another writer put those there, and they would stop the pool."""
+def _recorded(pool: NextcloudPool) -> dict[str, datetime]:
+    """Return the creations that the status has."""
     found: dict[str, datetime] = {}
     for one in pool.status.recent_creations or ():
         with suppress(ValueError):
             found[one.name] = from_rfc3339(one.created_at)
-    return {name: moment for name, moment in found.items() if moment <= latest}
+    return found
+
+
+def _until(latest: datetime, recorded: Mapping[str, datetime]) -> dict[str, datetime]:
+    """Return creations without later ones: another writer put those into the status, and they would stop the pool."""
+    return {name: moment for name, moment in recorded.items() if moment <= latest}
 
 
 def _record(pool: NextcloudPool, memory: _Memory, window: timedelta, ctx: Context[Any]) -> None:
     """Write the creations of the window, if there are new ones: those that leave it alone cause no write."""
-    known = _recorded(pool, ctx.now() + window)
+    known = _until(ctx.now() + window, _recorded(pool))
     if memory.created.keys() - known.keys():
         ctx.status.draft.recent_creations = tuple(
             RecentCreation(name=name, created_at=rfc3339_micro(moment))

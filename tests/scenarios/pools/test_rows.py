@@ -26,6 +26,7 @@ from konverge.runtime import ElectionSettings, ManagerSettings
 from konverge.runtime.election.record import LEASE
 from konverge.testing.apiserver.faults.rules import About, Delay, Match, Refuse, Rule
 from konverge.testing.apiserver.requests import Call, Response
+from konverge.testing.loop import CLOCK_ERROR
 
 FREE = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, "tier": "small"}
 
@@ -76,6 +77,24 @@ async def test_creations_that_another_writer_recorded_for_the_future_do_not_stop
     found = await here.filled()
     [made] = await here.instances()
     assert made.name in {one.name for one in found.status.recent_creations or ()}
+
+
+async def test_a_process_whose_clock_is_a_day_slow_replaces_instances_after_a_change_of_the_profile_too(
+    clouds: Clouds,
+) -> None:
+    here = await clouds.start()
+    await here.profile(version="32")
+    await here.pool(replicas=2, profileRef={"name": "base"}, lifecycle={"recreateOnProfileChange": True})
+    await here.filled()
+    await here.lab.stop()
+    token = CLOCK_ERROR.set(-86_400)
+    try:
+        await here.run()
+    finally:
+        CLOCK_ERROR.reset(token)
+    await here.patch(NextcloudProfile, "base", {"spec": {"defaults": {"version": "33"}}}, "")
+    await asyncio.sleep(600)
+    assert [one.spec.get("version") for one in await here.instances()] == ["33", "33"]
 
 
 async def test_p2_of_too_many_the_oldest_go_and_assigned_ones_stay(clouds: Clouds) -> None:
