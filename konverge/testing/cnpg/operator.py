@@ -59,9 +59,9 @@ class CnpgOperator(StandIn):
 
     async def _bootstrap(self, made: Json) -> None:
         name = made["metadata"]["name"]
-        if "secret" not in ((made.get("spec") or {}).get("bootstrap") or {}).get("initdb", {}):
+        if makes_secret := "secret" not in ((made.get("spec") or {}).get("bootstrap") or {}).get("initdb", {}):
             await self.sleep(0.25)
-            await self.create(_application_secret(made))
+            await self._make_secret(made)
         await self._report(made, Initialized=("False", "BootstrapPending"))
         await self.sleep(0.2)
         await self._report(made, ConsistentSystemID=("False", "NotFound"))
@@ -80,6 +80,8 @@ class CnpgOperator(StandIn):
         }
         await self._report(made, waiting)
         await self.sleep(3)
+        if makes_secret:  # anew, if it was still that of a former Cluster of this name, with which it went
+            await self._make_secret(made)
         members = (made.get("spec") or {}).get("instances", 1)
         done = {
             "phase": _HEALTHY,
@@ -89,6 +91,10 @@ class CnpgOperator(StandIn):
             "currentPrimary": f"{name}-1",
         }
         await self._report(made, done, Ready=("True", "ClusterIsReady"))
+
+    async def _make_secret(self, made: Json) -> None:
+        if await self.read(made) is not None:  # else a Cluster that is gone would take the name from the next one
+            await self.create(_application_secret(made))
 
     async def _ends_here(self, made: Json, name: str) -> bool:
         while self.world.stuck & {name, "*"}:
