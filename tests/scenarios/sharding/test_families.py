@@ -112,7 +112,8 @@ async def test_operations_of_one_target_on_several_replicas_run_one_after_anothe
         replicas.server.store.observers.append(watch)
         await asyncio.gather(*(replicas.client.create(operation(f"run-{number}", "shop")) for number in range(9)))
         await asyncio.sleep(5)
-        assert len(owners(list(await replicas.client.list(Operation, NAMESPACE)))) == 3
+        # By their hashes, one of three may own none of nine.
+        assert len(owners(list(await replicas.client.list(Operation, NAMESPACE)))) >= 2
         await replicas.stop("a")
         await all_of(replicas, Operation, lambda one: one.status.phase == "Succeeded")
         assert len(running) == 9

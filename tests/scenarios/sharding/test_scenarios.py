@@ -322,7 +322,7 @@ async def test_s12_three_levels_that_bear_the_uid_of_their_root_have_one_owner_a
 
     async with ByRoot(sharding=mode) as shards:
         await started(shards, "a", "b")
-        for tree in range(16):
+        for tree in range(24):
             owner: kv.Object | None = None
             root = ""
             for level in range(3):
@@ -343,8 +343,8 @@ async def test_s12_three_levels_that_bear_the_uid_of_their_root_have_one_owner_a
             owners = await shards.settled(names)
             await asyncio.sleep(10)
             owners = await shards.stamps()
-            assert len(owners) == 48
-            assert all(len({owners[f"source-{tree}-{level}"] for level in range(3)}) == 1 for tree in range(16))
+            assert len(owners) == 72
+            assert all(len({owners[f"source-{tree}-{level}"] for level in range(3)}) == 1 for tree in range(24))
         assert shards.overlaps() == []
 
 
