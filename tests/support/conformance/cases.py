@@ -166,7 +166,9 @@ def _case(given: Mapping[str, Any], area: str) -> Case:
 
 
 def _pods(steps: Iterable[Step]) -> bool:
-    return any("po" in step.line.split(" ")[1].partition("/")[0].split("@")[:1] for step in steps)
+    """Tell whether a case needs Pods, so that it waits for the service account of its namespace."""
+    targets = [step.line.split(" ")[1].partition("?")[0].partition("/")[0] for step in steps]
+    return any(target.partition("@")[0] == "po" for target in targets)
 
 
 def load_cases() -> list[Case]:
