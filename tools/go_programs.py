@@ -49,6 +49,8 @@ class _Module:
     programs: str
     cache: str
     flags: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    """Patterns of files that are copied beside the programs, from the module that the first package is of."""
 
     @property
     def sources(self) -> Path:
@@ -65,6 +67,7 @@ _CLUSTER_API = _Module(
     ("sigs.k8s.io/cluster-api", "sigs.k8s.io/cluster-api/cmd/clusterctl"),
     f"{CLUSTERCTL} and the core controller of Cluster API",
     "cluster-api",
+    files=("config/crd/bases/*.yaml", "config/rbac/role.yaml"),
 )
 _MODULES = {
     CAPI_CORE: _CLUSTER_API,
@@ -108,7 +111,7 @@ def go_program(name: str, environment: Mapping[str, str], *, tell: Callable[[str
 
 
 def _fingerprint(module: _Module) -> str:
-    digest = hashlib.sha256(repr(module.command).encode())
+    digest = hashlib.sha256(repr((*module.command, *module.files)).encode())
     for path in sorted(module.sources.iterdir()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
@@ -150,9 +153,28 @@ def _build(module: _Module, home: Path, environment: Mapping[str, str], cache: C
         raise
     if process.returncode:
         raise InstallFailed("\n".join((f"go build of {module.programs} failed:", *said.splitlines()[-_LOG_LINES:])))
+    _copy_files(module, partial, build_environment(environment, cache))
     partial.rename(home)
     # Go keeps the files of its cache writable, so nothing stands in the way.
     shutil.rmtree(cache.go_build)
+
+
+def _copy_files(module: _Module, target: Path, environment: Mapping[str, str]) -> None:
+    """Copy what tests read of the module: a later run may have the programs and no module cache of Go."""
+    if not module.files:
+        return
+    source = Path(
+        subprocess.check_output(
+            ["go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module.packages[0]],
+            cwd=module.sources,
+            env=environment,
+            text=True,
+        ).strip()
+    )
+    for path in (path for pattern in module.files for path in source.glob(pattern)):
+        copy = target / path.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from asyncio.subprocess import DEVNULL, STDOUT
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,26 +18,15 @@ from konverge.testing.ports import ReservedPort
 
 __all__ = ["core_manifests", "core_running"]
 
-_MODULE = Path(__file__).with_name("go_cluster_api")
 _SECONDS = 90
 
 
-async def core_manifests() -> tuple[list[dict[str, Any]], dict[str, Any]] | None:
-    """Return the definitions and the role of the version that was built, from the module cache of Go; None if it is not there.
+def core_manifests(program: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the definitions and the role of the version that was built: they lie beside the program.
 
-    Without webhooks they have no conversion, so objects are written in the version that is stored.
+    Without webhooks the definitions have no conversion, so objects are written in the version that is stored.
     """
-    process = await asyncio.create_subprocess_exec(
-        *("go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api"),
-        cwd=_MODULE,
-        env={**os.environ, "GOPROXY": "off", "GOWORK": "off"},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=DEVNULL,
-    )
-    said, _ = await process.communicate()
-    folder = Path(said.decode().strip() or "/nonexistent") / "config"
-    if not folder.exists():
-        return None
+    folder = program.parent / "config"
     found = [
         yaml.load(file.read_text(), yaml.CSafeLoader) for file in sorted((folder / "crd" / "bases").glob("*.yaml"))
     ]
