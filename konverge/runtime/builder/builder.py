@@ -278,6 +278,8 @@ class Controller(Generic[R]):
         `metadata_only` only metadata is cached and `to` gets a `Metadata`; Secrets and ConfigMaps belong there. With `namespaces` it
         is watched in these alone, and the rights on it are given there alone. With `unlisted` the controller of an optional kind also runs
         while it has no right to list it: `ctx.serves(kind)` is False then, and `ctx.cache(kind).problem` says why.
+
+        Raises UsageError for `unlisted` without `optional`, and for `namespaces` with an invalid name.
         """
         LabelSelector.given(labels, f"controller {self.name!r}: .watches")
         kind = self._another(kind_of(what))
@@ -285,6 +287,11 @@ class Controller(Generic[R]):
         if namespaces and (not all(where) or not where or kind.namespaced is False):
             raise UsageError(
                 f"controller {self.name!r}: .watches({kind.kind}, namespaces={namespaces!r}): give names of namespaces"
+            )
+        if unlisted and not optional:
+            raise UsageError(
+                f"controller {self.name!r}: .watches({kind.kind}, unlisted=True): add optional=True, since a controller that needs "
+                "the kind waits until it may list it"
             )
         watch = Watched(kind, to, metadata_only, optional, when, labels, where, unlisted=unlisted)
         return replace(self, watched=(*self.watched, watch))

@@ -84,6 +84,10 @@ def test_the_name_is_the_kind_until_it_is_given() -> None:
         (lambda: kind("v1", "Config Map"), "CamelCase"),
         (lambda: Controller.of(BACKUP).selecting("tier in"), "write key=value"),
         (
+            lambda: Controller.of(BACKUP).watches(SECRET, to=nobody, metadata_only=True, unlisted=True),
+            "add optional=True",
+        ),
+        (
             lambda: Controller.of(BACKUP).watches(SECRET, to=nobody, metadata_only=True, labels="a=b=c"),
             "write key=value",
         ),
