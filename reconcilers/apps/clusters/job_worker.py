@@ -5,7 +5,10 @@
 A job that the API server does not carry out is put aside and tried again with growing pauses, until it expires. Meanwhile those of other
 objects are carried out; those of its own object wait behind it, so that an older state never overwrites a younger one.
 
-If the journal is full, a new job is tried before it has a place to wait. One that is carried out needs none. One that is not stays XX
+If the journal is full, a new job is tried before it has a place to wait. One that is carried out needs none. One that is not stays with the
+control plane, not acknowledged, until it is tried again or gets the place of one that has waited for `give_up`. The poll then asks for the
+jobs behind it (`sweep.py`), so jobs that cannot be carried out keep no other one out.
+
 Guarantees: it may be cancelled at any point, and a successor goes on from the journal: no job is lost and none is done twice.
 """
 

@@ -24,7 +24,7 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     Target,
 )
 from konverge.reconcilers.apps.operations.engines.registry import EngineRow, row_of
-from konverge.reconcilers.apps.operations.report import right_missing
+from konverge.reconcilers.apps.operations.report import rbac_profile_missing
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.words import BlockedReason
 from konverge.runtime.builder.rules import plural_of
@@ -110,7 +110,7 @@ def denied(kind: Kind[Object], ctx: Context[Any]) -> EngineBlocked | None:
     problem = ctx.cache(kind).problem
     if problem is None or problem.cause != RestartCause.FORBIDDEN:
         return None
-    return right_missing(("list", "watch"), (plural_of(kind),), kind.group, "the Operation goes on")
+    return rbac_profile_missing(("list", "watch"), (plural_of(kind),), kind.group, "the Operation goes on")
 
 
 def not_served(kind: Kind[Object]) -> EngineBlocked:

@@ -37,7 +37,7 @@ __all__ = [
     "observed",
     "refused",
     "restated",
-    "right_missing",
+    "rbac_profile_missing",
     "turn_given_back",
     "waiting",
     "without_right",
@@ -101,10 +101,10 @@ def missing_right(error: Forbidden, then: str = "the Operation goes on") -> Engi
     rule = missing_rule(error)
     if rule is None or "resources" not in rule:
         return None
-    return right_missing(rule["verbs"], rule["resources"], rule["apiGroups"][0], then)
+    return rbac_profile_missing(rule["verbs"], rule["resources"], rule["apiGroups"][0], then)
 
 
-def right_missing(verbs: Iterable[str], resources: Iterable[str], group: str, then: str) -> EngineBlocked:
+def rbac_profile_missing(verbs: Iterable[str], resources: Iterable[str], group: str, then: str) -> EngineBlocked:
     """Return the blockade of an Operation for which this operator lacks a right; `then`: what follows when it is granted."""
     message = (
         f"the operator lacks the right to {', '.join(verbs)} {', '.join(resources)}{f' of API group {group}' if group else ''}; "

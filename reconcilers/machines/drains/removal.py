@@ -29,7 +29,10 @@ __all__ = ["NodeRemoval"]
 
 
 class NodeRemoval:
-    """Deletes these Nodes; `run` never returns. `shard` returns the calls of a shard, or raises ShardFailure."""
+    """Deletes the Nodes of drained instances that are gone; `run` never returns.
+
+    `shard` returns the client of a shard, or raises ShardFailure.
+    """
 
     def __init__(
         self, services: BackgroundServices, settings: MachineSettings, shard: Callable[[str], ShardClient]
@@ -54,16 +57,20 @@ class NodeRemoval:
         """Delete the Nodes whose instances are gone; returns what went wrong, "" if nothing did."""
         try:
             marked = await self._client.list(NODE, labels=f"{MachinesLabel.DRAINED_BY}={self._settings.cluster_name}")
+        except NotLeading:
+            raise
         except (ApiError, KonvergeError) as error:
-            return _told(error)
+            return str(error)
         problem = ""
         for node in marked.items:
             try:
                 await self._judge(node)
+            except NotLeading:
+                raise
             except Conflict:
                 continue  # another Node has its name by now
             except (ApiError, KonvergeError) as error:
-                problem = _told(error)
+                problem = str(error)
         return problem
 
     async def _judge(self, node: Object) -> None:
@@ -80,9 +87,3 @@ class NodeRemoval:
         if await self._client.delete(NODE, node.name, uid=node.metadata.uid):
             message = f"instance {place.instance_id} on shard {place.shard} is gone"
             self._events.record(Regarding.of(node), MachinesEvent.NODE_DELETED, message, "Normal", "Drain")
-
-
-def _told(error: Exception) -> str:
-    if isinstance(error, NotLeading):
-        raise error
-    return str(error)

@@ -11,27 +11,11 @@ import pytest
 import yaml
 from clusterctl_runner import PROVIDER, Clusterctl, container_of
 from go_programs import CLUSTERCTL, go_program
+from machines_crd_cases import KINDS
 
 from konverge.crds import crd
-from konverge.crds.machines_v1beta1 import (
-    NstanceCluster,
-    NstanceControlPlane,
-    NstanceMachine,
-    NstanceMachinePool,
-    NstanceMachineTemplate,
-    NstanceShardGroup,
-)
 from konverge.testing import ControlPlane, Lab
 from konverge.testing.failures import BinariesMissing
-
-KINDS = (
-    NstanceCluster,
-    NstanceControlPlane,
-    NstanceMachine,
-    NstanceMachinePool,
-    NstanceMachineTemplate,
-    NstanceShardGroup,
-)
 
 
 @pytest.fixture(scope="session")
