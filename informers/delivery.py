@@ -4,8 +4,10 @@ Guarantees, per handler
 - One change at a time, in order per key; keys and handlers have no common order. States may be skipped: the waiting changes of a key are
   merged into one with the first old and the last new object, so a slow handler costs memory per key, not per event.
 - An object that was replaced by another of the same name (its uid changed) arrives as two changes: its deletion, then the addition.
+- An object that was added and deleted before its addition was delivered arrives as both: a reconcile may have read it in the cache, or
+  created it, and no other change tells that it is gone. Of several such objects of one name, the last one arrives.
 - Each object that exists when the handler is added, or when the store is first synced, arrives exactly once with `initial` set, before
-  any other change of its key. `has_synced` holds once the store is synced and these were delivered.
+  any other change of its key, unless it was deleted before. `has_synced` holds once the store is synced and these were delivered.
 - A handler that raises loses only that change; the error is counted, and logged at most once in `_LOG_EVERY` seconds.
 - Delivery yields to the event loop (`konverge.informers.yield_budget`).
 
@@ -57,12 +59,40 @@ Handler: TypeAlias = Callable[[Change], None]
 
 
 class _Pending:
-    __slots__ = ("new", "old", "since")
+    __slots__ = ("new", "old", "passed", "since")
 
     def __init__(self, old: Cached | None, new: Cached | None, since: float) -> None:
         self.old = old
         self.new = new
+        self.passed: Cached | None = None
+        """The last object that came and went before it was delivered."""
         self.since = since
+
+    def merge(self, new: Cached | None) -> None:
+        """Replace the undelivered object by a later one, or by its deletion."""
+        was = self.new
+        if was is not None and not _same_object(was, new) and not _same_object(was, self.old):
+            self.passed = was
+        self.new = new
+
+    def steps(self) -> Iterator[tuple[Cached | None, Cached | None]]:
+        """Yield the old and the new object of each change."""
+        old, new = self.old, self.new
+        if self.passed is not None:
+            if old is not None:
+                yield old, None
+            yield None, self.passed
+            yield self.passed, None
+            old = None
+        if old is not None and new is not None and not _same_object(old, new):
+            yield old, None
+            yield None, new
+        elif old is not None or new is not None:
+            yield old, new
+
+
+def _same_object(one: Cached, other: Cached | None) -> bool:
+    return other is not None and one.uid == other.uid
 
 
 class HandlerQueue:
@@ -95,7 +125,7 @@ class HandlerQueue:
             new = inner.pop(path[1], None) if inner is not None else None
             if new is not None:
                 # The handler received an earlier state of this object: it gets a change, not an initial object.
-                pending.new = new
+                pending.merge(new)
         self._initial = objects
         self._initial_keys = _paths(objects)
         self._loaded = True
@@ -107,39 +137,33 @@ class HandlerQueue:
     def add(self, difference: Difference, now: float) -> None:
         """Add or merge one change of the store."""
         namespace, name, old, new = difference
+        path = (namespace, name)
         if self._initial:
             inner = self._initial.get(namespace)
             if inner is not None and name in inner:
                 self.merged += 1
-                if new is None:
-                    del inner[name]
-                else:
+                if new is not None and _same_object(new, inner[name]):
                     inner[name] = new
+                else:
+                    self._pending[path] = _Pending(None, inner.pop(name), now)
+                    self._pending[path].merge(new)
                 return
-        path = (namespace, name)
         held = self._pending.get(path)
         if held is None:
             self._pending[path] = _Pending(old, new, now)
             return
         self.merged += 1
-        held.new = new
-        if new is None if held.old is None else new is not None and held.old.same(new):
-            del self._pending[
-                path
-            ]  # no change for the handler: added and deleted again, or back at the object that it has
+        held.merge(new)
 
     def take(self) -> tuple[Change, ...]:
-        """Remove and return the next change: two changes if an object was replaced, () if the queue is empty.
+        """Remove and return the changes of the next key: several if an object was replaced or came and went, () if the queue is empty.
 
         Sets `since` to the arrival of the first merged event, None for initial objects.
         """
         if self._pending:
             (namespace, name), held = self._pending.popitem(last=False)
             self.since = held.since
-            old, new = held.old, held.new
-            if old is not None and new is not None and old.uid != new.uid:
-                return Change(namespace, name, old, None), Change(namespace, name, None, new)
-            return (Change(namespace, name, old, new),)
+            return tuple(Change(namespace, name, old, new) for old, new in held.steps())
         self.since = None
         for namespace, name in self._initial_keys:
             inner = self._initial[namespace]

@@ -34,6 +34,15 @@ OF_LAB: Final = "tests/unit/lab/"
 
 BY_TEST: Final = (
     Mutant(
+        "delivery-passed-by",
+        "an object that was deleted before its creation was delivered is never delivered, so its owner does not make it again",
+        "konverge.informers.delivery",
+        "_Pending.merge",
+        "self.passed = was",
+        "self.passed = None",
+        test="tests/unit/informers/test_delivery.py::test_merged_changes_keep_the_first_old_and_the_last_new_object",
+    ),
+    Mutant(
         "finalizer-despite-the-deadline",
         "the finalizer is removed although finalize was cut off at its deadline",
         "konverge.runtime.reconcile.runner",
