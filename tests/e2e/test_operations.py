@@ -232,7 +232,7 @@ async def test_x11_of_conflicting_operations_that_several_clients_create_at_once
 
     made = await asyncio.gather(*(create(number, type_) for number, type_ in enumerate(kinds)))
     ended: list[Operation] = []
-    async with asyncio.timeout(30 * lab.patience):
+    async with asyncio.timeout(lab.limit(30)):
         while len(ended) < len(made):
             await lab.settled()
             at_work = await jobs(lab) - {one.name for one in ended}

@@ -21,7 +21,7 @@ async def until(lab: Lab, name: str, test: Any, *, timeout: float = 400.0) -> Cl
     """Wait until a Cluster passes a test; returns it."""
     found: Cluster | None = None
     try:
-        async with asyncio.timeout(timeout * lab.patience):
+        async with asyncio.timeout(lab.limit(timeout)):
             while True:
                 try:
                     found = await lab.client.get(Cluster, name)
@@ -37,7 +37,7 @@ async def until(lab: Lab, name: str, test: Any, *, timeout: float = 400.0) -> Cl
 
 async def gone(lab: Lab, name: str) -> None:
     """Wait until a Cluster is gone."""
-    async with asyncio.timeout(100 * lab.patience):
+    async with asyncio.timeout(lab.limit(100)):
         while True:
             try:
                 await lab.client.get(Cluster, name)

@@ -282,6 +282,13 @@ class Lab(Allowances):
         """The factor of timeouts: 1 if no fault disturbs the run."""
         return self._patience
 
+    def limit(self, timeout: float) -> float:
+        """Return the seconds that a scenario's own wait may take: `timeout` if no fault disturbs the run.
+
+        A plan may keep the process down for hours, several times.
+        """
+        return timeout * self._patience + self._outage
+
     @property
     def manager(self) -> Manager:
         """The manager that was started last."""
@@ -328,7 +335,7 @@ class Lab(Allowances):
         if life.manager.webhooks:
             await self._register(life)
         if wait and not without & needs_of(life.manager).keys():
-            await life.manager.wait_ready(timeout=self._limit(30))
+            await life.manager.wait_ready(timeout=self.limit(30))
             await self._wait_until_called(life)
         if self._leases:
             await self._start_standby(life)
@@ -402,7 +409,7 @@ class Lab(Allowances):
                 configuration["metadata"]["name"],
                 url=webhooks.url,
                 namespace=self.namespace,
-                timeout=self._limit(30),
+                timeout=self.limit(30),
             )
 
     def _router(self, name: str) -> WebhookRouter | None:
@@ -496,9 +503,6 @@ class Lab(Allowances):
         self._dying.add(task)
         task.add_done_callback(self._dying.discard)
 
-    def _limit(self, timeout: float) -> float:
-        return timeout * self._patience + self._outage
-
     def _in_namespace(self, object_: R) -> R:
         if object_.namespace:
             return object_
@@ -549,7 +553,7 @@ class Lab(Allowances):
     async def until(self, what: Kind[R] | type[R], name: str, test: Callable[[R], bool], *, timeout: float = 20.0) -> R:
         """Wait until an object exists and passes a test; returns it. Raises Unmet on a timeout."""
         last: R | None = None
-        timeout, began = self._limit(timeout), asyncio.get_running_loop().time()
+        timeout, began = self.limit(timeout), asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(timeout):
                 while True:
@@ -563,7 +567,7 @@ class Lab(Allowances):
     async def until_gone(self, what: Kind[Any] | type[Any], name: str, *, timeout: float = 20.0) -> None:
         """Wait until an object is really gone. Raises Unmet on a timeout."""
         last: Any = None
-        timeout, began = self._limit(timeout), asyncio.get_running_loop().time()
+        timeout, began = self.limit(timeout), asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(timeout):
                 while (last := await self.find(what, name)) is not None:
@@ -582,7 +586,7 @@ class Lab(Allowances):
         """
         loop = asyncio.get_running_loop()
         since, seen = loop.time(), -1
-        timeout = self._limit(timeout)
+        timeout = self.limit(timeout)
         try:
             async with asyncio.timeout(timeout):
                 while loop.time() - since < quiet:

@@ -20,7 +20,18 @@ from typing import Any, Final, Literal
 import msgspec
 
 from konverge.testing.apiserver.faults.rules import Moment
-from konverge.testing.lab.plans import MOST_DOWN, Crash, Foreign, Interruption, Lease, LeaseFault, Plan, Timed, Touch
+from konverge.testing.lab.plans import (
+    MOST_DOWN,
+    MOST_JOINED,
+    Crash,
+    Foreign,
+    Interruption,
+    Lease,
+    LeaseFault,
+    Plan,
+    Timed,
+    Touch,
+)
 from konverge.testing.lab.runs import Run
 from konverge.testing.lab.timeline import TimelineEntry
 
@@ -381,7 +392,7 @@ def random_seed(random: Random) -> int:
 
 def random_plan(plans: Iterable[Plan], random: Random, number: int, *, seed: int | None = None) -> Plan:
     """Join two or three plans into one, with a seed for the order of ready tasks (None: a new one)."""
-    chosen = random.sample(list(plans), k=random.choice((2, 3)))
+    chosen = random.sample(list(plans), k=random.randint(2, MOST_JOINED))
     name = f"random {number}: {'; '.join(plan.name for plan in chosen)}"
     joined = Plan(name=name, seed=random_seed(random) if seed is None else seed)
     return msgspec.structs.replace(

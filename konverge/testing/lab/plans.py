@@ -14,10 +14,23 @@ import msgspec
 
 from konverge.testing.apiserver.faults.rules import Moment, Rule
 
-__all__ = ["MOST_DOWN", "Crash", "Foreign", "Interruption", "Lease", "LeaseFault", "Plan", "Timed", "Touch"]
+__all__ = [
+    "MOST_DOWN",
+    "MOST_JOINED",
+    "Crash",
+    "Foreign",
+    "Interruption",
+    "Lease",
+    "LeaseFault",
+    "Plan",
+    "Timed",
+    "Touch",
+]
 
 MOST_DOWN: Final = 3 * 3600.0
-"""Seconds of the longest outage of the process in a plan: waits of a scenario last so much longer under plans."""
+"""Seconds of the longest outage of the process in a plan."""
+MOST_JOINED: Final = 3
+"""The number of plans that a random one joins at most; waits of a scenario last so many outages longer under plans."""
 
 Touch: TypeAlias = Literal["edit", "take", "delete", "recreate", "unfinalize", "terminate", "remove-crd"]
 """Foreign writes: change a field and own it; take a field that the process owns; delete; delete and create again with another uid; remove

@@ -30,7 +30,7 @@ from konverge.testing.lab.findings import Findings
 from konverge.testing.lab.foreign import ForeignWriter
 from konverge.testing.lab.lab import Lab
 from konverge.testing.lab.masks import State, state_of
-from konverge.testing.lab.plans import MOST_DOWN, Plan
+from konverge.testing.lab.plans import MOST_DOWN, MOST_JOINED, Plan
 from konverge.testing.lab.replicas import LeaseFaults
 from konverge.testing.lab.timeline import Timeline, TimelineEntry
 from konverge.testing.loop import MOST_SECONDS, MOST_TURNS, Deadlock, Livelock, VirtualTimeLoop
@@ -184,7 +184,7 @@ async def _run_scenario(
                 server=server,
                 gate=injector,
                 patience=PATIENCE if findings.disturbed else 1.0,
-                outage=MOST_DOWN if findings.disturbed else 0.0,
+                outage=MOST_JOINED * MOST_DOWN if findings.disturbed else 0.0,
                 random=random,
                 findings=findings,
                 leases=plan.leases,

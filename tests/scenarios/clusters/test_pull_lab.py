@@ -30,7 +30,7 @@ def forget_credentials(data: dict[str, Any]) -> None:
 async def done(lab: Lab, here: Plane, payload: dict[str, Any]) -> None:
     """Send a job until it is done, as a control plane does: what the API server refuses for a while fails."""
     for _ in range(100):
-        result = await here.plane.result(here.plane.submit("intent", payload), timeout=100_000 * lab.patience)
+        result = await here.plane.result(here.plane.submit("intent", payload), timeout=lab.limit(100_000))
         if result.outcome in (Outcome.SUCCEEDED, Outcome.NOOP) or result.reason == JobReason.NAMESPACE_MISSING:
             return  # only a plan deletes the namespace, and nothing brings it back
         await asyncio.sleep(10)

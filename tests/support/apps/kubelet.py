@@ -81,7 +81,7 @@ class Kubelet(Operations):
         await self.lab.patch(POD, pod, {"status": {**status, "conditions": conditions}}, subresource="status")
 
     async def _pod(self, job: Object) -> str:
-        async with asyncio.timeout(60 * self.lab.patience):
+        async with asyncio.timeout(self.lab.limit(60)):
             while True:
                 pods = await self.lab.client.list(POD, self.lab.namespace)
                 mine = [

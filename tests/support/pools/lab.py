@@ -220,7 +220,7 @@ class Clouds:
         """Wait until a test holds; a wait of hours, as the process may be down in a plan, does not look more often than a short one."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        async with asyncio.timeout(seconds * self.lab.patience):
+        async with asyncio.timeout(self.lab.limit(seconds)):
             while not await test():
                 await asyncio.sleep(max(0.2, (loop.time() - began) / 50))
 

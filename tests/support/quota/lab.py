@@ -204,7 +204,7 @@ class Quotas:
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            async with asyncio.timeout(seconds * self.lab.patience):
+            async with asyncio.timeout(self.lab.limit(seconds)):
                 while True:
                     try:
                         last = await self.get(what, where, name)
