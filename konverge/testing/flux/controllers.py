@@ -211,15 +211,19 @@ class HelmController:
         return True
 
     async def _rewrite(self, key: Key, change: Callable[[Object_], Object_], subresource: str) -> bool:
-        """Replace the newest version of an object by a changed one; False if it is gone.
+        """Replace the newest version of an object by a changed one; False if it is gone, or another one has its name.
 
         The cached object mostly suffices: after a concurrent write the server returns a conflict, and the object is read again.
         """
         newest = self.find(key.kind.kind, key.namespace, key.name)
+        uid = "" if newest is None else newest["metadata"]["uid"]
         while True:
             try:
                 if newest is None:
                     newest = (await self._client.get(key.kind, key.name, key.namespace)).data
+                    if uid not in ("", newest["metadata"]["uid"]):  # nothing was fetched for the new object
+                        self._written.pop(key, None)
+                        return False
                 stored = await self._client.replace(key.kind.decode(change(newest)), subresource=subresource)
             except Conflict:
                 newest = None

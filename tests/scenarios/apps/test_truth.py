@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from datetime import timedelta
@@ -13,10 +14,10 @@ from apps.lab import QUICK, says
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.reconcilers import apps
-from konverge.reconcilers.apps.kinds import HELM_RELEASE
+from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY
 from konverge.reconcilers.apps.words import Annotation
 from konverge.testing import Lab, install_crds
-from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
+from konverge.testing.apiserver.faults.rules import Delay, Match, Refuse, Rule
 from konverge.testing.flux import HelmController, World, flux_crds
 
 HELM = {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"}
@@ -145,6 +146,25 @@ async def test_another_url_of_a_helm_repository_is_named_only_after_flux_fetched
     shop.world.mirrors["https://mirror.example.com"] = "https://other.example.com"
     await shop.change(url="https://mirror.example.com")
     await shop.until(READY, applied("https://mirror.example.com"))
+
+
+@pytest.mark.lab_on("memory")
+async def test_a_helm_repository_that_is_made_anew_gets_no_status_of_the_one_before(lab: Lab) -> None:
+    shop = Shop(lab)
+    await install_crds(lab.client, flux_crds())
+    await lab.enter(HelmController(lab.config, world=shop.world, namespace=lab.namespace, random=lab.rng()))
+    await lab.create(HELM_REPOSITORY.new("shop", spec={"url": HELM["url"]}))
+    await lab.until(HELM_REPOSITORY, "shop", lambda one: bool(one.get("status", "artifact")))
+    resource = "helmrepositories.source.toolkit.fluxcd.io"
+    lab.server.faults.add(Rule(Match(verbs=("update",), resources=(resource,)), Delay(5), count=1))
+    with shop.dead("https://dead.example.com"):
+        await lab.patch(HELM_REPOSITORY, "shop", {"spec": {"url": "https://dead.example.com"}})
+        await asyncio.sleep(1)  # its write is on the way
+        await lab.patch(HELM_REPOSITORY, "shop", {"metadata": {"finalizers": None}})
+        await lab.delete(HELM_REPOSITORY, "shop")
+        await lab.create(HELM_REPOSITORY.new("shop", spec={"url": "https://dead.example.com"}))
+        new = await lab.until(HELM_REPOSITORY, "shop", lambda one: bool(one.conditions), timeout=60)
+        assert new.get("status", "artifact") is None
 
 
 @pytest.mark.lab_on("memory")
