@@ -53,7 +53,8 @@ __all__ = [
 ]
 
 NAME = "acme--blue"
-_LOOKS_BACK = 35.0
+_POLL = 90.0  # a third of the calls that the default makes: a reference run goes on for hours
+_LOOKS_BACK = _POLL + 5
 """Seconds in which a session lists its groups at least once."""
 BUDGET = kind("policy/v1", "PodDisruptionBudget", namespaced=True, plural="poddisruptionbudgets")
 KINDS = (NstanceCluster, NstanceControlPlane, NstanceMachinePool, NstanceShardGroup, NstanceMachine)
@@ -74,9 +75,11 @@ class KubernetesDecides:
         store = self._farm.lab.server.store
         for entry in store.list(("infrastructure.cluster.x-k8s.io", "nstancemachinepools")):
             metadata = entry.object()["metadata"]
-            if metadata["uid"] in self._seen:
+            if (
+                metadata["name"] in self._seen
+            ):  # not its uid: another client may restore a deleted pool with its annotation
                 continue
-            self._seen.add(metadata["uid"])
+            self._seen.add(metadata["name"])
             if MachinesAnnotation.MANAGED_BY in metadata.get("annotations", {}):
                 silent = [name for name in self._farm.document if not self._farm.listed(name)]
                 assert not silent, f"{metadata['name']} was imported before {silent} listed their groups"
@@ -287,7 +290,12 @@ class Farm:
         self.scaled: dict[str, set[int]] = {}
         # Without the connection and the control plane that the operator provides: Cluster API then notices least.
         self.settings = MachineSettings(
-            namespace=lab.namespace, cluster_id="acme", tenant="blue", control_plane_stub=False, workload_account=""
+            namespace=lab.namespace,
+            cluster_id="acme",
+            tenant="blue",
+            control_plane_stub=False,
+            workload_account="",
+            poll=_POLL,
         )
         lab.always.append(KubernetesDecides(self))
         lab.always.append(OneInstanceEach(self))
@@ -562,7 +570,7 @@ class Farm:
         self[name].set_static(group, GroupSpec("std", size, subnet_pool="private", **spec))
 
     async def until(self, holds: Callable[[], bool], *, timeout: float = 200.0) -> None:
-        limit = timeout * self.lab.patience
+        limit = self.lab.limit(timeout)
         try:
             async with asyncio.timeout(limit):
                 while not holds():

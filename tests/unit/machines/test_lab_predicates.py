@@ -124,7 +124,7 @@ async def test_a_drain_that_no_one_acknowledges_in_time_is_refused_unless_the_se
     assert one.last_drain is not None
     delete = farm.at(one.last_drain.delete_at)
     calls.append(Call(now(), "WatchInstances", "blue", Empty(), CallOutcome.OPEN))
-    while now() < delete + 70:
+    while now() < delete + 130:
         if story != "no listing after it" or now() < delete:
             calls.append(Call(now(), "ListGroups", "blue", Empty(), CallOutcome.ANSWERED))
         if story == "acknowledged" and delete - 40 < now() < delete:
