@@ -67,7 +67,7 @@ _CLUSTER_API = _Module(
     ("sigs.k8s.io/cluster-api", "sigs.k8s.io/cluster-api/cmd/clusterctl"),
     f"{CLUSTERCTL} and the core controller of Cluster API",
     "cluster-api",
-    files=("config/crd/bases/*.yaml", "config/rbac/role.yaml"),
+    files=("config/**/*.yaml", "metadata.yaml"),
 )
 _MODULES = {
     CAPI_CORE: _CLUSTER_API,

@@ -1,59 +1,59 @@
-"""The core controller of Cluster API as a process, with its definitions. `tools/go_programs.py cluster-api` builds it."""
+"""The core controller of Cluster API as a process, webhooks included. `tools/go_programs.py cluster-api` builds it."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import json
+import re
 from asyncio.subprocess import DEVNULL, STDOUT
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import aiohttp
-import yaml
 
+from konverge.testing import ControlPlane
 from konverge.testing.certificates import Authority
 from konverge.testing.ports import ReservedPort
 
-__all__ = ["core_manifests", "core_running"]
+__all__ = ["CORE_RELEASE", "core_components", "core_running"]
 
 _SECONDS = 90
+_MODULE = Path(__file__).parent / "go_cluster_api" / "go.mod"
+_found = re.search(r"^\s*sigs\.k8s\.io/cluster-api (v\S+)", _MODULE.read_text(), re.MULTILINE)
+assert _found
+CORE_RELEASE = _found[1]
 
 
-def core_manifests(program: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the definitions and the role of the version that was built: they lie beside the program.
-
-    Without webhooks the definitions have no conversion, so objects are written in the version that is stored.
-    """
-    folder = program.parent / "config"
-    found = [
-        yaml.load(file.read_text(), yaml.CSafeLoader) for file in sorted((folder / "crd" / "bases").glob("*.yaml"))
-    ]
-    for one in found:
-        # As its kustomization does: by these the core finds the version of a contract.
-        one["metadata"].setdefault("labels", {}).update(
-            {"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"}
-        )
-    role: dict[str, Any] = yaml.safe_load((folder / "rbac" / "role.yaml").read_text())
-    return found, role
+async def core_components(program: Path, plane: ControlPlane) -> tuple[str, Path]:
+    """Return the components of the release that was built, and the path of its metadata: both lie beside the program."""
+    folder = program.parent
+    return await plane.kubectl("kustomize", str(folder / "config" / "default")), folder / "metadata.yaml"
 
 
 @asynccontextmanager
-async def core_running(program: Path, kubeconfig: Path, folder: Path) -> AsyncIterator[Path]:
-    """Run the controller until the block ends; yields its log. Its webhooks listen, and no request is sent to them."""
+async def core_running(program: Path, plane: ControlPlane, folder: Path) -> AsyncIterator[Path]:
+    """Run the controller with the rights of its own account until the block ends; yields its log.
+
+    Its components have to be installed. The API server sends their webhooks and conversions to this process.
+    """
     folder.mkdir()
-    pair = Authority.create("core").server("core", ["127.0.0.1"])
+    authority = Authority.create("core")
+    pair = authority.server("core", ["127.0.0.1"])
     (folder / "tls.crt").write_bytes(pair.certificate)
     (folder / "tls.key").write_bytes(pair.key)
     log, webhooks, health = folder / "log", ReservedPort("127.0.0.1"), ReservedPort("127.0.0.1")
+    await _send_webhooks(plane, f"https://127.0.0.1:{webhooks.number}", authority.certificate)
+    kubeconfig = await plane.service_account_kubeconfig("capi-system", "capi-manager")
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             *(str(program), "--kubeconfig", str(kubeconfig), "--feature-gates", "MachinePool=true"),
             *("--webhook-cert-dir", str(folder), "--webhook-port", str(webhooks.number)),
             *("--health-addr", f"127.0.0.1:{health.number}", "--diagnostics-address", "127.0.0.1:0"),
             "--insecure-diagnostics",
-            env={"HOME": str(folder), "POD_NAMESPACE": "default", "POD_NAME": "core", "POD_UID": "core"},
+            env={"HOME": str(folder), "POD_NAMESPACE": "capi-system", "POD_NAME": "core", "POD_UID": "core"},
             stdin=DEVNULL,
             stdout=output,
             stderr=STDOUT,
@@ -67,6 +67,18 @@ async def core_running(program: Path, kubeconfig: Path, folder: Path) -> AsyncIt
             await process.wait()
             webhooks.release()
             health.release()
+
+
+async def _send_webhooks(plane: ControlPlane, url: str, authority: bytes) -> None:
+    """Let webhooks and conversions reach a process outside of the cluster, as cert-manager and a Service do inside."""
+    names = "customresourcedefinitions,mutatingwebhookconfigurations,validatingwebhookconfigurations"
+    found = json.loads(await plane.kubectl("get", names, "-l", "cluster.x-k8s.io/provider=cluster-api", "-o", "json"))
+    for one in found["items"]:
+        hooks = one.get("webhooks") or [one["spec"]["conversion"]["webhook"]]
+        for hook in hooks:
+            path = hook["clientConfig"].pop("service")["path"]
+            hook["clientConfig"] |= {"url": url + path, "caBundle": base64.b64encode(authority).decode()}
+    await plane.kubectl("replace", "-f", "-", stdin=json.dumps(found))
 
 
 async def _healthy(port: int, process: asyncio.subprocess.Process, log: Path) -> None:
