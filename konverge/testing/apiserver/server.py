@@ -60,6 +60,7 @@ from konverge.testing.apiserver.schemas.nesting import MAX_DEPTH, MAX_SUPPORTED,
 from konverge.testing.apiserver.shells import refusal
 from konverge.testing.apiserver.statuses import StatusError, method_not_allowed, not_implemented, page_not_found
 from konverge.testing.apiserver.storage import Store, StoredObjects
+from konverge.testing.loop import CLOCK_ERROR
 
 if TYPE_CHECKING:
     from konverge.client.config import ClientConfig
@@ -225,7 +226,14 @@ class ApiServer:
         return HttpShell(self.handle, tls=tls, **more)
 
     async def handle(self, call: Call) -> Response:
-        """Answer one call. Raises only what a fault wants the connection to do (`Dropped`)."""
+        """Answer one call by the right clock, whatever the client's. Raises only what a fault wants the connection to do (`Dropped`)."""
+        clock = CLOCK_ERROR.set(0.0)
+        try:
+            return await self._handle(call)
+        finally:
+            CLOCK_ERROR.reset(clock)
+
+    async def _handle(self, call: Call) -> Response:
         about = about_call(call)
         try:
             orders = await self.faults.before(call, about)

@@ -18,6 +18,7 @@ from konverge.kinds import kind
 from konverge.testing.apiserver import ApiServer
 from konverge.testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
 from konverge.testing.apiserver.requests import ADMIN, Call
+from konverge.testing.loop import CLOCK_ERROR
 
 CONFIG_MAP = kind("v1", "ConfigMap")
 NAMESPACE = kind("v1", "Namespace", namespaced=False)
@@ -97,6 +98,17 @@ async def test_a_webhook_that_hangs_is_given_up_after_its_virtual_time(server: A
     await client.create(VALIDATING.new("hang", webhooks=hook("https://hooks.example.com/hang")))
     with pytest.raises(ApiError, match="failed calling webhook"):
         await client.create(CONFIG_MAP.new("a", "default"))
+
+
+async def test_the_times_of_the_server_do_not_follow_a_wrong_clock_of_its_client(client: Client) -> None:
+    before = await client.create(CONFIG_MAP.new("before", "default"))
+    error = CLOCK_ERROR.set(-86_400.0)
+    try:
+        after = await client.create(CONFIG_MAP.new("after", "default"))
+        assert CLOCK_ERROR.get() == -86_400.0
+    finally:
+        CLOCK_ERROR.reset(error)
+    assert after.metadata.creation_timestamp == before.metadata.creation_timestamp
 
 
 async def test_a_quota_holds_and_gives_back_what_is_deleted(server: ApiServer, client: Client) -> None:
