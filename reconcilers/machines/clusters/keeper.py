@@ -1,13 +1,15 @@
 """The Cluster, the objects that it refers to, and the kubeconfig by which Cluster API reaches its Nodes. Background work.
 
 Guarantees: an object that is there is never changed, also if another program made it; of the kubeconfig this holds if it has no annotation
-about the end of its token. A token is renewed while more of its life is left than until the next look.
+about the end of its token. A token is renewed while more of its life is left than until the next look, also if the clock of this process is
+wrong: one that this process was given is measured by its age, and one that seems to live too long is replaced.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
 from typing import Any, Final
 
 from konverge.client import Client
@@ -44,6 +46,8 @@ class ClusterKeeper:
         self._client = client
         self._settings = settings
         self._namespace = namespace
+        self._given: tuple[Any, float] | None = None
+        """The data of the Secret with the last token that was given to this process, and when."""
         self._log = get_logger("konverge.machines")
 
     async def run(self) -> None:
@@ -106,7 +110,7 @@ class ClusterKeeper:
             except NotFound:
                 await self._client.create(await self._issued(server))
             else:
-                if is_ours(found) and is_due(found, settings.cluster_name, server, wall_clock()):
+                if is_ours(found) and is_due(found, settings.cluster_name, server, wall_clock(), self._age(found)):
                     made = await self._issued(server)
                     patch = {
                         "metadata": {
@@ -123,7 +127,7 @@ class ClusterKeeper:
 
     async def _issued(self, server: dict[str, Any]) -> Object:
         """Return the Secret with a new token of the account."""
-        settings, account = self._settings, self._settings.workload_account
+        settings, account, asked = self._settings, self._settings.workload_account, asyncio.get_running_loop().time()
         answer = await self._client.raw(
             "POST",
             f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{account}/token",
@@ -136,7 +140,15 @@ class ClusterKeeper:
         issued = json.loads(answer)["status"]
         text = kubeconfig(settings.cluster_name, server, account, issued["token"])
         expiry = from_rfc3339(issued["expirationTimestamp"])
-        return kubeconfig_secret(settings.cluster_name, self._namespace, text, expiry, settings.filter_labels)
+        made = kubeconfig_secret(settings.cluster_name, self._namespace, text, expiry, settings.filter_labels)
+        self._given = made.get("data"), asked
+        return made
+
+    def _age(self, secret: Object) -> timedelta | None:
+        """Return the time since this process was given the token, None if another one was."""
+        if self._given is None or self._given[0] != secret.get("data"):
+            return None
+        return timedelta(seconds=asyncio.get_running_loop().time() - self._given[1])
 
 
 def _filtered_out(found: Resource, settings: MachineSettings) -> str:

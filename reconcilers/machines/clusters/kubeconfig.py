@@ -23,8 +23,6 @@ LIFE: Final = timedelta(hours=1)
 """The life of a token that is asked for; the API server may give another."""
 _LEFT: Final = timedelta(minutes=10)
 """With less than this left a token is replaced."""
-_LONGEST: Final = timedelta(days=1)
-"""With more than this left the mark is another writer's: a token that is never replaced would end unnoticed."""
 _TYPE: Final = "cluster.x-k8s.io/secret"
 _KEY: Final = "value"
 
@@ -80,16 +78,32 @@ def is_ours(secret: Object) -> bool:
     return MachinesAnnotation.TOKEN_EXPIRY in (secret.metadata.annotations or {})
 
 
-def is_due(secret: Object, cluster: str, server: Mapping[str, Any], now: datetime) -> bool:
-    """Tell whether the Secret is written anew: its token ends soon, or label, API server or content are not as they have to be."""
+def is_due(
+    secret: Object, cluster: str, server: Mapping[str, Any], now: datetime, age: timedelta | None = None
+) -> bool:
+    """Tell whether the Secret is written anew: its token ends soon, or label, API server or content are not as they have to be.
+
+    `age` is the time since this process was given the token, which no wrong clock changes. Without it another process was given the token:
+    an end that is later than the token's life means that the clocks differ, or that another writer wrote it.
+    """
     if secret.metadata.label(MachinesLabel.CLUSTER) != cluster:
         return True
     try:
         left = from_rfc3339((secret.metadata.annotations or {})[MachinesAnnotation.TOKEN_EXPIRY]) - now
-        if not _LEFT <= left <= _LONGEST:
-            return True
-        text = base64.b64decode(secret.get("data", _KEY, default=""), validate=True)
-        clusters = json.loads(text)["clusters"]
-    except (ValueError, TypeError, LookupError, RecursionError):
+        text = json.loads(base64.b64decode(secret.get("data", _KEY, default=""), validate=True))
+        life = _life(text["users"][0]["user"]["token"])
+        clusters = text["clusters"]
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return True
-    return bool(clusters != [{"name": cluster, "cluster": dict(server)}])
+    soon = not _LEFT <= left <= life if age is None else age > life - _LEFT
+    return bool(soon or clusters != [{"name": cluster, "cluster": dict(server)}])
+
+
+def _life(token: str) -> timedelta:
+    """Return the life of a token by its claims, which the API server wrote by one clock; LIFE if it has none."""
+    try:
+        part = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        return timedelta(seconds=claims["exp"] - claims["iat"])
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
+        return LIFE

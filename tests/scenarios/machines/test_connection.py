@@ -17,6 +17,7 @@ from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE, NODE, SECRET
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.words import MachinesAnnotation
 from konverge.testing.capi.kinds import CLUSTER_LABEL
+from konverge.testing.loop import CLOCK_ERROR
 
 ACCOUNT = kind("v1", "ServiceAccount", namespaced=True, plural="serviceaccounts")
 KUBECONFIG = f"{NAME}-kubeconfig"
@@ -117,6 +118,29 @@ async def test_the_kubeconfig_is_renewed_before_its_token_ends(connecting: Farm)
         await asyncio.sleep(45 * 60)
         assert await user_of(farm, await lab.get(SECRET, KUBECONFIG)), "its token has ended"
     assert not await user_of(farm, first)
+
+
+@pytest.mark.parametrize("hours", [-24, -12, -0.75, 6], ids="the clock is {} hours ahead".format)
+async def test_a_leader_whose_clock_is_wrong_renews_the_kubeconfig_before_its_token_ends(
+    connecting: Farm, hours: float
+) -> None:
+    await start(connecting)
+    lab, farm = connecting.lab, connecting
+    await lab.until(SECRET, KUBECONFIG, lambda one: True, timeout=60)
+    await asyncio.sleep(40 * 60)
+    await lab.stop()
+    error = CLOCK_ERROR.set(hours * 3600)
+    try:
+        await farm.operate()
+    finally:
+        CLOCK_ERROR.reset(error)
+    seen = set()
+    for _ in range(12):
+        await asyncio.sleep(15 * 60)
+        found = await lab.get(SECRET, KUBECONFIG)
+        assert await user_of(farm, found), "its token has ended"
+        seen.add(found.metadata.resource_version)
+    assert len(seen) <= 6, "it is renewed more often than its life asks for"
 
 
 @pytest.mark.parametrize("data", [{"value": base64.b64encode(b"theirs").decode()}, {}])
