@@ -41,7 +41,7 @@ class ImportPlan:
 def plan_imports(
     expected: Collection[str], listed: Mapping[str, Collection[Group]], existing: Collection[str]
 ) -> ImportPlan:
-    """Return what is to be imported: `listed` is the last listing of each shard, `existing` are the groups that have a pool."""
+    """Return what is to be imported: `listed` is the last listing of each shard, `existing` groups have, or had just now, a pool."""
     missing = tuple(sorted(set(expected) - listed.keys()))
     if missing or not expected:
         return ImportPlan(missing=missing)

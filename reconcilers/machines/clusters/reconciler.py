@@ -137,7 +137,7 @@ class NstanceClusterReconciler:
     def _plan(self, pools: Iterable[Object]) -> ImportPlan:
         states = self._service.states
         existing = [str(pool.get("spec", "group", default="")) for pool in pools]
-        return plan_imports(states.expected or (), states.listings, existing)
+        return plan_imports(states.expected or (), states.listings, {*existing, *states.unsettled})
 
     def _report(self, group: str, why: str, ctx: Context[Any]) -> None:
         if group not in self._reported:

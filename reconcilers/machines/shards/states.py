@@ -60,6 +60,7 @@ class ShardStates:
         self._listings: dict[str, dict[str, Group]] = {}
         self._failures: dict[str, str] = {}
         self._deleted: dict[Place, float] = {}
+        """The groups that were deleted by us, until their shard has made a listing that shows what is left of them."""
         self._errors: dict[Place, list[str]] = {}
         self._followers: dict[Place, set[Key]] = {}
         self._places: dict[Key, Place] = {}
@@ -126,6 +127,11 @@ class ShardStates:
         if shard not in self.expected:
             return GroupView(known=False, problem="it is not in the document of shards")
         return GroupView(known=True, problem=self.problem(shard), listed=self._listings.get(shard, {}).get(group))
+
+    @property
+    def unsettled(self) -> frozenset[str]:
+        """The groups that were deleted by us on a shard which has not listed its groups since: a static group stays on the server."""
+        return frozenset(group for shard, group in self._deleted if shard in (self.expected or ()))
 
     def size_of(self, group: str) -> int | None:
         """Return the wanted size of a group over all shards of the document, None before each has listed its groups."""
@@ -218,7 +224,9 @@ class ShardStates:
         if shard not in (self.expected or ()):
             return
         oldest = asyncio.get_running_loop().time() - self._settle
-        self._deleted = {place: when for place, when in self._deleted.items() if when > oldest}
+        settled = [place for place, when in self._deleted.items() if place[0] == shard and when <= oldest]
+        for place in settled:
+            del self._deleted[place]
         shown = {group.key: group for group in groups if (shard, group.key) not in self._deleted}
         was_away, before = bool(self.problem(shard)), self._listings.get(shard, {})
         self._failures.pop(shard, None)
@@ -232,7 +240,7 @@ class ShardStates:
         for name in before.keys() | shown.keys():
             if before.get(name) != shown.get(name):
                 self._wake((shard, name))
-        if before.keys() != shown.keys():
+        if settled or before.keys() != shown.keys():
             self.wake_cluster()
 
     def unreachable(self, shard: str, failure: ShardFailure) -> None:

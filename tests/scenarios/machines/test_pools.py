@@ -69,6 +69,26 @@ async def test_nothing_is_imported_before_every_shard_has_listed_its_groups(farm
     assert (await farm.lab.get(MACHINE_POOL, "workers")).spec["replicas"] == 3
 
 
+async def test_a_static_group_whose_pool_was_deleted_is_imported_only_after_every_shard_has_listed_it_again(
+    farm: Farm,
+) -> None:
+    for name in farm.world.shards:
+        farm.set_static(name, 2)
+    await farm.start()
+    await farm.pool()
+    await farm.lab.delete(MACHINE_POOL, "workers")
+    await farm.lab.delete(NstanceMachinePool, "workers")
+    await farm.lab.until_gone(NstanceMachinePool, "workers")
+    farm["b"].faults.network = Network.REFUSED
+    farm["b"].reset()
+    await asyncio.sleep(300)
+    assert await farm.lab.find(NstanceMachinePool, "workers") is None
+    farm["b"].faults.network = Network.OPEN
+    again = await farm.pool()
+    assert again.spec.shards == ("a", "b", "c")
+    assert (await farm.lab.get(MACHINE_POOL, "workers")).spec["replicas"] == 6
+
+
 async def test_a_shard_that_is_added_pauses_imports_until_it_was_heard(farm: Farm) -> None:
     await farm.start()
     farm.world.add_shard("d").faults.network = Network.REFUSED
