@@ -32,7 +32,20 @@ TWO_REPLICAS: Final = "tests/scenarios/election/test_two_replicas.py::"
 KIT: Final = "konverge.testing."
 OF_LAB: Final = "tests/unit/lab/"
 
+DELIVERY: Final = (
+    "tests/unit/informers/test_delivery.py::test_merged_changes_keep_the_first_old_and_the_last_new_object"
+)
+
 BY_TEST: Final = (
+    Mutant(
+        "delivery-replaced-as-changed",
+        "an object that was replaced by another of its name counts as changed",
+        "konverge.informers.delivery",
+        "_Pending.steps",
+        "old is not None and new is not None and (not _same_object(old, new))",
+        "old is not None and new is not None and _same_object(old, None)",
+        test=DELIVERY,
+    ),
     Mutant(
         "delivery-passed-by",
         "an object that was deleted before its creation was delivered is never delivered, so its owner does not make it again",
@@ -40,7 +53,7 @@ BY_TEST: Final = (
         "_Pending.merge",
         "self.passed = was",
         "self.passed = None",
-        test="tests/unit/informers/test_delivery.py::test_merged_changes_keep_the_first_old_and_the_last_new_object",
+        test=DELIVERY,
     ),
     Mutant(
         "finalizer-despite-the-deadline",

@@ -38,6 +38,15 @@ MACHINES: Final = (
         test=CONNECTION + "test_a_leader_whose_clock_is_wrong_renews_the_kubeconfig_before_its_token_ends",
     ),
     Mutant(
+        "machines-certificate-by-a-slow-clock",
+        "a process whose clock is slow lets its certificate expire",
+        FAMILY + "identity.certificates",
+        "OperatorCertificate.renew_at",
+        "now < self.not_before",
+        "False",
+        test=CONNECTION + "test_a_leader_whose_clock_is_slow_renews_its_certificate_before_it_expires",
+    ),
+    Mutant(
         "machines-imported-in-part",
         "a static group whose pool was deleted becomes a pool of the shards that listed it first",
         FAMILY + "clusters.reconciler",

@@ -287,16 +287,6 @@ _INFORMERS: Final = (
         ("bookmarks",),
     ),
     Mutant(
-        "delivery-replaced-as-changed",
-        "an object that was replaced by another of its name counts as changed",
-        INFORMERS + "delivery",
-        "_Pending.steps",
-        "old is not None and new is not None and (not _same_object(old, new))",
-        "old is not None and new is not None and _same_object(old, None)",
-        ("bucket",),
-        ("before a new list", "stale view"),
-    ),
-    Mutant(
         "delivery-merge-lost",
         "a change that is merged into a waiting one takes that one with it",
         INFORMERS + "delivery",

@@ -51,10 +51,14 @@ class OperatorCertificate:
     not_before: datetime
     not_after: datetime
 
-    @property
-    def renew_at(self) -> datetime:
-        """Half of its life."""
-        return self.not_before + (self.not_after - self.not_before) / 2
+    def renew_at(self, now: datetime, *, fresh: bool) -> datetime:
+        """Return half of its life. If it seems to begin later than now, the clock is slow, and its age is known only if it was issued just now
+        (`fresh`): another one is renewed at once.
+        """
+        half = (self.not_after - self.not_before) / 2
+        if now < self.not_before:
+            return now + half if fresh else now
+        return self.not_before + half
 
     def retry(self, failures: int, now: datetime) -> timedelta:
         """Return the delay after a failed renewal: one minute, doubled up to 30, and never over half of the time that is left."""

@@ -136,7 +136,7 @@ class ServerLink:
 
     async def _renewing(self, enrolment: Enrolment, enrolled: Enrolled) -> None:
         """Renew at half of each life, and follow the authority in its ConfigMap; returns when a certificate expired."""
-        renew_at, failures, look_at = enrolled.certificate.renew_at, 0, _NEVER
+        renew_at, failures, look_at = enrolled.certificate.renew_at(wall_clock(), fresh=False), 0, _NEVER
         while True:
             await wait_first(sleep_until(min(renew_at, look_at)), self._authority_news())
             clients = [partial(self.connections.client, name) for name in self.connections.shards]
@@ -154,7 +154,7 @@ class ServerLink:
                     if found is not enrolled:
                         enrolled = found
                         await self._connect(enrolled)
-                    renew_at, failures, look_at = enrolled.certificate.renew_at, 0, _NEVER
+                    renew_at, failures, look_at = enrolled.certificate.renew_at(wall_clock(), fresh=False), 0, _NEVER
                 continue
             try:
                 enrolled = await enrolment.renew(enrolled, clients)
@@ -170,7 +170,7 @@ class ServerLink:
                 renew_at = wall_clock() + pause
             else:
                 await self._connect(enrolled)
-                renew_at, failures = enrolled.certificate.renew_at, 0
+                renew_at, failures = enrolled.certificate.renew_at(wall_clock(), fresh=True), 0
 
     async def _authority_news(self) -> None:
         """Return when the ConfigMap of the authority has changed."""

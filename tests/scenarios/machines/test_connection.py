@@ -143,6 +143,21 @@ async def test_a_leader_whose_clock_is_wrong_renews_the_kubeconfig_before_its_to
     assert len(seen) <= 6, "it is renewed more often than its life asks for"
 
 
+@pytest.mark.parametrize("hours", [-24, -13], ids="the clock is {} hours ahead".format)
+async def test_a_leader_whose_clock_is_slow_renews_its_certificate_before_it_expires(farm: Farm, hours: float) -> None:
+    await farm.start()
+    await asyncio.sleep(11 * 3600)
+    await farm.lab.stop()
+    error = CLOCK_ERROR.set(hours * 3600)
+    try:
+        await farm.operate()
+    finally:
+        CLOCK_ERROR.reset(error)
+    await asyncio.sleep(30 * 3600)
+    renewed = [call for name in farm.world.shards for call in farm[name].calls if call.method == "RenewCertificate"]
+    assert [call.time < 24 * 3600 for call in renewed] == [True]  # the first one lives a day, the next one a year
+
+
 @pytest.mark.parametrize("data", [{"value": base64.b64encode(b"theirs").decode()}, {}])
 async def test_the_kubeconfig_of_an_administrator_is_left_alone(connecting: Farm, data: dict[str, str]) -> None:
     lab = connecting.lab

@@ -168,7 +168,18 @@ def test_a_failed_renewal_waits_ever_longer_and_never_over_half_of_the_time_left
     certificate = OperatorCertificate(START, START + timedelta(minutes=left))
     assert certificate.retry(failures, START) == timedelta(minutes=minutes)
     assert certificate.retry(failures, START + timedelta(days=9)) == timedelta(seconds=1)
-    assert certificate.renew_at == START + timedelta(minutes=left / 2)
+
+
+@pytest.mark.parametrize(
+    ("hours", "fresh", "expected"),
+    [(0, True, 12), (0, False, 12), (6, False, 12), (20, True, 12), (-1, True, 11), (-24, True, -12), (-1, False, -1)],
+)
+def test_a_certificate_is_renewed_at_half_of_its_life_and_at_once_if_a_slow_clock_hides_its_age(
+    hours: int, fresh: bool, expected: int
+) -> None:
+    certificate = OperatorCertificate(START, START + timedelta(days=1))
+    renew_at = certificate.renew_at(START + timedelta(hours=hours), fresh=fresh)
+    assert renew_at == START + timedelta(hours=expected)
 
 
 async def test_no_text_of_an_identity_contains_a_key_or_the_nonce() -> None:
