@@ -52,8 +52,8 @@ class OperatorCertificate:
     not_after: datetime
 
     def renew_at(self, now: datetime, *, fresh: bool) -> datetime:
-        """Return half of its life. If it seems to begin later than now, the clock is slow, and its age is known only if it was issued just now
-        (`fresh`): another one is renewed at once.
+        """Return half of its life. If it seems to begin later than now, the clock is slow, and the age of one that was not issued just now
+        (`fresh`) is unknown: it is renewed at once.
         """
         half = (self.not_after - self.not_before) / 2
         if now < self.not_before:
