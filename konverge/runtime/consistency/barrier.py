@@ -118,6 +118,8 @@ class StalenessBarrier:
         self._client = client
         self._caches = caches
         self._own_versions = own_versions
+        self._outdated: dict[Key, str] = {}
+        """The versions that own writes gave to objects of the controller, if the cache did not show them before the wait was given up."""
 
     def writer(self, key: Key) -> Hashable:
         """Return the name under which the ledger keeps the writes of this key's reconciles."""
@@ -155,17 +157,26 @@ class StalenessBarrier:
     def stop_waiting(self, key: Key) -> None:
         """Give up on the writes that the cache does not show; the ledger still knows who wrote them."""
         for write in self._client.ledger.pending(self.writer(key)):
+            if write.version and (write.kind, write.namespace, write.name) == (key.kind, key.namespace, key.name):
+                self._outdated[key] = write.version
             self._client.ledger.seen(self.writer(key), write)
             # The late event of the write must enqueue the key: the next reconcile runs on a stale cache.
             self._own_versions.forget(Key("", write.kind, write.namespace, write.name))
 
     def forget(self, key: Key) -> None:
         """Drop what the ledger keeps of a key whose object is gone."""
+        self._outdated.pop(key, None)
         self._client.ledger.forget(self.writer(key))
 
     def version_after_own_writes(self, key: Key, cached: Cached) -> str:
-        """Return the version that the object has after this reconcile's own writes to it; writes of others since then do not count."""
+        """Return the version that the object has after this reconcile's own writes to it; writes of others since then do not count.
+
+        It is the version of the copy if that is older than earlier writes of ours, for which the wait was given up: the server then refuses
+        (Conflict) what was made from that copy, which would take a status back.
+        """
         latest = cached.metadata.resource_version
+        if self._is_outdated(key, latest):
+            return latest
         for write in self._client.ledger.pending(self.writer(key)):
             if (
                 write.version
@@ -175,3 +186,12 @@ class StalenessBarrier:
             ):
                 latest = write.version
         return latest
+
+    def _is_outdated(self, key: Key, version: str) -> bool:
+        known = self._outdated.get(key)
+        if known is None:
+            return False
+        outdated = (compare_versions(known, version) or 0) > 0
+        if not outdated:
+            del self._outdated[key]
+        return outdated

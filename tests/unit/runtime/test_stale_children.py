@@ -86,6 +86,33 @@ async def test_after_the_barrier_gave_up_the_late_event_of_an_own_child_enqueues
         assert owner.reasons[2:] == ["owned ConfigMap web/part-0 created"]
 
 
+async def test_after_the_barrier_gave_up_a_status_is_not_taken_back_to_what_the_outdated_copy_shows() -> None:
+    """The failed reconcile writes the observedGeneration of its copy; after an own write it would carry the version of that write."""
+    runs = []
+
+    async def fails_at_last(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        runs.append(w.generation)
+        if len(runs) == 3:
+            await ctx.patch(Widget, w.name, w.namespace, patch={"metadata": {"labels": {"run": "3"}}})
+            raise RuntimeError("after an own write")
+        return kv.Done()
+
+    spec = kv.Controller.of(Widget).with_(barrier=1.0).reconciled_by(By(fails_at_last))
+    async with ControllerHarness(spec) as harness:
+        harness.server.after = showing_the_owner(harness)
+        harness.put(placed(), generation=1)
+        await harness.settle()
+        harness.server.after = lambda: None
+        second = {**placed(parts=1).to_dict(), "status": {"observedGeneration": 1}}
+        harness.put(Widget.decode(second), generation=2)
+        await harness.settle()
+        harness.runner.enqueue(KEY)
+        await harness.settle(1.5)
+        assert runs[:3] == [1, 2, 2]
+        assert "patch Widget one" in harness.server.calls
+        assert harness.server.stored(KEY.kind, "web", "one")["status"]["observedGeneration"] == 2
+
+
 @pytest.mark.parametrize("fate", ["it is gone", "the server does not answer", "it was changed"])
 async def test_a_write_of_unknown_outcome_is_waited_for_until_the_cache_shows_what_the_server_has(fate: str) -> None:
     owner = Owner(applies=0)
