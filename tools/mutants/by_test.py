@@ -38,6 +38,15 @@ DELIVERY: Final = (
 
 BY_TEST: Final = (
     Mutant(
+        "status-taken-back",
+        "after the barrier gave up, a status that was made from an outdated copy replaces a newer one",
+        "konverge.runtime.consistency.barrier",
+        "StalenessBarrier.version_after_own_writes",
+        "self._is_outdated(key, latest)",
+        "False",
+        test=STALE + "test_after_the_barrier_gave_up_a_status_is_not_taken_back_to_what_the_outdated_copy_shows",
+    ),
+    Mutant(
         "delivery-replaced-as-changed",
         "an object that was replaced by another of its name counts as changed",
         "konverge.informers.delivery",
