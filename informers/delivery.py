@@ -163,6 +163,9 @@ class HandlerQueue:
         if self._pending:
             (namespace, name), held = self._pending.popitem(last=False)
             self.since = held.since
+            old, new = held.old, held.new
+            if held.passed is None and (old is None or new is None or old.uid == new.uid):  # nearly always
+                return (Change(namespace, name, old, new),)
             return tuple(Change(namespace, name, old, new) for old, new in held.steps())
         self.since = None
         for namespace, name in self._initial_keys:

@@ -175,7 +175,7 @@ class StalenessBarrier:
         (Conflict) what was made from that copy, which would take a status back.
         """
         latest = cached.metadata.resource_version
-        if self._is_outdated(key, latest):
+        if self._outdated and self._is_outdated(key, latest):
             return latest
         for write in self._client.ledger.pending(self.writer(key)):
             if (
