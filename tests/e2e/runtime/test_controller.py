@@ -297,6 +297,7 @@ async def test_a_reconcile_that_takes_too_long_is_cancelled_counted_and_fenced(l
     stored = await lab.until(Widget, "one", lambda w: w.find_condition("Ready") is not None)
     assert stored.condition("Ready").status == "Unknown"
     assert stored.status.observed_generation is None
+    await lab.settled()  # it is counted after the status is written
     timeouts = lab.metrics.registry.get_sample_value(
         "controller_runtime_reconcile_timeouts_total", {"controller": "widget"}
     )

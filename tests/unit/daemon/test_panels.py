@@ -338,6 +338,7 @@ async def test_the_panels_of_the_workspaces_dashboard_show_what_happened(lab: La
 async def test_the_panels_of_the_machines_dashboard_show_what_happened(lab: Lab, tmp_path: Path) -> None:
     """Two shards of three answer at the end; one drain is blocked, one ended; a shard refuses a pool's changes."""
     async with Farm(lab) as farm:
+        farm.settings = farm.settings.model_copy(update={"poll": 30.0})
         await farm.start()
         await farm.start_core()
         await farm.create_pool(replicas=3)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -140,8 +141,17 @@ async def waits_for_a_silent_program() -> None:
     finally:
         background.cancel()
         program.kill()
-        await asyncio.to_thread(os.waitid, os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
+        await asyncio.to_thread(until_noticed, program.pid)
         await program.wait()
+
+
+def until_noticed(pid: int) -> None:
+    """Wait until a program has ended and asyncio's thread for it, which may collect it first, has told its loop."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    for thread in threading.enumerate():
+        if thread.name.startswith("waitpid-"):
+            thread.join()
 
 
 @pytest.mark.parametrize(
