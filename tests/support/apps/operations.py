@@ -125,7 +125,7 @@ class Operations:
             return all(test(found) for test in tests)
 
         all_hold.__qualname__ = " and ".join(test.__qualname__ for test in tests)
-        return await self.lab.until(Operation, name, all_hold)
+        return await self.lab.until(Operation, name, all_hold, timeout=60)  # a right is asked for again within 30 s
 
     async def get(self, name: str = "run") -> Operation:
         return await self.lab.get(Operation, name)
