@@ -55,7 +55,9 @@ def forget_places(data: dict[str, Any]) -> None:
         data.pop("spec", None)
 
 
-async def guarded(lab: Lab, forgetting: Callable[[dict[str, Any]], None] = forget) -> Farm:
+async def guarded(
+    lab: Lab, forgetting: Callable[[dict[str, Any]], None] = forget, *, deletes_pools: bool = False
+) -> Farm:
     farm = await lab.enter(Farm(lab))
     lab.may_differ(None, forgetting, why="keys and ids are random")
     lab.may_differ(
@@ -64,6 +66,8 @@ async def guarded(lab: Lab, forgetting: Callable[[dict[str, Any]], None] = forge
     lab.skip_plans("the namespace is deleted *", why="it takes the document of shards and the authority")
     lab.skip_plans("secrets*: * by hand *", why="the nonce is used once, and no program brings a kubeconfig back")
     lab.skip_plans("the CRD of *", why="nothing brings back the objects of a user")
+    if not deletes_pools:
+        lab.skip_plans("machinepools*: delete by hand *", why="a MachinePool that a user deleted is not made again")
     return farm
 
 
@@ -71,7 +75,6 @@ async def guarded(lab: Lab, forgetting: Callable[[dict[str, Any]], None] = forge
 async def test_a_machine_gets_an_instance_and_a_node_and_is_deleted(lab: Lab) -> None:
     farm = await guarded(lab)
     lab.skip_plans("nstancemachines*: * by hand *", why=ONE_INFRASTRUCTURE)
-    lab.skip_plans("machinepools*: delete by hand *", why="a MachinePool that a user deleted is not made again")
     for name in farm.world.shards:
         farm.set_static(name, 0)
     await farm.start()
@@ -108,7 +111,7 @@ async def test_a_cluster_gets_its_control_plane_and_the_node_of_a_machine_goes_w
     await lab.delete(MACHINE, "m1")
     await lab.until_gone(MACHINE, "m1", timeout=400)
     await lab.until_gone(NODE, "n1", timeout=400)
-    assert (await lab.get(NstanceControlPlane, NAME)).condition("Available").is_true
+    await lab.until(NstanceControlPlane, NAME, lambda one: is_true(one.find_condition("Available")), timeout=400)
 
 
 @pytest.mark.scenario(quick=6)
@@ -139,7 +142,7 @@ async def test_nodes_of_a_pool_are_paired_and_stay_while_a_shard_is_added_and_an
 
 @pytest.mark.scenario(quick=6)
 async def test_the_nodes_of_a_deleted_pool_go_with_their_instances(lab: Lab) -> None:
-    farm = await guarded(lab)
+    farm = await guarded(lab, deletes_pools=True)
     for shard in farm.world.shards.values():
         shard.state.fleet.pace.drain_timeout = 12_000.0  # longer than a plan keeps the operator away
     await farm.start()
@@ -157,7 +160,6 @@ async def test_the_nodes_of_a_deleted_pool_go_with_their_instances(lab: Lab) -> 
 @pytest.mark.scenario(quick=6)
 async def test_pods_on_demand_get_machines_and_give_them_back_when_they_end(lab: Lab) -> None:
     farm = await guarded(lab, forget_places)
-    lab.skip_plans("machinepools*: delete by hand *", why="a MachinePool that a user deleted is not made again")
     for name in farm.world.shards:
         farm.set_static(name, 0)
     await farm.start()
