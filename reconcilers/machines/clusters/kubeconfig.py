@@ -23,6 +23,8 @@ LIFE: Final = timedelta(hours=1)
 """The life of a token that is asked for; the API server may give another."""
 _LEFT: Final = timedelta(minutes=10)
 """With less than this left a token is replaced."""
+_LONGEST: Final = timedelta(days=1)
+"""A token that claims a longer life is another writer's, and would end unnoticed."""
 _TYPE: Final = "cluster.x-k8s.io/secret"
 _KEY: Final = "value"
 
@@ -93,7 +95,7 @@ def is_due(
         text = json.loads(base64.b64decode(secret.get("data", _KEY, default=""), validate=True))
         life = _life(text["users"][0]["user"]["token"])
         clusters = text["clusters"]
-    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
+    except (AttributeError, ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return True
     soon = not _LEFT <= left <= life if age is None else age > life - _LEFT
     return bool(soon or clusters != [{"name": cluster, "cluster": dict(server)}])
@@ -104,6 +106,6 @@ def _life(token: str) -> timedelta:
     try:
         part = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-        return timedelta(seconds=claims["exp"] - claims["iat"])
+        return min(timedelta(seconds=claims["exp"] - claims["iat"]), _LONGEST)
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return LIFE

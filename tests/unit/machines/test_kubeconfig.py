@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -27,6 +29,39 @@ def secret(text: str = TEXT, *, left: timedelta = timedelta(minutes=30), expiry:
 
 def due(found: Object) -> bool:
     return is_due(found, "acme--blue", SERVER, NOW)
+
+
+def token(claims: Any) -> str:
+    return f"h.{base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip('=')}.s"
+
+
+def with_token(made: Any) -> str:
+    return json.dumps({**json.loads(TEXT), "users": [{"name": "account", "user": {"token": made}}]})
+
+
+@pytest.mark.parametrize(
+    "made",
+    [None, 5, [], {"a": 1}],
+    ids=["null", "a number", "a list", "a map"],
+)
+def test_a_token_of_another_type_than_text_is_replaced(made: Any) -> None:
+    assert due(secret(with_token(made)))
+
+
+def test_a_token_that_says_that_it_lives_for_years_is_replaced() -> None:
+    foreign = with_token(token({"iat": 0, "exp": 2_000_000_000}))
+    assert due(secret(foreign, left=timedelta(days=9_000)))
+    assert not due(secret(foreign, left=timedelta(hours=5)))
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [5, [], {"exp": "x", "iat": "y"}, {"exp": 10**400, "iat": 0}, {"exp": float("nan"), "iat": 0}, {}],
+    ids=["a number", "a list", "words", "400 digits", "no number", "none"],
+)
+def test_a_token_with_claims_that_say_no_life_counts_as_one_of_an_hour(claims: Any) -> None:
+    assert not due(secret(with_token(token(claims)), left=timedelta(minutes=59)))
+    assert due(secret(with_token(token(claims)), left=timedelta(minutes=61)))
 
 
 @pytest.mark.parametrize(("minutes", "expected"), [(60, False), (10, False), (9, True), (0, True), (-60, True)])
