@@ -245,8 +245,9 @@ class Lab(Allowances):
 
     def _failing(self) -> Iterator[tuple[str, Key, int, BaseException]]:
         for (controller, key), error in self.findings.failing.items():
-            for manager in self.managers:
-                if any(spec.name == controller for spec in manager.controllers):
+            for manager in (one.manager for one in self.replicas()):
+                if any(spec.name == controller for spec in manager.controllers if manager.leads or not spec.elected):
+                    # Only a replica that leads retries: the failures of another one say nothing of what its successor does.
                     times = manager.runner(controller).queue.failures(key)
                     if times and not self.findings.expects(error):
                         yield controller, key, times, error

@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Awaitable, Callable
+from itertools import count
 from pathlib import Path
 from typing import Any, get_args
 
@@ -176,6 +178,45 @@ def test_two_replicas_that_both_lead_are_a_finding(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Candidate, "_free_at", lambda self: self._changed_at + 25.0)
     done = run(scenario, Plan(name="both", leases=(Lease(after=2, do="pause"),)))
     assert any("two replicas write" in problem for problem in done.problems), done.problems
+
+
+def refused_in(replica: int) -> Callable[[Lab], Awaitable[None]]:
+    """The scenario, in which this replica, from 0 on, is refused again and again."""
+
+    async def plays(lab: Lab) -> None:
+        replicas, attempts = count(), count()
+
+        def build_one(manager: kv.Manager) -> None:
+            number = next(replicas)
+
+            async def reconcile(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+                if number != replica:
+                    return await make_parts(owner, ctx)
+                if (attempt := next(attempts)) < 12:  # a fault of the lease follows a write
+                    await ctx.own(part(attempt, owner.namespace))
+                await ctx.own(CONFIG_MAP.new("Not A Name", owner.namespace))
+                return kv.Done()
+
+            manager.add(kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(reconcile)))
+
+        await lab.start(build_one)
+        await lab.create(widget(parts=2))
+        if replica == 0:
+            await lab.until(Widget, "one", kv.is_true("Ready"))
+
+    return plays
+
+
+def test_a_key_that_failed_again_and_again_before_the_lease_was_lost_is_no_finding_if_the_other_replica_succeeds() -> (
+    None
+):
+    done = run(refused_in(0), Plan(name="lost", leases=(Lease(after=24, do="lose"),)))
+    assert done.problems == []
+
+
+def test_a_key_that_fails_again_and_again_in_the_replica_that_took_over_is_a_finding() -> None:
+    done = run(refused_in(1), Plan(name="taken over", leases=(Lease(after=2, do="pause"),)))
+    assert any("lab/one fails again and again" in problem for problem in done.problems), done.problems
 
 
 def test_a_failed_expectation_is_a_finding_and_not_an_error() -> None:
