@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
 from typing import Any, Final
@@ -25,10 +24,11 @@ import structlog
 
 from konverge.errors import KonvergeError, NotLeading
 from konverge.reconcilers.apps.clusters import protocol
+from konverge.reconcilers.apps.clusters.attempts import Attempts
 from konverge.reconcilers.apps.clusters.batch import Delivered, read_batch
 from konverge.reconcilers.apps.clusters.execute import Executor, final_result
 from konverge.reconcilers.apps.clusters.jobs import Gates, JobRefusal, Task, read_job, result_of
-from konverge.reconcilers.apps.clusters.journal import Finished, Journal, JournalEntry
+from konverge.reconcilers.apps.clusters.journal import Journal, JournalEntry
 from konverge.reconcilers.apps.clusters.metrics import PullMetrics
 from konverge.reconcilers.apps.clusters.plane_session import (
     CONFLICT,
@@ -39,6 +39,8 @@ from konverge.reconcilers.apps.clusters.plane_session import (
     SessionFailed,
 )
 from konverge.reconcilers.apps.clusters.protocol import JobResult, Outcome, read
+from konverge.reconcilers.apps.clusters.results import expired, given_up, repetition
+from konverge.reconcilers.apps.clusters.room import Room
 from konverge.reconcilers.apps.clusters.secrets import JournalStore
 from konverge.reconcilers.apps.clusters.settings import Settings
 from konverge.reconcilers.apps.clusters.sweep import Place, Sweep, place_of
@@ -49,23 +51,8 @@ from konverge.words import LogKey
 __all__ = ["JobWorker"]
 
 _SOONEST: Final = 1.0
-_JOB_RETRY_MOST: Final = 30.0
 _MOST_ASKED: Final = 100
 """Jobs of one poll at most, while none of those that come has a place to wait."""
-_MOST_WAITING: Final = 200
-"""Jobs that wait for another attempt, beside those that were just accepted."""
-_JOURNAL_BYTES: Final = 512 * 1024
-"""Bytes of unfinished jobs that the journal takes: with those that are tried and the finished ones below what a Secret holds."""
-_TRIED_BYTES: Final = 88 * 1024
-"""Bytes beyond these for a job that is tried while the journal is full."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Retry:
-    """When a job that failed is tried again, and the pause after that."""
-
-    due: float
-    pause: float
 
 
 class JobWorker:
@@ -96,21 +83,15 @@ class JobWorker:
         self._now = now
         self._log = log
         self._journal = Journal()
-        self._retries: dict[str, _Retry] = {}
-        self._since: dict[str, float] = {}
-        """When each job of the journal was accepted, or found there by this process."""
-        self._begun: set[str] = set()
-        """Jobs that this process or an earlier one may have begun."""
+        self._room = Room(settings.most_pending)
+        self._attempts = Attempts(random)
         self._sweep = Sweep()
 
     async def load(self) -> None:
         """Read the stored journal."""
         self._journal = await self._store.load()
-        self._retries = {}
+        self._attempts = Attempts(self._random, stored=self._journal.entries, now=_time())
         self._sweep = Sweep()
-        now = asyncio.get_running_loop().time()
-        self._since = {entry.job_id: now for entry in self._journal.entries}
-        self._begun = {entry.job_id for entry in self._journal.entries}
 
     async def run(self) -> None:
         """Finish what the journal left, then poll until cancelled."""
@@ -118,7 +99,7 @@ class JobWorker:
         limit = self._settings.most_pending
         while True:
             await self._work_off()
-            wait = self._longest_poll()
+            wait = self._attempts.next_due(_time(), most=self._settings.wait)  # the retry then follows the poll
             query = {"cluster": self._gates.cluster_id, "wait": str(wait), "limit": str(limit)}
             if self._sweep.after:
                 query["after"] = self._sweep.after
@@ -160,11 +141,6 @@ class JobWorker:
                 await self._drop(entry.job_id)
         await self._work_off()
 
-    def _longest_poll(self) -> int:
-        """Return for how many seconds a poll may wait: until the next retry is due, which then follows it."""
-        now = asyncio.get_running_loop().time()
-        return min((self._settings.wait, *(max(int(one.due - now), 0) for one in self._retries.values())))
-
     async def _take(self, jobs: Iterable[Delivered], *, full: bool) -> bool:
         """Carry out the jobs of a response; returns whether any was new. `full`: there may be others behind them."""
         now, behind = self._now(), self._sweep.behind
@@ -187,8 +163,8 @@ class JobWorker:
             if job_id and self._journal.entry(job_id) is not None:
                 repeated.append(job_id)
             elif known is not None or any(entry.key == key for entry in (*fresh, *tried)):
-                direct.append((job_id, _repetition(known, job_id, key, now)))
-            elif isinstance(found, JobRefusal) and job_id not in self._retries:
+                direct.append((job_id, repetition(known, job_id, key, now)))
+            elif isinstance(found, JobRefusal) and not self._attempts.waits(job_id):
                 self._refused(found)
                 if job_id:
                     direct.append((job_id, result_of(found, now)))
@@ -197,9 +173,9 @@ class JobWorker:
                 place = None if isinstance(found, JobRefusal) else place_of(found)
                 if place is not None:
                     places[job_id] = place
-                if place not in left and self._fits((*fresh, entry)):
+                if place not in left and self._room.fits(self._journal, (*fresh, entry)):
                     fresh.append(entry)
-                elif place not in behind and self._fits_for_a_try(entry):
+                elif place not in behind and self._room.fits_for_a_try(self._journal, entry):
                     tried.append(entry)
                 elif place not in left and await self._makes_room((*fresh, entry)):
                     fresh.append(entry)
@@ -222,7 +198,8 @@ class JobWorker:
         unplaced = [job_id for job_id in places if self._is_left(job_id)]
         self._sweep.behind.update(places[job_id] for job_id in unplaced)
         if self._sweep.ends_with(seen, left=len(unplaced) + seen.count(""), full=full):
-            self._forget_all_but(self._sweep.seen)
+            # The control plane no longer offers the others.
+            self._attempts.forget_all_but(self._sweep.seen | {entry.job_id for entry in self._journal.entries})
             self._sweep = Sweep()
 
     def _is_left(self, job_id: str) -> bool:
@@ -230,25 +207,8 @@ class JobWorker:
         return self._journal.entry(job_id) is None and all(one.job_id != job_id for one in self._journal.finished)
 
     async def _accept(self, fresh: list[JournalEntry]) -> None:
-        self._since |= dict.fromkeys((entry.job_id for entry in fresh), asyncio.get_running_loop().time())
+        self._attempts.placed((entry.job_id for entry in fresh), _time())
         await self._write(self._journal.accepted(fresh))
-
-    def _forget_all_but(self, seen: set[str]) -> None:
-        """Forget the pauses of jobs that have no place, and that the control plane no longer offers."""
-        kept = seen | {entry.job_id for entry in self._journal.entries}
-        self._retries = {job_id: retry for job_id, retry in self._retries.items() if job_id in kept}
-        self._begun &= kept
-
-    def _fits_for_a_try(self, entry: JournalEntry) -> bool:
-        """Tell whether the journal has room for a job while that is carried out, but not for one more that waits."""
-        whole, most = self._journal.accepted((entry,)), self._settings.most_pending
-        return len(whole.entries) <= 2 * most + _MOST_WAITING and whole.size() <= _JOURNAL_BYTES + _TRIED_BYTES
-
-    def _due_first(self, entries: tuple[JournalEntry, ...]) -> JournalEntry | None:
-        """Return the job of these whose next attempt has been due for longest."""
-        now = asyncio.get_running_loop().time()
-        due = [one for one in entries if one.job_id in self._retries and self._retries[one.job_id].due <= now]
-        return min(due, key=lambda one: self._retries[one.job_id].due, default=None)
 
     async def _try(self, entry: JournalEntry, held: set[Place], *, again: bool) -> bool:
         """Carry out a job that has no place to wait, unless it failed before (`again`: this is its next try); returns whether it is done.
@@ -256,7 +216,8 @@ class JobWorker:
         It is in the journal meanwhile, and is taken out again without a trace if it was not carried out: it comes again, since it was not
         acknowledged. A deletion that has begun stays, because a successor of its object would not be told apart.
         """
-        if (entry.job_id in self._retries and not again) or not self._fits_for_a_try(entry):
+        waits = self._attempts.waits(entry.job_id) and not again
+        if waits or not self._room.fits_for_a_try(self._journal, entry):
             held.add(_place_of(entry, self._gates))
             return False
         await self._write(self._journal.accepted((entry,)))
@@ -269,7 +230,7 @@ class JobWorker:
             if not await self._makes_room((entry,)):
                 return False
             await self._write(self._journal.accepted((entry,)))
-        self._since[entry.job_id] = asyncio.get_running_loop().time()
+        self._attempts.placed((entry.job_id,), _time())
         if not await self._ack(entry.job_id):
             await self._drop(entry.job_id)
         return False
@@ -283,11 +244,11 @@ class JobWorker:
 
         The oldest go first, so of two jobs of one object the younger stays. A result is stored before it is sent, as that of any job.
         """
-        while not self._fits(fresh):
+        while not self._room.fits(self._journal, fresh):
             if len(fresh) > self._settings.most_pending:
                 return False
-            late = asyncio.get_running_loop().time() - self._settings.give_up.total_seconds()
-            entry = next((one for one in self._journal.entries if self._since.get(one.job_id, late) <= late), None)
+            late = _time() - self._settings.give_up.total_seconds()
+            entry = self._attempts.first_placed_by(late, self._journal.entries)
             if entry is None:
                 return False
             if entry.result is None:
@@ -302,19 +263,7 @@ class JobWorker:
         job = read(protocol.Job, entry.raw)
         self._log.warning("a job is given up, the journal is full", **{LogKey.CAUSE: JobReason.GIVEN_UP})
         self._metrics.jobs.labels(kind=job.kind, outcome=str(Outcome.FAILED)).inc()
-        return JobResult(
-            idempotency_key=entry.key,
-            outcome=Outcome.FAILED,
-            reason=JobReason.GIVEN_UP,
-            message="the API server did not carry it out, and other jobs need its place in the journal",
-            finished_at=self._now(),
-        )
-
-    def _fits(self, fresh: tuple[JournalEntry, ...]) -> bool:
-        """Tell whether the journal has room for these entries; those without room are not acknowledged, so they come again."""
-        whole, most = self._journal.accepted(fresh), self._settings.most_pending
-        # The others in the journal wait for another attempt, or behind one that does.
-        return len(fresh) <= most and len(whole.entries) <= most + _MOST_WAITING and whole.size() <= _JOURNAL_BYTES
+        return given_up(entry, self._now())
 
     async def _write(self, journal: Journal) -> None:
         """Store the journal; after an error the agent begins anew, because it may be stored or not."""
@@ -328,8 +277,7 @@ class JobWorker:
 
     async def _drop(self, job_id: str) -> None:
         """Forget a job that the control plane has dropped."""
-        self._retries.pop(job_id, None)
-        self._since.pop(job_id, None)
+        self._attempts.dropped(job_id)
         await self._write(self._journal.dropped(job_id))
 
     async def _ack(self, job_id: str) -> bool:
@@ -349,11 +297,11 @@ class JobWorker:
         """
         held: set[Place] = set()
         finished = [await self._advance(entry, held) for entry in self._journal.entries]
-        entry = self._due_first(self._journal.entries)
+        entry = self._attempts.due_first(self._journal.entries, _time())
         if entry is not None:
             # None of its object is before it: those were finished when it was tried first.
             finished.append(await self._advance(entry, set(), again=True))
-        again = self._due_first(tried)
+        again = self._attempts.due_first(tried, _time())
         done = [await self._try(entry, held, again=entry is again) for entry in tried]
         if any(finished) or any(done):
             settings = self._settings
@@ -369,26 +317,24 @@ class JobWorker:
                 return False
             await self._write(self._journal.done(entry.job_id, result))
         await self._report(entry.job_id, result)
-        self._retries.pop(entry.job_id, None)
-        self._since.pop(entry.job_id, None)
-        self._begun.discard(entry.job_id)
+        self._attempts.ended(entry.job_id)
         self._journal = self._journal.delivered(entry.job_id, _expiry(entry.raw))
         return True
 
     async def _outcome(self, entry: JournalEntry, held: set[Place], *, again: bool) -> JobResult | None:
         """Carry out a job; None if it waits for its next attempt (`again`: this is it), or behind one of its object. `held` has those."""
-        retry = self._retries.get(entry.job_id)
+        waits = self._attempts.waits(entry.job_id)
         # A deletion that was begun is ended, however late it is, and a job that was tried here has a result of its own.
-        begun = entry.uid or retry is not None
+        begun = entry.uid or waits
         task = read_job(entry.raw, self._gates, datetime.min.replace(tzinfo=UTC) if begun else self._now())
         if isinstance(task, JobRefusal):
             self._refused(task)
             return result_of(task, self._now())
         place = place_of(task)
-        if place in held or (retry is not None and not again):
+        if place in held or (waits and not again):
             held.add(place)
             return None
-        result = await self._carried_out(task, entry.uid, retry)
+        result = await self._carried_out(task, entry.uid)
         if result is None:
             held.add(place)
             return None
@@ -396,7 +342,7 @@ class JobWorker:
         self._metrics.lag.set(max((self._now() - task.job.created_at).total_seconds(), 0.0))
         return result
 
-    async def _carried_out(self, task: Task, uid: str, retry: _Retry | None) -> JobResult | None:
+    async def _carried_out(self, task: Task, uid: str) -> JobResult | None:
         """Try a job once; None if it is to be tried again."""
         job_id = task.job.id
 
@@ -404,7 +350,7 @@ class JobWorker:
             await self._write(self._journal.started(job_id, found))
 
         try:
-            return await self._executor.run(task, uid=uid, note=note, resumed=job_id in self._begun)
+            return await self._executor.run(task, uid=uid, note=note, resumed=self._attempts.may_have_begun(job_id))
         except (SessionFailed, NoResponse, NotLeading):
             raise
         except RotationRefused as error:
@@ -416,20 +362,15 @@ class JobWorker:
             late = f"the API server did not carry it out in time ({type(error).__name__})"
             words = f"the API server is tried again ({type(error).__name__})"
         if task.job.expires_at <= self._now():
-            return JobResult(
-                idempotency_key=task.job.idempotency_key,
-                outcome=Outcome.FAILED,
-                reason=JobReason.EXPIRED,
-                message=late,
-                object=task.reference,
-                finished_at=self._now(),
-            )
-        self._begun.add(job_id)  # a write whose response was lost may have been done
-        pause = _SOONEST if retry is None else retry.pause
+            return expired(task, late, self._now())
+        self._attempts.began(job_id)
         await self._session.call("POST", f"/jobs/{job_id}/status", protocol.JobStatus(state="retrying", message=words))
-        due = asyncio.get_running_loop().time() + pause * self._random.uniform(1.0, 1.5)
-        self._retries[job_id] = _Retry(due, min(pause * 2, _JOB_RETRY_MOST))
+        self._attempts.failed(job_id, _time())
         return None
+
+
+def _time() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _place_of(entry: JournalEntry, gates: Gates) -> Place:
@@ -441,21 +382,3 @@ def _place_of(entry: JournalEntry, gates: Gates) -> Place:
 
 def _expiry(raw: Mapping[str, Any]) -> datetime:
     return read(protocol.Job, raw).expires_at
-
-
-def _repetition(known: JournalEntry | Finished | None, job_id: str, key: str, now: datetime) -> JobResult:
-    """Return the result of a job whose key is known: its own once more, or noop for another job of the same key."""
-    if isinstance(known, Finished) and known.job_id == job_id:
-        return JobResult(
-            idempotency_key=key,
-            outcome=known.outcome,
-            reason=known.reason,
-            finished_at=datetime.fromtimestamp(known.at, UTC),
-        )
-    return JobResult(
-        idempotency_key=key,
-        outcome=Outcome.NOOP,
-        reason=JobReason.DUPLICATE,
-        message="another job with this idempotency key was accepted before",
-        finished_at=now,
-    )

@@ -10,7 +10,7 @@ import pytest
 from pull_kit import BACKUP, World, ensure, manifest
 
 from konverge.errors import NotFound
-from konverge.reconcilers.apps.clusters import job_worker
+from konverge.reconcilers.apps.clusters import room
 from konverge.reconcilers.apps.clusters.journal import Journal
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE
 from konverge.reconcilers.apps.clusters.protocol import Outcome
@@ -104,8 +104,8 @@ async def test_x8_a_crash_or_a_lost_connection_at_any_write_or_request_loses_no_
     fault: str, full: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if full:
-        monkeypatch.setattr(job_worker, "_JOURNAL_BYTES", 0)
-        monkeypatch.setattr(job_worker, "_TRIED_BYTES", 256 * 1024)
+        monkeypatch.setattr(room, "JOURNAL_BYTES", 0)
+        monkeypatch.setattr(room, "TRIED_BYTES", 256 * 1024)
     moment = 1
     while True:
         world, made, struck = await play(**{fault: moment})

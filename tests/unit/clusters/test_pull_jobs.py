@@ -13,7 +13,7 @@ from pull_kit import BACKUP, World, ensure, manifest
 
 from konverge.errors import NotFound
 from konverge.objects import Object
-from konverge.reconcilers.apps.clusters import job_worker
+from konverge.reconcilers.apps.clusters import job_worker, room
 from konverge.reconcilers.apps.clusters.agent_state import Step
 from konverge.reconcilers.apps.clusters.jobs import Gates, JobRefusal, read_job
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE
@@ -400,7 +400,7 @@ async def test_a_journal_full_of_bad_jobs_keeps_no_good_one_waiting_and_loses_no
     monkeypatch: pytest.MonkeyPatch, same: bool
 ) -> None:
     """15 have a place to wait; 12 more than one poll asks for stay with the control plane, before the good ones."""
-    monkeypatch.setattr(job_worker, "_MOST_WAITING", 10)
+    monkeypatch.setattr(room, "MOST_WAITING", 10)
     async with World(most_pending=5) as world:
         await world.start()
         world.server.faults.add(refuses("bad*", 100_000))
@@ -424,7 +424,7 @@ async def test_a_journal_full_of_bad_jobs_keeps_no_good_one_waiting_and_loses_no
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """A journal with 10 places for jobs that wait, and 10 jobs in a response at most."""
-    monkeypatch.setattr(job_worker, "_MOST_WAITING", 10)
+    monkeypatch.setattr(room, "MOST_WAITING", 10)
     monkeypatch.setattr(job_worker, "_MOST_ASKED", 10)
 
 
@@ -495,7 +495,7 @@ async def test_with_a_control_plane_that_does_not_know_pages_good_jobs_wait_unti
 async def test_bad_jobs_that_have_waited_long_make_room_for_others_that_cannot_be_carried_out_either(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(job_worker, "_MOST_WAITING", 10)
+    monkeypatch.setattr(room, "MOST_WAITING", 10)
     async with World(most_pending=5) as world:
         await world.start()
         world.server.faults.add(refuses("bad*", 100_000))
@@ -520,7 +520,7 @@ async def test_jobs_of_one_object_keep_their_order_while_the_first_has_no_place_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One job has a place, and one response has the others."""
-    monkeypatch.setattr(job_worker, "_MOST_WAITING", -2)
+    monkeypatch.setattr(room, "MOST_WAITING", -2)
     async with World(most_pending=3) as world:
         await world.start()
         world.server.faults.add(refuses("bad*", 100_000))
@@ -546,7 +546,7 @@ async def test_a_deletion_without_a_place_to_wait_that_has_begun_spares_a_succes
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It stays in the journal with the uid that it deletes, although others have to stay with the control plane."""
-    monkeypatch.setattr(job_worker, "_MOST_WAITING", 0)
+    monkeypatch.setattr(room, "MOST_WAITING", 0)
     async with World(most_pending=1) as world:
         await world.start()
         first = await world.plane.result(world.plane.submit("intent", ensure("shop")))
@@ -574,7 +574,7 @@ async def test_a_job_that_was_given_up_is_not_carried_out_when_it_is_delivered_a
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A crash between the result and its delivery, too: the result is in the journal before a new job takes the place."""
-    monkeypatch.setattr(job_worker, "_MOST_WAITING", 0)
+    monkeypatch.setattr(room, "MOST_WAITING", 0)
     async with World(most_pending=1) as world:
         await world.start()
         world.server.faults.add(refuses("bad*", 100_000))

@@ -207,7 +207,7 @@ def refused_in(replica: int) -> Callable[[Lab], Awaitable[None]]:
     return plays
 
 
-def test_a_key_that_failed_again_and_again_before_the_lease_was_lost_is_no_finding_if_the_other_replica_succeeds() -> (
+def test_a_key_that_failed_again_and_again_before_the_lease_was_lost_is_forgiven_if_the_other_replica_succeeds() -> (
     None
 ):
     done = run(refused_in(0), Plan(name="lost", leases=(Lease(after=24, do="lose"),)))

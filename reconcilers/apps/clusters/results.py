@@ -1,0 +1,53 @@
+"""The results of jobs that end without being carried out now: repeated, given up, or expired. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from konverge.reconcilers.apps.clusters.jobs import Task
+from konverge.reconcilers.apps.clusters.journal import Finished, JournalEntry
+from konverge.reconcilers.apps.clusters.protocol import JobResult, Outcome
+from konverge.reconcilers.apps.clusters.words import JobReason
+
+__all__ = ["expired", "given_up", "repetition"]
+
+
+def repetition(known: JournalEntry | Finished | None, job_id: str, key: str, now: datetime) -> JobResult:
+    """Return the result of a job whose key is known: its own once more, or noop for another job of the same key."""
+    if isinstance(known, Finished) and known.job_id == job_id:
+        return JobResult(
+            idempotency_key=key,
+            outcome=known.outcome,
+            reason=known.reason,
+            finished_at=datetime.fromtimestamp(known.at, UTC),
+        )
+    return JobResult(
+        idempotency_key=key,
+        outcome=Outcome.NOOP,
+        reason=JobReason.DUPLICATE,
+        message="another job with this idempotency key was accepted before",
+        finished_at=now,
+    )
+
+
+def given_up(entry: JournalEntry, now: datetime) -> JobResult:
+    """Return the result of a job that has waited so long for another attempt that others get its place."""
+    return JobResult(
+        idempotency_key=entry.key,
+        outcome=Outcome.FAILED,
+        reason=JobReason.GIVEN_UP,
+        message="the API server did not carry it out, and other jobs need its place in the journal",
+        finished_at=now,
+    )
+
+
+def expired(task: Task, message: str, now: datetime) -> JobResult:
+    """Return the result of a job that was tried until it expired; `message` says why it was not carried out."""
+    return JobResult(
+        idempotency_key=task.job.idempotency_key,
+        outcome=Outcome.FAILED,
+        reason=JobReason.EXPIRED,
+        message=message,
+        object=task.reference,
+        finished_at=now,
+    )
