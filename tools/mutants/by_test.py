@@ -23,6 +23,7 @@ GENERATION: Final = (
 INTENTS: Final = "tests/unit/test_fields.py::test_an_apply_is_skipped_only_if_nothing_would_change"
 DURING: Final = "tests/unit/runtime/test_events_during_a_reconcile.py::"
 STALE: Final = "tests/unit/runtime/test_stale_children.py::"
+REMADE: Final = "tests/unit/runtime/test_remade_children.py::test_the_children_of_an_owner_that_is_gone_are_not_made_again_and_again_"
 OWN_CHILDREN: Final = "tests/unit/runtime/test_own_child_writes.py::"
 TWO_WRITERS: Final = "tests/unit/runtime/test_two_writers.py::"
 UNDONE: Final = "tests/unit/runtime/test_undone.py::"
@@ -333,6 +334,24 @@ BY_TEST: Final = (
         "known is None or mine is None or mine.intent != apply.intent",
         "known is None or mine is None",
         test=UNDONE + "test_an_apply_was_undone_only_if_its_object_changed_after_it_and_its_intent_did_not",
+    ),
+    Mutant(
+        "children-made-for-an-owner-that-is-gone",
+        "while the watch of an owner is interrupted, its children are made as fast as the garbage collector deletes them",
+        "konverge.runtime.reconcile.children",
+        "Children._check_owner",
+        "key not in self._before",
+        "True",
+        test=REMADE + "while_its_watch_is_interrupted",
+    ),
+    Mutant(
+        "children-made-for-a-successor",
+        "an owner that was made anew passes for the one that the cache shows",
+        "konverge.runtime.reconcile.children",
+        "Children._check_owner",
+        "stored is None or stored.uid != owner.uid or (stored.deleting and not owner.deleting)",
+        "stored is None or (stored.deleting and not owner.deleting)",
+        test=REMADE + "while_its_watch_is_interrupted",
     ),
     Mutant(
         "stale-cache-taken-for-undone",

@@ -1,14 +1,16 @@
 """The applies and deletes of one reconcile: of owned children, and of objects without owner reference; each object is applied once.
 
 Guarantees: nothing is sent to an object of another owner. A child that the cache does not show is created, and never merged into an
-existing object. Children outside the set are deleted only while no child is held.
+existing object. A child is made again only for an owner that exists: one that the last reconcile made, and that is gone, may have had an
+owner that the cache alone still shows. Children outside the set are deleted only while no child is held.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Literal
 
-from konverge.errors import Conflict, NotFound, NotOurs, UsageError
+from konverge.errors import Conflict, Forbidden, NotFound, NotOurs, RetryAfter, UsageError
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Metadata, Object
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Children"]
 
 _NEVER_A_VERSION = "1"
+_LAGS = 1.0
+"""Seconds until the children of an owner are tried again whose cache is out of date. The event of the owner normally comes first."""
 
 
 class Children:
@@ -37,6 +41,8 @@ class Children:
         # Looked up once in a reconcile, and not for each child.
         self._namespaced: dict[Kind[Any], bool] = {}
         self._reference = controller_reference(services.kind, owner)
+        self._made: set[Key] = set()
+        self._before: AbstractSet[Key] = frozenset()
 
     def cached(self, key: Key) -> Cached | None:
         """Return an object from the cache, None if it is absent or cached as metadata only."""
@@ -83,7 +89,9 @@ class Children:
             if made is not None:
                 return key, made, True
         existing = cached.metadata if cached is not None else await self._existing(key)
-        if existing is not None:
+        if existing is None:
+            await self._check_owner(key)
+        else:
             refuse_foreign(owner, services.kind, key, existing, adopt=adopt)
             self._refuse_second_writer(key)
             if existing.deleting:
@@ -95,6 +103,8 @@ class Children:
         services.claims.take(key, services.controller, self._trace.key)
         stored = await self.send(key, intent, cached, on_conflict)
         sent = len(self._trace.writes) > before
+        if existing is None:
+            self._note_made(key)
         if (
             sent
             and cached is not None
@@ -111,6 +121,7 @@ class Children:
         creates the object if it does not exist, and refuses if it does (kube-apiserver 1.36, tried; etcd counts from 1, so its first object
         is at 2).
         """
+        await self._check_owner(key)
         metadata = {name: value for name, value in intent["metadata"].items() if name != "uid"}
         only_new = {**intent, "metadata": {**metadata, "resourceVersion": _NEVER_A_VERSION}}
         try:
@@ -118,9 +129,37 @@ class Children:
         except Conflict:
             return None
         self._services.claims.take(key, self._services.controller, self._trace.key)
+        self._note_made(key)
         if key.kind in self._services.filtered:
             self._services.own_versions.add(key, stored.metadata.resource_version)
         return stored
+
+    async def _check_owner(self, key: Key) -> None:
+        """Raise RetryAfter if a child is to be made again for an owner that the server does not have any more, or that is being deleted.
+
+        Without the right to read the owner the child is made all the same.
+        """
+        owner, mine = self._owner, self._trace.key
+        if not self._made:
+            self._before = self._services.remade.before(mine)
+        if key not in self._before:
+            return
+        try:
+            stored = await self._services.client.get_metadata(mine.kind, mine.name, mine.namespace)
+        except NotFound:
+            stored = None
+        except Forbidden:
+            return
+        if stored is None or stored.uid != owner.uid or (stored.deleting and not owner.deleting):
+            raise RetryAfter(
+                _LAGS,
+                f"{mine} changed on the server, which the cache does not show yet: children that were made for it are deleted at once, so "
+                f"{key} is made when the cache shows the change",
+            )
+
+    def _note_made(self, key: Key) -> None:
+        self._made.add(key)
+        self._services.remade.note(self._trace.key, self._made)
 
     def _would_see(self, key: Key) -> bool:
         """Tell whether the cache holds every existing object of the kind and namespace, apart from the delay of a watch."""

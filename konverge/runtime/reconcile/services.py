@@ -20,6 +20,7 @@ from konverge.runtime.apply.rivals import Rivals
 from konverge.runtime.builder.rules import may_read_live, plural_of
 from konverge.runtime.cache.readers import Caches
 from konverge.runtime.consistency.own_versions import OwnVersions
+from konverge.runtime.consistency.remade import RemadeChildren
 from konverge.runtime.consistency.undone import UndoneApplies
 from konverge.runtime.election.leadership import Turn
 from konverge.runtime.events.recorder import EventRecorder
@@ -99,6 +100,7 @@ class ReconcileServices:
     """The field managers of all controllers, by their names."""
     events: EventRecorder
     own_versions: OwnVersions
+    remade: RemadeChildren
     threads: Threads
     wall_clock: Callable[[], datetime]
     serves: Callable[[Kind[Any]], bool]
@@ -140,6 +142,7 @@ class ReconcileServices:
             field_managers=shared.field_managers,
             events=shared.events,
             own_versions=OwnVersions(),
+            remade=RemadeChildren(),
             threads=Threads(spec.name, spec.numbers.concurrency),
             wall_clock=shared.wall_clock,
             serves=serves,

@@ -1,0 +1,112 @@
+"""An owner that is gone while the cache still shows it: the garbage collector deletes each child that is made for it, which enqueues it again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any, Final
+
+import pytest
+from widgets import CONFIG_MAP, By, Widget, part, widget
+
+import konverge as kv
+from konverge.runtime.consistency.remade import RemadeChildren
+from konverge.testing import Lab
+from konverge.testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
+
+pytestmark = pytest.mark.lab_on("memory")
+
+WIDGETS: Final = ("widgets.tests.konverge.dev",)
+WATCH: Final = Rule(Match(verbs=("watch",), resources=WIDGETS, user_agent="lab *"), Drop(watches=True))
+ONE: Final = kv.Key("", Widget.kind_of_resource(), "lab", "one")
+PART: Final = kv.Key("", CONFIG_MAP, "lab", "part-0")
+
+
+async def make_parts(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+    """Own parts, with a status that never differs."""
+    for number in range(owner.spec.parts):
+        await ctx.own(part(number, owner.namespace))
+    ctx.status.set_condition("Ready", True, "Made")
+    return kv.Done()
+
+
+async def started(lab: Lab) -> Counter[str]:
+    """Run the operator with an object that is Ready; returns the creations of each part from then on."""
+    controller = kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(make_parts))
+    await lab.start(lambda manager: manager.add(controller))
+    await lab.create(widget(parts=2))
+    await lab.until(Widget, "one", kv.is_true("Ready"))
+    await lab.settled()
+    made = Counter[str]()
+
+    def count(event: Any) -> None:
+        if event.type == "ADDED" and event.entry.name.startswith("part-"):
+            made[event.entry.name] += 1
+
+    lab.server.store.subscribe(("", "configmaps"), count)
+    return made
+
+
+async def replaced(lab: Lab, fate: str) -> None:
+    """Let another client delete the object, or put another one of its name in its place."""
+    match fate:
+        case "deleted":
+            await lab.client.delete(Widget, "one", lab.namespace)
+        case "made anew":
+            await lab.client.delete(Widget, "one", lab.namespace)
+            await lab.create(widget(parts=2))
+        case "being deleted":
+            finalizers = {"metadata": {"finalizers": ["tests.konverge.dev/other"]}}
+            await lab.patch(Widget, "one", finalizers)
+            await lab.client.delete(Widget, "one", lab.namespace, propagation="Foreground")
+
+
+@pytest.mark.parametrize("fate", ["deleted", "being deleted", "made anew"])
+async def test_the_children_of_an_owner_that_is_gone_are_not_made_again_and_again_while_its_watch_is_interrupted(
+    lab: Lab, fate: str
+) -> None:
+    made = await started(lab)
+    cut = lab.server.faults.add(WATCH)
+    await replaced(lab, fate)
+    await asyncio.sleep(20)
+    assert max(made.values(), default=0) <= 2, made
+    lab.server.faults.remove(cut)
+    if fate == "made anew":
+        await lab.until(Widget, "one", kv.is_true("Ready"))
+        found = await lab.client.get(Widget, "one", lab.namespace)
+        for number in range(2):
+            child = await lab.client.get(CONFIG_MAP, f"part-{number}", lab.namespace)
+            assert child.metadata.controller is not None
+            assert child.metadata.controller.uid == found.metadata.uid
+    else:
+        await asyncio.sleep(60)
+        assert not [one for one in (await lab.client.list(CONFIG_MAP, lab.namespace)).items if "part" in one.name]
+
+
+async def test_a_child_that_another_client_deletes_again_and_again_is_made_again_each_time(lab: Lab) -> None:
+    made = await started(lab)
+    for number in range(1, 6):
+        await lab.client.delete(CONFIG_MAP, "part-0", lab.namespace)
+        await lab.settled()
+        assert made == {"part-0": number}
+
+
+async def test_without_the_right_to_get_the_owner_a_child_is_made_again(lab: Lab) -> None:
+    made = await started(lab)
+    lab.server.faults.add(Rule(Match(verbs=("get",), resources=WIDGETS, user_agent="lab *"), Refuse(status=403)))
+    for number in range(1, 4):
+        await lab.client.delete(CONFIG_MAP, "part-0", lab.namespace)
+        await lab.settled()
+        assert made == {"part-0": number}
+
+
+def test_only_the_owners_that_made_children_last_are_remembered() -> None:
+    remade = RemadeChildren(limit=2)
+    owners = [kv.Key("", ONE.kind, "lab", name) for name in "abc"]
+    for owner in owners[:2]:
+        remade.note(owner, {PART})
+    remade.note(owners[0], {PART})
+    remade.note(owners[2], {PART})
+    assert [remade.before(owner) for owner in owners] == [{PART}, frozenset(), {PART}]
+    remade.forget(owners[0])
+    assert remade.before(owners[0]) == frozenset()
