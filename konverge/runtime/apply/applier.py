@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 from prometheus_client import Counter
@@ -48,11 +47,9 @@ from konverge.runtime.apply.changes import (
 )
 from konverge.runtime.apply.conflicts import FieldsHeld, Held, OnConflict
 from konverge.runtime.apply.rivals import Rivals
+from konverge.runtime.consistency.recent import Recent
 
 __all__ = ["Applier", "StatusResult"]
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
 
 class _Status(msgspec.Struct):
@@ -76,32 +73,6 @@ class StatusResult(NamedTuple):
         """Decode a response; raises ServerFailure for a malformed one."""
         found = decode_as(_STATUS, body, "object with metadata")
         return cls(found.metadata, found.status, body)
-
-
-class _Memory(Generic[K, V]):
-    """A bounded mapping that drops the least recently used entry."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._items: OrderedDict[K, V] = OrderedDict()
-
-    def get(self, key: K) -> V | None:
-        value = self._items.get(key)
-        if value is not None:
-            self._items.move_to_end(key)
-        return value
-
-    def put(self, key: K, value: V) -> None:
-        self._items[key] = value
-        self._items.move_to_end(key)
-        if len(self._items) > self._limit:
-            self._items.popitem(last=False)
-
-    def drop(self, key: K) -> None:
-        self._items.pop(key, None)
-
-    def __len__(self) -> int:
-        return len(self._items)
 
 
 def _question(intent: Mapping[str, Any], cached: Cached, owner: Owner) -> bytes:
@@ -128,10 +99,10 @@ class Applier:
         self._metrics = metrics
         self._now = now
         self._rivals = rivals
-        self._results: _Memory[Key, dict[Owner, ApplyResult]] = _Memory(memory)
-        self._refusals: _Memory[Key, Refusal] = _Memory(memory)
+        self._results: Recent[Key, dict[Owner, ApplyResult]] = Recent(memory)
+        self._refusals: Recent[Key, Refusal] = Recent(memory)
         # The last comparison that found no change, for children that stay unchanged in reconcile after reconcile.
-        self._stood: _Memory[Key, bytes] = _Memory(memory)
+        self._stood: Recent[Key, bytes] = Recent(memory)
         # Bounded by the number of label values of the metric.
         self._counters: dict[tuple[str, str], Counter] = {}
 

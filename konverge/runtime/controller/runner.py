@@ -380,7 +380,7 @@ class ControllerRunner:
         self._barrier_waits.forget(key)
         services.own_versions.forget(key)
         services.applier.forget(key)
-        services.remade.forget(key)
+        services.made.drop(key)
         self._reconciles.barrier.forget(key)
         services.claims.forget(self.spec.name, key)
         self._reports.forget(key)

@@ -42,7 +42,7 @@ class Children:
         self._namespaced: dict[Kind[Any], bool] = {}
         self._reference = controller_reference(services.kind, owner)
         self._made: set[Key] = set()
-        self._before: AbstractSet[Key] = frozenset()
+        self._before: AbstractSet[Key] | None = None
 
     def cached(self, key: Key) -> Cached | None:
         """Return an object from the cache, None if it is absent or cached as metadata only."""
@@ -137,12 +137,16 @@ class Children:
     async def _check_owner(self, key: Key) -> None:
         """Raise RetryAfter if a child is to be made again for an owner that the server does not have any more, or that is being deleted.
 
-        Without the right to read the owner the child is made all the same.
+        The garbage collector deletes such a child at once, and its deletion enqueues the owner: while the watch of that is interrupted,
+        the two would go on as fast as the server answers. Without the right to read the owner the child is made all the same.
+
+        The collector (attemptToDeleteItem):
+        https://github.com/kubernetes/kubernetes/blob/master/pkg/controller/garbagecollector/garbagecollector.go
         """
         owner, mine = self._owner, self._trace.key
         if not self._made:
-            self._before = self._services.remade.before(mine)
-        if key not in self._before:
+            self._before = self._services.made.get(mine)
+        if self._before is None or key not in self._before:
             return
         try:
             stored = await self._services.client.get_metadata(mine.kind, mine.name, mine.namespace)
@@ -159,7 +163,7 @@ class Children:
 
     def _note_made(self, key: Key) -> None:
         self._made.add(key)
-        self._services.remade.note(self._trace.key, self._made)
+        self._services.made.put(self._trace.key, self._made)
 
     def _would_see(self, key: Key) -> bool:
         """Tell whether the cache holds every existing object of the kind and namespace, apart from the delay of a watch."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from konverge.client import Client, Fence
 from konverge.clock import wall_clock
 from konverge.informers import InformerSet, UidWindow
+from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
 from konverge.runtime.apply.applier import Applier
@@ -20,7 +22,7 @@ from konverge.runtime.apply.rivals import Rivals
 from konverge.runtime.builder.rules import may_read_live, plural_of
 from konverge.runtime.cache.readers import Caches
 from konverge.runtime.consistency.own_versions import OwnVersions
-from konverge.runtime.consistency.remade import RemadeChildren
+from konverge.runtime.consistency.recent import Recent
 from konverge.runtime.consistency.undone import UndoneApplies
 from konverge.runtime.election.leadership import Turn
 from konverge.runtime.events.recorder import EventRecorder
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from konverge.runtime.builder.builder import Controller
 
 __all__ = ["ManagerServices", "ReconcileServices", "field_manager"]
+
+_OWNERS: Final = 4096
+"""The owners of which a controller remembers which children they made last."""
 
 
 def field_manager(manager: str, suffix: str) -> str:
@@ -100,7 +105,8 @@ class ReconcileServices:
     """The field managers of all controllers, by their names."""
     events: EventRecorder
     own_versions: OwnVersions
-    remade: RemadeChildren
+    made: Recent[Key, AbstractSet[Key]]
+    """The children that the last reconcile of an owner that made any made."""
     threads: Threads
     wall_clock: Callable[[], datetime]
     serves: Callable[[Kind[Any]], bool]
@@ -142,7 +148,7 @@ class ReconcileServices:
             field_managers=shared.field_managers,
             events=shared.events,
             own_versions=OwnVersions(),
-            remade=RemadeChildren(),
+            made=Recent(_OWNERS),
             threads=Threads(spec.name, spec.numbers.concurrency),
             wall_clock=shared.wall_clock,
             serves=serves,

@@ -10,7 +10,6 @@ import pytest
 from widgets import CONFIG_MAP, By, Widget, part, widget
 
 import konverge as kv
-from konverge.runtime.consistency.remade import RemadeChildren
 from konverge.testing import Lab
 from konverge.testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
 
@@ -18,8 +17,6 @@ pytestmark = pytest.mark.lab_on("memory")
 
 WIDGETS: Final = ("widgets.tests.konverge.dev",)
 WATCH: Final = Rule(Match(verbs=("watch",), resources=WIDGETS, user_agent="lab *"), Drop(watches=True))
-ONE: Final = kv.Key("", Widget.kind_of_resource(), "lab", "one")
-PART: Final = kv.Key("", CONFIG_MAP, "lab", "part-0")
 
 
 async def make_parts(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
@@ -98,15 +95,3 @@ async def test_without_the_right_to_get_the_owner_a_child_is_made_again(lab: Lab
         await lab.client.delete(CONFIG_MAP, "part-0", lab.namespace)
         await lab.settled()
         assert made == {"part-0": number}
-
-
-def test_only_the_owners_that_made_children_last_are_remembered() -> None:
-    remade = RemadeChildren(limit=2)
-    owners = [kv.Key("", ONE.kind, "lab", name) for name in "abc"]
-    for owner in owners[:2]:
-        remade.note(owner, {PART})
-    remade.note(owners[0], {PART})
-    remade.note(owners[2], {PART})
-    assert [remade.before(owner) for owner in owners] == [{PART}, frozenset(), {PART}]
-    remade.forget(owners[0])
-    assert remade.before(owners[0]) == frozenset()
