@@ -23,7 +23,9 @@ GENERATION: Final = (
 INTENTS: Final = "tests/unit/test_fields.py::test_an_apply_is_skipped_only_if_nothing_would_change"
 DURING: Final = "tests/unit/runtime/test_events_during_a_reconcile.py::"
 STALE: Final = "tests/unit/runtime/test_stale_children.py::"
-REMADE: Final = "tests/unit/runtime/test_remade_children.py::test_the_children_of_an_owner_that_is_gone_are_not_made_again_and_again_"
+GONE: Final = (
+    "tests/unit/runtime/test_gone_owner.py::test_the_children_of_an_owner_that_is_gone_are_not_made_again_and_again_"
+)
 OWN_CHILDREN: Final = "tests/unit/runtime/test_own_child_writes.py::"
 TWO_WRITERS: Final = "tests/unit/runtime/test_two_writers.py::"
 UNDONE: Final = "tests/unit/runtime/test_undone.py::"
@@ -342,7 +344,7 @@ BY_TEST: Final = (
         "Children._check_owner",
         "self._before is None or key not in self._before",
         "True",
-        test=REMADE + "while_its_watch_is_interrupted",
+        test=GONE + "while_its_watch_is_interrupted",
     ),
     Mutant(
         "children-made-for-a-successor",
@@ -351,7 +353,17 @@ BY_TEST: Final = (
         "Children._check_owner",
         "stored is None or stored.uid != owner.uid or (stored.deleting and not owner.deleting)",
         "stored is None or (stored.deleting and not owner.deleting)",
-        test=REMADE + "while_its_watch_is_interrupted",
+        test=GONE + "while_its_watch_is_interrupted",
+    ),
+    Mutant(
+        "apply-makes-the-object-anew",
+        "an apply to the reconciled object makes it anew after it was deleted",
+        "konverge.runtime.reconcile.children",
+        "Children.identify",
+        'metadata["uid"] = self._owner.uid',
+        "pass",
+        test="tests/unit/runtime/test_gone_owner.py::"
+        "test_an_apply_to_the_reconciled_object_reaches_no_other_one_and_makes_none_while_its_watch_is_interrupted",
     ),
     Mutant(
         "stale-cache-taken-for-undone",

@@ -69,7 +69,12 @@ class Children:
             metadata.pop("namespace", None)
         if subresource != "status":
             intent.pop("status", None)
-        return Key("", kind, metadata.get("namespace", ""), metadata["name"]), intent, namespaced
+        key, mine = Key("", kind, metadata.get("namespace", ""), metadata["name"]), self._trace.key
+        if (key.name, key.namespace) == (mine.name, mine.namespace) and kind.group_kind == mine.kind.group_kind:
+            metadata["uid"] = (
+                self._owner.uid
+            )  # one that is gone is not made anew, and no other one of its name is changed
+        return key, intent, namespaced
 
     async def own(self, object_: Resource, on_conflict: OnConflict, *, adopt: bool) -> tuple[Key, Object, bool]:
         """Apply one owned child; returns its key, the stored object, and whether anything was sent."""

@@ -181,10 +181,11 @@ class Context(Generic[R_co]):
     def apply(self, object_: R, *, force: bool = False, subresource: str = "", dry_run: bool = False) -> Effect[R]:
         """Server-side apply an object, or one of its subresources, without owner reference, as the manager's field manager.
 
-        A dry run changes nothing, is not counted as a write, and returns the object as it would be stored.
-        Errors: FieldsHeld if other managers own fields, unless `force`; NotOurs for a child of another controller of this manager with the
-        same field manager; Contested if another writer of this manager undoes the applies of the object again and again, as this one undoes
-        those; UsageError for the status of this controller's own kind.
+        A dry run changes nothing, is not counted as a write, and returns the object as it would be stored. An apply to the reconciled
+        object names its uid: if it was deleted meanwhile, the apply makes no other one.
+        Errors: Conflict for the reconciled object if it is gone; FieldsHeld if other managers own fields, unless `force`; NotOurs for a
+        child of another controller of this manager with the same field manager; Contested if another writer of this manager undoes the
+        applies of the object again and again, as this one undoes those; UsageError for the status of this controller's own kind.
         """
 
         async def start() -> R:

@@ -1,4 +1,4 @@
-"""An owner that is gone while the cache still shows it: the garbage collector deletes each child that is made for it, which enqueues it again."""
+"""An object that is gone while the cache still shows it: the garbage collector deletes each child made for it, and nothing makes it anew."""
 
 from __future__ import annotations
 
@@ -95,3 +95,30 @@ async def test_without_the_right_to_get_the_owner_a_child_is_made_again(lab: Lab
         await lab.client.delete(CONFIG_MAP, "part-0", lab.namespace)
         await lab.settled()
         assert made == {"part-0": number}
+
+
+@pytest.mark.parametrize("fate", ["deleted", "made anew"])
+async def test_an_apply_to_the_reconciled_object_reaches_no_other_one_and_makes_none_while_its_watch_is_interrupted(
+    lab: Lab, fate: str
+) -> None:
+    runs, applies = list[str](), asyncio.Event()
+
+    async def choose(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        runs.append(owner.uid)
+        if applies.is_set():
+            await ctx.apply(widget("one", mode="chosen"), force=True)
+        return kv.RequeueAfter(1)
+
+    await lab.start(lambda manager: manager.add(kv.Controller.of(Widget).reconciled_by(By(choose))))
+    first = await lab.create(widget())
+    await lab.settled()
+    lab.server.faults.add(WATCH)
+    await lab.client.delete(Widget, "one", lab.namespace)
+    if fate == "made anew":
+        await lab.create(widget(mode="theirs"))
+    runs.clear()
+    applies.set()
+    await asyncio.sleep(10)
+    assert set(runs) == {first.metadata.uid}
+    modes = [one.spec.mode for one in (await lab.client.list(Widget, lab.namespace)).items]
+    assert modes == (["theirs"] if fate == "made anew" else [])
