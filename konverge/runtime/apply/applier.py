@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from prometheus_client import Counter
@@ -47,9 +48,11 @@ from konverge.runtime.apply.changes import (
 )
 from konverge.runtime.apply.conflicts import FieldsHeld, Held, OnConflict
 from konverge.runtime.apply.rivals import Rivals
-from konverge.runtime.consistency.recent import Recent
 
-__all__ = ["Applier", "StatusResult"]
+__all__ = ["Applier", "Recent", "StatusResult"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 
 class _Status(msgspec.Struct):
@@ -73,6 +76,40 @@ class StatusResult(NamedTuple):
         """Decode a response; raises ServerFailure for a malformed one."""
         found = decode_as(_STATUS, body, "object with metadata")
         return cls(found.metadata, found.status, body)
+
+
+class Recent(Generic[K, V]):
+    """A mapping that drops the entry that was least recently used.
+
+    >>> recent = Recent[str, int](2)
+    >>> recent.put("a", 1), recent.put("b", 2), recent.get("a"), recent.put("c", 3), recent.get("b")
+    (None, None, 1, None, None)
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._items: OrderedDict[K, V] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        """Return an entry, None if it is not there."""
+        value = self._items.get(key)
+        if value is not None:
+            self._items.move_to_end(key)
+        return value
+
+    def put(self, key: K, value: V) -> None:
+        """Add or replace an entry."""
+        self._items[key] = value
+        self._items.move_to_end(key)
+        if len(self._items) > self._limit:
+            self._items.popitem(last=False)
+
+    def drop(self, key: K) -> None:
+        """Remove an entry if it is there."""
+        self._items.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._items)
 
 
 def _question(intent: Mapping[str, Any], cached: Cached, owner: Owner) -> bytes:

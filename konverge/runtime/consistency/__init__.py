@@ -1,1 +1,1 @@
-"""Our own writes: the staleness barrier, the own-write filter, and what they remember."""
+"""Our own writes: the staleness barrier and the own-write filter."""

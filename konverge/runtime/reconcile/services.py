@@ -16,13 +16,12 @@ from konverge.informers import InformerSet, UidWindow
 from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
-from konverge.runtime.apply.applier import Applier
+from konverge.runtime.apply.applier import Applier, Recent
 from konverge.runtime.apply.owners import Claims
 from konverge.runtime.apply.rivals import Rivals
 from konverge.runtime.builder.rules import may_read_live, plural_of
 from konverge.runtime.cache.readers import Caches
 from konverge.runtime.consistency.own_versions import OwnVersions
-from konverge.runtime.consistency.recent import Recent
 from konverge.runtime.consistency.undone import UndoneApplies
 from konverge.runtime.election.leadership import Turn
 from konverge.runtime.events.recorder import EventRecorder
