@@ -244,11 +244,11 @@ def on_demand_controller(service: NstanceService) -> Controller[Object]:
         .watches(POD, to=observe.clusters_of_pod, metadata_only=True)
         .watches(MACHINE, to=observe.clusters_of_object)
         .watches(NSTANCE_MACHINE, to=observe.clusters_of_object)
-        .watches(CLUSTER, to=_clusters, when=indexes.pauses)
+        .watches(CLUSTER, to=_clusters, when=indexes.pauses_or_goes)
         .indexes(POD, observe.BY_DEMAND, by=observe.by_demand)
         .indexes(MACHINE, observe.BY_POD, by=observe.by_pod)
         .indexes(NSTANCE_MACHINE, observe.BY_POD, by=observe.by_pod)
-        .reads_live(POD, MACHINE, NSTANCE_MACHINE)
+        .reads_live(POD, MACHINE, NSTANCE_MACHINE, CLUSTER)
         .needs(
             Rule(CAPI_GROUP, ("machines",), ("create", "delete")),
             Rule(GROUP, ("nstancemachines",), ("create", "delete")),

@@ -25,6 +25,7 @@ class OnDemandAction(enum.Enum):
     """The NstanceMachine, then the Machine: Cluster API sees infrastructure that comes after its Machine late."""
     CREATE_MACHINE = "create the Machine"
     DELETE_MACHINE = "delete the Machine"
+    REPLACE_MACHINE = "delete the Machine whose NstanceMachine was deleted"
     DELETE_INFRASTRUCTURE = "delete the NstanceMachine"
     """Only without a Machine, whose deletion takes it along."""
     REFUSE = "refuse"
@@ -45,6 +46,11 @@ class OnDemandStep:
     def creates(self) -> bool:
         """Whether the step makes anything."""
         return self.action in (OnDemandAction.CREATE_BOTH, OnDemandAction.CREATE_MACHINE)
+
+    @property
+    def rests_on_absence(self) -> bool:
+        """Whether the step is taken because an object is missing: a cache that lags may only not show it."""
+        return self.creates or self.action in (OnDemandAction.REPLACE_MACHINE, OnDemandAction.DELETE_INFRASTRUCTURE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +134,7 @@ def _of_pairs(pod: PodRef, pairs: Iterable[_Pair], state: PodState, demand: Dema
         elif state is PodState.WAITING and demand is not None:
             if machine is not None and infra is None and not machine.deleting:
                 message = "its NstanceMachine was deleted"
-                yield OnDemandStep(OnDemandAction.DELETE_MACHINE, pod, pair.name, uid=machine.uid, message=message)
+                yield OnDemandStep(OnDemandAction.REPLACE_MACHINE, pod, pair.name, uid=machine.uid, message=message)
             elif infra is not None and not infra.deleting and not has_machine:
                 has_machine = True
                 yield OnDemandStep(OnDemandAction.CREATE_MACHINE, pod, pair.name, demand)

@@ -4,7 +4,8 @@ One key, the NstanceCluster of the operator, for all Pods: what is to be deleted
 finished or was deleted while the operator was down is found as any other, and no finalizer has to hold it.
 
 Guarantees: nothing is created for a Pod before the API server itself was asked for the Pod and for all objects that were made for Pods, so
-no stale cache gives a Pod two Machines. Nothing is deleted before the API server said that the Pod finished, or has none of its uid.
+no stale cache gives a Pod two Machines. Nothing is deleted before the API server said that the Pod finished, that it has none of its uid,
+or that the NstanceMachine of its Machine is gone. Nothing is created while the Cluster is being deleted: Cluster API would delete it again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from konverge.errors import AlreadyExists, BadRequest, Forbidden, Invalid
 from konverge.kinds import Kind
 from konverge.objects import Metadata, Object
 from konverge.outcome import Done, Outcome, RequeueAfter
-from konverge.reconcilers.machines.kinds import MACHINE, NSTANCE_MACHINE, POD
+from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE, NSTANCE_MACHINE, POD
 from konverge.reconcilers.machines.ondemand.decide import OnDemandAction, OnDemandStep, Seen, next_steps
 from konverge.reconcilers.machines.ondemand.observe import (
     BY_DEMAND,
@@ -67,13 +68,15 @@ class OnDemandReconciler:
         seen = Seen(demands, tuple(cached[NSTANCE_MACHINE]), tuple(cached[MACHINE]))
         self._forget({pod.uid for pod in seen.pods})
         steps = next_steps(seen, {pod: await self._state(pod, ctx) for pod in seen.pods})
-        if any(step.creates for step in steps):
+        if any(step.rests_on_absence for step in steps):
             stored = {kind: await _stored(kind, cached[kind], metadata.namespace, ctx) for kind in cached}
             seen = Seen(demands, stored[NSTANCE_MACHINE], stored[MACHINE])
             for step in steps:
                 if step.creates:
                     self._states.pop(step.pod.uid, None)
             steps = next_steps(seen, {pod: await self._state(pod, ctx) for pod in seen.pods})
+        if any(step.creates for step in steps) and await self._cluster_goes(metadata.namespace, ctx):
+            steps = tuple(step for step in steps if not step.creates)  # the next Cluster enqueues this key
         return await self._carry_out(steps, metadata.namespace, ctx)
 
     def _forget(self, present: set[str]) -> None:
@@ -93,6 +96,11 @@ class OnDemandReconciler:
         self._states[pod.uid] = (version, state)
         return state
 
+    async def _cluster_goes(self, namespace: str, ctx: Context[Any]) -> bool:
+        """Tell whether the Cluster is being deleted, or is gone; the operator makes the next one."""
+        found = await ctx.live(CLUSTER).find(namespace, self._service.settings.cluster_name)
+        return found is None or found.metadata.deleting
+
     async def _carry_out(self, steps: tuple[OnDemandStep, ...], namespace: str, ctx: Context[Any]) -> Outcome:
         """Carry out all steps; one that the API server refuses holds up no other, and is raised at the end."""
         again, refused = False, None
@@ -103,7 +111,7 @@ class OnDemandReconciler:
                 elif step.action is OnDemandAction.REFUSE:
                     self._report(step.pod, step.message, ctx)
                 else:
-                    kind = MACHINE if step.action is OnDemandAction.DELETE_MACHINE else NSTANCE_MACHINE
+                    kind = NSTANCE_MACHINE if step.action is OnDemandAction.DELETE_INFRASTRUCTURE else MACHINE
                     await ctx.delete(kind, step.name, namespace, uid=step.uid)
                     self._say(
                         step.pod, MachinesEvent.ON_DEMAND_DELETED, f"{kind.kind} {step.name}: {step.message}", ctx

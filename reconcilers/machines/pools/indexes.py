@@ -30,6 +30,7 @@ __all__ = [
     "new_provider_id_or_addresses",
     "pause_or_life_changed",
     "pauses",
+    "pauses_or_goes",
     "pool_of_machine_pool",
     "pools_of_cluster",
     "pools_of_group",
@@ -134,6 +135,15 @@ def pauses(change: Change) -> bool:
         return False if cached is None else cached.decode(CLUSTER).get("spec", "paused", default=False)
 
     return bool(paused(change.old) != paused(change.new))
+
+
+def pauses_or_goes(change: Change) -> bool:
+    """Accept the changes of a Cluster that may pause it, and its begin and end."""
+
+    def shown(cached: Cached | None) -> Any:
+        return None if cached is None else (cached.uid, cached.metadata.deleting)
+
+    return pauses(change) or shown(change.old) != shown(change.new)
 
 
 def pause_or_life_changed(change: Change) -> bool:

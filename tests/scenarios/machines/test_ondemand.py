@@ -13,9 +13,9 @@ from machines_lab import NAME, Farm
 from konverge.crds.machines_v1beta1 import NstanceMachine
 from konverge.kinds import kind
 from konverge.objects import Object
-from konverge.reconcilers.machines.kinds import MACHINE, POD
+from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE, POD
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
-from konverge.testing.apiserver.faults.rules import Match, Rule, Stale
+from konverge.testing.apiserver.faults.rules import Drop, Match, Rule, Stale
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "machines.md"
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
@@ -142,6 +142,38 @@ async def test_machines_that_the_cache_does_not_show_yet_are_not_made_again(runn
     old = await restarted_with_old_news(running, before, "machines.*", "nstancemachines.*")
     assert [one.name for one in await running.machines_of(pod)] == [hashed.name], "its first name is free now"
     running.lab.server.faults.remove(old)
+
+
+async def test_a_machine_whose_infrastructure_the_cache_does_not_show_is_kept(running: Farm) -> None:
+    watches = Match(verbs=("watch",), resources=("nstancemachines.*",), user_agent="lab *")
+    cut = running.lab.server.faults.add(Rule(watches, Drop(watches=True)))
+    pod = await running.demand("job", "web")
+    await running.lab.until(MACHINE, "on-demand-job", bool)
+    [first] = await running.machines_of(pod)
+    for number in range(6):
+        await asyncio.sleep(10)  # in all longer than a reconcile waits for a cache that lags
+        await running.lab.patch(MACHINE, "on-demand-job", {"metadata": {"labels": {"touched": str(number)}}})
+    assert [(one.metadata.uid, one.metadata.deleting) for one in await running.machines_of(pod)] == [
+        (first.metadata.uid, False)
+    ]
+    running.lab.server.faults.remove(cut)
+    await running.machine("on-demand-job", timeout=400)
+    assert [one.metadata.uid for one in await running.machines_of(pod)] == [first.metadata.uid]
+
+
+async def test_no_machine_is_made_while_the_cluster_is_being_deleted_and_the_next_cluster_gets_one(
+    running: Farm,
+) -> None:
+    pod = await running.demand("job", "web")
+    await running.machine("on-demand-job")
+    [first] = await running.machines_of(pod)
+    cluster = await running.lab.get(CLUSTER, NAME)
+    await running.lab.delete(CLUSTER, NAME)
+    await running.lab.until(CLUSTER, NAME, lambda one: one.metadata.uid != cluster.metadata.uid, timeout=100)
+    await running.machine("on-demand-job", timeout=400)
+    [second] = await running.machines_of(pod)
+    assert second.metadata.uid != first.metadata.uid
+    assert len(running.on_demand()) == 2, "one instance of each Cluster"
 
 
 async def test_a_pod_that_replaces_another_under_its_name_waits_until_the_old_objects_are_gone(running: Farm) -> None:

@@ -142,6 +142,7 @@ def test_an_object_without_its_annotation_is_known_by_its_labels_unless_they_may
 WAITS, SCHEDULED, ENDED = PodState.WAITING, PodState.SCHEDULED, PodState.ENDED
 HERE, GOES = an_object(), an_object(deleting=True)
 DELETE_MACHINE, DELETE_INFRA = (OnDemandAction.DELETE_MACHINE, NAME), (OnDemandAction.DELETE_INFRASTRUCTURE, NAME)
+REPLACE = (OnDemandAction.REPLACE_MACHINE, NAME)
 BOTH, ONE = (OnDemandAction.CREATE_BOTH, NAME), (OnDemandAction.CREATE_MACHINE, NAME)
 
 
@@ -152,7 +153,7 @@ BOTH, ONE = (OnDemandAction.CREATE_BOTH, NAME), (OnDemandAction.CREATE_MACHINE, 
         (None, None, BOTH, None, None),
         (HERE, None, ONE, None, DELETE_INFRA),
         (GOES, None, None, None, None),
-        (None, HERE, DELETE_MACHINE, None, DELETE_MACHINE),
+        (None, HERE, REPLACE, None, DELETE_MACHINE),
         (HERE, HERE, None, None, DELETE_MACHINE),
         (GOES, HERE, None, None, DELETE_MACHINE),
         (None, GOES, None, None, None),
@@ -265,7 +266,7 @@ def _apply(step: OnDemandStep, infra: dict[str, MadeObject], owners: dict[str, M
             return
     if step.creates:
         owners[name] = an_object(step.pod, name)
-    elif step.action is OnDemandAction.DELETE_MACHINE:
+    elif step.action in (OnDemandAction.DELETE_MACHINE, OnDemandAction.REPLACE_MACHINE):
         owners[name] = an_object(step.pod, name, deleting=True)
     elif step.action is OnDemandAction.DELETE_INFRASTRUCTURE:
         infra[name] = an_object(step.pod, name, deleting=True)
