@@ -152,12 +152,7 @@ class IdsStay:
         self._published: dict[str, set[str]] = {}
 
     def __call__(self) -> None:
-        running = {
-            one.provider_id: one
-            for shard in self._farm.world.shards.values()
-            for one in shard.state.fleet.instances.values()
-            if one.status == RUNNING
-        }
+        running = self._farm.running_ids()
         for entry in self._farm.lab.server.store.list(("infrastructure.cluster.x-k8s.io", "nstancemachinepools")):
             found = entry.object()
             uid, ids = found["metadata"]["uid"], set(found["spec"].get("providerIDList", ()))
@@ -553,6 +548,28 @@ class Farm:
         await self.lab.client.create(NODE.new(name, spec={"providerID": provider_id}))
         if addresses:
             await self.show_addresses(name, **addresses)
+
+    async def add_nodes(self, name: str, number: int, *, timeout: float = 400.0) -> None:
+        """Let each instance of a pool that runs join as a Node, until Cluster API has paired so many: others may replace the first."""
+        joined: list[str] = []
+        limit = self.lab.limit(timeout)
+        try:
+            async with asyncio.timeout(limit):
+                while True:
+                    pool = await self.lab.get(NstanceMachinePool, name)
+                    for one in sorted({*pool.spec.provider_id_list} & self.running_ids() - {*joined}):
+                        await self.add_node(f"n{len(joined)}", f"aws:///us-west-2a/{one}")
+                        joined.append(one)
+                    if len((await self.lab.get(MACHINE_POOL, name)).status.get("nodeRefs", ())) == number:
+                        return
+                    await asyncio.sleep(1.0)
+        except TimeoutError:
+            raise AssertionError(f"not {number} Nodes of {name} were paired within {limit:g} s: {joined}") from None
+
+    def running_ids(self) -> set[str]:
+        """Return the ids by which pools know the instances that run."""
+        fleets = (shard.state.fleet.instances.values() for shard in self.world.shards.values())
+        return {one.provider_id for fleet in fleets for one in fleet if one.status == RUNNING}
 
     async def show_addresses(self, name: str, **addresses: str) -> None:
         """Write the addresses of a Node, by type, as its kubelet does."""

@@ -44,6 +44,11 @@ def forget_generations(data: dict[str, Any]) -> None:
         one.pop("observedGeneration", None)
 
 
+def forget_owner(data: dict[str, Any]) -> None:
+    data["metadata"].pop("labels", None)
+    data["metadata"].pop("ownerReferences", None)
+
+
 def forget_places(data: dict[str, Any]) -> None:
     """Take out what follows from uids, too: shards of instances, and the volume of the token in a pod."""
     forget(data)
@@ -95,6 +100,11 @@ async def test_a_cluster_gets_its_control_plane_and_the_node_of_a_machine_goes_w
     lab: Lab,
 ) -> None:
     farm = await guarded(lab)
+    lab.may_differ(
+        NstanceControlPlane,
+        forget_owner,
+        why="Cluster API adopts one that was made anew with its next look, after ten minutes",
+    )
     lab.skip_plans("nstancemachines*: * by hand *", why=ONE_INFRASTRUCTURE)
     # Without the account: a token is renewed for ever, and the lab asks for an end of writes.
     farm.settings = farm.settings.model_copy(update={"control_plane_stub": True})
@@ -148,10 +158,7 @@ async def test_the_nodes_of_a_deleted_pool_go_with_their_instances(lab: Lab) -> 
     await farm.start()
     await farm.start_core()
     await farm.create_pool("gpu", replicas=2, shards=["a", "b"])
-    pool = await farm.pool("gpu", lambda one: len(one.spec.provider_id_list) == 2, timeout=400)
-    for number, one in enumerate(pool.spec.provider_id_list):
-        await farm.add_node(f"n{number}", f"aws:///us-west-2a/{one}")
-    await lab.until(MACHINE_POOL, "gpu", lambda one: len(one.status.get("nodeRefs", ())) == 2, timeout=400)
+    await farm.add_nodes("gpu", 2)
     await lab.delete(MACHINE_POOL, "gpu")
     await lab.until_gone(NstanceMachinePool, "gpu", timeout=400)
     await farm.until(lambda: not list(lab.server.store.list(("", "nodes"))), timeout=400)
