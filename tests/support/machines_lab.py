@@ -312,7 +312,9 @@ class Farm:
         return self.world.shards[name]
 
     def build(self, manager: Manager) -> None:
-        self._begun = {name: len(shard.calls) for name, shard in self.world.shards.items()}
+        standbys = [one.manager for one in self.lab.replicas() if one.manager not in self.lab.managers]
+        if not any(one.leads for one in standbys):  # one that goes on has heard what the shards answered
+            self._begun = {name: len(shard.calls) for name, shard in self.world.shards.items()}
 
         async def dialed(tls: TlsMaterial) -> Dial:
             return dial(self.world, tls)
@@ -428,7 +430,7 @@ class Farm:
         self[shard].state.fleet.drain(instance, reason)
 
     def listed(self, shard: str) -> bool:
-        """Tell whether a shard has answered with its groups since the operator was started last."""
+        """Tell whether a shard has answered with its groups since the operator was started last: the replica of it that leads."""
         calls = self[shard].calls[self._begun.get(shard, 0) :]
         return any(one.method == "ListGroups" and one.outcome is CallOutcome.ANSWERED for one in calls)
 
