@@ -1,8 +1,8 @@
 """The applies and deletes of one reconcile: of owned children, and of objects without owner reference; each object is applied once.
 
 Guarantees: nothing is sent to an object of another owner. A child that the cache does not show is created, and never merged into an
-existing object. A child is made again only for an owner that exists: one that the last reconcile made, and that is gone, may have had an
-owner that the cache alone still shows. Children outside the set are deleted only while no child is held.
+existing object. A child that the last reconcile made, and that is gone, is made again only if the server still has its owner. Children
+outside the set are deleted only while no child is held.
 """
 
 from __future__ import annotations
@@ -71,9 +71,8 @@ class Children:
             intent.pop("status", None)
         key, mine = Key("", kind, metadata.get("namespace", ""), metadata["name"]), self._trace.key
         if (key.name, key.namespace) == (mine.name, mine.namespace) and kind.group_kind == mine.kind.group_kind:
-            metadata["uid"] = (
-                self._owner.uid
-            )  # one that is gone is not made anew, and no other one of its name is changed
+            # One that is gone is not made anew, and no other one of its name is changed.
+            metadata["uid"] = self._owner.uid
         return key, intent, namespaced
 
     async def own(self, object_: Resource, on_conflict: OnConflict, *, adopt: bool) -> tuple[Key, Object, bool]:
