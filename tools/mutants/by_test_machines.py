@@ -205,7 +205,7 @@ MACHINES: Final = (
         "a pod gets a second Machine because the caches do not show the first one",
         FAMILY + "ondemand.reconciler",
         "OnDemandReconciler.reconcile",
-        "any(step.creates for step in steps)",
+        "any(step.rests_on_absence for step in steps)",
         "False",
         test=ON_DEMAND + "test_machines_that_the_cache_does_not_show_yet_are_not_made_again",
     ),
