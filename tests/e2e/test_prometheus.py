@@ -254,7 +254,7 @@ async def works(lab: Lab, stack: AsyncExitStack, plane: AgentServer) -> None:
     await apps.create("oci", chart=OCI_CHART, release={"name": "oci"})
     await apps.create("broken", chart={"version": next(iter(REFUSED))}, release={"name": "broken"})
     await apps.create("refused", release={"name": "refused", "namespace": "elsewhere"})
-    # Of a registry: each cut of the watch of HelmCharts makes the informer wait longer, and an Upgrade waits for what it shows.
+    # From an OCI registry: after each cut of the watch of HelmCharts its informer waits longer, and an Upgrade of such a chart with it.
     await apps.create("offers", chart=OCI_CHART, release={"name": "offers"})
     offers = {"annotations": {"ops.vworkspace.io/upgrade": "helm"}}
     await lab.client.patch(ApplicationInstance, "offers", lab.namespace, patch={"metadata": offers}, style="merge")

@@ -27,7 +27,7 @@ __all__ = ["Children"]
 
 _NEVER_A_VERSION = "1"
 _LAGS = 1.0
-"""Seconds until the children of an owner are tried again whose cache is out of date. The event of the owner normally comes first."""
+"""Seconds until the children are tried again if the cache shows an owner that is gone. The event of its end normally comes first."""
 
 
 class Children:
@@ -141,8 +141,8 @@ class Children:
     async def _check_owner(self, key: Key) -> None:
         """Raise RetryAfter if a child is to be made again for an owner that the server does not have any more, or that is being deleted.
 
-        The garbage collector deletes such a child at once, and its deletion enqueues the owner: while the watch of that is interrupted,
-        the two would go on as fast as the server answers. Without the right to read the owner the child is made all the same.
+        The garbage collector deletes such a child at once, and the deletion enqueues the owner: while the watch of the owner is
+        interrupted, the two would go on as fast as the server answers. Without the right to read the owner the child is made all the same.
 
         The collector (attemptToDeleteItem):
         https://github.com/kubernetes/kubernetes/blob/master/pkg/controller/garbagecollector/garbagecollector.go
@@ -161,8 +161,8 @@ class Children:
         if stored is None or stored.uid != owner.uid or (stored.deleting and not owner.deleting):
             raise RetryAfter(
                 _LAGS,
-                f"{mine} changed on the server, which the cache does not show yet: children that were made for it are deleted at once, so "
-                f"{key} is made when the cache shows the change",
+                f"{key} is not made, since the garbage collector would delete it: the server has deleted {mine}, or is deleting it, and "
+                "the cache does not show that yet",
             )
 
     def _note_made(self, key: Key) -> None:

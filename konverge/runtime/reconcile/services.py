@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["ManagerServices", "ReconcileServices", "field_manager"]
 
 _OWNERS: Final = 4096
-"""The owners of which a controller remembers which children they made last."""
+"""The number of owners of which a controller remembers the children that were made last."""
 
 
 def field_manager(manager: str, suffix: str) -> str:
@@ -105,7 +105,7 @@ class ReconcileServices:
     events: EventRecorder
     own_versions: OwnVersions
     made: Recent[Key, AbstractSet[Key]]
-    """The children that the last reconcile of an owner that made any made."""
+    """By owner: the children that were made last."""
     threads: Threads
     wall_clock: Callable[[], datetime]
     serves: Callable[[Kind[Any]], bool]

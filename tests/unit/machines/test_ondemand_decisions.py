@@ -174,6 +174,12 @@ def test_the_step_of_a_pod_follows_from_its_state_and_its_objects(
         assert steps == ([wanted] if wanted else []), state
 
 
+@pytest.mark.parametrize("action", OnDemandAction)
+def test_each_step_because_an_object_is_missing_is_known_as_such(action: OnDemandAction) -> None:
+    taken_for_what_is_there = {OnDemandAction.DELETE_MACHINE, OnDemandAction.REFUSE}
+    assert OnDemandStep(action, JOB).rests_on_absence is (action not in taken_for_what_is_there)
+
+
 @pytest.mark.parametrize("state", [SCHEDULED, WAITS])
 def test_a_pod_whose_annotation_was_removed_keeps_its_machine_until_it_ends(state: PodState) -> None:
     found = seen(infra=[an_object()], machines=[an_object()])
