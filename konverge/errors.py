@@ -161,6 +161,8 @@ class AlreadyExists(ApiError):
 class Conflict(ApiError):
     """409 Conflict: the resourceVersion, the uid or another precondition did not hold.
 
+    Also 422 for a patch or an apply that names another uid than the object's: it was deleted, and another one has its name.
+
     >>> Conflict("the object has been modified", status=409).status
     409
     """

@@ -164,6 +164,8 @@ def status_error(
     """Return the typed error for a Status object (an error body, the object of an ERROR event) or for any other error body.
 
     `code` is the HTTP status, which wins over the one in the body (0 for the object of a watch event); `retry_after` the header's seconds.
+    A patch or an apply that names another uid than the object's is a Conflict, as such an update and deletion are, although
+    kube-apiserver refuses it with 422 because "metadata.uid" is immutable: nothing is wrong with what was sent.
 
     >>> status_error(b'{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}')
     Expired('too old resource version')
@@ -181,7 +183,8 @@ def status_error(
     if conflicts and status == 409:
         return ApplyConflict(message, conflicts=conflicts, status=status, request=request)
     refused = status == 429 and any(cause.reason == _BUDGET for cause in causes)
-    made = EvictionRefused if refused else _class_of(status, found.reason)
+    other = status == 422 and any(cause.field == "metadata.uid" for cause in causes)
+    made = EvictionRefused if refused else Conflict if other else _class_of(status, found.reason)
     return made(
         message,
         status=status,

@@ -26,6 +26,10 @@ STALE: Final = "tests/unit/runtime/test_stale_children.py::"
 GONE: Final = (
     "tests/unit/runtime/test_gone_owner.py::test_the_children_of_an_owner_that_is_gone_are_not_made_again_and_again_"
 )
+WRITES_TO_ITSELF: Final = (
+    "tests/unit/runtime/test_gone_owner.py::"
+    "test_a_write_to_the_reconciled_object_reaches_no_other_one_and_makes_none_while_its_watch_is_interrupted"
+)
 OWN_CHILDREN: Final = "tests/unit/runtime/test_own_child_writes.py::"
 TWO_WRITERS: Final = "tests/unit/runtime/test_two_writers.py::"
 UNDONE: Final = "tests/unit/runtime/test_undone.py::"
@@ -362,8 +366,25 @@ BY_TEST: Final = (
         "Children.identify",
         'metadata["uid"] = self._owner.uid',
         "pass",
-        test="tests/unit/runtime/test_gone_owner.py::"
-        "test_an_apply_to_the_reconciled_object_reaches_no_other_one_and_makes_none_while_its_watch_is_interrupted",
+        test=WRITES_TO_ITSELF,
+    ),
+    Mutant(
+        "patch-reaches-a-successor",
+        "a patch of the reconciled object reaches another object that was made with its name meanwhile",
+        "konverge.runtime.reconcile.context",
+        "Context.patch",
+        "not subresource and self.trace.is_about(key)",
+        "False",
+        test=WRITES_TO_ITSELF,
+    ),
+    Mutant(
+        "another-uid-is-an-invalid-object",
+        "a write that names the uid of an object that is gone counts as an invalid one, which a status reports",
+        "konverge.client.status",
+        "status_error",
+        'any(cause.field == "metadata.uid" for cause in causes)',
+        "False",
+        test=WRITES_TO_ITSELF,
     ),
     Mutant(
         "stale-cache-taken-for-undone",

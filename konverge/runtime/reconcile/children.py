@@ -69,8 +69,8 @@ class Children:
             metadata.pop("namespace", None)
         if subresource != "status":
             intent.pop("status", None)
-        key, mine = Key("", kind, metadata.get("namespace", ""), metadata["name"]), self._trace.key
-        if (key.name, key.namespace) == (mine.name, mine.namespace) and kind.group_kind == mine.kind.group_kind:
+        key = Key("", kind, metadata.get("namespace", ""), metadata["name"])
+        if self._trace.is_about(key):
             # One that is gone is not made anew, and no other one of its name is changed.
             metadata["uid"] = self._owner.uid
         return key, intent, namespaced

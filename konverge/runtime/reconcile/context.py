@@ -183,9 +183,10 @@ class Context(Generic[R_co]):
 
         A dry run changes nothing, is not counted as a write, and returns the object as it would be stored. An apply to the reconciled
         object names its uid: if it was deleted meanwhile, the apply makes no other one.
-        Errors: Conflict for the reconciled object if it is gone; FieldsHeld if other managers own fields, unless `force`; NotOurs for a
-        child of another controller of this manager with the same field manager; Contested if another writer of this manager undoes the
-        applies of the object again and again, as this one undoes those; UsageError for the status of this controller's own kind.
+        Errors: Conflict for the reconciled object if it is gone or another one of its name; FieldsHeld if other managers own fields,
+        unless `force`; NotOurs for a child of another controller of this manager with the same field manager; Contested if another writer
+        of this manager undoes the applies of the object again and again, as this one undoes those; UsageError for the status of this
+        controller's own kind.
         """
 
         async def start() -> R:
@@ -218,21 +219,25 @@ class Context(Generic[R_co]):
     ) -> Effect[R]:
         """Merge-patch an object, or one of its subresources: for requests to other controllers (annotations, un-suspending, `scale`).
 
-        The patch is not part of any applied intent. A dry run changes nothing and returns the object as it would be stored.
+        The patch is not part of any applied intent. A dry run changes nothing and returns the object as it would be stored. A patch of the
+        reconciled object names its uid, unless it names one itself, so it changes no other object that was made with its name meanwhile.
+        Errors: NotFound if the object does not exist; Conflict if it has another uid, or another resourceVersion than the patch names.
         """
 
         async def start() -> R:
             kind = kind_of(what)
+            key, body = Key("", kind, namespace, name), patch
             if dry_run:
                 self.trace.check_open()
             else:
-                of = f"{subresource} of " if subresource else ""
-                self.trace.write(f"patch {of}{Key('', kind, namespace, name)}")
+                self.trace.write(f"patch {subresource} of {key}" if subresource else f"patch {key}")
+            if not subresource and self.trace.is_about(key):  # the server ignores the uid of a patch of a status
+                body = {**patch, "metadata": {"uid": self._regarding.uid, **(patch.get("metadata") or {})}}
             return await self._services.client.patch(
                 kind,
                 name,
                 namespace,
-                patch=patch,
+                patch=body,
                 style="merge",
                 subresource=subresource,
                 dry_run=dry_run,

@@ -30,6 +30,11 @@ class ReconcileTrace:
     contained: Exception | None = None
     """An exception of user code that did not end the reconcile."""
 
+    def is_about(self, key: Key) -> bool:
+        """Tell whether a key, in whatever version of its kind, is that of the reconciled object."""
+        mine = self.key
+        return (key.name, key.namespace) == (mine.name, mine.namespace) and key.kind.group_kind == mine.kind.group_kind
+
     def check_open(self) -> None:
         """Raise ReconcileTimeout if the reconcile has ended."""
         if self.ended:

@@ -66,6 +66,16 @@ def test_causes_are_kept_by_field() -> None:
     assert found.causes == (("spec.replicas", "must be positive"),)
 
 
+def test_a_patch_of_another_object_of_the_name_is_a_conflict_whatever_else_it_would_break() -> None:
+    causes = [
+        {"reason": "FieldValueInvalid", "message": "field is immutable", "field": field}
+        for field in ("spec.selector", "metadata.uid")
+    ]
+    found = status_error(body(code=422, reason="Invalid", message="invalid", details={"causes": causes}), code=422)
+    assert type(found) is errors.Conflict
+    assert found.status == 422
+
+
 @pytest.mark.parametrize(
     ("words", "manager"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import pytest
@@ -97,16 +98,29 @@ async def test_without_the_right_to_get_the_owner_a_child_is_made_again(lab: Lab
         assert made == {"part-0": number}
 
 
+async def apply_to_itself(owner: Widget, ctx: kv.Context[Widget]) -> None:
+    await ctx.apply(widget("one", mode="chosen"), force=True)
+
+
+async def patch_itself(owner: Widget, ctx: kv.Context[Widget]) -> None:
+    await ctx.patch(Widget, owner.name, owner.namespace, patch={"spec": {"mode": "chosen"}})
+
+
+@pytest.mark.parametrize("write", [apply_to_itself, patch_itself])
 @pytest.mark.parametrize("fate", ["deleted", "made anew"])
-async def test_an_apply_to_the_reconciled_object_reaches_no_other_one_and_makes_none_while_its_watch_is_interrupted(
-    lab: Lab, fate: str
+async def test_a_write_to_the_reconciled_object_reaches_no_other_one_and_makes_none_while_its_watch_is_interrupted(
+    lab: Lab, fate: str, write: Callable[[Widget, kv.Context[Widget]], Awaitable[None]]
 ) -> None:
-    runs, applies = list[str](), asyncio.Event()
+    runs, errors, writes = list[str](), set[type[Exception]](), asyncio.Event()
 
     async def choose(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         runs.append(owner.uid)
-        if applies.is_set():
-            await ctx.apply(widget("one", mode="chosen"), force=True)
+        if writes.is_set():
+            try:
+                await write(owner, ctx)
+            except kv.ApiError as error:
+                errors.add(type(error))
+                raise
         return kv.RequeueAfter(1)
 
     await lab.start(lambda manager: manager.add(kv.Controller.of(Widget).reconciled_by(By(choose))))
@@ -117,8 +131,9 @@ async def test_an_apply_to_the_reconciled_object_reaches_no_other_one_and_makes_
     if fate == "made anew":
         await lab.create(widget(mode="theirs"))
     runs.clear()
-    applies.set()
+    writes.set()
     await asyncio.sleep(10)
     assert set(runs) == {first.metadata.uid}
+    assert errors == {kv.NotFound if fate == "deleted" and write is patch_itself else kv.Conflict}
     modes = [one.spec.mode for one in (await lab.client.list(Widget, lab.namespace)).items]
     assert modes == (["theirs"] if fate == "made anew" else [])
