@@ -65,6 +65,7 @@ CONTRACT_LABELS: Final[Mapping[str, str]] = {
 }
 """Contract of Cluster API to the version of the kind that fulfils it, and the name by which clusterctl finds a provider's definitions."""
 
+_GROUP_STAYS: Final = "another group is another pool: create one, and delete this one"
 _TEMPLATE_STAYS: Final = "the specification of a template cannot be changed; create another template and refer to it"
 
 _VERSION: Final = f"{GROUP}/v1beta1"
@@ -167,8 +168,8 @@ class NstanceControlPlane(CustomResource[NstanceControlPlaneSpec, NstanceControl
 class NstanceMachinePoolSpec(Model):
     """A group of instances over shards."""
 
-    group: Name
-    """The group on the servers."""
+    group: Annotated[Name, Immutable(_GROUP_STAYS)]
+    """The group on the servers. It cannot be changed: the instances of the old group would belong to no pool."""
     shards: Annotated[tuple[Name, ...], Field(min_length=1, max_length=64), Atomic()]
     """The shards among which the replicas of the MachinePool are distributed, in any order."""
     template: Text | None = None

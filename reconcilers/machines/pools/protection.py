@@ -1,8 +1,8 @@
-"""The webhook that protects pools: what no server would do, or what would delete machines that the servers' own configuration wants.
+"""The webhook that protects static pools: what no server would do, or what would delete machines that their configuration wants.
 
 Guarantees: of a static pool, template, subnets and shards stay (the order of shards does not count), and instance type, vars and the
-replicas of its MachinePool may change. The group of a pool never changes. A static pool is deleted with an annotation or with its
-namespace. Writes of status, metadata and provider ids pass.
+replicas of its MachinePool may change. It is deleted with an annotation or with its namespace. Writes of status, metadata and provider
+ids pass. That the group of a pool stays is a rule of its definition.
 
 Caveats: failurePolicy Ignore. Without it a server refuses the change, and the pool shows so.
 """
@@ -25,21 +25,18 @@ _CHANGES_THE_SPEC: Final = "request.operation == 'DELETE' || object.spec != oldO
 _STATIC: Final = "the group is static: change it in the configuration of the servers"
 
 
-def refused_changes(old: Mapping[str, Any], new: Mapping[str, Any], *, static: bool) -> dict[str, str]:
-    """Return the fields of a pool's spec that must not be changed so, with the reason.
+def refused_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fields of a static pool's spec that must not be changed so, with the reason.
 
-    >>> refused_changes({"shards": ["a", "b"]}, {"shards": ["b", "a"], "instanceType": "c7"}, static=True)
+    >>> refused_changes({"shards": ["a", "b"]}, {"shards": ["b", "a"], "instanceType": "c7"})
     {}
     """
     found = {}
-    if old.get("group") != new.get("group"):
-        found["spec.group"] = "another group is another pool: create one, and delete this one"
-    if static:
-        if (old.get("template") or "") != (new.get("template") or ""):
-            found["spec.template"] = _STATIC
-        for field in ("subnets", "shards"):
-            if set(old.get(field) or ()) != set(new.get(field) or ()):
-                found[f"spec.{field}"] = _STATIC
+    if (old.get("template") or "") != (new.get("template") or ""):
+        found["spec.template"] = _STATIC
+    for field in ("subnets", "shards"):
+        if set(old.get(field) or ()) != set(new.get(field) or ()):
+            found[f"spec.{field}"] = _STATIC
     return found
 
 
@@ -47,14 +44,13 @@ def _check(request: AdmissionRequest[Object]) -> Allow | Deny:
     old = request.old
     if old is None:
         return Allow()
-    static = old.get("status", "isStatic", default=False) is True
+    if old.get("status", "isStatic", default=False) is not True:
+        return Allow()
     if request.operation == "DELETE":
-        return _deleted(old, request) if static else Allow()
+        return _deleted(old, request)
     if old.metadata.deleting:
         return Allow()
-    wrong = refused_changes(
-        old.get("spec", default={}) or {}, request.object.get("spec", default={}) or {}, static=static
-    )
+    wrong = refused_changes(old.get("spec", default={}) or {}, request.object.get("spec", default={}) or {})
     return Deny(f"pool {old.name} cannot be changed so", fields=wrong) if wrong else Allow()
 
 

@@ -10,6 +10,7 @@ import pytest
 from machines_lab import NAME, Farm
 
 from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceMachinePool, NstanceShardGroup
+from konverge.errors import Invalid
 from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import CLUSTER, CONFIG_MAP, MACHINE_POOL
 from konverge.runtime import ManagerSettings
@@ -83,6 +84,14 @@ async def test_a_pool_of_an_unknown_shard_or_of_a_bad_name_is_invalid_and_nothin
     assert farm.sizes("lost") == {}
     await farm.lab.delete(NstanceMachinePool, "named")
     await farm.lab.until_gone(NstanceMachinePool, "named")
+
+
+async def test_the_group_of_a_pool_cannot_be_changed_even_while_no_webhook_runs(farm: Farm) -> None:
+    await farm.start()
+    await farm.create_pool("workers", group="workers")
+    with pytest.raises(Invalid, match=r"spec\.group.*another group is another pool: create one, and delete this one"):
+        await farm.lab.patch(NstanceMachinePool, "workers", {"spec": {"group": "other"}})
+    await farm.lab.patch(NstanceMachinePool, "workers", {"spec": {"instanceType": "c7.large"}})
 
 
 async def test_a_group_whose_name_no_object_can_have_is_reported_once_and_the_others_are_imported(farm: Farm) -> None:

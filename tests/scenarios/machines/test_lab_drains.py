@@ -37,7 +37,6 @@ async def guarded(lab: Lab) -> Farm:
     lab.may_differ(None, forget, why="keys and ids are random")
     lab.skip_plans("the namespace is deleted *", why="it takes the document of shards and the authority")
     lab.skip_plans("secrets*: * by hand *", why="the nonce is used once")
-    lab.skip_plans("*.spec.group after*", why="another group is another pool: the webhook refuses it")
     lab.skip_plans("machinepools*: * by hand *", why="a MachinePool that a user deleted is not made again")
     lab.skip_plans("the CRD of *", why="nothing brings back the objects of a user")
     return farm

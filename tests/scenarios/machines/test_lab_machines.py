@@ -127,7 +127,6 @@ async def test_a_cluster_gets_its_control_plane_and_the_node_of_a_machine_goes_w
 @pytest.mark.scenario(quick=6)
 async def test_nodes_of_a_pool_are_paired_and_stay_while_a_shard_is_added_and_another_removed(lab: Lab) -> None:
     farm = await guarded(lab)
-    lab.skip_plans("*.spec.group after*", why="another group is another pool: the webhook refuses it")
     farm.set_static("a", 1)
     await farm.start()
     await farm.start_core()
