@@ -35,6 +35,7 @@ def test_a_long_line_in_small_pieces_costs_time_linear_in_its_size() -> None:
 
 
 def test_the_limit_holds_for_unfinished_lines_only() -> None:
+    assert LineSplitter(limit=10).feed(b"y" * 10) == b""
     splitter = LineSplitter(limit=10)
     assert splitter.feed(b"x" * 50 + b"\n" + b"y" * 10) == b"x" * 50 + b"\n"
     with pytest.raises(ValueError, match="longer than 10 bytes"):

@@ -263,7 +263,9 @@ def test_rules_of_equal_verbs_share_one_entry_of_the_role() -> None:
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]},
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]},
     ]
-    assert cluster_role("r", [], namespace="web")["kind"] == "Role"
+    assert (role["kind"], role["metadata"]) == ("ClusterRole", {"name": "r"})
+    narrow = cluster_role("r", [], namespace="web")
+    assert (narrow["kind"], narrow["metadata"]) == ("Role", {"name": "r", "namespace": "web"})
 
 
 def test_an_index_is_declared_over_a_kind_that_is_watched_and_is_equal_to_another_of_the_same_declaration() -> None:

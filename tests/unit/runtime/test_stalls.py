@@ -293,6 +293,13 @@ def test_a_deep_stack_shows_its_innermost_calls() -> None:
     assert "in deep\n" in text
 
 
+def test_the_calls_that_are_left_out_are_counted() -> None:
+    frame = sys._getframe()
+    calls = sum(line.startswith("  File ") for line in trimmed(frame, limit=1000).splitlines())
+    assert trimmed(frame, limit=calls).startswith("  File ")
+    assert trimmed(frame, limit=calls - 1).startswith("  ... 1 more\n")
+
+
 def test_a_stack_of_library_frames_alone_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_loop, "_LIBRARIES", ("/",))
     assert "in test_a_stack_of_library_frames_alone_is_shown_whole" in trimmed(sys._getframe())
