@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
+import pytest
 from widgets import By, Widget, widget
 
 import konverge as kv
@@ -70,3 +71,20 @@ async def test_it_reconciles_without_the_right_and_again_when_the_right_comes_an
     await lab.until(Widget, "one", ready("True", "Forbidden"), timeout=900)
     await asyncio.sleep(60)
     assert not lab.manager.report().ready
+
+
+@pytest.mark.parametrize("optional", [False, True], ids=["needed", "optional"])
+async def test_without_the_right_to_watch_any_other_kind_nothing_is_reconciled(lab: Lab, optional: bool) -> None:
+    def of_the_kind(manager: kv.Manager) -> None:
+        controller = kv.Controller.of(Widget).watches(CONFIG_MAP, to=the_widgets, optional=optional)
+        manager.add(controller.reconciled_by(By(say_what_is_seen)))
+
+    await install_crds(lab.client, [crd(Widget)])
+    denied = deny(lab)
+    await lab.start(of_the_kind, name="operator", wait=False)
+    await lab.create(widget())
+    await asyncio.sleep(600)
+    assert (await lab.get(Widget, "one")).find_condition("Ready") is None
+    assert "configmaps" in lab.manager.report().of("widget").why
+    lab.server.faults.remove(denied)
+    await lab.until(Widget, "one", ready("True", "Nothing"), timeout=90)
