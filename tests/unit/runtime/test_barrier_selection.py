@@ -1,0 +1,39 @@
+"""The barrier and a cache of objects with a label: a write to an object that the cache never shows holds nothing up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+from widgets import CONFIG_MAP, By, Widget, widget
+
+import konverge as kv
+from konverge.testing import Lab
+
+pytestmark = pytest.mark.lab_on("memory")
+
+
+def nothing(_: kv.Metadata, caches: kv.Caches) -> Iterable[kv.Key]:
+    return ()
+
+
+@pytest.mark.parametrize("label", ["yes", "no"], ids=["inside of the selection", "outside of it"])
+async def test_after_a_write_to_an_object_with_or_without_the_label_the_next_reconcile_comes_in_time(
+    lab: Lab, label: str
+) -> None:
+    moments = list[float]()
+
+    async def make_one(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        moments.append(asyncio.get_running_loop().time())
+        if len(moments) > 1:
+            return kv.Done()
+        await ctx.apply(CONFIG_MAP.new("one", owner.namespace, labels={"shown": label}))
+        return kv.RequeueAfter(2)
+
+    controller = kv.Controller.of(Widget).watches(CONFIG_MAP, to=nothing, labels="shown=yes", metadata_only=True)
+    await lab.start(lambda manager: manager.add(controller.reconciled_by(By(make_one))))
+    await lab.create(widget())
+    await asyncio.sleep(30)
+    first, second = moments
+    assert second - first < 3
