@@ -13,6 +13,7 @@ from konverge.client import Client, ClientConfig, ClientSettings
 from konverge.errors import NotLeading, Unreachable
 from konverge.kinds import kind
 from konverge.runtime.election.fence import LeaseFence
+from konverge.testing import ApiServer
 
 CONFIG_MAP = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
 BODY = (
@@ -93,3 +94,16 @@ async def test_the_rest_of_a_large_write_that_waits_in_the_process_is_not_sent_b
             await write
         assert caught.value.maybe_done
     assert server.received < size / 2
+
+
+@pytest.mark.parametrize("sockets", [True, False], ids=["sockets", "in memory"])
+async def test_closing_a_fenced_client_leaves_the_one_that_it_was_made_of_open(sockets: bool) -> None:
+    fence = LeaseFence(asyncio.get_running_loop().time)
+    fence.extend(float("inf"))
+    async with SlowServer().serve() as url, ApiServer() as server:
+        config = ClientConfig.direct(url) if sockets else server.config()
+        async with Client(config, name="t", random=Random(1)) as client:
+            async with client.fenced_by(fence) as fenced:
+                await fenced.apply(CONFIG_MAP, CONFIG_MAP.new("a", "default").data)
+            assert (await client.get(CONFIG_MAP, "a", "default")).name == "a"
+            assert (await client.apply(CONFIG_MAP, CONFIG_MAP.new("a", "default").data)).name == "a"

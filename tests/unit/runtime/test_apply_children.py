@@ -1,0 +1,81 @@
+"""A set of children: it is applied in its order, told what was sent, and what it does not name any more is deleted."""
+
+from __future__ import annotations
+
+import pytest
+from widgets import CONFIG_MAP, SECRET, By, Widget, part, widget
+
+import konverge as kv
+from konverge.testing import Lab
+
+pytestmark = pytest.mark.lab_on("memory")
+
+
+class Sets:
+    """Applies as many parts as the widget says, and keeps what each reconcile was told."""
+
+    def __init__(self) -> None:
+        self.told: list[kv.Applied] = []
+
+    async def reconcile(self, owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        parts = [kv.Child(part(number, owner.namespace), on_conflict=kv.HOLD) for number in range(owner.spec.parts)]
+        self.told.append(await ctx.apply_children(parts))
+        return kv.Done()
+
+
+async def started(lab: Lab, parts: int) -> Sets:
+    sets = Sets()
+    controller = kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(sets.reconcile))
+    await lab.start(lambda manager: manager.add(controller))
+    await lab.create(widget(parts=parts))
+    await lab.settled()
+    return sets
+
+
+async def names(lab: Lab) -> list[str]:
+    return sorted(one.name for one in (await lab.client.list(CONFIG_MAP, lab.namespace)).items)
+
+
+async def test_it_tells_whether_anything_was_sent_and_what_is_stored(lab: Lab) -> None:
+    sets = await started(lab, 2)
+    assert sets.told[0].changed
+    assert [key.name for key in sets.told[0].keys] == ["part-0", "part-1"]
+    found = sets.told[0].find(CONFIG_MAP, "part-1")
+    assert found is not None
+    assert found.data["data"] == {"number": "1"}
+    assert sets.told[0].find(SECRET) is None
+    sets.told.clear()
+    await lab.patch(Widget, "one", {"metadata": {"labels": {"again": "1"}}, "spec": {"mode": "other"}})
+    await lab.settled()
+    assert [told.changed for told in sets.told] == [False]
+    sets.told.clear()
+    await lab.client.delete(CONFIG_MAP, "part-0", lab.namespace)
+    await lab.settled()
+    assert [told.changed for told in sets.told[:1]] == [True]
+
+
+async def test_owned_children_outside_of_it_are_deleted_and_that_counts_as_sent(lab: Lab) -> None:
+    sets = await started(lab, 3)
+    await lab.create(CONFIG_MAP.new("part-9", lab.namespace))
+    sets.told.clear()
+    await lab.patch(Widget, "one", {"spec": {"parts": 1}})
+    await lab.settled()
+    assert await names(lab) == ["part-0", "part-9"]
+    assert sets.told[0].changed
+
+
+async def test_nothing_is_deleted_while_another_manager_holds_a_field_of_one(lab: Lab) -> None:
+    sets = await started(lab, 3)
+    theirs = CONFIG_MAP.new("part-0", lab.namespace, data={"number": "theirs"})
+    await lab.client.apply(CONFIG_MAP, theirs.data, manager="theirs", force=True)
+    await lab.settled()
+    sets.told.clear()
+    await lab.patch(Widget, "one", {"spec": {"parts": 1}})
+    await lab.settled()
+    assert await names(lab) == ["part-0", "part-1", "part-2"]
+    (held,) = sets.told[0].held
+    assert held.key.name == "part-0"
+    assert not sets.told[0].changed
+    await lab.client.apply(CONFIG_MAP, CONFIG_MAP.new("part-0", lab.namespace).data, manager="theirs")
+    await lab.settled()
+    assert await names(lab) == ["part-0"]
