@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from konverge.client.credentials import TlsMaterial
-from konverge.client.tls import TlsOptions, make_context
+from konverge.client.tls import TlsOptions, handshake_hint, make_context
 from konverge.errors import ConfigError
 from konverge.testing.certificates import Authority
 
@@ -40,3 +41,31 @@ def test_without_a_folder_for_the_moment_of_loading_the_error_says_what_to_mount
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
     with pytest.raises(ConfigError, match=r"OpenSSL reads files alone.*mount a writable /tmp"):
         make_context(material(), TlsOptions())
+
+
+@pytest.mark.parametrize(
+    ("error", "strict", "words"),
+    [
+        (
+            "[SSL] certificate verify failed: Missing Authority Key Identifier",
+            None,
+            "load the configuration with strict_x509=False",
+        ),
+        ("[SSL] certificate verify failed: Missing Authority Key Identifier", False, ""),
+        ("[SSL] certificate verify failed: Hostname mismatch, not valid for 'a'", None, "set tls-server-name"),
+        ("[SSL] certificate verify failed: IP address mismatch, not valid for '::1'", None, "set tls-server-name"),
+        ("[SSL] certificate verify failed: unable to get local issuer certificate", None, "did not sign the server"),
+        (
+            "[SSL] certificate verify failed: self-signed certificate in certificate chain",
+            None,
+            "did not sign the server",
+        ),
+        ("[SSL] certificate verify failed: self signed certificate", None, "did not sign the server"),
+        ("[SSL] certificate verify failed: certificate has expired", None, ""),
+        ("hostname mismatch of something else", None, ""),
+    ],
+)
+def test_a_failed_handshake_says_what_can_be_done(error: str, strict: bool | None, words: str) -> None:
+    hint = handshake_hint(ssl.SSLError(error), TlsOptions(strict_x509=strict))
+    assert words in hint
+    assert bool(words) is bool(hint)

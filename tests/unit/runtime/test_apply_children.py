@@ -64,6 +64,16 @@ async def test_owned_children_outside_of_it_are_deleted_and_that_counts_as_sent(
     assert sets.told[0].changed
 
 
+async def test_a_child_that_was_not_made_by_an_apply_is_deleted_too(lab: Lab) -> None:
+    await started(lab, 2)
+    owner = await lab.get(Widget, "one")
+    reference = {"apiVersion": Widget.kind_of_resource().api_version, "kind": "Widget", "name": "one", "uid": owner.uid}
+    owned = {"metadata": {"name": "part-8", "ownerReferences": [{**reference, "controller": True}]}}
+    await lab.create(CONFIG_MAP.new("part-8", lab.namespace, **owned))
+    await lab.settled()
+    assert await names(lab) == ["part-0", "part-1"]
+
+
 async def test_nothing_is_deleted_while_another_manager_holds_a_field_of_one(lab: Lab) -> None:
     sets = await started(lab, 3)
     theirs = CONFIG_MAP.new("part-0", lab.namespace, data={"number": "theirs"})

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from widgets import CONFIG_MAP, By, Widget, widget
+from widgets import CONFIG_MAP, By, Widget, WidgetSpec, widget
 
 import konverge as kv
 from konverge.errors import NotFound, ReconcileTimeout, UsageError
@@ -60,6 +60,23 @@ async def test_an_apply_takes_the_status_subresource_beside_the_object(lab: Lab)
     assert record.writes == (f"apply Pod {lab.namespace}/one", f"apply status of Pod {lab.namespace}/one")
     found = await lab.get(POD, "one")
     assert (found.get("status", "phase"), found.get("metadata", "labels", "a")) == ("Running", "b")
+
+
+@pytest.mark.parametrize(("name", "namespace"), [("two", "lab"), ("one", "default")])
+async def test_another_object_of_the_own_kind_is_made_and_patched_as_itself(
+    lab: Lab, name: str, namespace: str
+) -> None:
+    async def makes(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        if (w.name, w.namespace) == ("one", lab.namespace):
+            made = await ctx.apply(Widget.new(name, namespace, spec=WidgetSpec(parts=3)))
+            await ctx.patch(Widget, name, namespace, patch={"spec": {"mode": "patched"}})
+            assert made.uid != w.uid
+        return kv.Done()
+
+    await once(lab, makes)
+    assert [record.error for record in lab.manager.runner("widget").history.recent() if record.error] == []
+    made = await lab.client.get(Widget, name, namespace)
+    assert (made.spec.parts, made.spec.mode) == (3, "patched")
 
 
 async def test_the_status_of_the_own_kind_is_not_applied_beside_the_end_of_the_reconcile(lab: Lab) -> None:
