@@ -50,7 +50,7 @@ class ReconcileReports:
                 outcome=record.outcome,
                 duration_seconds=round(record.duration, 4),
             )
-        if self.last_error and record.outcome == "Done":
+        if self.last_error and not decision.interrupted:
             self._clear_error(record.key)
 
     def defect(self, key: Key, error: Exception) -> None:

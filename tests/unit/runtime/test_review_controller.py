@@ -623,6 +623,27 @@ async def test_a_finalizer_is_not_added_to_an_object_that_was_deleted_a_moment_a
         assert harness.runner.history.of(key)[-1].error == ""
 
 
+# --- the last error --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outcome", [kv.Done(), kv.RequeueAfter(3600)], ids=["done", "requeued"])
+async def test_the_last_error_is_told_until_a_reconcile_of_its_object_succeeds(outcome: kv.Outcome) -> None:
+    async def fails_at_first(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        if w.name == "bad" and len(passes.seen) < 3:
+            raise kv.RetryAfter(60, "not yet")
+        return outcome
+
+    passes = Passes(fails_at_first)
+    async with ControllerHarness(kv.Controller.of(Widget).reconciled_by(By(passes))) as harness:
+        harness.put(placed("bad"), generation=1)
+        await harness.settle(1)
+        harness.put(placed("good"), generation=1)
+        await harness.settle(1)
+        assert harness.runner.report().last_error.endswith("web/bad: not yet")
+        await harness.settle(60)
+        assert harness.runner.report().last_error == ""
+
+
 # --- churn -----------------------------------------------------------------------------------------------------------------------------
 
 
