@@ -1,4 +1,4 @@
-"""A set of children: it is applied in its order, told what was sent, and what it does not name any more is deleted."""
+"""A set of children: it is applied in its order, says whether anything was sent, and deletes what it does not name any more."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ pytestmark = pytest.mark.lab_on("memory")
 
 
 class Sets:
-    """Applies as many parts as the widget says, and keeps what each reconcile was told."""
+    """Applies as many parts as the widget says, and keeps what each reconcile learned."""
 
     def __init__(self) -> None:
-        self.told: list[kv.Applied] = []
+        self.results: list[kv.Applied] = []
 
     async def reconcile(self, owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         parts = [kv.Child(part(number, owner.namespace), on_conflict=kv.HOLD) for number in range(owner.spec.parts)]
-        self.told.append(await ctx.apply_children(parts))
+        self.results.append(await ctx.apply_children(parts))
         return kv.Done()
 
 
@@ -38,30 +38,30 @@ async def names(lab: Lab) -> list[str]:
 
 async def test_it_tells_whether_anything_was_sent_and_what_is_stored(lab: Lab) -> None:
     sets = await started(lab, 2)
-    assert sets.told[0].changed
-    assert [key.name for key in sets.told[0].keys] == ["part-0", "part-1"]
-    found = sets.told[0].find(CONFIG_MAP, "part-1")
+    assert sets.results[0].changed
+    assert [key.name for key in sets.results[0].keys] == ["part-0", "part-1"]
+    found = sets.results[0].find(CONFIG_MAP, "part-1")
     assert found is not None
     assert found.data["data"] == {"number": "1"}
-    assert sets.told[0].find(SECRET) is None
-    sets.told.clear()
+    assert sets.results[0].find(SECRET) is None
+    sets.results.clear()
     await lab.patch(Widget, "one", {"metadata": {"labels": {"again": "1"}}, "spec": {"mode": "other"}})
     await lab.settled()
-    assert [told.changed for told in sets.told] == [False]
-    sets.told.clear()
+    assert [result.changed for result in sets.results] == [False]
+    sets.results.clear()
     await lab.client.delete(CONFIG_MAP, "part-0", lab.namespace)
     await lab.settled()
-    assert [told.changed for told in sets.told[:1]] == [True]
+    assert [result.changed for result in sets.results[:1]] == [True]
 
 
 async def test_owned_children_outside_of_it_are_deleted_and_that_counts_as_sent(lab: Lab) -> None:
     sets = await started(lab, 3)
     await lab.create(CONFIG_MAP.new("part-9", lab.namespace))
-    sets.told.clear()
+    sets.results.clear()
     await lab.patch(Widget, "one", {"spec": {"parts": 1}})
     await lab.settled()
     assert await names(lab) == ["part-0", "part-9"]
-    assert sets.told[0].changed
+    assert sets.results[0].changed
 
 
 async def test_a_child_that_was_not_made_by_an_apply_is_deleted_too(lab: Lab) -> None:
@@ -79,13 +79,13 @@ async def test_nothing_is_deleted_while_another_manager_holds_a_field_of_one(lab
     theirs = CONFIG_MAP.new("part-0", lab.namespace, data={"number": "theirs"})
     await lab.client.apply(CONFIG_MAP, theirs.data, manager="theirs", force=True)
     await lab.settled()
-    sets.told.clear()
+    sets.results.clear()
     await lab.patch(Widget, "one", {"spec": {"parts": 1}})
     await lab.settled()
     assert await names(lab) == ["part-0", "part-1", "part-2"]
-    (held,) = sets.told[0].held
+    (held,) = sets.results[0].held
     assert held.key.name == "part-0"
-    assert not sets.told[0].changed
+    assert not sets.results[0].changed
     await lab.client.apply(CONFIG_MAP, CONFIG_MAP.new("part-0", lab.namespace).data, manager="theirs")
     await lab.settled()
     assert await names(lab) == ["part-0"]

@@ -627,7 +627,7 @@ async def test_a_finalizer_is_not_added_to_an_object_that_was_deleted_a_moment_a
 
 
 @pytest.mark.parametrize("outcome", [kv.Done(), kv.RequeueAfter(3600)], ids=["done", "requeued"])
-async def test_the_last_error_is_told_until_a_reconcile_of_its_object_succeeds(outcome: kv.Outcome) -> None:
+async def test_the_last_error_is_shown_until_a_reconcile_of_its_object_succeeds(outcome: kv.Outcome) -> None:
     async def fails_at_first(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         if w.name == "bad" and len(passes.seen) < 3:
             raise kv.RetryAfter(60, "not yet")
