@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from konverge.testing.lab.comparison import differences, problems_of
-from konverge.testing.lab.plans import Crash, Foreign, Plan
+from konverge.testing.lab.finalizing import LET_THROUGH
+from konverge.testing.lab.plans import Crash, Foreign, Interruption, Plan
 from konverge.testing.lab.runs import EXPECTATION, REQUEST, Run
 
 CRASH = Plan(name="crash", crashes=(Crash(write=1),))
@@ -37,6 +38,23 @@ def test_a_run_that_ends_as_the_reference_has_no_problems() -> None:
 
 def test_problems_of_the_run_itself_count_whatever_the_reference_did() -> None:
     assert problems_of(REFERENCE, run(EDIT, problems=("unhandled KeyError",))) == ["unhandled KeyError"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "forgiven"),
+    [
+        (CRASH, False),
+        (Plan(name="an error", interruptions=(Interruption(finalize=1, do="raise"),)), False),
+        (Plan(name="a cancellation", interruptions=(Interruption(finalize=1, do="cancel"),)), True),
+    ],
+)
+def test_a_reconciler_that_lets_a_cancellation_through_is_a_problem_unless_the_plan_does_that(
+    plan: Plan, forgiven: bool
+) -> None:
+    problem = f"finalize of Widget lab/one {LET_THROUGH}: something that it awaited was cancelled"
+    assert problems_of(REFERENCE, run(plan, problems=(problem, "another"))) == (
+        ["another"] if forgiven else [problem, "another"]
+    )
 
 
 def test_a_different_end_state_is_reported_with_both_values() -> None:

@@ -207,6 +207,20 @@ def test_with_foreign_false_plans_with_foreign_writes_are_pruned() -> None:
     assert reasons(planned) == {"the scenario itself plays those who touch the objects"}
 
 
+def test_of_a_kind_with_several_objects_the_crd_is_removed_in_one_plan() -> None:
+    places = [f"parts.example.com lab/{name}" for name in ("one", "two")]
+    run = reference(
+        *(commit(f"added {place}") for place in places),
+        write(1, "apply them"),
+        state={place: {} for place in places},
+        own=("parts.example.com",),
+    )
+    planned = [
+        plan for plan in plans_of(run, process="lab").plans if plan.foreign and plan.foreign[0].do == "remove-crd"
+    ]
+    assert len(planned) == 1
+
+
 def test_a_plan_removes_the_crd_of_an_object_of_the_process_and_puts_it_back() -> None:
     child = "parts.example.com lab/part"
     run = reference(commit(f"added {child}"), write(1, f"apply {child}"), state={child: {}}, own=("parts.example.com",))
