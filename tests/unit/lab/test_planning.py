@@ -207,6 +207,17 @@ def test_with_foreign_false_plans_with_foreign_writes_are_pruned() -> None:
     assert reasons(planned) == {"the scenario itself plays those who touch the objects"}
 
 
+def test_the_lease_is_lost_at_every_write_and_its_other_faults_come_after_the_first_and_the_last() -> None:
+    planned = plans_of(reference(write(1), write(2), write(3), write(4)), process="lab").plans
+    found: dict[str, list[int]] = {}
+    for plan in planned:
+        for lease in plan.leases:
+            found.setdefault(lease.do, []).append(lease.after)
+    often = {do for do, after in found.items() if after == [1, 2, 3, 4]}
+    assert often == {"lose", "pause"}
+    assert {tuple(after) for do, after in found.items() if do not in often} == {(1, 4)}
+
+
 def test_of_a_kind_with_several_objects_the_crd_is_removed_in_one_plan() -> None:
     places = [f"parts.example.com lab/{name}" for name in ("one", "two")]
     run = reference(
