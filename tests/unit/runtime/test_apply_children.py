@@ -68,8 +68,8 @@ async def test_a_child_that_was_not_made_by_an_apply_is_deleted_too(lab: Lab) ->
     await started(lab, 2)
     owner = await lab.get(Widget, "one")
     reference = {"apiVersion": Widget.kind_of_resource().api_version, "kind": "Widget", "name": "one", "uid": owner.uid}
-    owned = {"metadata": {"name": "part-8", "ownerReferences": [{**reference, "controller": True}]}}
-    await lab.create(CONFIG_MAP.new("part-8", lab.namespace, **owned))
+    about = {"name": "part-8", "ownerReferences": [{**reference, "controller": True}]}
+    await lab.create(CONFIG_MAP.new("part-8", lab.namespace, metadata=about))
     await lab.settled()
     assert await names(lab) == ["part-0", "part-1"]
 
