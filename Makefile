@@ -106,6 +106,7 @@ lint: venv ## Check style, formatting, types, floors, language, and that generat
 	$(BIN)/python -m konverge.crds.generate --check
 	$(BIN)/python tools/readme.py --check
 	$(BIN)/python tools/chart_files.py --check
+	$(BIN)/python tools/render_deploy.py --check
 	$(BIN)/python tools/prose.py --check
 	@$(BIN)/python tools/longest.py
 	$(BIN)/python tools/changelog.py --check

@@ -1,8 +1,8 @@
-"""Render charts/konverge into deploy/: `python tools/render_deploy.py`, which `make generate` runs.
+"""Render charts/konverge into deploy/: `python tools/render_deploy.py [--check]`; `make generate` renders, `make lint` checks.
 
 With its default values it becomes manifests for kubectl, with those of deploy/cluster-api/values.yaml the components of an infrastructure
 provider of Cluster API, one file for clusterctl. helm renders; it is built from its Go module if the cache has none. One file for each template, without the two labels that name Helm as
-the manager, since these manifests are for kubectl. deploy/rendered.sha256 names what was rendered and what came of it, so a test sees
+the manager, since these manifests are for kubectl. deploy/rendered.sha256 names what was rendered and what came of it, so --check sees
 without helm whether either has changed since.
 """
 
@@ -46,6 +46,7 @@ metadata:
 """
 """With exactly one Namespace, which clusterctl takes as the default."""
 _OWN_NAMESPACE = r"\1  fieldRef:\n\1    fieldPath: metadata.namespace\n"
+BY_HAND = frozenset({"deploy/kustomization.yaml", "deploy/namespace.yaml"})
 HEADER = "# Rendered from charts/konverge with its default values by: make generate\n"
 
 _SOURCE = re.compile(r"^# Source: \S+/templates/(?P<name>\S+)\n", re.MULTILINE)
@@ -74,6 +75,13 @@ def digests(names: list[str], read: Callable[[str], bytes]) -> str:
     return "".join(f"{hashlib.sha256(read(name)).hexdigest()}  {name}\n" for name in names)
 
 
+def is_fresh(root: Path = ROOT) -> bool:
+    """Tell whether neither the chart nor the manifests have changed since they were rendered; helm is not needed for that."""
+    manifests = {path.relative_to(root).as_posix() for path in (root / "deploy").glob("*.yaml")} - BY_HAND
+    now = digests([*inputs(root), *sorted({*manifests, COMPONENTS})], lambda name: (root / name).read_bytes())
+    return (root / DIGESTS).read_text() == now
+
+
 def components(rendered: str) -> str:
     """Return the components of the provider, from what `helm template` prints."""
     # clusterctl takes an empty default for none. The tag makes a text of whatever it fills in.
@@ -98,8 +106,16 @@ def _run(helm: Path, command: tuple[str, ...], root: Path) -> str:
     return done.stdout
 
 
-def main(root: Path = ROOT) -> int:
-    """Write the files; return the exit code."""
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    """Write the files, or with `--check` only see whether they are fresh; return the exit code."""
+    if arguments not in ([], ["--check"]):
+        print("usage: python tools/render_deploy.py [--check]", file=sys.stderr)
+        return 2
+    if arguments:
+        if is_fresh(root):
+            return 0
+        print("deploy/ was rendered from another state of charts/konverge: run make generate", file=sys.stderr)
+        return 1
     try:
         found = render(go_program(HELM, os.environ, tell=print), root)
     except ControlPlaneError as error:
@@ -115,4 +131,4 @@ def main(root: Path = ROOT) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
