@@ -104,20 +104,18 @@ class PoolWriter:
         failed: dict[str, KonvergeError] = {}
 
         async def write(namespace: str) -> None:
+            hard, claims = applies[namespace], claim_hashes(allocation.claims.get(namespace, ()))
             try:
-                await self._apply_quota(
-                    observed, namespace, applies[namespace], claim_hashes(allocation.claims.get(namespace, ()))
-                )
+                try:
+                    await self._apply_quota(observed, namespace, hard, claims)
+                except Conflict:  # tried again at once: a claim that fails here loses its place to the one behind it
+                    await self._apply_quota(observed, namespace, hard, claims)
             except KonvergeError as error:
                 failed[namespace] = error
             else:
                 before = observed.quotas.get(namespace, QuotaView())
                 written[namespace] = replace(
-                    before,
-                    hard=applies[namespace],
-                    intact=True,
-                    claims=claim_hashes(allocation.claims.get(namespace, ())),
-                    defaults=defaults_of(observed.pool),
+                    before, hard=hard, intact=True, claims=claims, defaults=defaults_of(observed.pool)
                 )
 
         await self._for_each(applies, write)

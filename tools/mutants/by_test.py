@@ -489,6 +489,15 @@ BY_TEST: Final = (
         "test_a_thread_that_never_returns_fails_its_test_and_keeps_pytest_from_nothing",
     ),
     Mutant(
+        "quota-conflict-costs-the-place",
+        "a conflict at a ResourceQuota gives the room of a claim to the one behind it",
+        "konverge.reconcilers.quota.pool_writer",
+        "PoolWriter._apply",
+        "Conflict",
+        "ZeroDivisionError",
+        test="tests/scenarios/quota/test_faults.py::test_a_conflict_at_a_quota_costs_no_claim_its_place_in_the_queue",
+    ),
+    Mutant(
         "loop-cuts-off-computing-threads",
         "a run whose thread computes for long is cut off",
         KIT + "loop",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -80,6 +81,11 @@ def _failing(test: str, tree: Path) -> dict[str, str] | None:
             if report.failed:
                 failures.append(report.longreprtext.strip().splitlines()[-1])
 
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_unconfigure(self) -> None:
+            # konverge.testing ends a process in which a thread never returned, but for a pytest within a test: here the hunt has to go on.
+            os.environ["PYTEST_CURRENT_TEST"] = "a hunt"
+
     options = ["-q", "-x", "-p", "no:cacheprovider", "-c", str(tree / "pyproject.toml"), f"--rootdir={tree}"]
     with contextlib.redirect_stdout(io.StringIO()) as said:
         status = pytest.main([*options, str(tree / test)], plugins=[Failures()])
@@ -119,4 +125,5 @@ def _only_from(root: Path) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(json.loads(sys.argv[1]))))
+    print(json.dumps(main(json.loads(sys.argv[1]))), flush=True)
+    os._exit(0)  # without waiting for a thread that a mutant left behind

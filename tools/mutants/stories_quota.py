@@ -64,6 +64,10 @@ class _Tale:
 
 async def tenants(lab: Lab) -> None:
     """One tenant releases a claim whose pods go on for a while; two claims wait for it, and the younger one is edited meanwhile."""
+    lab.skip_plans(
+        "write * (apply resourcequotas lab-b/*) is answered with 422",
+        why="a claim whose quota is refused fails alone, and the one behind it gets the room",
+    )
     tale = _Tale(lab)
     here = await tale.begin("a", "b")
     await here.pool(hard={CPU: 4, SERVICES: 5}, defaultsZero=True)

@@ -226,6 +226,23 @@ async def test_a_quota_that_does_not_get_through_hurts_its_namespace_alone_and_i
     assert await here.events("a", "c") == [("Normal", "Succeeded", "Claimed resources")]
 
 
+async def test_a_conflict_at_a_quota_costs_no_claim_its_place_in_the_queue(lab: Lab) -> None:
+    here = await Quotas(lab).start("a", "b")
+    await here.pool(hard={CPU: 4})
+    await here.claim("a", "c", cpu=3)
+    await here.bound("a", "c")
+    await here.claim("b", "zeta", cpu=3)
+    await here.says("b", "zeta", "PoolExhausted")
+    await asyncio.sleep(2)
+    await here.claim("b", "alpha", cpu=3)
+    await here.says("b", "alpha", "PoolExhausted")
+    match = Match(verbs=("write",), resources=("resourcequotas",), namespace=here.ns("b"))
+    lab.server.faults.add(Rule(match, Refuse(409), count=1))
+    await here.delete("a", "c")
+    await here.bound("b", "zeta")
+    await here.says("b", "alpha", "PoolExhausted")
+
+
 async def test_x29_pods_that_come_and_go_in_a_settled_pool_trigger_no_reconcile(lab: Lab) -> None:
     here = await Quotas(lab).start("a")
     await here.pool()
