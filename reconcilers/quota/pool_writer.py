@@ -106,10 +106,7 @@ class PoolWriter:
         async def write(namespace: str) -> None:
             hard, claims = applies[namespace], claim_hashes(allocation.claims.get(namespace, ()))
             try:
-                try:
-                    await self._apply_quota(observed, namespace, hard, claims)
-                except Conflict:  # tried again at once: a claim that fails here loses its place to the one behind it
-                    await self._apply_quota(observed, namespace, hard, claims)
+                await self._apply_quota(observed, namespace, hard, claims)
             except KonvergeError as error:
                 failed[namespace] = error
             else:
@@ -127,7 +124,11 @@ class PoolWriter:
         quota = resource_quota(self._pool, observed.pool, namespace, hard, claims)
         present = self._ctx.cache(RESOURCE_QUOTA).metadata(namespace, quota.name)
         adopt = present is not None and has_lost_its_owner(present, self._pool.name)
-        stored: Object = await self._ctx.own(quota, adopt=adopt)
+        stored: Object
+        try:
+            stored = await self._ctx.own(quota, adopt=adopt)
+        except Conflict:  # tried again at once: a claim that fails here loses its place to the one behind it
+            stored = await self._ctx.own(quota, adopt=adopt)
         # Keys of another field manager (kubectl, Capsule) survive an apply, and would limit resources that no claim requests.
         foreign = sorted((stored.get("spec", "hard", default={}) or {}).keys() - hard.keys())
         if foreign:

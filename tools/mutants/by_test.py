@@ -492,7 +492,7 @@ BY_TEST: Final = (
         "quota-conflict-costs-the-place",
         "a conflict at a ResourceQuota gives the room of a claim to the one behind it",
         "konverge.reconcilers.quota.pool_writer",
-        "PoolWriter._apply",
+        "PoolWriter._apply_quota",
         "Conflict",
         "ZeroDivisionError",
         test="tests/scenarios/quota/test_faults.py::test_a_conflict_at_a_quota_costs_no_claim_its_place_in_the_queue",

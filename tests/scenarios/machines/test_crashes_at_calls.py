@@ -95,7 +95,7 @@ class Story:
     """Whether `begin` starts the operator."""
 
     async def run(self, farm: Farm, method: str = "", number: int = 0, fault: CallFault = CallFault.CUT_AFTER) -> int:
-        """Let it happen; returns the number of calls that came after its beginning."""
+        """Run the story; returns the number of calls that came after `begin`."""
         await self.begin(farm)
         before = sum(len(shard.calls) for shard in farm.world.shards.values())
         crashed = farm.crash_at(method, number, fault) if number else ["none"]

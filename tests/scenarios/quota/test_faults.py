@@ -226,6 +226,26 @@ async def test_a_quota_that_does_not_get_through_hurts_its_namespace_alone_and_i
     assert await here.events("a", "c") == [("Normal", "Succeeded", "Claimed resources")]
 
 
+@pytest.mark.lab_on("memory")
+async def test_a_quota_is_applied_once_although_the_removal_of_foreign_keys_meets_a_conflict(lab: Lab) -> None:
+    here = await Quotas(lab).start("a")
+    await here.pool()
+    await here.grants("a", {})
+    match = Match(verbs=("write",), resources=("resourcequotas",), namespace=here.ns("a"))
+    # The first is the edit below, the second the apply that it causes, the third removes the key.
+    refused = lab.server.faults.add(Rule(match, Refuse(409), nth=3, count=1))
+    foreign = {"spec": {"hard": {"count/secrets": "9"}}}
+    await lab.client.patch(RESOURCE_QUOTA, QUOTA, here.ns("a"), patch=foreign, style="merge")
+    await here.claim("a", "c", cpu=1)
+    await here.bound("a", "c")
+    await lab.settled()
+    quota = await lab.client.get(RESOURCE_QUOTA, QUOTA, here.ns("a"))
+    assert set(quota.get("spec", "hard")) == {CPU}
+    assert len(refused.hits) == 1
+    assert "UsageError" not in {record.outcome for record in lab.manager.runner("resourcepool").history.recent()}
+
+
+@pytest.mark.lab_on("memory")
 async def test_a_conflict_at_a_quota_costs_no_claim_its_place_in_the_queue(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     await here.pool(hard={CPU: 4})

@@ -37,9 +37,9 @@ def state_of(member: str) -> MemberState:
 @pytest.mark.parametrize(
     ("why", "change", "action", "epoch"),
     [
-        ("nobody has it", {}, CLAIM, 12),
-        ("nobody has it, and another should", {"desired": "ready"}, WAIT, 0),
-        ("nobody has it, and nobody should", {"desired": ""}, WAIT, 0),
+        ("no member has it", {}, CLAIM, 12),
+        ("no member has it, and another should", {"desired": "ready"}, WAIT, 0),
+        ("no member has it, and none should", {"desired": ""}, WAIT, 0),
         ("its owner gave it back", {"stamp": Stamp("", 7)}, CLAIM, 12),
         ("its owner is dead", {"stamp": Stamp("dead", 7)}, CLAIM, 12),
         ("its owner has released its Lease", {"stamp": Stamp("released", 7)}, CLAIM, 12),
@@ -51,7 +51,7 @@ def state_of(member: str) -> MemberState:
         ("a stamp that is ahead of the version", {"stamp": Stamp("me", 70)}, CLAIM, 71),
         ("it names this member, and another should have it", {"stamp": Stamp("me", 7), "desired": "ready"}, CLEAR, 7),
         ("and a reconcile runs", {"stamp": Stamp("me", 7), "desired": "ready", "running": True}, WAIT, 0),
-        ("it names this member, and nobody should have it", {"stamp": Stamp("me", 7), "desired": ""}, WAIT, 0),
+        ("it names this member, and none should have it", {"stamp": Stamp("me", 7), "desired": ""}, WAIT, 0),
         ("the owner before lives", {"former": Stamp("ready", 7)}, WAIT, 0),
         ("the owner before lives", {"former": Stamp("ready", 7), "stamp": Stamp("me", 9)}, WAIT, 0),
         ("the owner before is dead", {"former": Stamp("dead", 7)}, CLAIM, 12),
@@ -67,7 +67,7 @@ def test_an_object_that_this_member_does_not_hold(
     ("why", "change", "action", "epoch"),
     [
         ("its stamp is there", {}, KEEP, 9),
-        ("and nobody is said to own it", {"desired": ""}, KEEP, 9),
+        ("and no member is known that should have it", {"desired": ""}, KEEP, 9),
         ("another should have it", {"desired": "ready"}, CLEAR, 9),
         ("another should, and a reconcile runs", {"desired": "ready", "running": True}, DRAIN, 9),
         ("the stamp was removed", {"stamp": None}, CLAIM, 12),
