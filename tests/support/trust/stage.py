@@ -44,7 +44,20 @@ from konverge.testing.flux import HelmController, flux_crds
 from konverge.testing.velero import VeleroServer, velero_crds
 from konverge.testing.volsync import VolSyncController, volsync_crds
 
-__all__ = ["ATTACKER", "HOME", "INSTANCES", "NAMESPACE", "PRIVATE", "SECRET", "VELERO", "VICTIM", "KeptAccesses", "Stage"]
+__all__ = [
+    "ATTACKER",
+    "HOME",
+    "INSTANCES",
+    "NAMESPACE",
+    "PLATFORM_KEY",
+    "PRIVATE",
+    "SECRET",
+    "VELERO",
+    "VICTIM",
+    "KeptAccesses",
+    "KeptOwners",
+    "Stage",
+]
 
 NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 SECRET = kind("v1", "Secret", namespaced=True, plural="secrets")
@@ -55,6 +68,8 @@ PRIVATE: Final = "victim-instances"
 VELERO: Final = "velero"
 VICTIM: Final = "victim"
 ATTACKER: Final = "attacker"
+PLATFORM_KEY: Final = ("https://s3.example.com", "platform")
+"""The S3 server of the administrators, and the access key that belongs to it."""
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _OURS: Final = tuple(one for one in own_resources() if not one.__name__.startswith("Nstance"))
 
@@ -73,13 +88,21 @@ class KeptAccesses(MemoryS3):
             yield api
 
 
+class KeptOwners(MemoryWorkspaces):
+    """Workspaces in memory whose owners a test can read."""
+
+    def owner(self, name: str) -> str:
+        """Return the UID of the claim that a workspace belongs to."""
+        return self._workspaces[name].owner
+
+
 class Stage:
     """The daemon, and the clients of its users; use it with `async with`. The lab's namespace is the daemon's."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self.s3 = KeptAccesses()
-        self.workspaces = MemoryWorkspaces()
+        self.workspaces = KeptOwners()
         self.farm = Farm(lab, "a", "b")
         lab.always.clear()  # predicates of another suite, for a family that runs without neighbours
         self.plane = AgentServer("east", tokens=(TOKEN,), random=lab.rng())
@@ -104,7 +127,7 @@ class Stage:
             HelmController(config, random=Random(1)),
             CnpgOperator(config, world=CnpgWorld(seconds=5.0), random=Random(2)),
             VeleroServer(config, namespace=VELERO, random=Random(3)),
-            JobController(config, None, random=Random(4)),
+            JobController(config, None, seconds=120, random=Random(4)),
             VolSyncController(config, random=Random(5)),
             WorkflowController(config, random=Random(6)),
         ):
@@ -159,7 +182,7 @@ class Stage:
         await self.lab.client.create(SECRET.new(name, namespace, data=data, **more))
 
 
-_INSTANCES = MaterialSettings(s3_endpoint="https://s3.example.com")
+_INSTANCES = MaterialSettings(s3_endpoint=PLATFORM_KEY[0])
 
 
 def _account(namespace: str, name: str) -> User:

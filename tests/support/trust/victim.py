@@ -17,7 +17,7 @@ from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.testing.velero import KINDS as VELERO_KINDS
 
-__all__ = ["ADMIN_BUCKET", "APP", "BACKUP", "POOL_TIERS", "furnish", "operation"]
+__all__ = ["ADMIN_BUCKET", "APP", "BACKUP", "ENGINES", "POOL_TIERS", "furnish", "operation"]
 
 APP: Final[dict[str, Any]] = {
     "appRef": {"catalogId": "shop"},
@@ -100,6 +100,7 @@ async def furnish(stage: Stage) -> None:
     await stage.farm.machine("own", lambda one: one.status.ready is True)
     for bucket in stage.s3.buckets:
         stage.s3.fill(bucket, 3, account="platform")
+    await asyncio.sleep(180)
     await stage.lab.settled(timeout=600)
 
 

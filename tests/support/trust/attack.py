@@ -1,0 +1,207 @@
+"""An attack as a row of a table, and a run of all rows of a family on one stage.
+
+    ATTACKS = (Attack("a claim selects a pool of the victim", ("Nextcloud spec.poolSelector",), select_private),)
+
+Guarantees: after each row the attacker's objects are deleted and the stage is at rest again, so a row finds the stage as the first row did.
+A row whose request the API server refuses, although the row does not expect it, is a finding: such a row would test nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from trust.judge import Judge
+from trust.stage import ATTACKER, HOME, VICTIM, Stage
+from trust.tenants import Tenant, bindings, tenant_models
+from trust.victim import furnish
+
+from konverge.client import Client
+from konverge.crds.catalogue import own_resources
+from konverge.client.requests import MERGE
+from konverge.errors import ApiError, NotFound
+from konverge.kinds import kind_of
+from konverge.testing.lab.environments import memory_lab
+from konverge.testing.lab.findings import Mistakes
+from konverge.testing.loop import VirtualTimeLoop
+
+__all__ = ["Attack", "Scene", "run_attacks", "scene"]
+
+_GROUP: Final = "rbac.authorization.k8s.io"
+_KEPT: Final = frozenset({"default", "kube-root-ca.crt", "capsule-pool-shared"})
+"""Objects of the attacker's namespace that Kubernetes and the family quota create there."""
+FOREIGN: Final = "attacker.example.com/"
+"""The prefix of the finalizers that attacks write."""
+REST: Final = 120.0
+"""Virtual seconds after an attack, in which the daemon does whatever the attack makes it do."""
+
+
+class Scene:
+    """The stage at rest, and its users.
+
+    `mallory` is a tenant: the role `konverge-edit` and Kubernetes' `edit` in the attacker's namespace. `landlord` may write every object
+    of the families in that namespace, statuses included: it is no tenant, but a namespace of others is not the daemon's either. `wanda`
+    may create WorkspaceClaims, which have no namespace, and change those whose names she was given.
+    """
+
+    def __init__(self, stage: Stage, mallory: Tenant, landlord: Tenant, wanda: Tenant) -> None:
+        self.stage = stage
+        self.mallory = mallory
+        self.landlord = landlord
+        self.wanda = wanda
+        self.judge = Judge(stage)
+        self.number = 0
+        """The number of the attack, which is part of the names of its objects."""
+
+    @property
+    def admin(self) -> Client:
+        """The client of the administrators."""
+        return self.stage.lab.client
+
+    async def rest(self, seconds: float = REST) -> None:
+        """Let the daemon work until it is at rest."""
+        await asyncio.sleep(seconds)
+        await self.stage.lab.settled(timeout=900)
+
+    async def clean(self) -> None:
+        """Delete what the attacker has, the objects of the families first."""
+        groups = {kind_of(model).group for model in own_resources()}
+        for ours in (True, False):
+            for (resource, namespace, name), data in list(self.judge.objects()):
+                plural, _, group = resource.partition(".")
+                if data["metadata"]["uid"] in self.judge.uids and (group in groups) is ours and name not in _KEPT:
+                    await self._delete(data, plural, namespace)
+            await self.rest(20)
+
+    async def _delete(self, data: dict[str, Any], plural: str, namespace: str) -> None:
+        version, name = data["apiVersion"], data["metadata"]["name"]
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        path = f"{root}/{f'namespaces/{namespace}/' if namespace else ''}{plural}/{name}"
+        finalizers = data["metadata"].get("finalizers", [])
+        kept = [one for one in finalizers if not one.startswith(FOREIGN)]
+        try:
+            if kept != finalizers:
+                await self.admin.raw("PATCH", path, body={"metadata": {"finalizers": kept}}, content_type=MERGE)
+            await self.admin.raw("DELETE", path)
+        except ApiError:  # it is gone, or its kind cannot be deleted
+            return
+
+
+Act = Callable[[Scene], Awaitable[Sequence[str] | None]]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One attack: the rows of docs/reference/trust.md that it tries, and what it does.
+
+    `act` returns findings of its own, if it has any. `refused` is the error by which the API server is expected to refuse it.
+    """
+
+    name: str
+    rows: tuple[str, ...]
+    act: Act
+    refused: type[ApiError] | None = None
+
+    @property
+    def slug(self) -> str:
+        """The name as the id of a test."""
+        return self.name.replace(" ", "-")
+
+
+class scene:  # noqa: N801  # used as a function: async with scene() as here
+    """Enter a stage of its own with its users, at rest."""
+
+    def __init__(self, *, seed: int = 0) -> None:
+        self._lab = memory_lab(seed=seed, namespace=HOME)
+
+    async def __aenter__(self) -> Scene:
+        lab = await self._lab.__aenter__()
+        self._stage = Stage(lab)
+        stage = await self._stage.__aenter__()
+        for document in (*bindings("mallory", ATTACKER), *_landlord(), *_workspaces()):
+            await stage.create_rbac(document)
+        users = [Tenant(await stage.client_of(name), ATTACKER) for name in ("mallory", "landlord", "wanda")]
+        await furnish(stage)
+        stage.meter.reset()
+        return Scene(stage, *users)
+
+    async def __aexit__(self, *error: Any) -> None:
+        try:
+            await self._stage.__aexit__(*error)
+        finally:
+            await self._lab.__aexit__(*error)
+
+
+def _landlord() -> list[dict[str, Any]]:
+    groups = sorted({kind_of(model).group for model in own_resources()})
+    rules = [
+        {"apiGroups": groups, "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": ["batch", "coordination.k8s.io"], "resources": ["*"], "verbs": ["*"]},
+    ]
+    subject = {"kind": "User", "name": "landlord"}
+    head = {"apiVersion": f"{_GROUP}/v1", "metadata": {"name": "landlord", "namespace": ATTACKER}}
+    reference = {"apiGroup": _GROUP, "kind": "Role", "name": "landlord"}
+    return [
+        {**head, "kind": "Role", "rules": rules},
+        {**head, "kind": "RoleBinding", "roleRef": reference, "subjects": [subject]},
+    ]
+
+
+def _workspaces() -> list[dict[str, Any]]:
+    claims = {"apiGroups": ["cloudapi.team-orca.dev"], "resources": ["workspaceclaims"]}
+    rules = [
+        {**claims, "verbs": ["create", "get", "list", "watch"]},
+        {**claims, "verbs": ["update", "patch", "delete"], "resourceNames": ["evil", "treasure"]},
+    ]
+    head = {"apiVersion": f"{_GROUP}/v1", "metadata": {"name": "wanda"}}
+    reference = {"apiGroup": _GROUP, "kind": "ClusterRole", "name": "wanda"}
+    return [
+        {**head, "kind": "ClusterRole", "rules": rules},
+        {
+            **head,
+            "kind": "ClusterRoleBinding",
+            "roleRef": reference,
+            "subjects": [{"kind": "User", "name": "wanda"}],
+        },
+    ]
+
+
+async def _run(attacks: Sequence[Attack]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    async with scene() as here:
+        for here.number, attack in enumerate(attacks):
+            found[attack.name] = await _try(here, attack)
+            await here.clean()
+            here.judge.rebase()
+        here.stage.lab.dismiss()
+    return found
+
+
+async def _try(here: Scene, attack: Attack) -> list[str]:
+    error: ApiError | None = None
+    own: Sequence[str] = ()
+    try:
+        own = await attack.act(here) or ()
+    except ApiError as raised:
+        error = raised
+    await here.rest()
+    found = [*own, *here.judge.findings()]
+    if attack.refused is None and error is not None:
+        found.append(f"the API server refused it: {error}")
+    elif attack.refused is not None and not isinstance(error, attack.refused):
+        found.append(f"the API server did not refuse it with {attack.refused.__name__}: {error}")
+    problems = here.stage.lab.findings
+    problems.collect()
+    found += [str(one) for one in problems.problems]
+    problems.problems.clear()
+    found += here.stage.lab.fails_for_ever()
+    return found
+
+
+def run_attacks(attacks: Sequence[Attack]) -> dict[str, list[str]]:
+    """Run the rows on a stage of their own; return the findings of each, by its name."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(_run(attacks))
