@@ -16,6 +16,7 @@ __all__ = ["Key", "Snapshot", "differences", "flat", "part_of"]
 Key: TypeAlias = tuple[str, str, str]
 """Plural with group, namespace, name."""
 
+JOURNAL: Final = "vworkspace-agent-journal"
 _BOOKKEEPING: Final = frozenset({"resourceVersion", "managedFields", "generation"})
 _MOMENT: Final = re.compile(r"(Time|Timestamp|At|Heartbeat)$")
 _IGNORED: Final = frozenset({"events.events.k8s.io", "events", "leases.coordination.k8s.io"})
@@ -59,6 +60,8 @@ def part_of(resource: str, data: Mapping[str, Any], victim: str) -> dict[str, An
         status = {"phase": (status or {}).get("phase")}
     elif resource == "resourcequotas":
         status = None
+    if resource == "secrets" and data["metadata"]["name"] == JOURNAL:
+        kept.pop("data", None)  # each job of the control plane is written down in it
     if status is not None:
         kept["status"] = _without_moments(status)
     return kept
