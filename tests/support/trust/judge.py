@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from trust.deputies import broken_bounds
 from trust.snapshots import Key, Snapshot, differences, flat, part_of
-from trust.stage import ATTACKER, HOME, INSTANCES, PLATFORM_KEY, VELERO, VICTIM, Stage
+from trust.stage import ATTACKER, DEMAND, HOME, INSTANCES, PLATFORM_KEY, VELERO, VICTIM, Stage
 
+from konverge.reconcilers.machines.words import MachinesLabel
 from konverge.testing.nstance.instances import DELETED, DELETING
 
 __all__ = ["Judge"]
@@ -21,6 +22,7 @@ __all__ = ["Judge"]
 _INSTANCES: Final = "nextcloudinstances.k8s.bnerd.com"
 _NEXTCLOUDS: Final = "nextclouds.k8s.bnerd.com"
 _SHARED: Final = "shared"
+_MACHINES: Final = ("machines.cluster.x-k8s.io", "nstancemachines.infrastructure.cluster.x-k8s.io")
 
 
 class Judge:
@@ -129,7 +131,8 @@ class Judge:
         """Whether an object outside the attacker's namespace may exist for the sake of the attacker's objects.
 
         Instances of its Nextclouds, and those that fill their places in the shared pool; backups and restores of its Operations in
-        Velero's namespace; the Secret of a workspace that it claimed; Leases of the daemon in the daemon's namespace.
+        Velero's namespace; the Secret of a workspace that it claimed; machines for its pods in the daemon's namespace, at most as many as
+        the administrators allow.
         """
         resource, namespace, name = key
         if namespace == INSTANCES:
@@ -138,7 +141,14 @@ class Judge:
             return any(uid in name for uid, kind in self.uids.items() if kind == "operations.ops.vworkspace.io")
         if resource == "secrets":
             return namespace == HOME and name in {f"ws-{one}-kubeconfig" for one in self._workspaces}
+        if resource in _MACHINES and namespace == HOME:
+            pod = (data["metadata"].get("labels") or {}).get(MachinesLabel.POD_UID, "")
+            return self.uids.get(pod) == "pods" and self._demanded(resource) <= DEMAND.machines
         return False
+
+    def _demanded(self, resource: str) -> int:
+        labels = [data["metadata"].get("labels") or {} for key, data in self.objects() if key[0] == resource]
+        return sum(MachinesLabel.POD_UID in one for one in labels)
 
     def _changed_data(self) -> list[str]:
         present = self.data()

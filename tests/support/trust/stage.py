@@ -29,6 +29,7 @@ from konverge.daemon.rbac import manifests
 from konverge.kinds import kind
 from konverge.reconcilers import apps, machines, pools, quota, workspaces
 from konverge.reconcilers.apps import clusters
+from konverge.reconcilers.machines.settings import OnDemandAllowance
 from konverge.reconcilers.machines.shards.dialing import Dial
 from konverge.reconcilers.pools import PoolSettings
 from konverge.reconcilers.pools.buckets.api import S3Access, S3Api
@@ -46,6 +47,7 @@ from konverge.testing.volsync import VolSyncController, volsync_crds
 
 __all__ = [
     "ATTACKER",
+    "DEMAND",
     "HOME",
     "INSTANCES",
     "NAMESPACE",
@@ -70,6 +72,8 @@ VICTIM: Final = "victim"
 ATTACKER: Final = "attacker"
 PLATFORM_KEY: Final = ("https://s3.example.com", "platform")
 """The S3 server of the administrators, and the access key that belongs to it."""
+DEMAND: Final = OnDemandAllowance(namespaces=(ATTACKER,), groups=("workers",), machines=3)
+"""The machines that pods of the attacker's namespace may have."""
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _OURS: Final = tuple(one for one in own_resources() if not one.__name__.startswith("Nstance"))
 
@@ -104,6 +108,7 @@ class Stage:
         self.s3 = KeptAccesses()
         self.workspaces = KeptOwners()
         self.farm = Farm(lab, "a", "b")
+        self.farm.settings = self.farm.settings.model_copy(update={"on_demand_allowances": (DEMAND,)})
         lab.always.clear()  # predicates of another suite, for a family that runs without neighbours
         self.plane = AgentServer("east", tokens=(TOKEN,), random=lab.rng())
         self.meter = LoopMeter(lab.server)
@@ -127,7 +132,7 @@ class Stage:
             HelmController(config, random=Random(1)),
             CnpgOperator(config, world=CnpgWorld(seconds=5.0), random=Random(2)),
             VeleroServer(config, namespace=VELERO, random=Random(3)),
-            JobController(config, None, seconds=120, random=Random(4)),
+            JobController(config, None, seconds=900, random=Random(4)),
             VolSyncController(config, random=Random(5)),
             WorkflowController(config, random=Random(6)),
         ):
@@ -148,9 +153,10 @@ class Stage:
 
     def build(self, manager: Manager) -> None:
         """Add all families, as the daemon does, with other people's servers played."""
-        apps.install(manager, apps.Settings(service_account="installer"))
+        apps.install(manager, apps.Settings(namespace=HOME, service_account="installer"))
         clusters.install(manager, clusters.Settings(namespace=HOME), connect=self.plane.connect)
-        pools.install(manager, PoolSettings(instance_namespace=INSTANCES, instances=_INSTANCES), s3=self.s3)
+        chosen = PoolSettings(instance_namespace=INSTANCES, namespaces=(PRIVATE,), instances=_INSTANCES)
+        pools.install(manager, chosen, s3=self.s3)
         quota.install(manager, quota.Settings())
         workspaces.install(manager, WorkspaceSettings(namespace=HOME), provider=self.workspaces)
 
@@ -182,7 +188,7 @@ class Stage:
         await self.lab.client.create(SECRET.new(name, namespace, data=data, **more))
 
 
-_INSTANCES = MaterialSettings(s3_endpoint=PLATFORM_KEY[0])
+_INSTANCES = MaterialSettings(s3_endpoint=PLATFORM_KEY[0], service_account="installer")
 
 
 def _account(namespace: str, name: str) -> User:

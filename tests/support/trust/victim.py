@@ -115,8 +115,7 @@ def _pool(tier: str) -> dict[str, Any]:
         "profileRef": {"name": "base"},
         "template": {"metadata": {"labels": {"tier": tier}}, "spec": template},
     }
-    if "allowed_namespaces" in NextcloudPool.model_fields["spec"].annotation.model_fields:  # type: ignore[union-attr]
-        spec["allowedNamespaces"] = {"names": serves}
+    spec["allowedNamespaces"] = {"from": "Names", "names": serves}
     return spec if tier == "shared" else {**spec, "instanceNamespace": PRIVATE}
 
 
@@ -133,7 +132,7 @@ async def _until(stage: Stage, model: type[Any], name: str, test: Any) -> None:
     namespaced = model not in (NextcloudPool, WorkspaceClaim, Cluster)
     found = None
     try:
-        async with asyncio.timeout(900):
+        async with asyncio.timeout(3600):
             while True:
                 found = await stage.lab.client.get(model, name, VICTIM if namespaced else "")
                 if test(found):

@@ -51,6 +51,8 @@ __all__ = ["HelmEngine"]
 _VERSION: Final = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?")
 _ACTION: Final = re.compile(r"Running '(?P<action>[a-z]+)' action with timeout of (?P<timeout>\S+)")
 """How helm-controller reports an action that it has begun (the recordings of Flux)."""
+_KNOWN: Final = ("targetVersion", "valuesPatch", "exclusive")
+"""The parameters of an upgrade."""
 _ATTEMPTS: Final = frozenset({"install", "upgrade"})
 _LATE: Final = timedelta(minutes=1)
 """How long the end of an action, or its report by the instance, may be overdue: then its controller may be gone."""
@@ -90,7 +92,7 @@ class HelmEngine:
     def render(self, request: EngineRequest) -> Edit | Refused | EngineBlocked:
         """Return the patch of the instance."""
         try:
-            parameters = Parameters(request.parameters, known=("targetVersion", "valuesPatch", "exclusive"))
+            parameters = Parameters(request.parameters, known=_KNOWN)
             parameters.switch("exclusive")
             version, values = parameters.text("targetVersion"), parameters.mapping("valuesPatch")
         except BadParameter as error:

@@ -37,6 +37,8 @@ from konverge.reconcilers.apps.words import Flux
 
 __all__ = ["HelmHookJobEngine", "hooks_of"]
 
+_KNOWN: Final = ("hookName", *LIMITS)
+"""The parameters of a hook's Job."""
 _GZIP: Final = b"\x1f\x8b\x08"
 _LARGEST: Final = 32 * 1024 * 1024
 """Bytes of an unpacked record at most: a Secret holds 1 MiB, and a small one can unpack to any size."""
@@ -104,7 +106,7 @@ class HelmHookJobEngine(RunsOneJob):
     def render(self, request: EngineRequest) -> Rendered | Refused | EngineBlocked:
         """Return a clone of the hook's Job."""
         try:
-            parameters = Parameters(request.parameters, known=("hookName", *LIMITS))
+            parameters = Parameters(request.parameters, known=_KNOWN)
             name = parameters.text("hookName", required=True)
             limits = job_limits(parameters, request)
         except BadParameter as error:
