@@ -66,21 +66,21 @@ class Scene:
         await self.stage.lab.settled(timeout=900)
 
     async def clean(self) -> None:
-        """Delete what the attacker has, the objects of the families first."""
+        """Delete what the attacker has, the objects of the families first; at last those that a finalizer of the attacker holds."""
         groups = {kind_of(model).group for model in own_resources()}
-        for ours in (True, False):
+        for ours, force in ((True, False), (False, False), (True, True)):
             for (resource, namespace, name), data in list(self.judge.objects()):
                 plural, _, group = resource.partition(".")
                 if data["metadata"]["uid"] in self.judge.uids and (group in groups) is ours and name not in _KEPT:
-                    await self._delete(data, plural, namespace)
+                    await self._delete(data, plural, namespace, force=force)
             await self.rest(20)
 
-    async def _delete(self, data: dict[str, Any], plural: str, namespace: str) -> None:
+    async def _delete(self, data: dict[str, Any], plural: str, namespace: str, *, force: bool) -> None:
         version, name = data["apiVersion"], data["metadata"]["name"]
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         path = f"{root}/{f'namespaces/{namespace}/' if namespace else ''}{plural}/{name}"
         finalizers = data["metadata"].get("finalizers", [])
-        kept = [one for one in finalizers if not one.startswith(FOREIGN)]
+        kept = [] if force else [one for one in finalizers if not one.startswith(FOREIGN)]
         try:
             if kept != finalizers:
                 await self.admin.raw("PATCH", path, body={"metadata": {"finalizers": kept}}, content_type=MERGE)

@@ -38,6 +38,7 @@ class Judge:
         """The names of instances that the attacker may have: those that its Nextclouds claimed, and those that fill the shared pool."""
         self.known: set[str] = set()
         """Words that a forger wrote into a status, and that messages may repeat."""
+        self._written: set[str] = set()
         self._store.observers.append(self._observe)
         self.rebase()
 
@@ -46,6 +47,7 @@ class Judge:
         metadata = data["metadata"]
         if event.entry.namespace == ATTACKER:
             self.uids[metadata["uid"]] = resource
+            self._written.add(json.dumps(_written(data), sort_keys=True))
         if resource != _INSTANCES or event.entry.namespace != INSTANCES:
             return
         claim = (data.get("spec") or {}).get("claimRef") or {}
@@ -64,6 +66,7 @@ class Judge:
     def rebase(self) -> None:
         """Take the present state for the state before the next attack."""
         self.known.clear()
+        self._written.clear()
         self._before = self.snapshot()
         self._data = self.data()
         self._accesses = len(self._stage.s3.accesses)
@@ -168,13 +171,17 @@ class Judge:
         """Return the messages of the attacker's objects that name the victim's namespace or instances, which the attacker did not name."""
         instances = {key[2] for key in self._before.objects if key[0] == _INSTANCES and not self._is_taken(key)}
         secret = ({VICTIM} | instances) - self.known
-        written = json.dumps([_written(data) for key, data in present.items() if key[1] == ATTACKER])
+        written = "".join(self._written)
         found = []
         for key, data in present.items():
             if key[1] != ATTACKER:
                 continue
             told = json.dumps([data.get("status"), data.get("note"), data.get("reason"), data.get("message")])
-            found += [f"{' '.join(key)} names {word}" for word in secret if word in told and word not in written]
+            found += [
+                f"{' '.join(key)} names {word}: ...{told[max(0, told.index(word) - 120) : told.index(word) + 60]}..."
+                for word in secret
+                if word in told and word not in written
+            ]
         return found
 
     def _given_keys(self) -> list[str]:
