@@ -87,6 +87,10 @@ class MachineSettings(BaseModel):
     webhooks (webhooks.service or webhooks.url). Without it such a change is stored, and shown as refused."""
     on_demand_pods: bool = True
     """Make a Machine for each pod that asks for an instance of its own. The metadata of all pods is then cached."""
+    adopt_instances: bool = False
+    """Let an NstanceMachine take over the instance that its annotation nstance.dev/instance names, although the instance was created for
+    another object. Set it for the target of `clusterctl move` and after a restore, until each machine is ready: the status then records the
+    instance. Off, such an object is held with the reason ForeignInstance. An instance that counts for a group is never taken over."""
     call_timeout: Seconds = 10.0
     """The longest time in seconds of one call to a server."""
     poll: Seconds = 30.0

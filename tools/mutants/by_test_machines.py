@@ -86,10 +86,10 @@ MACHINES: Final = (
     Mutant(
         "machines-place-that-was-copied",
         "an NstanceMachine takes the instance of the one that its annotation was copied from",
-        FAMILY + "instances.decide",
-        "is_copy",
-        "if not rivals or instance_id(*own) == place.instance_id:\n    return False",
-        "return False",
+        FAMILY + "instances.ownership",
+        "_is_strongest",
+        "all(strength < rival.strength(wanted) for rival in rivals if wanted in rival.ids)",
+        "True",
         test=INSTANCES + "test_a_copied_object_shares_no_instance_with_the_first",
     ),
     Mutant(

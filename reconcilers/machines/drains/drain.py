@@ -21,7 +21,7 @@ from konverge.objects import Object
 from konverge.reconcilers.machines.drains.decide import drain_times
 from konverge.reconcilers.machines.drains.evictions import cordon, look_at_node
 from konverge.reconcilers.machines.drains.nodes import NodeFinder
-from konverge.reconcilers.machines.instances.decide import InstancePlace
+from konverge.reconcilers.machines.instances.ownership import InstancePlace
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import DrainEvent

@@ -52,7 +52,7 @@ class OnDemandReconciler:
         """Create and delete what the Pods demand."""
         ctx.status.skip_write()  # another controller has it
         settings, metadata = self._service.settings, cluster.metadata
-        if (metadata.namespace, metadata.name) != (self._service.namespace(ctx.client), settings.cluster_name):
+        if (metadata.namespace, metadata.name) != (self._service.namespace, settings.cluster_name):
             return Done()
         if metadata.deleting or pause_of(metadata, ctx.cache, cluster=settings.cluster_name):
             return Done()
