@@ -35,6 +35,7 @@ from konverge.reconcilers.machines.kinds import (
     NSTANCE_MACHINE,
     POD,
     POOL,
+    SHARD_GROUP,
 )
 from konverge.reconcilers.machines.metrics import MachineMetrics
 from konverge.reconcilers.machines.ondemand import observe
@@ -43,6 +44,7 @@ from konverge.reconcilers.machines.pausing import pause_of
 from konverge.reconcilers.machines.pools import indexes
 from konverge.reconcilers.machines.pools.protection import protecting
 from konverge.reconcilers.machines.pools.reconciler import MachinePoolReconciler
+from konverge.reconcilers.machines.records import BY_RECORDED_ID, recorded_ids
 from konverge.reconcilers.machines.service import NstanceService
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.words import MachinesController, MachinesFinalizer
@@ -98,6 +100,7 @@ def rules(settings: MachineSettings) -> tuple[Rule, ...]:
         Rule("", ("secrets",), ("delete",), (names.nonce_secret,), where),
         Rule(CAPI_GROUP, ("clusters",), ("create", "get"), namespace=where),
         Rule(GROUP, ("nstanceclusters",), ("create", "get"), namespace=where),
+        Rule(GROUP, ("nstancemachinepools", "nstancemachines", "nstanceshardgroups"), ("list",)),
         Rule("", ("nodes",), ("delete", "get", "list", "patch")),
         Rule("", ("pods",), ("list",)),
         Rule("", ("pods/eviction",), ("create",)),
@@ -116,6 +119,11 @@ def _clusters(changed: Any, caches: Caches) -> Iterable[Key]:
 def _groups_of_pool(pool: Any, caches: Caches) -> Iterable[Key]:
     found = caches(NstanceShardGroup).metadata_by_index("owner", pool.metadata.uid)
     return [Key("", kind_of(NstanceShardGroup), one.namespace, one.name) for one in found]
+
+
+def _nothing(_: Any, __: Caches) -> Iterable[Key]:
+    """Map no object: its records are read, and no change of it matters at once."""
+    return ()
 
 
 def _groups_of_cluster(cluster: Any, caches: Caches) -> Iterable[Key]:
@@ -199,6 +207,9 @@ def group_controller(service: NstanceService, metrics: MachineMetrics) -> Contro
         .counts_conditions()
         .watches(POOL, to=_groups_of_pool, when=indexes.share_changed)
         .watches(CLUSTER, to=_groups_of_cluster, when=indexes.pauses)
+        .watches(NSTANCE_MACHINE, to=_nothing)
+        .indexes(SHARD_GROUP, BY_RECORDED_ID, by=recorded_ids)
+        .indexes(NSTANCE_MACHINE, BY_RECORDED_ID, by=recorded_ids)
         .reads_live()
         .with_(concurrency=service.settings.groups_at_once)
         .reconciled_by(groups.ShardGroupReconciler(service, metrics))
@@ -219,6 +230,9 @@ def machine_controller(service: NstanceService) -> Controller[NstanceMachine]:
         .watches(MACHINE, to=instances.machine_of_owner)
         .watches(NODE, to=instances.machine_of_node, when=indexes.new_provider_id_or_addresses)
         .watches(CLUSTER, to=_machines_of_cluster, when=indexes.pauses)
+        .watches(SHARD_GROUP, to=_nothing)
+        .indexes(SHARD_GROUP, BY_RECORDED_ID, by=recorded_ids)
+        .indexes(NSTANCE_MACHINE, BY_RECORDED_ID, by=recorded_ids)
         .indexes(NSTANCE_MACHINE, instances.BY_CLAIMED_ID, by=instances.by_claimed_id)
         .indexes(NSTANCE_MACHINE, indexes.BY_INSTANCE, by=instances.by_provider_name)
         .reads_live()

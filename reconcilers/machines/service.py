@@ -136,7 +136,7 @@ class NstanceService:
         settings, namespace = self.settings, self.namespace
         self.states.cluster = Key("", kind_of(NstanceCluster), namespace, settings.cluster_name)
         self.states.begin(services.enqueue)
-        self._drains.begin(services)
+        self._drains.begin(services, namespace)
         self._connections = connections = Connections(
             self.states,
             random=services.random if self._random is None else self._random,

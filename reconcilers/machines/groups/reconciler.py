@@ -8,6 +8,7 @@ the pool and the name of group and shard, which no second object can have. A gro
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from konverge.clock import rfc3339
@@ -29,10 +30,11 @@ from konverge.reconcilers.machines.groups.decide import (
     unreachable,
     wanted_config,
 )
-from konverge.reconcilers.machines.kinds import POOL
+from konverge.reconcilers.machines.kinds import NSTANCE_MACHINE, POOL, SHARD_GROUP
 from konverge.reconcilers.machines.metrics import MachineMetrics
 from konverge.reconcilers.machines.namespaces import show_other_namespace
 from konverge.reconcilers.machines.pausing import pause_of
+from konverge.reconcilers.machines.records import BY_RECORDED_ID, admitted_ids, bare_id, recorded_shard
 from konverge.reconcilers.machines.service import NstanceService
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure, failure_of_message
 from konverge.reconcilers.machines.shards.messages import Group, GroupConfig
@@ -102,9 +104,14 @@ class ShardGroupReconciler:
         else:
             shown = step.shown
         self._delays.forget(group.uid)
-        _show(group, shown, ctx)
+        ids = admitted_ids(shown.provider_ids, group.status.provider_ids, _ids_of_others(group, shown, ctx))
+        _show(group, replace(shown, provider_ids=ids.ids), ctx)
         _set(in_sync(leftover_vars(wanted_config(spec), shown)), ctx)
-        return Done()
+        if not ids.foreign:
+            return Done()
+        message = f"the shard lists {len(ids.foreign)} instances that are recorded for another shard: they are left out"
+        ctx.event(MachinesEvent.PROVIDER_ERROR, message, type_="Warning")
+        return RequeueAfter(settings.unreachable_retry)
 
     async def finalize(self, group: NstanceShardGroup, ctx: Context[Any]) -> Outcome:
         """Delete the group on its shard; Done when the shard confirmed it, or is not configured any more."""
@@ -163,6 +170,18 @@ def _may_delete(group: NstanceShardGroup, ctx: Context[Any]) -> bool:
     """Tell whether a shard group had its group on the shard: as the share of a pool, or by the status, which no user writes."""
     sent = has_share_name(group) and group.status.last_sync_time is not None
     return sent or is_named_share(group, _pool_of(group, ctx))
+
+
+def _ids_of_others(group: NstanceShardGroup, shown: Group, ctx: Context[Any]) -> set[str]:
+    """Return the bare ids among those of a listing that are recorded for other shards."""
+    found = set()
+    for wanted in {bare_id(one) for one in shown.provider_ids}:
+        records = (
+            one for kind in (SHARD_GROUP, NSTANCE_MACHINE) for one in ctx.cache(kind).by_index(BY_RECORDED_ID, wanted)
+        )
+        if any(one.namespace == group.namespace and recorded_shard(one) != group.spec.shard for one in records):
+            found.add(wanted)
+    return found
 
 
 def _set(conditions: Iterable[ConditionUpdate], ctx: Context[Any]) -> None:

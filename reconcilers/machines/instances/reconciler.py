@@ -33,10 +33,11 @@ from konverge.reconcilers.machines.instances.ownership import (
     not_of_group,
     owned_place,
 )
-from konverge.reconcilers.machines.kinds import CAPI_GROUP, MACHINE, NODE, NSTANCE_MACHINE
+from konverge.reconcilers.machines.kinds import CAPI_GROUP, MACHINE, NODE, NSTANCE_MACHINE, SHARD_GROUP
 from konverge.reconcilers.machines.namespaces import show_other_namespace
 from konverge.reconcilers.machines.pausing import pause_of, show_pause
 from konverge.reconcilers.machines.pools.indexes import BY_INSTANCE
+from konverge.reconcilers.machines.records import BY_RECORDED_ID, bare_id, recorded_shard
 from konverge.reconcilers.machines.service import NstanceService
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import InstanceConfig, InstanceState
@@ -159,6 +160,9 @@ class NstanceMachineReconciler:
         self._delays.forget(machine.uid)
         if group:
             return self._hold(not_of_group(place, group), ctx)
+        if state is not None and _is_of_another_shard(machine, place, state.provider_id, ctx):
+            message = f"shard {place.shard} names the instance of another shard as this one: nothing is shown of it"
+            return self._hold(NotPlaced(MachineReason.PROVIDER_ERROR, message), ctx)
         return await self._show(machine, place, state, ctx)
 
     async def finalize(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
@@ -368,6 +372,16 @@ def _machine_of(machine: NstanceMachine, ctx: Context[Any]) -> Object | None:
     if found is None or owner is None or found.metadata.uid != owner.uid:
         return None
     return found if _infrastructure_of(found) == machine.name else None
+
+
+def _is_of_another_shard(machine: NstanceMachine, place: InstancePlace, provider_id: str, ctx: Context[Any]) -> bool:
+    """Tell whether a provider id that is new for an NstanceMachine is recorded for another shard."""
+    if not provider_id or machine.status.provider_id == provider_id:
+        return False
+    kinds = (SHARD_GROUP, NSTANCE_MACHINE)
+    found = [one for kind in kinds for one in ctx.cache(kind).by_index(BY_RECORDED_ID, bare_id(provider_id))]
+    others = [one for one in found if one.namespace == machine.namespace and one.metadata.uid != machine.uid]
+    return any(recorded_shard(one) != place.shard for one in others)
 
 
 def _server_deleted(machine: NstanceMachine) -> bool:
