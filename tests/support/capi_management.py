@@ -84,9 +84,7 @@ async def management_cluster(folder: Path, **settings: str) -> AsyncIterator[tup
             print(made.story())
 
 
-async def _operator(
-    plane: ControlPlane, container: dict[str, Any], folder: Path, settings: dict[str, str]
-) -> Operator:
+async def _operator(plane: ControlPlane, container: dict[str, Any], folder: Path, settings: dict[str, str]) -> Operator:
     """Return the operator as the container runs it, with the files of its account."""
     mount = folder / "serviceaccount"
     await plane.service_account_files(mount, namespace=NAMESPACE, name="nstance")
