@@ -89,7 +89,7 @@ def has_share_name(group: NstanceShardGroup) -> bool:
 
 
 def pool_share(group: NstanceShardGroup, pool: Object | None) -> NstanceShardGroupSpec | None:
-    """Return what is sent for a shard group: its size with the settings of the pool, None if it is no share of the pool.
+    """Return what is sent for a shard group: its size with the settings of the pool, None if the pool has no such share.
 
     The settings of the shard group are a copy, to which another writer can add a key of vars: only the pool's own ones count.
     """
@@ -108,7 +108,7 @@ def pool_share(group: NstanceShardGroup, pool: Object | None) -> NstanceShardGro
 
 
 def not_of_pool(group: NstanceShardGroup) -> ConditionUpdate:
-    """Return the condition of a shard group that is no share of a pool."""
+    """Return the condition of a shard group without a pool."""
     message = (
         f"no pool of this namespace has group {group.spec.group} on shard {group.spec.shard} and controls this object: "
         "nothing is sent. Create an NstanceMachinePool, which creates its shard groups, and delete this one"

@@ -1,6 +1,6 @@
 """Which pods may ask for an instance of their own. Pure.
 
-Whoever creates a pod writes its annotations, so an annotation asks and permits nothing. The settings of the operator permit: by namespace,
+The creator of a pod writes its annotations, so an annotation permits nothing. The settings of the operator permit: by namespace,
 group and instance type, with a limit for each namespace. A pod of the operator's own namespace needs no permission.
 """
 

@@ -133,7 +133,7 @@ async def test_a_pool_does_not_wait_for_shard_groups_of_another_namespace(victim
 
 
 @pytest.mark.parametrize("owned", [False, True], ids=["without owner", "with the pool as owner"])
-async def test_a_shard_group_that_is_no_share_of_a_pool_sends_and_deletes_nothing(victim: Farm, owned: bool) -> None:
+async def test_a_shard_group_outside_the_shares_of_a_pool_sends_and_deletes_nothing(victim: Farm, owned: bool) -> None:
     pool, space = await victim.pool(), victim.lab.namespace
     owner = {
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
