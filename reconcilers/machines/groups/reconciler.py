@@ -173,9 +173,9 @@ def _may_delete(group: NstanceShardGroup, ctx: Context[Any]) -> bool:
 
 
 def _ids_of_others(group: NstanceShardGroup, shown: Group, ctx: Context[Any]) -> set[str]:
-    """Return the bare ids among those of a listing that are recorded for other shards."""
+    """Return the bare ids, new in a listing, that are recorded for other shards. Each known id would decode the whole shard group."""
     found = set()
-    for wanted in {bare_id(one) for one in shown.provider_ids}:
+    for wanted in {bare_id(one) for one in shown.provider_ids if one not in group.status.provider_ids}:
         records = (
             one for kind in (SHARD_GROUP, NSTANCE_MACHINE) for one in ctx.cache(kind).by_index(BY_RECORDED_ID, wanted)
         )
