@@ -98,7 +98,7 @@ class NstanceService:
         return self.settings.namespace or self._home() or "default"
 
     def acts_in(self, namespace: str) -> bool:
-        """Tell whether objects of a namespace reach the servers: only objects of the operator's namespace do, since no tenant writes there."""
+        """Tell whether objects of a namespace reach the servers: only those in the operator's, where tenants do not write."""
         return namespace == self.namespace
 
     def use(self, shards: ShardMap) -> None:
