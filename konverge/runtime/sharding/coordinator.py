@@ -161,7 +161,7 @@ class Coordinator:
         metadata = cached.metadata
         present = read_assignment(metadata.labels, metadata.annotations, self._label, self._mark)
         stamp = self._stamp_of(cached)
-        if stamp is not None and stamp.owner and not self._ring.state_of(stamp.owner).gone:
+        if stamp is not None and stamp.owner and self._ring.state_of(stamp.owner).alive:
             self._unowned.pop(metadata.uid, None)
         else:
             self._unowned.setdefault(metadata.uid, self._now())
