@@ -136,7 +136,7 @@ class ReviewHandler:
                 return await self._call_handler(request)
         except NoReview:
             raise
-        except Exception as error:  # noqa: BLE001  # containment: whatever a handler raises is an answer
+        except Exception as error:  # containment: whatever a handler raises is an answer
             if isinstance(error, RecursionError) and nests_deeply(request):
                 raise too_deep() from error
             if timer.expired():
