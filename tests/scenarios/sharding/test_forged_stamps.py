@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import structlog
 from replicas import NAMESPACE
-from shards import HASH, STAMP, Shards
+from shards import COORDINATOR, DRAIN_MARK, HASH, LABEL, STAMP, Shards
 from widgets import CONFIG_MAP
 
 from konverge.client.requests import Request
@@ -133,4 +133,28 @@ async def test_a_forged_object_is_owned_again_within_the_bound_and_others_keep_t
         await shards.change(ATTACKED, "2")
         await asyncio.sleep(2)
         assert [span.replica for span in shards.spans if span.name == ATTACKED and span.began > began][-1] == survivor
+        assert shards.overlaps() == []
+
+
+@pytest.mark.parametrize("forgery", ["label", "mark", "both"])
+async def test_a_label_that_is_forged_without_end_costs_a_bounded_number_of_writes(forgery: str) -> None:
+    async with Shards(sharding=COORDINATOR) as shards:
+        owners = await settled_ring(shards, "a", "b")
+        await asyncio.sleep(60)
+        requests = Requests(shards, "a", "b")
+        for number in range(600):
+            change: dict[str, Any] = {}
+            if forgery != "mark":
+                change["labels"] = {LABEL: f"forged-{number}"}
+            if forgery != "label":
+                change["annotations"] = {DRAIN_MARK: f"forged-{number}"}
+            await shards.client.patch(CONFIG_MAP, ATTACKED, NAMESPACE, patch={"metadata": change}, style="merge")
+            await asyncio.sleep(0.2)
+        assert requests.count("PATCH", f"/configmaps/{ATTACKED}") <= 2 * (2 * 60 / HASH.lease_seconds + 10)
+        assert requests.count("GET", "/leases") <= 2 * 2 * 60 / HASH.retry_seconds
+        assert {path for _, _, method, path in requests.sent if method == "PATCH" and "configmaps" in path} <= {
+            f"/api/v1/namespaces/{NAMESPACE}/configmaps/{ATTACKED}"
+        }
+        await asyncio.sleep(BOUND)
+        assert await shards.stamps() == owners
         assert shards.overlaps() == []
