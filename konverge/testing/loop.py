@@ -40,6 +40,7 @@ __all__ = [
     "MOST_SECONDS",
     "MOST_TURNS",
     "MOST_WAITING",
+    "SUSPENDED",
     "Deadlock",
     "Livelock",
     "VirtualTimeLoop",
@@ -53,6 +54,8 @@ CLOCK_ERROR: ContextVar[float | Callable[[], float]] = ContextVar("konverge_cloc
 
 A clock that jumps is a function that returns them.
 """
+SUSPENDED: ContextVar[float | Callable[[], float]] = ContextVar("konverge_suspended", default=0.0)
+"""Seconds for which the machine of a task, and of those that it starts, was suspended; a machine that goes to sleep is a function."""
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 """The wall time at which every virtual loop starts."""
 
@@ -167,6 +170,11 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """Return the virtual wall time, as the clock of the task that asks shows it."""
         error = CLOCK_ERROR.get()
         return EPOCH + timedelta(seconds=self._now + (error() if callable(error) else error))
+
+    def boot_time(self) -> float:
+        """Return the virtual time since boot, suspended time included, as the machine of the task that asks counts it."""
+        suspended = SUSPENDED.get()
+        return self._now + (suspended() if callable(suspended) else suspended)
 
     def advance(self, seconds: float) -> None:
         """Move time forward; timers that became due run at the next turn of the loop."""
