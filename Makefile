@@ -74,8 +74,12 @@ endif
 	@$(BIN)/konverge demo $(if $(CONTROL_PLANE),--control-plane=$(CONTROL_PLANE)) $(ARGS)
 
 .PHONY: test
-test: control-plane promtool prometheus versitygw cluster-api other-languages ## Run every test, those on a real kube-apiserver too
+test: control-plane promtool prometheus versitygw cluster-api other-languages ## Run every test, those on a real kube-apiserver too; FLAKES=folder runs failed tests again, alone
+ifdef FLAKES
+	GOGC=400 $(BIN)/python tools/retry_failed.py $(FLAKES) --workers 4 --lab=quick $(ARGS)
+else
 	GOGC=400 $(BIN)/pytest -n 4 --lab=quick $(ARGS)
+endif
 
 .PHONY: conformance
 conformance: control-plane ## Send the conformance cases to kube-apiserver and to the server in memory; print the matrix and what differs

@@ -17,10 +17,11 @@ IsIntegerResourceName and ValidateResourceQuotaSpec
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from konverge.conditions import Condition
 from konverge.crds.declaration import AGE, Column
@@ -72,11 +73,15 @@ MAX_POOL_NAME = 63
 
 _QUANTITY = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTP]i)|[numkMGTPE]|Ei|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 
-_NOT_NEGATIVE = Cel("!string(self).startsWith('-')", "an amount cannot be negative; write 0 or more")
-
-# Compares the value, whatever the exponent; a text that is not a quantity already fails the pattern.
+# The rules compare values: -0 and 0e999 are 0. A text that is not a quantity already fails the pattern.
+_NOT_NEGATIVE = Cel(
+    "!string(self).startsWith('-') || isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('0')) == 0",
+    "an amount cannot be negative; write 0 or more",
+)
+# The approximate number of 0e999 is NaN.
 _NOT_TOO_MUCH = Cel(
-    "!isQuantity(string(self)) || quantity(string(self)).asApproximateFloat() <= 1e24",
+    "!isQuantity(string(self)) || quantity(string(self)).compareTo(quantity('0')) == 0 "
+    "|| quantity(string(self)).asApproximateFloat() <= 1e24",
     "an amount is at most 1e24; write less",
 )
 
@@ -111,6 +116,30 @@ Amount: TypeAlias = Annotated[int | str, IntOrString(_QUANTITY, max_length=MAX_A
 Amounts: TypeAlias = dict[str, Amount]
 """Resources and their amounts, as a controller reports them."""
 
+_LABEL_PREFIX = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_LABEL_KEY = rf"^({_LABEL_PREFIX}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
+"""The form of a label's key (apimachinery, IsQualifiedName)."""
+_LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
+"""The form of a label's value (apimachinery, IsValidLabelValue)."""
+MatchLabels: TypeAlias = Annotated[
+    dict[str, Annotated[str, Field(max_length=63, pattern=_LABEL_VALUE)]],
+    Field(max_length=64),
+    Cel(
+        f"self.all(key, key.size() <= 317 && key.matches('{_LABEL_KEY}'))",
+        "a key is a name of at most 63 letters, digits, dashes, underscores and dots after an optional domain and slash",
+    ),
+]
+"""Labels of which each can exist."""
+
+
+def _valid_labels(labels: dict[str, str]) -> dict[str, str]:
+    """Refuse keys that no label can have: a selector with such a key was stored before the definition had its rule."""
+    for key in labels:
+        if not re.match(_LABEL_KEY, key):
+            raise ValueError("matchLabels: a key is not the key of a label")
+    return labels
+
+
 _Asked: TypeAlias = Annotated[
     dict[str, Annotated[Amount, _NOT_NEGATIVE, _NOT_TOO_MUCH]], Field(max_length=MAX_RESOURCES), _WHOLE_COUNTS
 ]
@@ -122,20 +151,22 @@ _Asked: TypeAlias = Annotated[
     "operators In and NotIn need values; Exists and DoesNotExist take none",
 )
 class LabelSelectorRequirement(Model):
-    """A requirement on one label."""
+    """A requirement on one label. Like Kubernetes, it refuses keys and values that no label can have."""
 
-    key: Annotated[str, Field(max_length=317)]
+    key: Annotated[str, Field(max_length=317, pattern=_LABEL_KEY)]
     """The label."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     """How the label relates to the values."""
-    values: Annotated[tuple[Annotated[str, Field(max_length=63)], ...], Field(max_length=256)] = ()
+    values: Annotated[
+        tuple[Annotated[str, Field(max_length=63, pattern=_LABEL_VALUE)], ...], Field(max_length=256)
+    ] = ()
     """The values, for In and NotIn."""
 
 
 class LabelSelector(Model):
     """Selects namespaces by their labels: all that is written here must hold. An empty one selects nothing."""
 
-    match_labels: dict[str, str] = Field(default_factory=dict)
+    match_labels: Annotated[MatchLabels, AfterValidator(_valid_labels)] = Field(default_factory=dict)
     """Labels with exactly these values."""
     match_expressions: Annotated[tuple[LabelSelectorRequirement, ...], Field(max_length=64)] = ()
     """Requirements on labels."""

@@ -2,7 +2,7 @@
 
 Objects of one template arrive together (a list is sorted by namespace and name) and have equal labels, owners and field sets. Interned
 values are immutable or read-only by the contract of `Cached`. The table is bounded: it is cleared when it is full, and objects that
-share a value go on sharing it.
+share a value go on sharing it. Large values are not interned, so that the table does not keep a megabyte of each deleted object.
 """
 
 from __future__ import annotations
@@ -16,6 +16,12 @@ from konverge.objects import Metadata
 __all__ = ["Interner"]
 
 _LIMIT: Final = 4096
+_MANY: Final = 64
+"""Labels or owner references of an object that are interned."""
+_LONG: Final = 64
+"""Characters of an interned uid: the API server limits those of its own objects, and none in an owner reference."""
+_LARGE: Final = 1 << 16
+"""Bytes of interned field sets."""
 
 
 class Interner:
@@ -36,9 +42,9 @@ class Interner:
         """Return a plain `Metadata` (the argument may be a subclass) with interned parts."""
         known = self._table()
         labels, owners = full.labels, full.owner_references
-        if labels is not None:
+        if labels is not None and len(labels) <= _MANY:
             labels = known.setdefault(tuple(labels.items()), labels)
-        if owners:
+        if owners and len(owners) <= _MANY and all(len(owner.uid) <= _LONG for owner in owners):
             owners = known.setdefault(owners, owners)
         return Metadata(
             full.name,
@@ -57,6 +63,8 @@ class Interner:
 
     def fields(self, found: dict[Owner, bytes]) -> dict[Owner, bytes]:
         """Return the interned instance of these applied field sets."""
+        if sum(map(len, found.values())) > _LARGE:
+            return found
         shared: dict[Owner, bytes] = self._table().setdefault(frozenset(found.items()), found)
         return shared
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from konverge.errors import (
         ApiError,
         Conflict,
+        Forbidden,
         InvalidObject,
         KonvergeError,
         NotFound,
@@ -83,6 +84,7 @@ __all__ = [
     "Done",
     "ElectionSettings",
     "FieldsHeld",
+    "Forbidden",
     "InvalidObject",
     "Key",
     "Kind",
@@ -121,7 +123,7 @@ _HOMES = {
     "konverge.conditions": ("Condition", "is_false", "is_true"),
     "konverge.crds": ("Column", "CustomResource", "Status", "resource"),
     "konverge.errors": (
-        *("ApiError", "Conflict", "InvalidObject", "KonvergeError", "NotFound", "RetryAfter", "Terminal"),
+        *("ApiError", "Conflict", "Forbidden", "InvalidObject", "KonvergeError", "NotFound", "RetryAfter", "Terminal"),
     ),
     "konverge.keys": ("Key",),
     "konverge.kinds": ("Kind", "kind"),

@@ -1,7 +1,8 @@
-"""Wall time, from one place.
+"""The clocks that are not the event loop's, from one place: wall time, and the time since boot.
 
 Monotonic time and sleeping are the running event loop's (`loop.time`, `asyncio.sleep`, `asyncio.timeout`), so that a test can
-replace both by replacing the loop. Timestamps in objects are wall time, which only this module reads.
+replace both by replacing the loop. Timestamps in objects are wall time, which only this module reads. A lease runs on while a machine is
+suspended, and the loop's time does not: the deadline of a leader's writes is a time since boot.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeAlias
 
-__all__ = ["WallClock", "cpu_time", "from_rfc3339", "monotonic", "rfc3339", "rfc3339_micro", "wall_clock"]
+__all__ = ["WallClock", "boot_clock", "cpu_time", "from_rfc3339", "monotonic", "rfc3339", "rfc3339_micro", "wall_clock"]
 
 WallClock: TypeAlias = Callable[[], datetime]
 """Returns the present moment as an aware datetime in UTC."""
@@ -29,6 +31,33 @@ def wall_clock() -> datetime:
         return datetime.now(UTC)
     virtual: Callable[[], datetime] | None = getattr(loop, "wall_time", None)
     return virtual() if virtual is not None else datetime.now(UTC)
+
+
+def boot_clock() -> Callable[[], float]:
+    """Return the clock of the seconds since boot, suspended time included; on a loop that keeps virtual time, that loop's.
+
+    Linux has CLOCK_BOOTTIME, and the monotonic clock of macOS counts suspended time. Where neither is so, the monotonic clock is returned,
+    which stands still while the machine is suspended.
+    """
+    loop = asyncio.get_running_loop()
+    virtual: Callable[[], float] | None = getattr(loop, "boot_time", None)
+    if virtual is not None:
+        return virtual
+    if hasattr(loop, "wall_time"):  # a loop of virtual time without a boot time of its own
+        return loop.time
+    boot: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+    if boot is None or not _is_readable(boot):
+        return time.monotonic
+    return partial(time.clock_gettime, boot)
+
+
+def _is_readable(clock: int) -> bool:
+    """Return whether the kernel has a clock: some sandboxes have fewer clocks than Linux."""
+    try:
+        time.clock_gettime(clock)
+    except OSError:
+        return False
+    return True
 
 
 def monotonic() -> float:

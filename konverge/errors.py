@@ -143,7 +143,11 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: the credentials are known, the right is missing."""
+    """403: the credentials are known, the right is missing.
+
+    >>> Forbidden("secrets is forbidden", status=403).status
+    403
+    """
 
 
 class NotFound(ApiError):

@@ -67,6 +67,8 @@ class _Entry(msgspec.Struct, rename="camel"):
     fields_v1: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+_LARGEST_CACHED = 1 << 16
+"""Bytes of a field set whose decoded form is cached."""
 _DECODE_ENTRIES = msgspec.json.Decoder(list[_Entry])
 
 
@@ -104,11 +106,20 @@ def owners_of(managed: bytes | msgspec.Raw, path: tuple[str, ...]) -> list[Owner
     return found
 
 
-@lru_cache(maxsize=512)
 def decode_fields(fields: bytes) -> Mapping[str, Any]:
-    """Decode FieldsV1 bytes. The result is cached and shared, because objects of one kind have few different field sets."""
+    """Decode FieldsV1 bytes. The result is cached and shared, because objects of one kind have few different field sets.
+
+    A large set is not cached: any writer may apply one under the name of our manager.
+    """
+    return _decode_cached(fields) if len(fields) <= _LARGEST_CACHED else _decode(fields)
+
+
+def _decode(fields: bytes) -> Mapping[str, Any]:
     decoded: dict[str, Any] = msgspec.json.decode(fields)
     return decoded
+
+
+_decode_cached = lru_cache(maxsize=512)(_decode)
 
 
 def without_nulls(value: Any) -> Any:

@@ -12,7 +12,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 
 from konverge.errors import UsageError
 
@@ -23,6 +22,16 @@ _ARGUMENTS = "__konverge_arguments__"
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 """Types whose values cannot be changed in place and hold no models: most fields are of these."""
 _CHANGEABLE = (BaseModel, list, dict)
+
+
+def camel_case(name: str) -> str:
+    """Return the name of a field as the API spells it. A digit does not end a word: pydantic's own function writes `k8SVersion`.
+
+    >>> camel_case("keep_copies"), camel_case("k8s_version"), camel_case("md5sum"), camel_case("s3_uri_2fa")
+    ('keepCopies', 'k8sVersion', 'md5sum', 's3Uri2fa')
+    """
+    first, *rest = name.strip("_").split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
 class Model(BaseModel):
@@ -39,7 +48,7 @@ class Model(BaseModel):
     """
 
     model_config = ConfigDict(
-        alias_generator=to_camel,
+        alias_generator=camel_case,
         validate_by_name=True,
         validate_by_alias=True,
         serialize_by_alias=True,

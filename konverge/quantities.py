@@ -6,7 +6,8 @@ those of k8s.io/apimachinery `pkg/api/resource` (quantity.go, suffix.go).
 
 Used by the quota family and by the API server of the tests.
 
-Caveats: the output for decimal values of 10^21 and more differs from upstream's, which has no suffix for them either.
+Caveats: as upstream's, the DecimalSI text of a multiple of 10^21 lacks its factor, because no suffix exists beyond E: 1000E is printed as
+1. Write such an amount as DecimalExponent.
 """
 
 from __future__ import annotations
@@ -170,12 +171,12 @@ def _binary(whole: int) -> str:
 
 def _decimal(billionths: int, *, exponential: bool) -> str:
     exponent = -9
-    while billionths % 1000 == 0 and (exponential or exponent < 18):
+    while billionths % 1000 == 0:
         billionths //= 1000
         exponent += 3
     if exponential:
         return f"{billionths}e{exponent}" if exponent else str(billionths)
-    return f"{billionths}{_DECIMAL_NAMES[exponent]}"
+    return f"{billionths}{_DECIMAL_NAMES.get(exponent, '')}"
 
 
 @lru_cache(maxsize=4096)

@@ -156,7 +156,7 @@ class Client:
     async def list_page(self, info: ResourceInfo, query: ListQuery) -> Page:
         """Return one page of a list, its items not yet decoded."""
         response = await self._read(requests.list_page(info, query), info)
-        return decode_page(response.body)
+        return await decode_page(response.body)
 
     @asynccontextmanager
     async def _watch(self, info: ResourceInfo, query: WatchQuery) -> AsyncIterator[WatchStream]:

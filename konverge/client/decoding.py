@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from konverge.client.depth import flattened
+from konverge.client.depth import flattened, flattened_in_turns
 from konverge.client.resources import Page
 from konverge.errors import ServerFailure
 from konverge.objects import Metadata
@@ -99,9 +99,14 @@ def decode_stored(body: bytes) -> Stored:
     return Stored(found.name, found.uid, found.resource_version, ended)
 
 
-def decode_page(body: bytes) -> Page:
+async def decode_page(body: bytes) -> Page:
     """Cut a page of a list into its items."""
-    found = decode_as(_LIST, body, "list")
+    try:
+        found = _LIST.decode(body)
+    except RecursionError:
+        found = decode_as(_LIST, await flattened_in_turns(body), "list")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        found = decode_as(_LIST, body, "list")  # raises, in the words for every body
     return Page(
         items=found.items or [],
         resource_version=found.metadata.resource_version,

@@ -1,21 +1,26 @@
 """JSON that is nested deeper than a decoder of this process can follow.
 
-Guarantees: pure; linear in the bytes. The API server admits objects of 10,000 levels (in fields whose unknown members are preserved),
+Guarantees: linear in the bytes. The API server admits objects of 10,000 levels (in fields whose unknown members are preserved),
 and decoders here end at about 1,000 with RecursionError. Parts below `LEVELS` are then replaced by a text, `LEFT_OUT`, so that
-one such object does not spoil the list or watch that it is in. A reconcile looks for that text before it acts on an object.
+one such object does not spoil the list or watch that it is in. A reconcile looks for that text before it acts on an object. The bytes of
+a list or watch are searched in turns, because 1.5 MB of brackets take half a second, and the event loop belongs to other objects too.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Generator
 from typing import Final
 
-__all__ = ["LEFT_OUT", "LEVELS", "flattened"]
+__all__ = ["LEFT_OUT", "LEVELS", "flattened", "flattened_in_turns"]
 
 LEVELS: Final = 300
 LEFT_OUT: Final = b'"konverge left out what is nested too deeply here"'
 _TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]')
 _OPENING: Final = frozenset((b"{", b"["))
+_TURN: Final = 20_000
+"""Tokens between two turns: some 10 ms."""
 
 
 def flattened(text: bytes, levels: int = LEVELS) -> bytes:
@@ -24,9 +29,34 @@ def flattened(text: bytes, levels: int = LEVELS) -> bytes:
     >>> flattened(b'{"a": [1, "}"]}'), len(flattened(b"[" * 5000 + b"]" * 5000)) < 1000
     (b'{"a": [1, "}"]}', True)
     """
+    search = _search(text, levels)
+    while True:
+        try:
+            next(search)
+        except StopIteration as end:
+            result: bytes = end.value
+            return result
+
+
+async def flattened_in_turns(text: bytes, levels: int = LEVELS) -> bytes:
+    """Do as `flattened` does, and let others run in between."""
+    search = _search(text, levels)
+    while True:
+        try:
+            next(search)
+        except StopIteration as end:
+            result: bytes = end.value
+            return result
+        await asyncio.sleep(0)
+
+
+def _search(text: bytes, levels: int) -> Generator[None, None, bytes]:
+    """Return the flattened text; yields at the end of each turn."""
     parts: list[bytes] = []
     depth = done = start = 0
-    for token in _TOKENS.finditer(text):
+    for number, token in enumerate(_TOKENS.finditer(text), start=1):
+        if not number % _TURN:
+            yield
         found = token.group()
         if found in _OPENING:
             depth += 1

@@ -6,9 +6,9 @@ for the write that is next to be sent, so each write is checked when its bytes l
 Guarantees: after the deadline of the fence no byte of a write that goes through it is handed to a socket, buffered parts of a large body
 included. Reads, and the writes of clients without this fence, go on.
 
-Caveats: the monotonic clock stands still while a machine is suspended. Between the check and the system call lie some microseconds, and
-bytes that the kernel has taken arrive later: both lie within the seconds between this deadline and the end of the lease. client-go has no
-such check; there the process is ended: https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go
+Caveats: between the check and the system call lie some microseconds, and bytes that the kernel has taken arrive later. Both lie within the
+seconds between this deadline and the end of the lease, unless the machine is suspended at that very moment. client-go has no such check;
+there the process is ended: https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go
 """
 
 from __future__ import annotations

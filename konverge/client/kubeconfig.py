@@ -22,10 +22,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from konverge.client.credentials import Credentials, TlsMaterial, loop_time
 from konverge.client.exec_plugin import run_plugin
+from konverge.client.kubeconfig_types import check_cluster, check_context, check_user
 from konverge.clock import from_rfc3339, wall_clock
 from konverge.errors import ConfigError
 from konverge.logs import get_logger
@@ -42,6 +44,9 @@ LOOK_EVERY = 1.0
 """Seconds between two looks at the stamps of files, at least."""
 SKEW = timedelta(seconds=60)
 """How long before their end credentials are renewed; never more than a tenth of a short life."""
+
+_HEADER_NAME: Final = "!#$&'*+^`|"
+"""The punctuation that the name of a header may hold (RFC 7230, token), beside what `quote` never encodes; % itself is encoded."""
 
 _log = get_logger("konverge.client")
 
@@ -102,6 +107,12 @@ def choose(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> Kube
             raise ConfigError(f"kubeconfig {where}: context {name!r} names the {key} {wanted!r}, which is not there")
         parts[key] = found or ({}, Path())
     (cluster, cluster_folder), (user, user_folder) = parts["cluster"], parts["user"]
+    try:
+        check_context(name, chosen[0])
+        check_cluster(str(chosen[0].get("cluster")), cluster)
+        check_user(str(chosen[0].get("user")), user)
+    except ConfigError as error:
+        raise ConfigError(f"kubeconfig {where}: {error}") from None
     if not cluster.get("server"):
         raise ConfigError(f"kubeconfig {where}: the cluster of context {name!r} has no server")
     namespace = str(chosen[0].get("namespace") or "")
@@ -141,7 +152,9 @@ def impersonation(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         headers.append(("Impersonate-Uid", str(user["as-uid"])))
     headers += [("Impersonate-Group", str(group)) for group in user.get("as-groups") or ()]
     for key, values in (user.get("as-user-extra") or {}).items():
-        headers += [(f"Impersonate-Extra-{key}", str(value)) for value in values]
+        # A key may hold what the name of a header may not: a slash, a space. The API server decodes it.
+        # https://github.com/kubernetes/kubernetes/issues/63682
+        headers += [(f"Impersonate-Extra-{quote(str(key), safe=_HEADER_NAME)}", str(value)) for value in values]
     return tuple(headers)
 
 

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 
-from konverge.client.depth import flattened
+from konverge.client.depth import flattened_in_turns
 from konverge.errors import Unreachable
 
 __all__ = ["LineSplitter", "WatchEvent", "WatchIdle", "WatchStream"]
@@ -101,11 +101,11 @@ class WatchStream:
     async def __aiter__(self) -> AsyncIterator[list[WatchEvent]]:
         """Yield the events that each network read completed, never an empty list."""
         while chunk := await self._chunk():
-            events = self._events(chunk)
+            events = await self._events(chunk)
             if events:
                 yield events
         if rest := self._splitter.rest.strip():
-            yield self._decoded(rest)
+            yield await self._decoded(rest)
 
     async def _chunk(self) -> bytes:
         try:
@@ -117,19 +117,19 @@ class WatchStream:
         self.last_read_at = asyncio.get_running_loop().time()
         return chunk
 
-    def _events(self, chunk: bytes) -> list[WatchEvent]:
+    async def _events(self, chunk: bytes) -> list[WatchEvent]:
         try:
             lines = self._splitter.feed(chunk)
         except ValueError as error:
             raise Unreachable(f"{self._what}: {error}") from error
-        return self._decoded(lines) if lines else []
+        return await self._decoded(lines) if lines else []
 
-    def _decoded(self, lines: bytes) -> list[WatchEvent]:
+    async def _decoded(self, lines: bytes) -> list[WatchEvent]:
         try:
             try:
                 events = _DECODE.decode_lines(lines)
             except RecursionError:
-                events = _DECODE.decode_lines(flattened(lines))
+                events = _DECODE.decode_lines(await flattened_in_turns(lines))
         except msgspec.DecodeError as error:
             raise Unreachable(f"{self._what}: the stream broke off inside an event, or is no watch") from error
         self.events_read += len(events)

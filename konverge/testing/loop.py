@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 import selectors
 import threading
 from collections.abc import Callable, Iterator, MutableSequence
@@ -39,6 +40,7 @@ __all__ = [
     "MOST_SECONDS",
     "MOST_TURNS",
     "MOST_WAITING",
+    "SUSPENDED",
     "Deadlock",
     "Livelock",
     "VirtualTimeLoop",
@@ -52,6 +54,8 @@ CLOCK_ERROR: ContextVar[float | Callable[[], float]] = ContextVar("konverge_cloc
 
 A clock that jumps is a function that returns them.
 """
+SUSPENDED: ContextVar[float | Callable[[], float]] = ContextVar("konverge_suspended", default=0.0)
+"""Seconds for which the machine of a task, and of those that it starts, was suspended; a machine that goes to sleep is a function."""
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 """The wall time at which every virtual loop starts."""
 
@@ -73,6 +77,8 @@ _IN_FLIGHT_SECONDS = 0.002
 """Real seconds in which the kernel of a machine delivers what one end of a connection sent to the other."""
 _OWN_FILES = 1
 """The descriptors that an asyncio loop registers for itself: the pipe that wakes it."""
+_RESOLUTION = 1e-9
+"""Seconds before its time at which a timer may run, as with the clock of Linux."""
 _ROUNDING = 1e-3
 """Far above what sums of floats lose, far below what asyncio cuts a long wait to (a day)."""
 
@@ -165,11 +171,16 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         error = CLOCK_ERROR.get()
         return EPOCH + timedelta(seconds=self._now + (error() if callable(error) else error))
 
+    def boot_time(self) -> float:
+        """Return the virtual time since boot, suspended time included, as the machine of the task that asks counts it."""
+        suspended = SUSPENDED.get()
+        return self._now + (suspended() if callable(suspended) else suspended)
+
     def advance(self, seconds: float) -> None:
         """Move time forward; timers that became due run at the next turn of the loop."""
         if seconds < 0:
             raise ValueError("time does not run backwards")
-        self._now += seconds
+        self._move_to(self._now + seconds)
 
     def limit(self, *, seconds: float = MOST_SECONDS) -> None:
         """Raise Deadlock once threads kept the loop waiting for `MOST_WAITING`, and Livelock once so much CPU time was used from now on.
@@ -255,7 +266,16 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """
         timers = self._scheduled  # type: ignore[attr-defined]  # asyncio's own heap of timers: there is no public seam
         due = self._now + seconds
-        self._now = timers[0].when() if timers and abs(timers[0].when() - due) < _ROUNDING else due
+        self._move_to(timers[0].when() if timers and abs(timers[0].when() - due) < _ROUNDING else due)
+
+    def _move_to(self, now: float) -> None:
+        """Set the time.
+
+        asyncio runs a timer that is due before `time() + resolution`. After 2^24 seconds the resolution of the real clock, 1e-9 s, is less
+        than the distance to the next float: the sum would be the time itself, and no timer would ever be due.
+        """
+        self._now = now
+        self._clock_resolution = max(_RESOLUTION, math.ulp(now))
 
     def _shuffle(self) -> None:
         """Draw the order in which the tasks that are ready take their steps, between one callback of asyncio's own and the next."""

@@ -35,6 +35,7 @@ from konverge.reconcilers.machines.kinds import (
     NSTANCE_MACHINE,
     POD,
     POOL,
+    SHARD_GROUP,
 )
 from konverge.reconcilers.machines.metrics import MachineMetrics
 from konverge.reconcilers.machines.ondemand import observe
@@ -43,6 +44,7 @@ from konverge.reconcilers.machines.pausing import pause_of
 from konverge.reconcilers.machines.pools import indexes
 from konverge.reconcilers.machines.pools.protection import protecting
 from konverge.reconcilers.machines.pools.reconciler import MachinePoolReconciler
+from konverge.reconcilers.machines.records import BY_RECORDED_ID, recorded_ids
 from konverge.reconcilers.machines.service import NstanceService
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.words import MachinesController, MachinesFinalizer
@@ -98,6 +100,7 @@ def rules(settings: MachineSettings) -> tuple[Rule, ...]:
         Rule("", ("secrets",), ("delete",), (names.nonce_secret,), where),
         Rule(CAPI_GROUP, ("clusters",), ("create", "get"), namespace=where),
         Rule(GROUP, ("nstanceclusters",), ("create", "get"), namespace=where),
+        Rule(GROUP, ("nstancemachinepools", "nstancemachines", "nstanceshardgroups"), ("list",)),
         Rule("", ("nodes",), ("delete", "get", "list", "patch")),
         Rule("", ("pods",), ("list",)),
         Rule("", ("pods/eviction",), ("create",)),
@@ -116,6 +119,11 @@ def _clusters(changed: Any, caches: Caches) -> Iterable[Key]:
 def _groups_of_pool(pool: Any, caches: Caches) -> Iterable[Key]:
     found = caches(NstanceShardGroup).metadata_by_index("owner", pool.metadata.uid)
     return [Key("", kind_of(NstanceShardGroup), one.namespace, one.name) for one in found]
+
+
+def _nothing(_: Any, __: Caches) -> Iterable[Key]:
+    """Map no object: its records are read, and no change of it matters at once."""
+    return ()
 
 
 def _groups_of_cluster(cluster: Any, caches: Caches) -> Iterable[Key]:
@@ -154,12 +162,14 @@ def cluster_controller(service: NstanceService) -> Controller[NstanceCluster]:
     )
 
 
-def _unpaused(metadata: Metadata, caches: Caches, *, service: NstanceService) -> bool:
-    return not pause_of(metadata, caches, cluster=service.settings.cluster_name)
+def _may_hold(metadata: Metadata, caches: Caches, *, service: NstanceService) -> bool:
+    return service.acts_in(metadata.namespace) and not pause_of(metadata, caches, cluster=service.settings.cluster_name)
 
 
-def _group_unpaused(metadata: Metadata, caches: Caches, *, service: NstanceService) -> bool:
-    return not groups.pause_of_group(metadata, caches, cluster=service.settings.cluster_name)
+def _may_hold_group(metadata: Metadata, caches: Caches, *, service: NstanceService) -> bool:
+    return service.acts_in(metadata.namespace) and not groups.pause_of_group(
+        metadata, caches, cluster=service.settings.cluster_name
+    )
 
 
 def pool_controller(service: NstanceService) -> Controller[NstanceMachinePool]:
@@ -167,7 +177,7 @@ def pool_controller(service: NstanceService) -> Controller[NstanceMachinePool]:
     return (
         _of(NstanceMachinePool, service.settings)
         .named(MachinesController.POOL)
-        .finalizer(MachinesFinalizer.POOL, when=partial(_unpaused, service=service))
+        .finalizer(MachinesFinalizer.POOL, when=partial(_may_hold, service=service))
         .counts_conditions()
         .owns(NstanceShardGroup)
         .watches(POOL, to=indexes.pools_of_group, when=indexes.pause_or_life_changed)
@@ -193,12 +203,13 @@ def group_controller(service: NstanceService, metrics: MachineMetrics) -> Contro
     return (
         _of(NstanceShardGroup, service.settings)
         .named(MachinesController.GROUP)
-        .finalizer(MachinesFinalizer.GROUP, when=partial(_group_unpaused, service=service))
+        .finalizer(MachinesFinalizer.GROUP, when=partial(_may_hold_group, service=service))
         .counts_conditions()
-        .watches(POOL, to=_groups_of_pool, when=indexes.pause_or_life_changed)
+        .watches(POOL, to=_groups_of_pool, when=indexes.share_changed)
         .watches(CLUSTER, to=_groups_of_cluster, when=indexes.pauses)
-        .watches(NstanceShardGroup, to=groups.others_of_place, when=groups.comes_or_goes)
-        .indexes(NstanceShardGroup, groups.BY_PLACE, by=groups.by_place)
+        .watches(NSTANCE_MACHINE, to=_nothing)
+        .indexes(SHARD_GROUP, BY_RECORDED_ID, by=recorded_ids)
+        .indexes(NSTANCE_MACHINE, BY_RECORDED_ID, by=recorded_ids)
         .reads_live()
         .with_(concurrency=service.settings.groups_at_once)
         .reconciled_by(groups.ShardGroupReconciler(service, metrics))
@@ -214,12 +225,15 @@ def machine_controller(service: NstanceService) -> Controller[NstanceMachine]:
     return (
         _of(NstanceMachine, service.settings)
         .named(MachinesController.MACHINE)
-        .finalizer(MachinesFinalizer.MACHINE, when=partial(_unpaused, service=service))
+        .finalizer(MachinesFinalizer.MACHINE, when=partial(_may_hold, service=service))
         .counts_conditions()
         .watches(MACHINE, to=instances.machine_of_owner)
         .watches(NODE, to=instances.machine_of_node, when=indexes.new_provider_id_or_addresses)
         .watches(CLUSTER, to=_machines_of_cluster, when=indexes.pauses)
-        .indexes(NSTANCE_MACHINE, instances.BY_INSTANCE_PLACE, by=instances.by_instance_place)
+        .watches(SHARD_GROUP, to=_nothing)
+        .indexes(SHARD_GROUP, BY_RECORDED_ID, by=recorded_ids)
+        .indexes(NSTANCE_MACHINE, BY_RECORDED_ID, by=recorded_ids)
+        .indexes(NSTANCE_MACHINE, instances.BY_CLAIMED_ID, by=instances.by_claimed_id)
         .indexes(NSTANCE_MACHINE, indexes.BY_INSTANCE, by=instances.by_provider_name)
         .reads_live()
         .needs(
@@ -282,7 +296,14 @@ def install(
         )
     chosen = MachineSettings() if settings is None else settings
     metrics = MachineMetrics.within(manager.metrics)
-    service = NstanceService(chosen, metrics, dial=dial, entropy=entropy, random=random)
+    service = NstanceService(
+        chosen,
+        metrics,
+        home=lambda: manager.client.config.namespace,
+        dial=dial,
+        entropy=entropy,
+        random=random,
+    )
     manager.add(cluster_controller(service))
     manager.add(pool_controller(service))
     manager.add(group_controller(service, metrics))

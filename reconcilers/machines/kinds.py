@@ -20,6 +20,7 @@ __all__ = [
     "POD",
     "POOL",
     "SECRET",
+    "SHARD_GROUP",
 ]
 
 CAPI_GROUP: Final = "cluster.x-k8s.io"
@@ -30,6 +31,7 @@ NSTANCE_CLUSTER: Final = kind(f"{GROUP}/v1beta1", "NstanceCluster", namespaced=T
 NSTANCE_MACHINE: Final = kind(f"{GROUP}/v1beta1", "NstanceMachine", namespaced=True, plural="nstancemachines")
 MACHINE_POOL: Final = kind(f"{CAPI_GROUP}/v1beta2", "MachinePool", namespaced=True, plural="machinepools")
 POOL: Final = kind(f"{GROUP}/v1beta1", "NstanceMachinePool", namespaced=True, plural="nstancemachinepools")
+SHARD_GROUP: Final = kind(f"{GROUP}/v1beta1", "NstanceShardGroup", namespaced=True, plural="nstanceshardgroups")
 NAMESPACE: Final = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 NODE: Final = kind("v1", "Node", namespaced=False, plural="nodes")
 POD: Final = kind("v1", "Pod", namespaced=True, plural="pods")

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from konverge.client import Client
 from konverge.client.credentials import TlsMaterial
 from konverge.crds.machines_v1beta1 import NstanceCluster
 from konverge.errors import ConfigError
@@ -46,18 +45,22 @@ def _grpc_installed() -> bool:
 
 
 class NstanceService:
-    """The link of one operator; `run` is the background work of its manager. `dial` makes channels, `entropy` random bytes."""
+    """The link of one operator; `run` is the background work of its manager. `home` returns the namespace of the process, `dial` makes
+    channels, `entropy` random bytes.
+    """
 
     def __init__(
         self,
         settings: MachineSettings,
         metrics: MachineMetrics,
         *,
+        home: Callable[[], str] = lambda: "",
         dial: Callable[[TlsMaterial], Awaitable[Dial]] | None = None,
         entropy: Callable[[int], bytes] = secrets.token_bytes,
         random: Random | None = None,
     ) -> None:
         self.settings = settings
+        self._home = home
         self._drains = DrainKeeper(settings, metrics, self._acknowledge)
         self.states = ShardStates(metrics, settle=settings.call_timeout, drains=self._drains)
         self._connections: Connections | None = None
@@ -89,9 +92,14 @@ class NstanceService:
         named = "; ".join(f"{shard}: {problem}" for shard, problem in sorted(away.items()))
         return f"{len(away)} of {len(expected)} shards cannot be asked: {named}" if away else ""
 
-    def namespace(self, client: Client) -> str:
-        """Return the namespace of the operator."""
-        return self.settings.namespace or client.config.namespace or "default"
+    @property
+    def namespace(self) -> str:
+        """The namespace of the operator, where its Cluster is."""
+        return self.settings.namespace or self._home() or "default"
+
+    def acts_in(self, namespace: str) -> bool:
+        """Tell whether objects of a namespace reach the servers: only those in the operator's, where tenants do not write."""
+        return namespace == self.namespace
 
     def use(self, shards: ShardMap) -> None:
         """Serve these shards from now on."""
@@ -125,10 +133,10 @@ class NstanceService:
         from konverge.reconcilers.machines.shards.connections import Connections
         from konverge.reconcilers.machines.shards.dialing import over_tls
 
-        settings, namespace = self.settings, self.namespace(services.client)
+        settings, namespace = self.settings, self.namespace
         self.states.cluster = Key("", kind_of(NstanceCluster), namespace, settings.cluster_name)
         self.states.begin(services.enqueue)
-        self._drains.begin(services)
+        self._drains.begin(services, namespace)
         self._connections = connections = Connections(
             self.states,
             random=services.random if self._random is None else self._random,

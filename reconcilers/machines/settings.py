@@ -5,7 +5,7 @@ Guarantees: the defaults are safe to run with.
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -15,7 +15,7 @@ from konverge.reconcilers.machines.shards.addresses import Address, is_identifie
 from konverge.reconcilers.machines.shards.pace import SessionPace
 from konverge.reconcilers.machines.words import MachinesLabel
 
-__all__ = ["MachineSettings"]
+__all__ = ["EVERY", "MachineSettings", "OnDemandAllowance"]
 
 _LONGEST_NAME = 63
 """Of a Cluster, whose name is the value of a label."""
@@ -40,7 +40,31 @@ Seconds = Annotated[float, Field(gt=0)]
 LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$", max_length=63)]
 Identifier = Annotated[str, AfterValidator(_identifier)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
+Allowed = Annotated[str, Field(min_length=1, max_length=253)]
 OptionalName = Annotated[str, Field(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$", max_length=253)]
+
+
+EVERY: Final = "*"
+"""In an allowance: every namespace, group or instance type."""
+
+
+class OnDemandAllowance(BaseModel):
+    """Pods that may ask for an instance of their own.
+
+    >>> OnDemandAllowance(namespaces=("web",), groups=("gpu",)).machines
+    10
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    namespaces: Annotated[tuple[Allowed, ...], Field(min_length=1)]
+    """The namespaces of the pods; `*`: every namespace."""
+    groups: Annotated[tuple[Allowed, ...], Field(min_length=1)]
+    """The groups of which the pods may ask for an instance; `*`: every group, also that of control plane machines."""
+    instance_types: tuple[Allowed, ...] = ()
+    """The instance types that the pods may ask for; empty: only the type of the group; `*`: every type that the group allows."""
+    machines: Annotated[int, Field(ge=1)] = 10
+    """How many pods of one namespace have an instance at once, over all groups; further pods wait."""
 
 
 class MachineSettings(BaseModel):
@@ -86,7 +110,14 @@ class MachineSettings(BaseModel):
     """Serve the webhook that denies changes of pools which no server would accept; null: if the manager says how the API server reaches its
     webhooks (webhooks.service or webhooks.url). Without it such a change is stored, and shown as refused."""
     on_demand_pods: bool = True
-    """Make a Machine for each pod that asks for an instance of its own. The metadata of all pods is then cached."""
+    """Make a Machine for each pod that asks for an instance of its own and may have one. The metadata of all pods is then cached."""
+    on_demand_allowances: tuple[OnDemandAllowance, ...] = ()
+    """Which pods may ask for an instance, beside those of the operator's own namespace; empty: no others. An instance costs money and joins
+    the cluster as a Node, so name the groups that tenants may use, and never that of control plane machines."""
+    adopt_instances: bool = False
+    """Let an NstanceMachine take over the instance that its annotation nstance.dev/instance names, although the instance was created for
+    another object. Set it for the target of `clusterctl move` and after a restore, until each machine is ready: the status then records the
+    instance. Off, such an object is held with the reason ForeignInstance. An instance that counts for a group is never taken over."""
     call_timeout: Seconds = 10.0
     """The longest time in seconds of one call to a server."""
     poll: Seconds = 30.0

@@ -22,6 +22,7 @@ __all__ = [
     "MachinesEvent",
     "MachinesFinalizer",
     "MachinesLabel",
+    "NamespaceReason",
     "PausedReason",
     "MachinePoolReason",
 ]
@@ -83,7 +84,8 @@ class MachinesAnnotation:
     ALLOW_DELETION: Final = "nstance.dev/allow-deletion"
     """Ours, on a static pool, with any value: it may be deleted."""
     INSTANCE: Final = "nstance.dev/instance"
-    """Ours, on an NstanceMachine: shard and id of its instance, `shard/id`, stored before it is created. On a Node: the drained one."""
+    """Ours, on an NstanceMachine: shard and id of its instance, `shard/id`, stored before it is created. The id is believed only if it
+    follows from the object (`instances/ownership.py`). On a Node: the drained instance."""
     ON_DEMAND_GROUPS: Final = ("on-demand.nstance.dev/group", "nstance.dev/on-demand-group")
     """On a Pod: the group of the instance that it asks for. The first is that of the original's documents, the second of its code."""
     ON_DEMAND_TYPES: Final = ("on-demand.nstance.dev/instance-type", "nstance.dev/on-demand-instance-type")
@@ -115,6 +117,13 @@ class PausedReason:
 
     PAUSED: Final = "Paused"
     NOT_PAUSED: Final = "NotPaused"
+
+
+class NamespaceReason:
+    """Reasons of Ready of every kind, ours."""
+
+    OTHER_NAMESPACE: Final = "OtherNamespace"
+    """The object is outside the namespace of the operator, so nothing is done for it."""
 
 
 class ClusterReason:
@@ -161,8 +170,8 @@ class GroupReason:
     VALIDATION_FAILED: Final = "ConfigValidationFailed"
     DELETE_FAILED: Final = "DeleteFailed"
     # ours
-    DUPLICATE_GROUP: Final = "DuplicateGroup"
-    """Another shard group has the group on its shard."""
+    NOT_OF_POOL: Final = "NotOfPool"
+    """No pool controls the shard group, or its settings are not those of the pool: nothing is sent."""
     VARS_NOT_REMOVABLE: Final = "VarsNotRemovable"
     """The server has variables that the spec does not name any more."""
     SYNCING: Final = "Syncing"
@@ -183,6 +192,8 @@ class MachineReason:
     STOPPED: Final = "InstanceStopped"
     WAITING_FOR_MACHINE: Final = "WaitingForMachine"
     WAITING_FOR_SHARD: Final = "WaitingForShard"
+    FOREIGN_INSTANCE: Final = "ForeignInstance"
+    """The instance that the object names was not created for the object: nothing is done with the instance."""
 
 
 class DrainResult(enum.StrEnum):

@@ -16,12 +16,13 @@ from typing import TypeAlias
 from konverge.crds.quota_v1beta2 import MAX_RESOURCES, MOST
 from konverge.quantities import COUNTED, WHOLE, Format, Quantity
 
-__all__ = ["Amounts", "add", "bounded", "is_counted", "problem_in", "show"]
+__all__ = ["Amounts", "add", "bounded", "is_counted", "problem_in", "show", "written"]
 
 Amounts: TypeAlias = dict[str, int]
 """Billionths by resource."""
 _LARGEST = MOST * WHOLE
 _BEYOND = 2 * _LARGEST
+_BEYOND_SUFFIXES = 10**21 * WHOLE
 _MOST_BINARY = (2**63 - 1) * WHOLE
 
 
@@ -35,10 +36,23 @@ def show(resource: str, amount: int, hard: Mapping[str, Quantity], wanted_format
     return _written(amount, wanted_format or (quantity.format if quantity is not None else "DecimalSI"))
 
 
+def written(quantities: Mapping[str, Quantity]) -> dict[str, str]:
+    """Format each amount in its own format.
+
+    >>> written({"memory": Quantity.parse("1000E")})
+    {'memory': '1e21'}
+    """
+    return {name: _written(quantity.billionths, quantity.format) for name, quantity in sorted(quantities.items())}
+
+
 @lru_cache(maxsize=4096)
 def _written(amount: int, format_: Format) -> str:
-    # A BinarySI quantity above 2^63 - 1 parses as 2^63 - 1, on the API server too.
-    return str(Quantity(amount, "DecimalSI" if amount > _MOST_BINARY else format_))
+    # A BinarySI quantity above 2^63 - 1 parses as 2^63 - 1, and the API server prints a DecimalSI multiple of 10^21 without its factor.
+    if format_ == "BinarySI" and amount > _MOST_BINARY:
+        format_ = "DecimalSI"
+    if format_ == "DecimalSI" and amount and amount % _BEYOND_SUFFIXES == 0:
+        format_ = "DecimalExponent"
+    return str(Quantity(amount, format_))
 
 
 def bounded(quantity: Quantity) -> Quantity:

@@ -35,6 +35,7 @@ from konverge.crds.quota_v1beta2 import (
 )
 from konverge.errors import KonvergeError
 from konverge.quantities import Amounts
+from konverge.reconcilers.quota.amounts import written
 from konverge.reconcilers.quota.migrate_amounts import Shares, class_of, shared_out
 from konverge.reconcilers.quota.words import Capsule
 
@@ -202,7 +203,7 @@ def _pool(name: str, tenant: TenantState, item: TenantQuota) -> ResourcePool:
         resource: amount if times == 1 else quantities.Quantity(amount.billionths * times, amount.format)
         for resource, amount in item.hard.items()
     }
-    quota = PoolQuota(hard={**quantities.written(hard)})
+    quota = PoolQuota(hard={**written(hard)})
     if item.scopes:
         quota.scopes = item.scopes
     if item.scope_selector:
@@ -225,9 +226,7 @@ def _claim_name(item: TenantQuota, suffix: str) -> str:
 
 def _claims(pool: str, name: str, shares: Shares) -> list[ResourcePoolClaim]:
     return [
-        ResourcePoolClaim.new(
-            name, namespace, spec=ResourcePoolClaimSpec(pool=pool, claim={**quantities.written(amounts)})
-        )
+        ResourcePoolClaim.new(name, namespace, spec=ResourcePoolClaimSpec(pool=pool, claim={**written(amounts)}))
         for namespace, amounts in shares.amounts.items()
         if amounts
     ]

@@ -181,7 +181,11 @@ def _ready(allocation: PoolAllocation, refused: Mapping[str, str]) -> ConditionU
 def _exhausted(view: PoolView, allocation: PoolAllocation) -> ConditionUpdate:
     if allocation.excess:
         parts = (
-            overallocated(resource, show(resource, allocation.used[resource], view.hard), str(view.hard[resource]))
+            overallocated(
+                resource,
+                show(resource, allocation.used[resource], view.hard),
+                show(resource, view.hard[resource].billionths, view.hard),
+            )
             for resource in sorted(allocation.excess)
         )
         return ConditionUpdate(QuotaCondition.EXHAUSTED, True, QuotaReason.OVERALLOCATED, fit(join(parts)))

@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib
 import inspect
+import re
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from tests.meta.conftest import Source, Tree
 
 PINNED = "tests/meta/public_names.txt"
+
+
+DOCUMENTED = re.compile(r"(?<![\w.])kv((?:\.[A-Za-z_]\w*)+)")
+"""A name of the facade in a document, a docstring or an example."""
 
 
 def order(name: str) -> tuple[int, str]:
@@ -110,3 +115,17 @@ def test_the_examples_in_docstrings_are_true(tree: Tree) -> None:
             runner.run(test, compileflags=0, out=wrong.append)
     assert ran > 0
     assert wrong == [], "\n".join(wrong)
+
+
+def test_each_name_that_a_document_uses_exists(tree: Tree) -> None:
+    missing = []
+    for path in tree.files():
+        if path.suffix not in (".md", ".py") or path.is_relative_to(tree.root / "tests"):
+            continue
+        for dotted in sorted(set(DOCUMENTED.findall(path.read_text()))):
+            value: Any = konverge
+            for name in dotted.split(".")[1:]:
+                value = getattr(value, name, None)
+            if value is None:
+                missing.append(f"{path.relative_to(tree.root)}: kv{dotted}")
+    assert not missing, "\n".join(missing)

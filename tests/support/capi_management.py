@@ -50,10 +50,10 @@ class Management:
 
 
 @asynccontextmanager
-async def management_cluster(folder: Path) -> AsyncIterator[tuple[Lab, Management]]:
+async def management_cluster(folder: Path, **settings: str) -> AsyncIterator[tuple[Lab, Management]]:
     """Run a control plane, initialize it, and run the core; skips the test if the programs are missing. The operator is not started.
 
-    The lab is of the namespace of the provider.
+    The lab is of the namespace of the provider; `settings` are further variables of the family, without their prefix.
     """
     try:
         core, program = (go_program(name, os.environ, tell=None) for name in (CAPI_CORE, CLUSTERCTL))
@@ -75,7 +75,7 @@ async def management_cluster(folder: Path) -> AsyncIterator[tuple[Lab, Managemen
         clusterctl = Clusterctl(program, folder)
         clusterctl.add_core(*await core_components(core, plane), CORE_RELEASE)
         await clusterctl.init(plane.admin_kubeconfig, CORE_RELEASE, **_NAMES)
-        operator = await _operator(plane, container_of(await clusterctl.generate(**_NAMES)), folder)
+        operator = await _operator(plane, container_of(await clusterctl.generate(**_NAMES)), folder, settings)
         log = await stack.enter_async_context(core_running(core, plane, folder / "core"))
         made = Management(plane, clusterctl, operator, log)
         try:
@@ -84,17 +84,18 @@ async def management_cluster(folder: Path) -> AsyncIterator[tuple[Lab, Managemen
             print(made.story())
 
 
-async def _operator(plane: ControlPlane, container: dict[str, Any], folder: Path) -> Operator:
+async def _operator(plane: ControlPlane, container: dict[str, Any], folder: Path, settings: dict[str, str]) -> Operator:
     """Return the operator as the container runs it, with the files of its account."""
     mount = folder / "serviceaccount"
     await plane.service_account_files(mount, namespace=NAMESPACE, name="nstance")
     environment = {
         **plane.environment,
         **{one["name"]: one.get("value", NAMESPACE if "valueFrom" in one else "") for one in container["env"]},
-        **{f"KONVERGE_MACHINES__{name}": value for name, value in _QUICK.items()},
+        **{f"KONVERGE_MACHINES__{name}": value for name, value in {**_QUICK, **settings}.items()},
         "KONVERGE_SERVICE_ACCOUNT": str(mount),
         "KONVERGE_METRICS": "127.0.0.1:0",
         "KONVERGE_HEALTH": "127.0.0.1:0",
+        "KONVERGE_DEBUG": "127.0.0.1:0",
     }
     return Operator(container["args"][1:], folder / "operator.log", environment=environment)
 

@@ -29,7 +29,7 @@ from konverge.objects import Object
 from konverge.reconcilers import machines
 from konverge.reconcilers.machines.drains.decide import drain_times
 from konverge.reconcilers.machines.kinds import CLUSTER, CONFIG_MAP, MACHINE, MACHINE_POOL, NODE, POD, SECRET
-from konverge.reconcilers.machines.settings import MachineSettings
+from konverge.reconcilers.machines.settings import MachineSettings, OnDemandAllowance
 from konverge.reconcilers.machines.shards.dialing import Dial
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
 from konverge.runtime import Manager, ManagerSettings
@@ -291,6 +291,7 @@ class Farm:
             control_plane_stub=False,
             workload_account="",
             poll=_POLL,
+            on_demand_allowances=(OnDemandAllowance(namespaces=("web",), groups=("workers",), instance_types=("g5",)),),
         )
         lab.always.append(KubernetesDecides(self))
         lab.always.append(OneInstanceEach(self))

@@ -1,8 +1,41 @@
 from __future__ import annotations
 
+import asyncio
+import time
+
 import pytest
 
-from konverge.clock import from_rfc3339
+from konverge.clock import boot_clock, from_rfc3339, monotonic
+from konverge.testing.loop import SUSPENDED, VirtualTimeLoop
+
+
+async def _read_boot_clock() -> float:
+    return boot_clock()()
+
+
+def test_the_boot_clock_counts_suspended_time_on_linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "CLOCK_BOOTTIME", 7, raising=False)
+    monkeypatch.setattr(time, "clock_gettime", {7: 4711.0}.__getitem__)
+    assert asyncio.run(_read_boot_clock()) == 4711.0
+
+
+@pytest.mark.parametrize("lack", ["no such clock", "not in this kernel"])
+def test_the_boot_clock_is_monotonic_where_the_system_has_none(lack: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if lack == "no such clock":
+        monkeypatch.delattr(time, "CLOCK_BOOTTIME", raising=False)
+    else:
+        monkeypatch.setattr(time, "CLOCK_BOOTTIME", 1 << 20, raising=False)
+    before = monotonic()
+    assert before <= asyncio.run(_read_boot_clock()) <= monotonic()
+
+
+def test_the_boot_clock_of_a_virtual_loop_is_the_loops() -> None:
+    token = SUSPENDED.set(60.0)
+    try:
+        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            assert runner.run(_read_boot_clock()) == 60.0
+    finally:
+        SUSPENDED.reset(token)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ DRAINS: Final = "tests/scenarios/machines/test_drains.py::"
 ON_DEMAND: Final = "tests/scenarios/machines/test_ondemand.py::"
 POOLS: Final = "tests/scenarios/machines/test_pools.py::"
 
+TRUST: Final = "tests/scenarios/machines/test_trust.py::"
+SERVERS: Final = "tests/scenarios/machines/test_trust_of_servers.py::"
 CONNECTION: Final = "tests/scenarios/machines/test_connection.py::"
 
 MACHINES: Final = (
@@ -86,11 +88,56 @@ MACHINES: Final = (
     Mutant(
         "machines-place-that-was-copied",
         "an NstanceMachine takes the instance of the one that its annotation was copied from",
-        FAMILY + "instances.decide",
-        "is_copy",
-        "if not rivals or instance_id(*own) == place.instance_id:\n    return False",
-        "return False",
+        FAMILY + "instances.ownership",
+        "_is_strongest",
+        "all(strength < rival.strength(wanted) for rival in rivals if wanted in rival.ids)",
+        "True",
         test=INSTANCES + "test_a_copied_object_shares_no_instance_with_the_first",
+    ),
+    Mutant(
+        "machines-of-every-namespace",
+        "objects of every namespace reach the servers",
+        FAMILY + "service",
+        "NstanceService.acts_in",
+        "namespace == self.namespace",
+        "True",
+        test=TRUST + "test_a_shard_group_that_came_first_elsewhere_sets_nothing_of_a_pool",
+    ),
+    Mutant(
+        "machines-instance-by-annotation",
+        "an annotation gives an NstanceMachine the instance of another pool",
+        FAMILY + "instances.ownership",
+        "owned_place",
+        "own.annotated if adopts else NotPlaced(MachineReason.FOREIGN_INSTANCE, _foreign(own.annotated))",
+        "own.annotated",
+        test=TRUST + "test_an_annotation_with_a_foreign_instance_deletes_nothing",
+    ),
+    Mutant(
+        "machines-settings-of-a-shard-group",
+        "a shard group sends variables of another writer than its pool",
+        FAMILY + "groups.decide",
+        "pool_share",
+        "group.spec.model_copy(update=settings)",
+        "group.spec",
+        test=TRUST + "test_settings_that_another_writer_added_to_a_shard_group_are_not_sent",
+    ),
+    Mutant(
+        "machines-pods-without-allowance",
+        "a pod of any namespace gets an instance",
+        FAMILY + "ondemand.allowances",
+        "demand_problem",
+        "demand.pod.namespace == home",
+        "True",
+        test=ON_DEMAND + "test_a_pod_without_an_allowance_gets_an_event_and_no_instance",
+    ),
+    Mutant(
+        "machines-node-of-another-shard",
+        "a server has the Node of another shard drained",
+        FAMILY + "records",
+        "ShardRecords.is_foreign",
+        "exact != {shard}",
+        "False",
+        test=SERVERS + "test_a_drain_of_another_shards_instance_touches_no_node",
     ),
     Mutant(
         "machines-lost-instance-replaced",

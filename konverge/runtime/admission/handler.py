@@ -36,8 +36,10 @@ from konverge.runtime.admission.review import (
     ReviewRequest,
     decode_review,
     encode_review,
+    nests_deeply,
     object_of,
     request_of,
+    too_deep,
 )
 from konverge.runtime.admission.verdicts import Allow, Deny, Verdict
 from konverge.runtime.admission.webhook import Webhook
@@ -132,7 +134,11 @@ class ReviewHandler:
         try:
             async with asyncio.timeout(limit) as timer:
                 return await self._call_handler(request)
-        except Exception as error:  # noqa: BLE001  # containment: whatever a handler raises is an answer
+        except NoReview:
+            raise
+        except Exception as error:  # containment: whatever a handler raises is an answer
+            if isinstance(error, RecursionError) and nests_deeply(request):
+                raise too_deep() from error
             if timer.expired():
                 return self._failed(request, f"did not answer within {limit:g} s", error)
             self._metrics.webhook_panics.inc()

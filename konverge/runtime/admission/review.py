@@ -1,7 +1,8 @@
 """AdmissionReview: decoding the request and encoding the response. Pure.
 
 Guarantees: `admission.k8s.io/v1` and nothing else; everything that a request has is decoded, unknown fields of a newer server are
-ignored. Any other body raises `NoReview`, whose message is for the log of the API server. The uid goes back as it came.
+ignored. Any other body raises `NoReview`, whose message is for the log of the API server. So does a review with an object that is nested
+too deeply, unless the object is stored already or is being deleted: its finalizers can be removed. The uid goes back as it came.
 
 The shape is that of k8s.io/api `admission/v1/types.go`.
 https://github.com/kubernetes/api/blob/master/admission/v1/types.go
@@ -15,15 +16,30 @@ from typing import Any, Final
 
 import msgspec
 
+from konverge.client import LEFT_OUT, flattened
+from konverge.client.depth import LEVELS
 from konverge.errors import KonvergeError
+from konverge.objects import Metadata
 from konverge.runtime.admission.request import AdmissionRequest, Name, Operation, User
 from konverge.runtime.admission.verdicts import Allow, Deny, Verdict
 
-__all__ = ["NoReview", "ReviewRequest", "decode_review", "encode_review", "request_of", "seconds_of"]
+__all__ = [
+    "NoReview",
+    "ReviewRequest",
+    "decode_review",
+    "encode_review",
+    "nests_deeply",
+    "object_of",
+    "request_of",
+    "seconds_of",
+    "too_deep",
+]
 
 API: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 _NULL: Final = b"null"
+_BRACKETS: Final = 20_000
+"""Brackets in a body that is searched for deep parts, which takes some 20 ms: any caller in the cluster can send a body of 8 MB."""
 
 
 class NoReview(KonvergeError):
@@ -96,9 +112,44 @@ def decode_review(body: bytes) -> ReviewRequest:
     if not body:
         raise NoReview("the request has no body; an AdmissionReview of admission.k8s.io/v1 is expected")
     try:
+        return _decoded(body)
+    except RecursionError as error:
+        request = _decoded(_flattened(body))
+        if LEFT_OUT in bytes(request.object) and not _is_deleting(request.object):
+            raise too_deep() from error
+        return request
+
+
+def nests_deeply(request: ReviewRequest) -> bool:
+    """Return whether an object of a request is nested deeper than a handler has to follow."""
+    try:
+        return any(LEFT_OUT in _flattened(bytes(raw)) for raw in (request.object, request.old_object))
+    except NoReview:
+        return True
+
+
+def too_deep() -> NoReview:
+    """Return the refusal of an object that is nested too deeply."""
+    return NoReview(f"the request is nested deeper than {LEVELS} levels; make the object flatter")
+
+
+def _flattened(body: bytes) -> bytes:
+    """Return a review without what is nested too deeply; raises NoReview if that would take long."""
+    if body.count(b"{") + body.count(b"[") > _BRACKETS:
+        raise too_deep()
+    return flattened(body)
+
+
+def _is_deleting(raw: msgspec.Raw) -> bool:
+    metadata = (object_of(raw) or {}).get("metadata")
+    return isinstance(metadata, dict) and bool(metadata.get("deletionTimestamp"))
+
+
+def _decoded(body: bytes) -> ReviewRequest:
+    try:
         head = _HEAD.decode(body)
-    except msgspec.MsgspecError as error:
-        raise NoReview(f"the request is no JSON object: {error}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise NoReview(f"the request is no JSON object: {_problem(error)}") from error
     if (head.api_version, head.kind) != (API, KIND):
         found = f"{head.api_version or 'no apiVersion'}, {head.kind or 'no kind'}"
         raise NoReview(
@@ -106,17 +157,27 @@ def decode_review(body: bytes) -> ReviewRequest:
         )
     try:
         request = _REVIEW.decode(body).request
-    except msgspec.MsgspecError as error:
-        raise NoReview(f"the AdmissionReview cannot be read: {error}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise NoReview(f"the AdmissionReview cannot be read: {_problem(error)}") from error
     if request is None or not request.uid:
         raise NoReview("the AdmissionReview has no request with a uid")
     return request
 
 
 def object_of(raw: msgspec.Raw) -> dict[str, Any] | None:
-    """Decode an object of a request, None if there is none."""
-    found: dict[str, Any] | None = msgspec.json.decode(raw, type=dict[str, Any] | None)
+    """Decode an object of a request, None if there is none; raises NoReview."""
+    try:
+        found: dict[str, Any] | None = msgspec.json.decode(raw, type=dict[str, Any] | None)
+        if found is not None and found.get("metadata") is not None:
+            msgspec.convert(found["metadata"], Metadata)  # what reads it later takes its form for granted
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise NoReview(f"an object of the AdmissionReview cannot be read: {_problem(error)}") from error
     return found
+
+
+def _problem(error: Exception) -> str:
+    """Return what is wrong with a body; the message of a UnicodeDecodeError quotes a byte of it."""
+    return "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def request_of(request: ReviewRequest, **more: Any) -> AdmissionRequest[Any]:

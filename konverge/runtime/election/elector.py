@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from konverge.client import Client, ClientConfig, ClientSettings, WatchEvent, WatchQuery, decode_object
-from konverge.clock import WallClock, wall_clock
+from konverge.clock import WallClock, boot_clock, wall_clock
 from konverge.errors import AlreadyExists, Conflict, Forbidden, KonvergeError, NotFound
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
@@ -99,7 +99,7 @@ class LeaseElection:
         self.namespace = settings.namespace or config.namespace or "default"
         self.identity = f"{settings.identity or host}_{random.getrandbits(64):016x}"
         loop = asyncio.get_running_loop()
-        self.fence = LeaseFence(loop.time)
+        self.fence = LeaseFence(boot_clock())
         self._now = loop.time
         self._clock = clock
         self._clock_ahead: float | None = None
@@ -203,18 +203,18 @@ class LeaseElection:
     # --- leading -------------------------------------------------------------------------------------------------------------
 
     def _leads(self) -> bool:
-        return self._candidate.leads and self._now() < self.fence.until
+        return self._candidate.leads and self.fence.open
 
     async def _hold(self) -> None:
         """Renew until the lease is lost."""
         due = self._now() + self.settings.retry_seconds
         try:
             while self._leads():
-                await self._wait_for_news(min(due, self.fence.until))
+                await self._wait_for_news(min(due, self._now() + self.fence.remaining))
                 if self._leads() and (self._now() >= due or self._candidate.absent):
                     due = self._now() + self.settings.retry_seconds
                     with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout_at(self.fence.until):
+                        async with asyncio.timeout(self.fence.remaining):
                             await self._try()
         finally:
             self.fence.close()
@@ -313,7 +313,7 @@ class LeaseElection:
         step = self._candidate.next_step(self._now(), self._clock())
         if isinstance(step, WaitUntil):
             return step.time
-        begun, led = self._now(), self._candidate.leads
+        begun, fenced, led = self._now(), self.fence.now(), self._candidate.leads
         self._note_clock(begun)
         self._sent.append(step.record)
         try:
@@ -334,7 +334,7 @@ class LeaseElection:
         self._problem = ""
         self._candidate.wrote(_seen(lease), self._now())
         if self._candidate.leads:
-            self.fence.extend(begun + self.settings.renew_seconds)
+            self.fence.extend(fenced + self.settings.renew_seconds)
         self._renewal.observe(self._now() - begun)
         if led and isinstance(step, Create) and self._witness is not None:
             self._witness.recreated(lease.metadata)

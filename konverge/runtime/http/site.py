@@ -57,6 +57,7 @@ class Site:
             logger=_Log(logging.getLogger("konverge.runtime"), {}),
             shutdown_timeout=shutdown,
             keepalive_timeout=limits.idle,
+            auto_decompress=False,  # no client of ours compresses, and 64 KB can become 64 MB before any limit counts
         )
         self._listener: Listener | None = None
         self.url = ""

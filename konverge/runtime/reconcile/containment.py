@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TOO_DEEP", "clear_failed", "failing", "failure_message", "is_mistake", "report_failure"]
 
-TOO_DEEP = "its values are nested too deeply; make them flatter"
+TOO_DEEP = "its values are nested too deeply, or there are more than 100,000; make it flatter and smaller"
 _PASSING = (
     Conflict,
     Expired,

@@ -118,9 +118,8 @@ class ReconcileRunner:
 
     def _decode(self, key: Key, cached: Cached) -> tuple[Any, InvalidObject | None]:
         try:
-            decoded = cached.decode(key.kind)
             if LEFT_OUT not in cached.body:
-                return decoded, None
+                return cached.decode(key.kind), None
             invalid = InvalidObject(f"{key.kind.kind} {key.path}", ".", TOO_DEEP)
         except InvalidObject as error:
             invalid = error

@@ -3,6 +3,7 @@
     an object is new, changed, or was given back      decide on it
     the members of the ring changed                   decide on every object
     the write met another one                         decide on the object as it is now
+    another writer changed label or mark              decide on it, after a growing pause if that happens again and again
 
 Guarantees: each label is written by compare-and-swap on the object that was decided on. The coordinator reads metadata alone. It decides on
 nothing before its replica is a member, thus knows all others. While no coordinator runs, objects stay with their owners.
@@ -14,6 +15,7 @@ https://github.com/timebertt/kubernetes-controller-sharding/blob/main/docs/desig
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -26,6 +28,7 @@ from konverge.metrics import Metrics
 from konverge.objects import Metadata
 from konverge.runtime.sharding.assignment import Assignment, assign, drain_mark_of, label_of, read_assignment
 from konverge.runtime.sharding.decision import former_after
+from konverge.runtime.sharding.forgeries import Forgeries
 from konverge.runtime.sharding.ring import Ring
 from konverge.runtime.sharding.stamp import Stamp, annotation_of, read_stamp
 from konverge.words import LogKey, Why
@@ -38,6 +41,7 @@ _AGAIN = 0.05
 """Seconds after a conflict: the cache shows by then what the other wrote."""
 _KEYS_AT_ONCE = 500
 _LONGEST_DELAY = 30.0
+_REMEMBERED = 4096
 
 
 class Coordinator:
@@ -65,6 +69,9 @@ class Coordinator:
         self._former: dict[str, tuple[Stamp, float]] = {}
         """By uid: the stamp whose owner may not know yet that it was replaced, and until when it counts."""
         self._now = asyncio.get_running_loop().time
+        self._forgeries = Forgeries(ring.settings.lease_seconds)
+        self._sent: OrderedDict[str, Assignment] = OrderedDict()
+        """By uid: what this coordinator wrote last; of the objects that it wrote last."""
         self._unowned: dict[str, float] = {}
         """By uid: since when this coordinator has seen an object without an owner that is alive."""
         self._failures: dict[str, tuple[str, int]] = {}
@@ -107,11 +114,22 @@ class Coordinator:
     def _handler(self, selection: Selection) -> Callable[[Change], None]:
         def on_change(change: Change) -> None:
             self._note_former(change)
+            self._note_forgery(change)
             if change.new is not None:
                 key = Key("", selection.kind, change.namespace, change.name)
                 self._queue.add((selection, key), reason=Why.CHANGED)
 
         return on_change
+
+    def _note_forgery(self, change: Change) -> None:
+        if change.old is None or change.new is None:
+            return
+        uid, present = change.new.metadata.uid, self._assignment_of(change.new)
+        if present != self._assignment_of(change.old) and present != self._sent.get(uid):
+            self._forgeries.note(uid, self._now())
+
+    def _assignment_of(self, cached: Cached) -> Assignment:
+        return read_assignment(cached.metadata.labels, cached.metadata.annotations, self._label, self._mark)
 
     def _note_former(self, change: Change) -> None:
         if change.new is None:
@@ -159,9 +177,9 @@ class Coordinator:
             self._queue.forget((selection, key))
             return
         metadata = cached.metadata
-        present = read_assignment(metadata.labels, metadata.annotations, self._label, self._mark)
+        present = self._assignment_of(cached)
         stamp = self._stamp_of(cached)
-        if stamp is not None and stamp.owner and not self._ring.state_of(stamp.owner).gone:
+        if stamp is not None and stamp.owner and self._ring.state_of(stamp.owner).alive:
             self._unowned.pop(metadata.uid, None)
         else:
             self._unowned.setdefault(metadata.uid, self._now())
@@ -174,7 +192,9 @@ class Coordinator:
             state_of=self._ring.state_of,
             replica_of=self._ring.replica_of,
         )
-        if wanted != present:
+        if wanted != present and (pause := self._forgeries.wait(metadata.uid, self._now())):
+            self._queue.add_after((selection, key), pause, reason=Why.SHARD)
+        elif wanted != present:
             await self._write(selection, key, metadata, wanted)
         else:
             self._queue.forget((selection, key))
@@ -188,6 +208,11 @@ class Coordinator:
             "labels": {self._label: wanted.replica},
             "annotations": {self._mark: wanted.drain or None},
         }
+        self._forgeries.wrote(metadata.uid)
+        self._sent[metadata.uid] = wanted
+        self._sent.move_to_end(metadata.uid)
+        if len(self._sent) > _REMEMBERED:
+            self._sent.popitem(last=False)
         result = "failed"
         try:
             await self._client.patch(

@@ -47,12 +47,17 @@ class MemberState(Enum):
     RELEASED = "released"
     """It has ended its last reconcile and given its Lease back."""
     UNKNOWN = "unknown"
-    """Named by a stamp, and not yet known by a Lease."""
+    """Named by a stamp, and not known by a Lease."""
 
     @property
     def gone(self) -> bool:
         """Whether no reconcile of this member runs or ever will."""
         return self in (MemberState.DEAD, MemberState.RELEASED)
+
+    @property
+    def alive(self) -> bool:
+        """Whether a Lease shows that reconciles of this member may run."""
+        return not self.gone and self is not MemberState.UNKNOWN
 
 
 class ShardAction(Enum):

@@ -22,6 +22,8 @@ __all__ = ["Ranges", "Rendezvous", "owner_of"]
 _BYTES = 8
 _REMEMBERED = 1 << 16
 """Keys whose owners are remembered, some 10 MB: an event asks several times for its object. A million objects would take 200 MB."""
+_LONGEST_REMEMBERED = 64
+"""Characters of a remembered key: a uid has 36, and an owner reference, from which the key may come, as many as its writer likes."""
 
 
 class Rendezvous:
@@ -50,6 +52,8 @@ class Rendezvous:
             found = score.digest()
             if found > best or (found == best and member > owner):
                 best, owner = found, member
+        if len(key) > _LONGEST_REMEMBERED:
+            return owner
         if len(self._owners) >= self._remembered:
             self._owners.clear()
         self._owners[key] = owner

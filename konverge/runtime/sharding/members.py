@@ -8,9 +8,12 @@
     annotated              draining: it keeps its objects until its release
     released               released, for good
     deleted by hand        as unchanged: a member that is alive creates it again
+    no Lease was seen      unknown; absent if a list that is two durations younger than the question shows no Lease either
 
 Guarantees: the age of a Lease counts from the moment when this replica saw it change to the moment when it asked the API server for it and
-got it unchanged. Times of the record are never compared with a clock, and a watch that brings nothing makes no member dead.
+got it unchanged. Times of the record are never compared with a clock, and a watch that brings nothing makes no member dead. Only a Lease
+makes a member: a name in a stamp, which any writer of the object may forge, takes no memory here, and all names together cause one list
+each `retry_seconds`.
 
 Source of the states: https://github.com/timebertt/kubernetes-controller-sharding/blob/main/pkg/sharding/leases/state.go
 """
@@ -39,8 +42,6 @@ class _Member:
     """When this replica saw the record change."""
     looked_at: float
     """When it last asked for the record, and got it."""
-    seen: bool = True
-    """Whether its Lease was ever seen; else only its name, in a stamp."""
     draining: bool = False
     joins_at: float = -math.inf
     """When it is counted; infinity while others join too."""
@@ -62,6 +63,12 @@ class Membership:
         self._joins_at = math.inf
         self._joins_by = math.inf
         """The latest time at which those that wait now are counted, however many follow."""
+        self._listed_at = -math.inf
+        """When the newest list of all Leases was asked for."""
+        self._absence_due = math.inf
+        """When the next list is due that may prove names absent."""
+        self._absences_until = -math.inf
+        """When the last list is due that was awaited."""
 
     # --- what was seen -------------------------------------------------------------------------------------------------------
 
@@ -71,15 +78,14 @@ class Membership:
         """Take note of a Lease that came at `now`. `initial`: its member was there before this one."""
         member = self._members.get(name)
         if member is None:
-            member = self._members[name] = _Member(record, now, now, seen=False)
-        if not member.seen:
-            member.joins_at = -math.inf if initial else math.inf
+            member = self._members[name] = _Member(record, now, now)
             if not initial:
+                member.joins_at = math.inf
                 join = self._settings.join_seconds
                 self._joins_by = min(self._joins_by, now + _LONGEST_JOIN * join)
                 self._joins_at = min(now + join, self._joins_by)
-        if not member.seen or member.record != record:
-            member.record, member.changed_at, member.looked_at, member.seen = record, now, now, True
+        if member.record != record:
+            member.record, member.changed_at, member.looked_at = record, now, now
         member.draining = draining
         self._judge(member)
 
@@ -90,13 +96,10 @@ class Membership:
         for member in self._members.values():
             member.looked_at = max(member.looked_at, asked)
             self._judge(member)
-
-    def notice(self, name: str, now: float) -> None:
-        """Take note of a name in a stamp: a member without a Lease is dead after two durations."""
-        if name not in self._members:
-            self._members[name] = _Member(
-                LeaseRecord(), now, now, seen=False, joins_at=math.inf, state=MemberState.UNKNOWN
-            )
+        self._listed_at = max(self._listed_at, asked)
+        if self._absence_due <= self._listed_at + _ROUNDING:
+            awaited = self._absences_until > self._listed_at
+            self._absence_due = self._listed_at + self._settings.retry_seconds if awaited else math.inf
 
     def forget(self, name: str) -> None:
         """Forget a member."""
@@ -109,12 +112,10 @@ class Membership:
         if member.state.gone:
             return
         before, age, duration = member.state, _age(member), self._duration(member)
-        if member.seen and member.record.released:
+        if member.record.released:
             member.state = MemberState.RELEASED
         elif age >= 2 * duration:
             member.state = MemberState.DEAD
-        elif not member.seen:
-            member.state = MemberState.UNKNOWN
         elif member.draining:
             member.state = MemberState.DRAINING
         else:
@@ -125,16 +126,39 @@ class Membership:
     # --- what follows --------------------------------------------------------------------------------------------------------
 
     def state_of(self, name: str) -> MemberState:
-        """Return the state of a member."""
+        """Return the state of a member; UNKNOWN for a name without a Lease."""
         member = self._members.get(name)
         return MemberState.UNKNOWN if member is None else member.state
+
+    def is_absent(self, name: str, since: float) -> bool:
+        """Return whether an unknown name belongs to no live member, if it was unknown `since` then.
+
+        A member that is alive creates a deleted Lease again. So a name without a Lease counts as a Lease that is never renewed.
+        """
+        return name not in self._members and self._listed_at + _ROUNDING >= self._proof_of_absence(since)
+
+    def await_absence(self, since: float) -> bool:
+        """Let `look_at` ask for the list that proves names absent which are unknown `since` then; returns whether it is due sooner now.
+
+        However many names there are, the lists for them are `retry_seconds` apart.
+        """
+        due, before = self._proof_of_absence(since), self._absence_due
+        self._absences_until = max(self._absences_until, due)
+        self._absence_due = min(before, max(due, self._listed_at + self._settings.retry_seconds))
+        return self._absence_due < before
+
+    def absence_due(self, since: float) -> float:
+        """Return when the next list is due that may prove names absent which are unknown `since` then."""
+        return max(self._proof_of_absence(since), self._absence_due)
+
+    def _proof_of_absence(self, since: float) -> float:
+        return since + 2 * self._settings.lease_seconds
 
     def live(self, now: float = -math.inf) -> tuple[str, ...]:
         """Return the members that objects are shared among, in the order of their names."""
         if now >= self._joins_at:
             for member in self._members.values():
-                if member.seen:
-                    member.joins_at = min(member.joins_at, now)
+                member.joins_at = min(member.joins_at, now)
             self._joins_at = self._joins_by = math.inf
         return tuple(
             sorted(
@@ -150,7 +174,7 @@ class Membership:
 
     def look_at(self, now: float) -> float:
         """Return the time at which the Leases have to be asked for, or those that join are counted; infinity if nothing is to be done."""
-        due = self._joins_at
+        due = min(self._joins_at, self._absence_due)
         for member in self._members.values():
             if not member.state.gone:
                 duration = self._duration(member)
@@ -162,11 +186,7 @@ class Membership:
 
     def outdated(self, now: float, seconds: float) -> tuple[str, ...]:
         """Return the members that have been gone for so many seconds, whose Leases can be deleted."""
-        return tuple(
-            name
-            for name, one in self._members.items()
-            if one.state.gone and now - one.changed_at > seconds and one.seen
-        )
+        return tuple(name for name, one in self._members.items() if one.state.gone and now - one.changed_at > seconds)
 
 
 def _age(member: _Member) -> float:

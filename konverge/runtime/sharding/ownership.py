@@ -2,13 +2,14 @@
 
 Guarantees: one table serves all controllers of a manager, so two controllers of one kind share an object's stamp, and it is cleared only
 when neither reconciles the object. A stamp counts as held when the API server has confirmed it, and no longer once a clear was sent. All is
-forgotten when a new term as a member begins.
+forgotten when a new term as a member begins. A name without a Lease in a stamp is a note on its object, and on nothing else: whatever a
+writer of the object puts into the stamp costs time of this object, and no time or memory of others.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Hashable
+from collections.abc import Coroutine, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,15 @@ from konverge.metrics import Metrics
 from konverge.objects import Metadata
 from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.events.types import Regarding
-from konverge.runtime.sharding.decision import ShardAction, ShardDecision, ShardView, decide, former_after
+from konverge.runtime.sharding.decision import (
+    MemberState,
+    ShardAction,
+    ShardDecision,
+    ShardView,
+    decide,
+    former_after,
+)
+from konverge.runtime.sharding.forgeries import Forgeries
 from konverge.runtime.sharding.interface import Admission, Owned
 from konverge.runtime.sharding.ring import Ring
 from konverge.runtime.sharding.stamp import Stamp, annotation_of, read_stamp
@@ -45,6 +54,8 @@ class _Object:
     former: Stamp | None = None
     former_until: float = 0.0
     wanted_since: float | None = None
+    unknown: Mapping[str, float] | None = None
+    """Since when names without a Lease, in the stamp and the one before, keep the object waiting."""
 
     @property
     def empty(self) -> bool:
@@ -62,6 +73,7 @@ class Ownership:
         self._now = asyncio.get_running_loop().time
         self._objects: dict[str, _Object] = {}
         self._member = ""
+        self._forgeries = Forgeries(ring.settings.lease_seconds)
         self._tasks: set[asyncio.Task[object]] = set()
         self._manager = manager
         self._metrics = metrics
@@ -135,13 +147,26 @@ class Ownership:
             former=one.former if self._now() < one.former_until else None,
             running=one.running > 0,
         )
-        decision = decide(view, self.ring.state_of)
+        unknown: dict[str, float] = {}
+        decision = decide(view, lambda member: self._state_of(member, one.unknown or {}, unknown))
         wanted = decision.action in (ShardAction.WAIT, ShardAction.CLAIM) and view.desired == view.me
         if not wanted:
             one.wanted_since = None
         elif one.wanted_since is None:
             one.wanted_since = self._now()
+        one.unknown = unknown if wanted and unknown else None
         return decision
+
+    def _state_of(self, member: str, known: Mapping[str, float], unknown: dict[str, float]) -> MemberState:
+        """Return the state of a member; `unknown` gets the time since which it is unknown, if it is."""
+        state = self.ring.state_of(member)
+        if state is not MemberState.UNKNOWN:
+            return state
+        since = known.get(member, self._now())
+        if self.ring.is_absent(member, since):
+            return MemberState.DEAD
+        unknown[member] = since
+        return state
 
     # --- actions -------------------------------------------------------------------------------------------------------------
 
@@ -161,13 +186,24 @@ class Ownership:
                 one.running += 1
                 return Admission(decision.epoch, inherited=one.inherited)
             if decision.action in (ShardAction.CLAIM, ShardAction.CLEAR):
+                if wait := self._forgeries.wait(metadata.uid, self._now()):
+                    return Admission(again=wait)
                 return Admission(again=await self._write(key, metadata, one, decision, writer))
-            if one.former is not None and one.wanted_since is not None:
-                return Admission(again=max(_AGAIN, one.former_until - self._now()))
-            return Admission()
+            return Admission(again=self._look_again(one))
         finally:
             if one.empty:
                 self._objects.pop(metadata.uid, None)
+
+    def _look_again(self, one: _Object) -> float | None:
+        """Return after how many seconds an object is looked at again that this replica waits for; None if another should own it."""
+        if one.wanted_since is None:
+            return None
+        now = self._now()
+        waits = [max(_AGAIN, one.former_until - now)] if one.former is not None else []
+        if one.unknown:
+            due = max(self.ring.await_absence(since) for since in one.unknown.values())
+            waits.append(due - now + _AGAIN if due > now else _AFTER_FAILURE)
+        return min(waits, default=None)
 
     def leave(self, uid: str) -> None:
         """Take note of the end of a reconcile."""
@@ -205,8 +241,10 @@ class Ownership:
             mine = Stamp(self.ring.member, one.held)
             if after != mine and not one.writing and before == mine:
                 self._complain(key, new, after)
-                if one.running:
+                if one.running and not self._forgeries.wait(new.uid, self._now()):
                     self._spawn(self._stamp_again(key, new, one, writer))
+        elif after is not None and after.owner == self.ring.member and (one is None or not one.writing):
+            self._forgeries.note(new.uid, self._now())
         return before != after
 
     async def _stamp_again(self, key: Key, metadata: Metadata, one: _Object, writer: Hashable) -> None:
@@ -261,6 +299,7 @@ class Ownership:
         if not claims:
             one.held = 0  # whatever the response is: a write that was given up may still arrive
         one.writing = True
+        self._forgeries.wrote(metadata.uid)
         result = "failed"
         again: float | None = _AFTER_FAILURE
         try:
@@ -289,15 +328,25 @@ class Ownership:
     def _complain(self, key: Key, metadata: Metadata, stamp: Stamp | None) -> None:
         self._replaced.inc()
         foreign = "" if stamp is None or stamp.owner == self.ring.member else stamp.owner
-        if foreign and not self.ring.state_of(foreign).gone:
+        if foreign and self.ring.state_of(foreign).alive:
             self._double.inc()
-        found = "removed" if stamp is None else f"replaced by {stamp}"
-        note = f"the annotation {self.annotation} was {found} while {self.ring.member} owned this object; it is written again"
+        count = self._forgeries.note(metadata.uid, self._now())
+        if not count:
+            return
+        cause = _cause_of(stamp, present=self.annotation in (metadata.annotations or {}))
+        note = f"another writer changed the annotation {self.annotation} while {self.ring.member} owned this object; it is written again"
         self._log.warning(
-            "an ownership stamp was changed by another writer", **{LogKey.KEY: key.path, LogKey.CAUSE: found}
+            "an ownership stamp was changed by another writer",
+            **{LogKey.KEY: key.path, LogKey.CAUSE: cause, LogKey.COUNT: count},
         )
         regarding = Regarding(key.kind, key.namespace, key.name, metadata.uid, metadata.resource_version)
         self._events.record(regarding, Reason.SHARD_STAMP_REPLACED, note, EventType.WARNING, "Shard")
+
+
+def _cause_of(stamp: Stamp | None, *, present: bool) -> str:
+    if stamp is not None:
+        return f"replaced by {stamp}"
+    return "replaced by a stamp that no member of the ring writes" if present else "removed"
 
 
 def _is_current(version: str, one: _Object) -> bool:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
@@ -35,6 +34,7 @@ from konverge.runtime.sharding.hashing import Ranges, Rendezvous
 from konverge.runtime.sharding.lease_events import LeaseEvents
 from konverge.runtime.sharding.members import Membership
 from konverge.runtime.sharding.settings import ShardingSettings
+from konverge.runtime.sharding.stamp import host_in_name, member_name
 from konverge.tasks import Broadcast
 from konverge.words import Annotation, Label, LogKey
 
@@ -45,7 +45,6 @@ _OUTDATED = 600.0
 """Seconds after which the Lease of a member that is gone is deleted; no stamp names it any more."""
 _RENEWALS_OF_A_DOUBLE = 2
 """Renewals by which a member of this replica's name is known to be alive: one may be the last of a process that ran here before."""
-_NOT_A_NAME = re.compile(r"[^a-z0-9-]+")
 
 
 class _MemberFence:
@@ -94,7 +93,7 @@ class Ring:
         """The names of this process in all its terms."""
         self._doubles: dict[str, tuple[str, int]] = {}
         """Other members of this replica's name: the time of the last renewal, and how many came since it was first seen."""
-        self._host = _NOT_A_NAME.sub("-", host.lower()).strip("-")[:100] or "host"
+        self._host = host_in_name(host)
         self._metrics = metrics
         self._random = random
         self._now = asyncio.get_running_loop().time
@@ -130,12 +129,18 @@ class Ring:
         return self._replicas.get(member, "")
 
     def state_of(self, member: str) -> MemberState:
-        """Return the state of a member; one that is not known is waited for, and dead if no Lease of it comes."""
-        if member not in self._states:
-            self._membership.notice(member, self._now())
-            self._states = self._membership.states()
+        """Return the state of a member; UNKNOWN for a name without a Lease, of which nothing is kept."""
+        return self._states.get(member, MemberState.UNKNOWN)
+
+    def is_absent(self, member: str, since: float) -> bool:
+        """Return whether an unknown name, unknown `since` then, is proved to belong to no live member."""
+        return self._membership.is_absent(member, since)
+
+    def await_absence(self, since: float) -> float:
+        """Ask for the proof that a name which is unknown `since` then belongs to no live member; returns when the proof is due."""
+        if self._membership.await_absence(since):
             self._news.set()
-        return self._states[member]
+        return self._membership.absence_due(since)
 
     @asynccontextmanager
     async def following(self, informers: InformerSet) -> AsyncIterator[None]:
@@ -227,6 +232,8 @@ class Ring:
         if live != self._live:
             self._log.info("the members of the ring changed", **{LogKey.MEMBERS: list(live)})
         for state in MemberState:
+            if state is MemberState.UNKNOWN:
+                continue  # a name without a Lease is no member
             count = sum(one is state for one in states.values())
             self._metrics.shard_members.labels(name=self._manager, state=state.value).set(count)
         sharing = tuple(one for one in live if one in self._replicas) if self.replica else live
@@ -283,7 +290,7 @@ class Ring:
             while not await self._look_first():
                 await asyncio.sleep(_RETRY)
         # The name is new in each term: others may have taken the former member for dead, and are right for good.
-        name = f"{self.name}-{self._host}-{self._random.getrandbits(40):010x}"
+        name = member_name(self.name, self._host, self._random.getrandbits(40))
         self._former.add(name)
         settings = self.settings
         self._term = await LeaseElection(

@@ -6,7 +6,7 @@
 
 Guarantees: the epochs of an object strictly increase, also if its stamp was removed or forged: each is the resourceVersion at which its
 owner claimed the object. An epoch is thus less than the resourceVersion of the object that bears it, and a stamp for which this does not
-hold was forged.
+hold was forged. So was a stamp whose owner has not the form of a name of a member of the ring; both count as absent.
 """
 
 from __future__ import annotations
@@ -18,9 +18,14 @@ from typing import Final
 
 from konverge.words import Annotation
 
-__all__ = ["Stamp", "annotation_of", "next_epoch", "read_stamp"]
+__all__ = ["Stamp", "annotation_of", "host_in_name", "member_name", "next_epoch", "read_stamp"]
 
 _FORM: Final = re.compile(r"([a-z0-9.-]{0,253})/([1-9][0-9]{0,18})")
+_HOST: Final = 100
+"""Characters of a host in the name of a member."""
+_MEMBER: Final = re.compile(rf"[a-z0-9-]{{1,{_HOST}}}-[0-9a-f]{{10}}")
+"""What follows the name of the ring in the name of a member."""
+_NOT_A_NAME: Final = re.compile(r"[^a-z0-9-]+")
 _FIRST: Final = 1
 """The first epoch if the resourceVersion is not a number."""
 
@@ -49,19 +54,41 @@ def annotation_of(ring: str) -> str:
     return f"{Annotation.SHARD_OWNER}/{ring}"
 
 
+def host_in_name(host: str) -> str:
+    """Return a host name as it is part of the names of members.
+
+    >>> host_in_name("Operator_0")
+    'operator-0'
+    """
+    return _NOT_A_NAME.sub("-", host.lower()).strip("-")[:_HOST] or "host"
+
+
+def member_name(ring: str, host: str, bits: int) -> str:
+    """Return the name of a member of a ring, which is also its Lease's; 40 random bits make it new in each term.
+
+    >>> member_name("shop", "Operator_0", 0xC0FFEE)
+    'shop-operator-0-0000c0ffee'
+    """
+    return f"{ring}-{host_in_name(host)}-{bits:010x}"
+
+
 def read_stamp(annotations: Mapping[str, str] | None, annotation: str, version: str) -> Stamp | None:
     """Return the stamp of an object at this version; None if it has none, or one that no member wrote.
 
-    >>> read_stamp({"shard-owner.konverge.dev/shop": "a/7"}, "shard-owner.konverge.dev/shop", "12")
-    Stamp(owner='a', epoch=7)
+    >>> read_stamp({"shard-owner.konverge.dev/shop": "shop-a-0000c0ffee/7"}, "shard-owner.konverge.dev/shop", "12")
+    Stamp(owner='shop-a-0000c0ffee', epoch=7)
+    >>> read_stamp({"shard-owner.konverge.dev/shop": "anyone/7"}, "shard-owner.konverge.dev/shop", "12")
     """
     found = _FORM.fullmatch((annotations or {}).get(annotation, ""))
     if found is None:
         return None
-    epoch = int(found[2])
+    owner, epoch = found[1], int(found[2])
+    ring = annotation.rpartition("/")[2]
+    if owner and not (owner.startswith(f"{ring}-") and _MEMBER.fullmatch(owner, len(ring) + 1)):
+        return None
     if version.isascii() and version.isdigit() and epoch >= int(version):
         return None
-    return Stamp(found[1], epoch)
+    return Stamp(owner, epoch)
 
 
 def next_epoch(stamp: Stamp | None, version: str) -> int:

@@ -18,6 +18,7 @@ from konverge.reconcilers.machines.clusters.decide import endpoint_of, shards_co
 from konverge.reconcilers.machines.clusters.render import imported_pool
 from konverge.reconcilers.machines.imports import ImportPlan, plan_imports
 from konverge.reconcilers.machines.kinds import CONFIG_MAP, POOL
+from konverge.reconcilers.machines.namespaces import show_other_namespace
 from konverge.reconcilers.machines.pausing import pause_of, show_pause
 from konverge.reconcilers.machines.service import NstanceService
 from konverge.reconcilers.machines.shards.addresses import parse_shard_map
@@ -42,7 +43,10 @@ class NstanceClusterReconciler:
     async def reconcile(self, cluster: NstanceCluster, ctx: Context[Any]) -> Outcome:
         """Read the document, report, and import."""
         settings, states = self._service.settings, self._service.states
-        ours = (cluster.namespace, cluster.name) == (self._service.namespace(ctx.client), settings.cluster_name)
+        if not self._service.acts_in(cluster.namespace):
+            show_other_namespace(ctx)
+            return Done()
+        ours = (cluster.namespace, cluster.name) == (self._service.namespace, settings.cluster_name)
         document = await self._read_document(cluster.namespace, ctx) if ours else ""
         if ours:
             authority = ctx.cache(CONFIG_MAP).metadata(cluster.namespace, settings.ca_configmap)
@@ -109,9 +113,9 @@ class NstanceClusterReconciler:
         )
 
     async def _import(self, cluster: NstanceCluster, ctx: Context[Any]) -> None:
-        plan = self._plan(ctx.cache(POOL).list())
+        plan = self._plan(ctx.cache(POOL).list(namespace=cluster.namespace))
         if plan.pools:
-            plan = self._plan(await ctx.live(POOL).list())
+            plan = self._plan(await ctx.live(POOL).list(cluster.namespace))
         for found in plan.pools:
             try:
                 await ctx.client.create(

@@ -1,8 +1,8 @@
 """One drain, from its event to its acknowledgement.
 
 Guarantees: it is acknowledged when no pod is left, when the instance has no Node, or shortly before the server deletes the instance; never
-earlier, whatever fails. Pods are listed after the Node was cordoned. Every step may be repeated, so a drain that a crash ended begins
-anew with the event that the server repeats.
+earlier, whatever fails. A Node is touched only if its instance is not recorded for another shard. Pods are listed after the Node was
+cordoned. Every step may be repeated, so a drain that a crash ended begins anew with the event that the server repeats.
 
 Caveats: the time of the deletion is the server's, compared with our clock. A Cluster that is paused is drained too: the server deletes the
 instance all the same.
@@ -21,7 +21,7 @@ from konverge.objects import Object
 from konverge.reconcilers.machines.drains.decide import drain_times
 from konverge.reconcilers.machines.drains.evictions import cordon, look_at_node
 from konverge.reconcilers.machines.drains.nodes import NodeFinder
-from konverge.reconcilers.machines.instances.decide import InstancePlace
+from konverge.reconcilers.machines.instances.ownership import InstancePlace
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import DrainEvent
@@ -150,6 +150,8 @@ class InstanceDrain:
                 names = ", ".join(sorted(one.name for one in found))
                 self._warn(f"provider id {self.event.provider_id} names several Nodes, so none is drained: {names}")
                 return None
+            if await self._is_foreign():
+                return None
             node = found[0]
         self._node = node
         await self._cordon(node)
@@ -164,6 +166,15 @@ class InstanceDrain:
             self._tell(MachinesEvent.DRAIN_BLOCKED, look.blocked, bad=True)
         return None if look.left else DrainResult.DRAINED
 
+    async def _is_foreign(self) -> bool:
+        """Tell whether the server names the instance of another shard: a server is trusted with its own instances only."""
+        foreign = await self._nodes.is_foreign(self.shard, self.event.provider_id)
+        if foreign:
+            self._warn(
+                f"provider id {self.event.provider_id} is recorded for another shard, so its Node is not drained"
+            )
+        return foreign
+
     async def _cordon(self, node: Object) -> None:
         place = InstancePlace(self.shard, self.event.instance_id)
         await cordon(self._client, node, cluster=self._settings.cluster_name, instance=str(place))
@@ -175,7 +186,7 @@ class InstanceDrain:
         try:
             async with asyncio.timeout(_CORDON_LIMIT):
                 found = [self._node] if self._node is not None else await self._nodes.find(self.event.provider_id)
-                if len(found) == 1:
+                if len(found) == 1 and (self._node is not None or not await self._is_foreign()):
                     self._node = found[0]
                     await self._cordon(found[0])
         except (KonvergeError, TimeoutError) as error:

@@ -43,10 +43,10 @@ class DrainKeeper:
         self._forgotten: set[str] = set()
         self._log = get_logger("konverge.machines")
 
-    def begin(self, services: BackgroundServices) -> None:
-        """Begin a turn of leading."""
+    def begin(self, services: BackgroundServices, namespace: str) -> None:
+        """Begin a turn of leading; `namespace` is the operator's."""
         self._services = services
-        self._nodes = NodeFinder(services.client)
+        self._nodes = NodeFinder(services.client, namespace)
 
     async def end(self) -> None:
         """End the turn: the next one hears of all drains again."""

@@ -1,5 +1,7 @@
 """The Node of an instance, read live: a cache that lags would let a drain be acknowledged whose Node it does not show yet.
 
+Which shard has the instance is read live too, from the records of the operator in its namespace.
+
 Guarantees: the Nodes are listed after the call. Calls that come while a list is under way share the next one.
 """
 
@@ -12,16 +14,18 @@ from konverge.client import Client
 from konverge.errors import NotFound
 from konverge.objects import Object
 from konverge.reconcilers.machines.correlation import matches
-from konverge.reconcilers.machines.kinds import NODE
+from konverge.reconcilers.machines.kinds import NODE, NSTANCE_MACHINE, POOL, SHARD_GROUP
+from konverge.reconcilers.machines.records import ShardRecords
 
 __all__ = ["NodeFinder"]
 
 
 class NodeFinder:
-    """Finds Nodes by the provider ids of servers."""
+    """Finds Nodes by the provider ids of servers; `namespace` is the operator's."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
+        self._namespace = namespace
         self._begun = 0
         self._shared = 0
         """The number of the last list that succeeded."""
@@ -41,6 +45,12 @@ class NodeFinder:
                 self._shared = number
             found = self._nodes.get(_last_part(instance), [])
         return [node for node in found if matches(_provider_id(node), instance)]
+
+    async def is_foreign(self, shard: str, provider_id: str) -> bool:
+        """Tell whether an instance is recorded for another shard than this one."""
+        kinds = (SHARD_GROUP, NSTANCE_MACHINE, POOL)
+        groups, machines, pools = [(await self._client.list(kind, self._namespace)).items for kind in kinds]
+        return ShardRecords(groups, machines, pools).is_foreign(shard, provider_id)
 
     async def again(self, node: Object) -> Object | None:
         """Return a Node as it is now, None if it is gone."""

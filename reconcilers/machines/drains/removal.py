@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from konverge.errors import ApiError, Conflict, KonvergeError, NotLeading
 from konverge.logs import get_logger
 from konverge.objects import Object
-from konverge.reconcilers.machines.instances.decide import InstancePlace, is_gone
+from konverge.reconcilers.machines.instances.decide import is_gone
+from konverge.reconcilers.machines.instances.ownership import InstancePlace
 from konverge.reconcilers.machines.kinds import NODE
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure

@@ -7,19 +7,19 @@ compared, and what is sent for a static group leaves out template and subnet poo
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from konverge.crds.machines_v1beta1 import NstanceShardGroupSpec, ShardGroupConfig
+from konverge.crds.machines_v1beta1 import NstanceShardGroup, NstanceShardGroupSpec, ShardGroupConfig
+from konverge.objects import Object
+from konverge.reconcilers.machines.kinds import POOL
+from konverge.reconcilers.machines.pools.render import group_name
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import Group, GroupConfig
 from konverge.reconcilers.machines.shards.states import GroupView
 from konverge.reconcilers.machines.words import GroupReason, MachinesCondition
 from konverge.runtime import ConditionUpdate
-
-if TYPE_CHECKING:
-    from konverge.objects import Metadata
 
 __all__ = [
     "GroupStep",
@@ -28,11 +28,13 @@ __all__ = [
     "WaitForShard",
     "conditions_of_failure",
     "drift",
-    "duplicate",
-    "first_of_place",
+    "has_share_name",
     "in_sync",
+    "is_named_share",
     "leftover_vars",
     "next_step",
+    "not_of_pool",
+    "pool_share",
     "shown_config",
     "unreachable",
     "wanted_config",
@@ -68,6 +70,52 @@ class WaitForShard:
 GroupStep: TypeAlias = SendGroup | InSync | WaitForShard
 
 
+def is_named_share(group: NstanceShardGroup, pool: Object | None) -> bool:
+    """Tell whether a pool of the same namespace controls a shard group, which has the name and the group of a share of the pool."""
+    owner = group.metadata.controller
+    return (
+        pool is not None
+        and owner is not None
+        and (owner.kind, owner.group, owner.uid) == (POOL.kind, POOL.group, pool.metadata.uid)
+        and pool.namespace == group.namespace
+        and pool.get("spec", "group", default="") == group.spec.group
+        and has_share_name(group)
+    )
+
+
+def has_share_name(group: NstanceShardGroup) -> bool:
+    """Tell whether a shard group has the name of its group and shard: no two objects of a namespace have one name."""
+    return group.name == group_name(group.spec.group, group.spec.shard)
+
+
+def pool_share(group: NstanceShardGroup, pool: Object | None) -> NstanceShardGroupSpec | None:
+    """Return what is sent for a shard group: its size with the settings of the pool, None if the pool has no such share.
+
+    The settings of the shard group are a copy, to which another writer can add a key of vars: only the pool's own ones count.
+    """
+    if pool is None or not is_named_share(group, pool):
+        return None
+    spec = pool.get("spec", default={}) or {}
+    if group.spec.shard not in (spec.get("shards") or ()):
+        return None
+    settings = {
+        "template": spec.get("template"),
+        "instance_type": spec.get("instanceType"),
+        "subnets": tuple(spec.get("subnets") or ()) or None,
+        "vars": dict(spec.get("vars") or {}) or None,
+    }
+    return group.spec.model_copy(update=settings)
+
+
+def not_of_pool(group: NstanceShardGroup) -> ConditionUpdate:
+    """Return the condition of a shard group without a pool."""
+    message = (
+        f"no pool of this namespace has group {group.spec.group} on shard {group.spec.shard} and controls this object: "
+        "nothing is sent. Create an NstanceMachinePool, which creates its shard groups, and delete this one"
+    )
+    return ConditionUpdate(MachinesCondition.READY, False, GroupReason.NOT_OF_POOL, message)
+
+
 def wanted_config(spec: NstanceShardGroupSpec) -> GroupConfig:
     """Return the settings of a spec."""
     return GroupConfig(
@@ -89,11 +137,6 @@ def next_step(wanted: GroupConfig, view: GroupView, *, accepted: bool, static: b
     if accepted and shown is not None and not drift(wanted, shown):
         return InSync(shown)
     return SendGroup(wanted)
-
-
-def first_of_place(own: Metadata, others: Iterable[Metadata]) -> Metadata:
-    """Return which of the shard groups of one group on one shard has it: the oldest."""
-    return min((own, *others), key=lambda one: (one.created is None, one.created, one.uid))
 
 
 def drift(wanted: GroupConfig, shown: Group) -> tuple[str, ...]:
@@ -136,12 +179,6 @@ def conditions_of_failure(failure: ShardFailure, *, ready_reason: str) -> tuple[
             ConditionUpdate(MachinesCondition.CONFIG_VALID, False, GroupReason.VALIDATION_FAILED, failure.said)
         )
     return tuple(found)
-
-
-def duplicate(first: str) -> ConditionUpdate:
-    """Return the condition of a shard group whose group another one has."""
-    message = f"shard group {first} has the same group on the same shard: delete one of them"
-    return ConditionUpdate(MachinesCondition.READY, False, GroupReason.DUPLICATE_GROUP, message)
 
 
 def unreachable(problem: str, *, pending: bool) -> tuple[ConditionUpdate, ...]:

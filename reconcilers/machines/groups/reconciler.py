@@ -1,39 +1,42 @@
 """The reconciler of NstanceShardGroups: the async shell around `decide`.
 
 Guarantees: Kubernetes has the last word: a group that is gone or was changed on the server is sent again. An error leaves the observed
-generation as it is. Of several shard groups of one group on one shard the oldest has it; the others send nothing. A group is deleted on
-its shard by its shard group alone, and only if no other shard group has it.
+generation as it is. Only a share of a pool is sent: a shard group in the operator's namespace that the pool controls, with the settings of
+the pool and the name of group and shard, which no second object can have. A group is deleted on its shard by its shard group only.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from konverge.clock import rfc3339
 from konverge.crds.machines_v1beta1 import NstanceShardGroup
 from konverge.errors import RetryAfter
-from konverge.keys import Key
-from konverge.kinds import kind_of
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.machines.groups.decide import (
     SendGroup,
     WaitForShard,
     conditions_of_failure,
-    duplicate,
-    first_of_place,
+    has_share_name,
     in_sync,
+    is_named_share,
     leftover_vars,
     next_step,
+    not_of_pool,
+    pool_share,
     shown_config,
     unreachable,
     wanted_config,
 )
-from konverge.reconcilers.machines.kinds import POOL
+from konverge.reconcilers.machines.kinds import NSTANCE_MACHINE, POOL, SHARD_GROUP
 from konverge.reconcilers.machines.metrics import MachineMetrics
+from konverge.reconcilers.machines.namespaces import show_other_namespace
 from konverge.reconcilers.machines.pausing import pause_of
+from konverge.reconcilers.machines.records import BY_RECORDED_ID, admitted_ids, bare_id, recorded_shard
 from konverge.reconcilers.machines.service import NstanceService
-from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
+from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure, failure_of_message
 from konverge.reconcilers.machines.shards.messages import Group, GroupConfig
 from konverge.reconcilers.machines.shards.retries import FailureDelays
 from konverge.reconcilers.machines.words import GroupReason, MachinesAnnotation, MachinesCondition, MachinesEvent
@@ -41,37 +44,12 @@ from konverge.reconcilers.machines.words import GroupReason, MachinesAnnotation,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from konverge.informers import Cached, Change
     from konverge.kinds import Kind
     from konverge.objects import Metadata, Object
-    from konverge.runtime import Caches, ConditionUpdate, Context
+    from konverge.runtime import ConditionUpdate, Context
     from konverge.runtime.cache.readers import Reader
 
-__all__ = ["BY_PLACE", "ShardGroupReconciler", "by_place", "comes_or_goes", "others_of_place", "pause_of_group"]
-
-BY_PLACE = "place"
-
-
-def by_place(group: NstanceShardGroup) -> tuple[str, ...]:
-    """Return the values of the index BY_PLACE."""
-    return (f"{group.spec.shard}/{group.spec.group}",)
-
-
-def others_of_place(group: NstanceShardGroup, caches: Caches) -> Iterable[Key]:
-    """Map a shard group to the others of its group on its shard."""
-    (place,) = by_place(group)
-    others = caches(NstanceShardGroup).metadata_by_index(BY_PLACE, place)
-    kind = kind_of(NstanceShardGroup)
-    return [Key("", kind, one.namespace, one.name) for one in others if one.uid != group.uid]
-
-
-def comes_or_goes(change: Change) -> bool:
-    """Accept the changes of a shard group that others of its group look at."""
-
-    def place(cached: Cached | None) -> tuple[str, ...]:
-        return () if cached is None else (cached.metadata.uid, *by_place(cached.decode(kind_of(NstanceShardGroup))))
-
-    return place(change.old) != place(change.new)
+__all__ = ["ShardGroupReconciler", "pause_of_group"]
 
 
 def pause_of_group(metadata: Metadata, cache: Callable[[Kind[Object]], Reader[Object]], *, cluster: str) -> str:
@@ -93,12 +71,16 @@ class ShardGroupReconciler:
 
     async def reconcile(self, group: NstanceShardGroup, ctx: Context[Any]) -> Outcome:
         """Send the group if its shard lacks it, and show what the shard has."""
-        spec, states, settings = group.spec, self._service.states, self._service.settings
-        states.follow(ctx.key, spec.shard, spec.group)
-        first = first_of_place(group.metadata, self._others(group, ctx))
-        if first.uid != group.uid:
-            _set((duplicate(first.path),), ctx)
+        states, settings = self._service.states, self._service.settings
+        if not self._service.acts_in(group.namespace):
+            show_other_namespace(ctx)
             return Done()
+        spec = pool_share(group, _pool_of(group, ctx))
+        if spec is None:
+            states.unfollow(ctx.key)
+            _set((not_of_pool(group),), ctx)
+            return Done()
+        states.follow(ctx.key, spec.shard, spec.group)
         if error := states.take_error(spec.shard, spec.group):
             ctx.event(MachinesEvent.PROVIDER_ERROR, error, type_="Warning")
         if self._paused(group.metadata, ctx):
@@ -122,19 +104,28 @@ class ShardGroupReconciler:
         else:
             shown = step.shown
         self._delays.forget(group.uid)
-        _show(group, shown, ctx)
+        ids = admitted_ids(shown.provider_ids, group.status.provider_ids, _ids_of_others(group, shown, ctx))
+        _show(group, replace(shown, provider_ids=ids.ids), ctx)
         _set(in_sync(leftover_vars(wanted_config(spec), shown)), ctx)
-        return Done()
+        if not ids.foreign:
+            return Done()
+        message = f"the shard lists {len(ids.foreign)} instances that are recorded for another shard: they are left out"
+        ctx.event(MachinesEvent.PROVIDER_ERROR, message, type_="Warning")
+        return RequeueAfter(settings.unreachable_retry)
 
     async def finalize(self, group: NstanceShardGroup, ctx: Context[Any]) -> Outcome:
         """Delete the group on its shard; Done when the shard confirmed it, or is not configured any more."""
         spec, states, settings = group.spec, self._service.states, self._service.settings
+        if not self._service.acts_in(group.namespace):
+            ctx.status.skip_write()
+            return Done()
         if self._paused(group.metadata, ctx):
             ctx.status.skip_write()
             return RequeueAfter(settings.retry)
         view = states.view(spec.shard, spec.group)
-        if self._others(group, ctx):
-            ctx.event(MachinesEvent.DELETE_SUCCEEDED, "another shard group has the group, so it stays on the shard")
+        if not _may_delete(group, ctx):
+            message = "it was no share of a pool, so the group stays as it is on the shard"
+            ctx.event(MachinesEvent.DELETE_SUCCEEDED, message)
         elif not view.known:
             message = f"shard {spec.shard} is not in the document of shards: the group may still be there"
             ctx.event(MachinesEvent.DELETE_FAILED, message, type_="Warning")
@@ -151,11 +142,6 @@ class ShardGroupReconciler:
         self._delays.forget(group.uid)
         return Done()
 
-    def _others(self, group: NstanceShardGroup, ctx: Context[Any]) -> list[Metadata]:
-        (place,) = by_place(group)
-        found = ctx.cache(NstanceShardGroup).metadata_by_index(BY_PLACE, place)
-        return [one for one in found if one.uid != group.uid]
-
     async def _send(self, shard: str, key: str, config: GroupConfig) -> Group:
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -165,11 +151,37 @@ class ShardGroupReconciler:
             self._metrics.refused.labels(shard).inc()
             raise
         self._metrics.upserts.labels(shard).observe(loop.time() - began)
+        if shown.key != key:
+            raise failure_of_message(shard, ValueError(f"the response to group {key} is about another group"))
         self._service.states.answered(shard, shown)
         return shown
 
     def _paused(self, metadata: Metadata, ctx: Context[Any]) -> str:
         return pause_of_group(metadata, ctx.cache, cluster=self._service.settings.cluster_name)
+
+
+def _pool_of(group: NstanceShardGroup, ctx: Context[Any]) -> Object | None:
+    """Return the pool that a shard group names as its controller; its uid is compared by the decision."""
+    owner = group.metadata.controller
+    return None if owner is None else ctx.cache(POOL).find(group.namespace, owner.name)
+
+
+def _may_delete(group: NstanceShardGroup, ctx: Context[Any]) -> bool:
+    """Tell whether a shard group had its group on the shard: as the share of a pool, or by the status, which no user writes."""
+    sent = has_share_name(group) and group.status.last_sync_time is not None
+    return sent or is_named_share(group, _pool_of(group, ctx))
+
+
+def _ids_of_others(group: NstanceShardGroup, shown: Group, ctx: Context[Any]) -> set[str]:
+    """Return the bare ids, new in a listing, that are recorded for other shards. Each known id would decode the whole shard group."""
+    found = set()
+    for wanted in {bare_id(one) for one in shown.provider_ids if one not in group.status.provider_ids}:
+        records = (
+            one for kind in (SHARD_GROUP, NSTANCE_MACHINE) for one in ctx.cache(kind).by_index(BY_RECORDED_ID, wanted)
+        )
+        if any(one.namespace == group.namespace and recorded_shard(one) != group.spec.shard for one in records):
+            found.add(wanted)
+    return found
 
 
 def _set(conditions: Iterable[ConditionUpdate], ctx: Context[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Where an instance is placed, under which id, and what its state means for an NstanceMachine. Pure.
+"""Where a new instance is placed, and what its state means for an NstanceMachine. Pure.
 
 The shard and the id are chosen and stored before the instance is created, so that a crash at any point finds them again. The id follows
 from the object: its time of creation, then a hash of its uid.
@@ -11,23 +11,20 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Self
+from typing import Final
 
 from konverge.objects import Object
 from konverge.reconcilers.machines.correlation import pool_provider_ids
+from konverge.reconcilers.machines.instances.ownership import InstancePlace, NotPlaced, instance_id
 from konverge.reconcilers.machines.shards.addresses import is_identifier
 from konverge.reconcilers.machines.shards.messages import InstanceState
 from konverge.reconcilers.machines.words import MachineReason
 
 __all__ = [
-    "InstancePlace",
     "InstancePlan",
-    "NotPlaced",
     "PlaceRequest",
     "choose_place",
     "condition_reason",
-    "instance_id",
-    "is_copy",
     "is_gone",
     "only_node_of",
     "plan_instance",
@@ -36,35 +33,6 @@ __all__ = [
 _RUNNING: Final = "running"
 _GONE: Final = frozenset({"deleted", "terminated"})
 _STOPS: Final = frozenset({"deleting", "stopping", "stopped", "suspending", "suspended", "terminating"})
-
-
-@dataclass(frozen=True, slots=True)
-class InstancePlace:
-    """The shard and the id of an instance.
-
-    >>> InstancePlace.parse("us-west-2a/knc01")
-    InstancePlace(shard='us-west-2a', instance_id='knc01')
-    """
-
-    shard: str
-    instance_id: str
-
-    @classmethod
-    def parse(cls, text: str) -> Self | None:
-        """Read an annotation; None if it names no place."""
-        shard, slash, instance = text.partition("/")
-        return cls(shard, instance) if slash and shard and instance and "/" not in instance else None
-
-    def __str__(self) -> str:
-        return f"{self.shard}/{self.instance_id}"
-
-
-@dataclass(frozen=True, slots=True)
-class NotPlaced:
-    """The reason why no instance can be created."""
-
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +67,6 @@ class InstancePlan:
     """Whether the instance is gone though the NstanceMachine is not."""
 
 
-def instance_id(uid: str, created: datetime | None) -> str:
-    """Return the id of the instance of an NstanceMachine: 31 lower-case letters and digits, later objects after earlier ones.
-
-    >>> instance_id("0b7e", None)
-    'knc00000000000041769743a108c396'
-    """
-    since = 0 if created is None else int(created.timestamp() * 1000)
-    return f"knc{since:012x}{hashlib.sha256(uid.encode()).hexdigest()[:16]}"
-
-
 def choose_place(asked: PlaceRequest) -> InstancePlace | NotPlaced:
     """Return the place of a new instance: on the shard that is asked for, else on one that follows from the uid."""
     if not asked.has_machine:
@@ -133,33 +91,23 @@ def choose_place(asked: PlaceRequest) -> InstancePlace | NotPlaced:
     return InstancePlace(shards[number % len(shards)], instance_id(asked.uid, asked.created))
 
 
-def is_copy(
-    place: InstancePlace, own: tuple[str, datetime | None], others: Collection[tuple[str, datetime | None]]
-) -> bool:
-    """Tell whether the place was copied from another object: two must never share an instance.
-
-    `own` and `others` are uid and time of creation. The place belongs to the object that its id follows from, else to the oldest.
-    """
-    rivals = sorted((created.timestamp() if created else 0.0, uid) for uid, created in others)
-    if not rivals or instance_id(*own) == place.instance_id:
-        return False
-    return any(instance_id(*other) == place.instance_id for other in others) or rivals[0] < (
-        own[1].timestamp() if own[1] else 0.0,
-        own[0],
-    )
-
-
 def is_gone(status: str) -> bool:
     """Tell whether a status of a server says that the instance does not exist any more."""
     return status in _GONE
 
 
 def plan_instance(
-    state: InstanceState | None, *, provisioned: bool, published: str = "", node_ids: Iterable[str] = ()
+    state: InstanceState | None,
+    *,
+    provisioned: bool,
+    recorded: str = "",
+    published: str = "",
+    node_ids: Iterable[str] = (),
 ) -> InstancePlan:
-    """Return what the state of an instance means; None is one that the server does not know any more.
+    """Return what the state of an instance means; None is an instance that the server does not know any more.
 
-    `published` is the provider id of the spec: that of a matched Node stays. `provisioned` was true before, and stays.
+    `recorded` is the provider id of the status, as the server named it before. `published` is the provider id of the spec: it stays if it
+    is the id of a matched Node, and is replaced if it names another instance. `provisioned` was true before, and stays.
     """
     if state is None or is_gone(state.status):
         said = "the server does not know it any more" if state is None else f"it is {state.status}"
@@ -167,9 +115,9 @@ def plan_instance(
             False, MachineReason.SERVER_DELETED, f"the instance is gone: {said}", published, provisioned, ended=True
         )
     known = [published] if published else []
-    bare = state.provider_id
+    bare = state.provider_id or recorded
     found = pool_provider_ids([bare], published=known, node_ids=node_ids) if bare else ()
-    provider_id = found[0] if found else published
+    provider_id = found[0] if found else ""
     runs = state.status == _RUNNING and bool(provider_id)
     if runs:
         return InstancePlan(True, MachineReason.RUNNING, "the instance runs", provider_id, True, settled=True)

@@ -1,9 +1,10 @@
-"""The reconciler of NstanceMachines: the async shell around `decide`.
+"""The reconciler of NstanceMachines: the async shell around `decide` and `ownership`.
 
 Guarantees: the shard and the id of an instance are stored, by a write that another version of the object refuses, before CreateInstance is
 called. After a crash or a lost response the server is asked for that id first, so no NstanceMachine ever has two instances. An instance
 that is gone is not replaced: the Machine is deleted, and its owner makes another. `spec.providerID` is written before `provisioned`, and
-the Node into `status.nodeRef` of the Machine, once.
+the Node into `status.nodeRef` of the Machine, once. No instance is deleted that does not belong to the object, and nothing is done outside
+the operator's namespace. A Machine counts only if it refers to the object.
 """
 
 from __future__ import annotations
@@ -17,19 +18,26 @@ from konverge.kinds import kind_of
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.machines.instances.decide import (
-    InstancePlace,
     InstancePlan,
-    NotPlaced,
     PlaceRequest,
     choose_place,
     condition_reason,
-    is_copy,
     only_node_of,
     plan_instance,
 )
-from konverge.reconcilers.machines.kinds import CAPI_GROUP, MACHINE, NODE, NSTANCE_MACHINE
+from konverge.reconcilers.machines.instances.ownership import (
+    InstanceClaim,
+    InstancePlace,
+    NotPlaced,
+    instance_id,
+    not_of_group,
+    owned_place,
+)
+from konverge.reconcilers.machines.kinds import CAPI_GROUP, MACHINE, NODE, NSTANCE_MACHINE, SHARD_GROUP
+from konverge.reconcilers.machines.namespaces import show_other_namespace
 from konverge.reconcilers.machines.pausing import pause_of, show_pause
 from konverge.reconcilers.machines.pools.indexes import BY_INSTANCE
+from konverge.reconcilers.machines.records import BY_RECORDED_ID, bare_id, recorded_shard
 from konverge.reconcilers.machines.service import NstanceService
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import InstanceConfig, InstanceState
@@ -49,22 +57,32 @@ if TYPE_CHECKING:
     from konverge.runtime import Caches, Context
 
 __all__ = [
-    "BY_INSTANCE_PLACE",
+    "BY_CLAIMED_ID",
     "NstanceMachineReconciler",
-    "by_instance_place",
+    "by_claimed_id",
     "by_provider_name",
     "machine_of_node",
     "machine_of_owner",
     "owner_of",
 ]
 
-BY_INSTANCE_PLACE: Final = "place"
+BY_CLAIMED_ID: Final = "claimed-id"
 
 
-def by_instance_place(machine: Object) -> tuple[str, ...]:
-    """Return the values of the index BY_INSTANCE_PLACE."""
-    place = machine.metadata.annotation(MachinesAnnotation.INSTANCE)
-    return (place,) if place else ()
+def by_claimed_id(machine: Object) -> tuple[str, ...]:
+    """Return the values of the index BY_CLAIMED_ID."""
+    return tuple(_claim(machine).ids)
+
+
+def _claim(machine: Object) -> InstanceClaim:
+    shard, recorded = (machine.get("status", name, default="") or "" for name in ("shard", "instanceID"))
+    metadata = machine.metadata
+    return InstanceClaim(
+        metadata.uid,
+        metadata.created,
+        recorded=InstancePlace.parse(f"{shard}/{recorded}"),
+        annotated=InstancePlace.parse(metadata.annotation(MachinesAnnotation.INSTANCE)),
+    )
 
 
 def by_provider_name(machine: Object) -> tuple[str, ...]:
@@ -75,10 +93,15 @@ def by_provider_name(machine: Object) -> tuple[str, ...]:
 
 def machine_of_owner(machine: Object, _: Caches) -> Iterable[Key]:
     """Map a Machine to the NstanceMachine that it refers to."""
+    name = _infrastructure_of(machine)
+    return [_key(machine.namespace, name)] if name else ()
+
+
+def _infrastructure_of(machine: Object) -> str:
+    """Return the name of the NstanceMachine that a Machine refers to, "" if it refers to none."""
     found = machine.get("spec", "infrastructureRef", default={}) or {}
-    if (found.get("kind"), found.get("apiGroup")) != ("NstanceMachine", NSTANCE_MACHINE.group):
-        return ()
-    return [_key(machine.namespace, str(found.get("name", "")))]
+    ours = (found.get("kind"), found.get("apiGroup")) == ("NstanceMachine", NSTANCE_MACHINE.group)
+    return str(found.get("name", "")) if ours else ""
 
 
 def machine_of_node(node: Object, caches: Caches) -> Iterable[Key]:
@@ -103,6 +126,9 @@ class NstanceMachineReconciler:
     async def reconcile(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
         """Place, create and follow the instance."""
         settings = self._service.settings
+        if not self._service.acts_in(machine.namespace):
+            show_other_namespace(ctx)
+            return Done()
         paused = pause_of(machine.metadata, ctx.cache, cluster=settings.cluster_name)
         show_pause(paused, ctx)
         if paused:
@@ -110,6 +136,8 @@ class NstanceMachineReconciler:
         if _server_deleted(machine):
             return await self._end(machine, ctx)
         place = self._placed(machine, ctx)
+        if isinstance(place, NotPlaced):
+            return self._hold(place, ctx)
         new = place is None
         if place is None:
             chosen = choose_place(self._request(machine, ctx))
@@ -125,27 +153,39 @@ class NstanceMachineReconciler:
             return self._lost(condition_reason(said), f"the server deleted the instance: {said or 'no reason'}", ctx)
         try:
             state = await self._ask(machine, place, new=new)
+            group = "" if machine.status.instance_id else await self._group_of(machine, place, state)
         except ShardFailure as failure:
             self._report_failure(failure, ctx)
             raise RetryAfter(self._delays.after(machine.uid, failure), str(failure)) from failure
         self._delays.forget(machine.uid)
+        if group:
+            return self._hold(not_of_group(place, group), ctx)
+        if state is not None and _is_of_another_shard(machine, place, state.provider_id, ctx):
+            message = f"shard {place.shard} names the instance of another shard as this one: nothing is shown of it"
+            return self._hold(NotPlaced(MachineReason.PROVIDER_ERROR, message), ctx)
         return await self._show(machine, place, state, ctx)
 
     async def finalize(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
         """Delete the instance; Done when the server confirmed it, or never had one. While it is paused it waits."""
         states, settings = self._service.states, self._service.settings
+        if not self._service.acts_in(machine.namespace):
+            ctx.status.skip_write()
+            return Done()
         paused = pause_of(machine.metadata, ctx.cache, cluster=settings.cluster_name)
         show_pause(paused, ctx)
         if paused:
             return RequeueAfter(settings.retry)
         place = self._placed(machine, ctx)
+        if isinstance(place, NotPlaced):
+            ctx.event(MachinesEvent.DELETE_FAILED, place.message, type_="Warning")
+            place = None
         if place is not None and not _server_deleted(machine):
             if states.expected is not None and place.shard not in states.expected:
                 message = f"shard {place.shard} is not in the document of shards: add it, or remove the finalizer if the instance is gone"
                 ctx.status.set_condition(MachinesCondition.READY, False, MachineReason.DELETE_FAILED, message)
                 return RequeueAfter(settings.unreachable_retry)
             try:
-                status = await self._service.shard(place.shard).delete_instance(place.instance_id)
+                status = await self._delete_instance(machine, place)
             except ShardFailure as failure:
                 if failure.kind not in (FailureKind.NOT_FOUND, FailureKind.INVALID):  # such an id was never accepted
                     ctx.status.set_condition(MachinesCondition.READY, False, MachineReason.DELETE_FAILED, failure.said)
@@ -163,26 +203,49 @@ class NstanceMachineReconciler:
         self._unknown.discard(machine.uid)
         return Done()
 
+    async def _delete_instance(self, machine: NstanceMachine, place: InstancePlace) -> str:
+        """Delete the instance, and return its status on the server. An inherited instance that counts for a group stays."""
+        client = self._service.shard(place.shard)
+        if place.instance_id != instance_id(machine.uid, machine.metadata.created):
+            state = await client.instance_state(place.instance_id)
+            if group := await self._group_of(machine, place, state):
+                return f"left as it is, because it counts for group {group}"
+        return await client.delete_instance(place.instance_id)
+
     # --- the place -----------------------------------------------------------------------------------------------------------
 
-    def _placed(self, machine: NstanceMachine, ctx: Context[Any]) -> InstancePlace | None:
-        """Return the stored place of an NstanceMachine; None if it has none of its own."""
-        status = machine.status
-        if status.instance_id and status.shard:
-            return InstancePlace(status.shard, status.instance_id)
-        place = InstancePlace.parse(machine.metadata.annotation(MachinesAnnotation.INSTANCE))
-        if place is None:
-            return None
-        others = ctx.cache(NSTANCE_MACHINE).metadata_by_index(BY_INSTANCE_PLACE, str(place))
-        rivals = [(one.uid, one.created) for one in others if one.uid != machine.uid]
-        return None if is_copy(place, (machine.uid, machine.metadata.created), rivals) else place
+    def _placed(self, machine: NstanceMachine, ctx: Context[Any]) -> InstancePlace | NotPlaced | None:
+        """Return the place of an NstanceMachine's own instance; None if it has none yet."""
+        own, cache = _claim(Object(machine.to_dict())), ctx.cache(NSTANCE_MACHINE)
+        others = {
+            other.metadata.uid: _claim(other)
+            for wanted in sorted(own.ids)
+            for other in cache.by_index(BY_CLAIMED_ID, wanted)
+            if other.metadata.uid != own.uid and self._service.acts_in(other.namespace)
+        }
+        return owned_place(own, others.values(), adopts=self._service.settings.adopt_instances)
+
+    async def _group_of(self, machine: NstanceMachine, place: InstancePlace, state: InstanceState | None) -> str:
+        """Return the group for which the server counts an inherited instance, "" for none: an instance on demand counts for no group.
+
+        The groups are listed now, because the last listing may be older than the instance.
+        """
+        own = place.instance_id == instance_id(machine.uid, machine.metadata.created)
+        if own or state is None or not state.provider_id:
+            return ""
+        groups = await self._service.shard(place.shard).list_groups()
+        return next((group.key for group in groups if state.provider_id in group.provider_ids), "")
+
+    def _hold(self, refused: NotPlaced, ctx: Context[Any]) -> Outcome:
+        """Show why no instance is touched; a change of the object or of the settings ends it."""
+        self._service.states.unfollow_instance(ctx.key)
+        ctx.status.draft.ready = False
+        ctx.status.set_condition(MachinesCondition.READY, False, refused.reason, refused.message)
+        return RequeueAfter(self._service.settings.instance_poll)
 
     def _request(self, machine: NstanceMachine, ctx: Context[Any]) -> PlaceRequest:
-        states, owner = self._service.states, owner_of(machine)
-        found = None if owner is None else ctx.cache(MACHINE).find(machine.namespace, owner.name)
-        stays = (
-            found is not None and owner is not None and found.metadata.uid == owner.uid and not found.metadata.deleting
-        )
+        states, found = self._service.states, _machine_of(machine, ctx)
+        stays = found is not None and not found.metadata.deleting
         wanted = "" if found is None else str(found.get("spec", "failureDomain", default="") or "")
         expected = states.expected
         return PlaceRequest(
@@ -240,6 +303,7 @@ class NstanceMachineReconciler:
         plan = plan_instance(
             state,
             provisioned=before.initialization is not None and bool(before.initialization.provisioned),
+            recorded=before.provider_id or "",
             published=machine.spec.provider_id or "",
             node_ids=[str(node.get("spec", "providerID", default="")) for node in nodes],
         )
@@ -265,9 +329,8 @@ class NstanceMachineReconciler:
         Cluster API itself looks for it only with a connection to the cluster of the Nodes, and hears of new Nodes only if the control
         plane counts as initialized. A nodeRef that is there stays: this patch is for one version of the Machine.
         """
-        owner = owner_of(machine)
-        found = ctx.cache(MACHINE).find(machine.namespace, owner.name) if owner is not None and node else None
-        if found is None or owner is None or found.metadata.uid != owner.uid or found.metadata.deleting:
+        found = _machine_of(machine, ctx) if node else None
+        if found is None or found.metadata.deleting:
             return
         if found.get("status", "nodeRef", default=None):
             return
@@ -275,7 +338,7 @@ class NstanceMachineReconciler:
             "metadata": {"resourceVersion": found.metadata.resource_version},
             "status": {"nodeRef": {"name": node}},
         }
-        await ctx.client.patch(MACHINE, owner.name, machine.namespace, patch=patch, style="merge", subresource="status")
+        await ctx.client.patch(MACHINE, found.name, machine.namespace, patch=patch, style="merge", subresource="status")
 
     def _lost(self, reason: str, message: str, ctx: Context[Any]) -> Outcome:
         """Show that the server deleted the instance; the next reconcile deletes the Machine."""
@@ -287,13 +350,12 @@ class NstanceMachineReconciler:
     async def _end(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
         """Delete the Machine of an instance that is gone, or without Machine the NstanceMachine."""
         self._service.states.unfollow_instance(ctx.key)
-        owner = owner_of(machine)
-        if owner is None:
+        if owner_of(machine) is None:
             await ctx.delete(NSTANCE_MACHINE, machine.name, machine.namespace, uid=machine.uid)
             return Done()
-        found = ctx.cache(MACHINE).metadata(machine.namespace, owner.name)
-        if found is not None and found.uid == owner.uid and not found.deleting:
-            await ctx.delete(MACHINE, owner.name, machine.namespace, uid=owner.uid)
+        found = _machine_of(machine, ctx)
+        if found is not None and not found.metadata.deleting:
+            await ctx.delete(MACHINE, found.name, machine.namespace, uid=found.metadata.uid)
         return Done()
 
 
@@ -301,6 +363,25 @@ def owner_of(machine: NstanceMachine) -> OwnerReference | None:
     """Return the Machine that owns an NstanceMachine; a MachineSet may own it first."""
     references = machine.metadata.owner_references or ()
     return next((one for one in references if (one.kind, one.group) == ("Machine", CAPI_GROUP)), None)
+
+
+def _machine_of(machine: NstanceMachine, ctx: Context[Any]) -> Object | None:
+    """Return the Machine of an NstanceMachine: the owner that refers to it. Each of the two references is a claim of one writer."""
+    owner = owner_of(machine)
+    found = None if owner is None else ctx.cache(MACHINE).find(machine.namespace, owner.name)
+    if found is None or owner is None or found.metadata.uid != owner.uid:
+        return None
+    return found if _infrastructure_of(found) == machine.name else None
+
+
+def _is_of_another_shard(machine: NstanceMachine, place: InstancePlace, provider_id: str, ctx: Context[Any]) -> bool:
+    """Tell whether a provider id that is new for an NstanceMachine is recorded for another shard."""
+    if not provider_id or machine.status.provider_id == provider_id:
+        return False
+    kinds = (SHARD_GROUP, NSTANCE_MACHINE)
+    found = [one for kind in kinds for one in ctx.cache(kind).by_index(BY_RECORDED_ID, bare_id(provider_id))]
+    others = [one for one in found if one.namespace == machine.namespace and one.metadata.uid != machine.uid]
+    return any(recorded_shard(one) != place.shard for one in others)
 
 
 def _server_deleted(machine: NstanceMachine) -> bool:

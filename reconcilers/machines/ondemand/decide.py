@@ -7,13 +7,12 @@ of the other are gone; one with the name of a Pod of another namespace gets a na
 from __future__ import annotations
 
 import enum
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from konverge.reconcilers.machines.ondemand.observe import Demand, MadeObject, PodRef, PodState
 from konverge.reconcilers.machines.ondemand.render import machine_name
-from konverge.reconcilers.machines.shards.addresses import is_identifier
 
 __all__ = ["OnDemandAction", "Seen", "OnDemandStep", "next_steps"]
 
@@ -78,8 +77,17 @@ class _Pair:
     machine: MadeObject | None = None
 
 
-def next_steps(seen: Seen, states: Mapping[PodRef, PodState]) -> tuple[OnDemandStep, ...]:
-    """Return the steps, in the order of the Pods; `states` has a state for each of `seen.pods`."""
+def _no_limit(_: Demand, __: int) -> str:
+    return ""
+
+
+def next_steps(
+    seen: Seen, states: Mapping[PodRef, PodState], over_limit: Callable[[Demand, int], str] = _no_limit
+) -> tuple[OnDemandStep, ...]:
+    """Return the steps, in the order of the Pods; `states` has a state for each of `seen.pods`.
+
+    `over_limit` returns why a demand has to wait if so many Pods of its namespace have objects, "" if the demand has not to wait.
+    """
     taken = {one.name: one.pod for one in (*seen.infrastructure, *seen.machines)}
     demands = {demand.pod.uid: demand for demand in seen.demands}
     steps: list[OnDemandStep] = []
@@ -87,14 +95,16 @@ def next_steps(seen: Seen, states: Mapping[PodRef, PodState]) -> tuple[OnDemandS
     for pod, pairs in made.items():
         steps += _of_pairs(pod, pairs, states[pod], demands.get(pod.uid))
     served = {pod.uid for pod in made}
+    used = Counter(pod.namespace for pod in made)
     for demand in sorted(seen.demands, key=lambda one: one.pod):
         pod = demand.pod
         if pod.uid in served or states[pod] is not PodState.WAITING:
             continue
-        if not is_identifier(demand.group):
-            steps.append(OnDemandStep(OnDemandAction.REFUSE, pod, demand=demand, message=_no_group(demand.group)))
+        if why := over_limit(demand, used[pod.namespace]):
+            steps.append(OnDemandStep(OnDemandAction.REFUSE, pod, demand=demand, message=why))
         elif name := _free_name(pod, taken):
             taken[name] = pod
+            used[pod.namespace] += 1
             steps.append(OnDemandStep(OnDemandAction.CREATE_BOTH, pod, name, demand))
     return tuple(steps)
 
@@ -149,10 +159,3 @@ def _free_name(pod: PodRef, taken: Mapping[str, PodRef | None]) -> str:
         if holder is not None and holder.path == pod.path:
             return ""
     return ""
-
-
-def _no_group(group: str) -> str:
-    return (
-        f"{group[:64]!r} is not the name of a group: use at most 32 lower-case letters and digits, with single hyphens "
-        "inside"
-    )

@@ -5,11 +5,14 @@ finished or was deleted while the operator was down is found as any other, and n
 
 Guarantees: nothing is created for a Pod before the API server itself was asked for the Pod and for all objects that were made for Pods, so
 no stale cache gives a Pod two Machines. Nothing is deleted before the API server said that the Pod finished, that it has none of its uid,
-or that the NstanceMachine of its Machine is gone. Nothing is created while the Cluster is being deleted: Cluster API would delete it again.
+or that the NstanceMachine of its Machine is gone. A Pod whose namespace has no allowance causes one Event and no read. Nothing is created
+while the Cluster is being deleted: Cluster API would delete it again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from konverge.errors import AlreadyExists, BadRequest, Forbidden, Invalid
@@ -17,9 +20,11 @@ from konverge.kinds import Kind
 from konverge.objects import Metadata, Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE, NSTANCE_MACHINE, POD
+from konverge.reconcilers.machines.ondemand.allowances import demand_problem, over_limit
 from konverge.reconcilers.machines.ondemand.decide import OnDemandAction, OnDemandStep, Seen, next_steps
 from konverge.reconcilers.machines.ondemand.observe import (
     BY_DEMAND,
+    Demand,
     MadeObject,
     PodRef,
     PodState,
@@ -52,32 +57,58 @@ class OnDemandReconciler:
         """Create and delete what the Pods demand."""
         ctx.status.skip_write()  # another controller has it
         settings, metadata = self._service.settings, cluster.metadata
-        if (metadata.namespace, metadata.name) != (self._service.namespace(ctx.client), settings.cluster_name):
+        if (metadata.namespace, metadata.name) != (self._service.namespace, settings.cluster_name):
             return Done()
         if metadata.deleting or pause_of(metadata, ctx.cache, cluster=settings.cluster_name):
             return Done()
-        demands = tuple(
-            demand
-            for pod in ctx.cache(POD).metadata_by_index(BY_DEMAND, BY_DEMAND)
-            if (demand := demand_of(pod)) is not None
-        )
         cached = {
             kind: [made_object(one) for one in ctx.cache(kind).all_metadata(metadata.namespace)]
             for kind in (NSTANCE_MACHINE, MACHINE)
         }
+        demands, refused = self._demands(cached, ctx)
         seen = Seen(demands, tuple(cached[NSTANCE_MACHINE]), tuple(cached[MACHINE]))
-        self._forget({pod.uid for pod in seen.pods})
-        steps = next_steps(seen, {pod: await self._state(pod, ctx) for pod in seen.pods})
+        self._forget({pod.uid for pod in (*seen.pods, *refused)})
+        for pod, why in refused.items():
+            self._report(pod, why, ctx)
+        steps = await self._steps(seen, ctx)
         if any(step.rests_on_absence for step in steps):
             stored = {kind: await _stored(kind, cached[kind], metadata.namespace, ctx) for kind in cached}
             seen = Seen(demands, stored[NSTANCE_MACHINE], stored[MACHINE])
             for step in steps:
                 if step.creates:
                     self._states.pop(step.pod.uid, None)
-            steps = next_steps(seen, {pod: await self._state(pod, ctx) for pod in seen.pods})
+            steps = await self._steps(seen, ctx)
         if any(step.creates for step in steps) and await self._cluster_goes(metadata.namespace, ctx):
             steps = tuple(step for step in steps if not step.creates)  # the next Cluster enqueues this key
         return await self._carry_out(steps, metadata.namespace, ctx)
+
+    def _demands(
+        self, made: Mapping[Kind[Object], list[MadeObject]], ctx: Context[Any]
+    ) -> tuple[tuple[Demand, ...], dict[PodRef, str]]:
+        """Return the demands that may be met, and the refused ones with the reason: nothing is read or created for those.
+
+        A Pod that has its objects already keeps them.
+        """
+        settings, home = self._service.settings, self._service.namespace
+        served = {one.pod.uid for found in made.values() for one in found if one.pod is not None}
+        demands, refused = [], {}
+        for metadata in ctx.cache(POD).metadata_by_index(BY_DEMAND, BY_DEMAND):
+            demand = demand_of(metadata)
+            if demand is None:
+                continue
+            if why := demand_problem(demand, settings.on_demand_allowances, home=home):
+                if demand.pod.uid not in served:
+                    refused[demand.pod] = why
+            else:
+                demands.append(demand)
+        return tuple(demands), refused
+
+    async def _steps(self, seen: Seen, ctx: Context[Any]) -> tuple[OnDemandStep, ...]:
+        limit = partial(
+            over_limit, allowances=self._service.settings.on_demand_allowances, home=self._service.namespace
+        )
+        states = {pod: await self._state(pod, ctx) for pod in seen.pods}
+        return next_steps(seen, states, lambda demand, used: limit(demand, used=used))
 
     def _forget(self, present: set[str]) -> None:
         self._states = {uid: known for uid, known in self._states.items() if uid in present}

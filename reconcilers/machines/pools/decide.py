@@ -153,8 +153,12 @@ def _waiting(seen: SeenPool, sizes: Mapping[str, int]) -> str:
     found = []
     for shard, size in sizes.items():
         member = members.get(shard)
-        if member is None or not member.copied or member.size != size:
+        if member is None or member.size != size:
             found.append(f"{shard}: its shard group is being written")
+        elif not member.copied:
+            found.append(
+                f"{shard}: its shard group has other settings: delete it if that stays, and it is created again"
+            )
         elif not member.accepted:
             found.append(f"{shard}: {member.problem or 'the shard has not accepted it yet'}")
     found += [f"{shard}: the shard group is being deleted" for shard in sorted(members.keys() - sizes.keys())]

@@ -35,6 +35,7 @@ __all__ = [
     "pools_of_cluster",
     "pools_of_group",
     "pools_of_node",
+    "share_changed",
 ]
 
 BY_GROUP: Final = "group"
@@ -49,9 +50,9 @@ def _instance(provider_id: str) -> str:
 
 
 def by_group(pool: Object) -> tuple[str, ...]:
-    """Return the values of the index BY_GROUP of pools."""
+    """Return the values of the index BY_GROUP of pools: a pool of another namespace has no group."""
     group = pool.get("spec", "group", default="")
-    return (group,) if isinstance(group, str) and group else ()
+    return (f"{pool.namespace}/{group}",) if isinstance(group, str) and group else ()
 
 
 def by_pool_instance(pool: Object) -> tuple[str, ...]:
@@ -161,3 +162,12 @@ def pause_or_life_changed(change: Change) -> bool:
         )
 
     return bool(shown(change.old) != shown(change.new))
+
+
+def share_changed(change: Change) -> bool:
+    """Accept the changes of a pool that its shard groups depend on: those of `pause_or_life_changed`, and of its shards."""
+
+    def shards(cached: Cached | None) -> Any:
+        return None if cached is None else cached.decode(POOL).get("spec", "shards", default=None)
+
+    return pause_or_life_changed(change) or shards(change.old) != shards(change.new)

@@ -16,7 +16,9 @@ from konverge.errors import AlreadyExists
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.machines.clusters.render import machine_pool
+from konverge.reconcilers.machines.groups.decide import has_share_name
 from konverge.reconcilers.machines.kinds import CAPI_GROUP, MACHINE_POOL, NODE, POOL
+from konverge.reconcilers.machines.namespaces import show_other_namespace
 from konverge.reconcilers.machines.pausing import pause_of, show_pause
 from konverge.reconcilers.machines.pools.decide import (
     MachinePoolPlan,
@@ -51,6 +53,9 @@ class MachinePoolReconciler:
     async def reconcile(self, pool: NstanceMachinePool, ctx: Context[Any]) -> Outcome:
         """Write the shard groups, the provider ids and the status."""
         settings = self._service.settings
+        if not self._service.acts_in(pool.namespace):
+            show_other_namespace(ctx)
+            return Done()
         paused = pause_of(pool.metadata, ctx.cache, cluster=settings.cluster_name)
         show_pause(paused, ctx)
         if paused:
@@ -73,13 +78,16 @@ class MachinePoolReconciler:
         return RequeueAfter(settings.retire_after / 3) if seen.kept else Done()
 
     async def finalize(self, pool: NstanceMachinePool, ctx: Context[Any]) -> Outcome:
-        """Delete the shard groups; Done when they are gone. A paused pool waits."""
+        """Delete the shard groups; Done when they are gone. A paused pool waits, a pool of another namespace has none."""
         settings = self._service.settings
+        if not self._service.acts_in(pool.namespace):
+            ctx.status.skip_write()
+            return Done()
         paused = pause_of(pool.metadata, ctx.cache, cluster=settings.cluster_name)
         show_pause(paused, ctx)
         if paused:
             return RequeueAfter(timedelta(seconds=settings.retry))
-        groups = ctx.cache(NstanceShardGroup).metadata_by_index("owner", pool.uid)
+        groups = _owned(pool.metadata, ctx)
         for one in groups:
             if not one.deleting:
                 await ctx.delete(NstanceShardGroup, one.name, one.namespace, uid=one.uid)
@@ -109,7 +117,8 @@ class MachinePoolReconciler:
     def _observe(
         self, pool: NstanceMachinePool, owner: Object | None, ctx: Context[Any], owner_problem: str = ""
     ) -> SeenPool:
-        groups = ctx.cache(NstanceShardGroup).by_index("owner", pool.uid)
+        owned = ctx.cache(NstanceShardGroup).by_index("owner", pool.uid)
+        groups = [group for group in owned if group.namespace == pool.namespace and has_share_name(group)]
         members = tuple(_member(pool, group) for group in sorted(groups, key=lambda one: one.spec.shard))
         replicas = None if owner is None else owner.get("spec", "replicas", default=0) or 0
         return SeenPool(
@@ -182,12 +191,15 @@ def _nodes(instance: str, ctx: Context[Any]) -> Iterable[str]:
 
 def _duplicate(pool: NstanceMachinePool, groups: list[NstanceShardGroup], ctx: Context[Any]) -> str:
     own = SameGroupPool(pool.uid, pool.metadata.path, pool.metadata.created, bool(groups))
-    others = [one for one in ctx.cache(POOL).metadata_by_index(BY_GROUP, pool.spec.group) if one.uid != pool.uid]
-    owned = ctx.cache(NstanceShardGroup)
-    rivals = [
-        SameGroupPool(one.uid, one.path, one.created, bool(owned.metadata_by_index("owner", one.uid))) for one in others
-    ]
-    return duplicate_of(own, rivals)
+    same_group = ctx.cache(POOL).metadata_by_index(BY_GROUP, f"{pool.namespace}/{pool.spec.group}")
+    others = [one for one in same_group if one.uid != pool.uid]
+    return duplicate_of(own, [SameGroupPool(one.uid, one.path, one.created, bool(_owned(one, ctx))) for one in others])
+
+
+def _owned(pool: Metadata, ctx: Context[Any]) -> list[Metadata]:
+    """Return the shard groups that name a pool as their controller. In another namespace an owner reference means nothing."""
+    found = ctx.cache(NstanceShardGroup).metadata_by_index("owner", pool.uid)
+    return [one for one in found if one.namespace == pool.namespace]
 
 
 def _member(pool: NstanceMachinePool, group: NstanceShardGroup) -> ShardSize:

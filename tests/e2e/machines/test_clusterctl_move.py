@@ -30,7 +30,7 @@ async def test_a_cluster_that_clusterctl_moves_keeps_its_instances_and_is_scaled
     async with (
         NstanceProcess.run("a", "b") as servers,
         management_cluster(tmp_path / "old") as (old, before),
-        management_cluster(tmp_path / "new") as (new, after),
+        management_cluster(tmp_path / "new", ADOPT_INSTANCES="true") as (new, after),
     ):
         await introduce(old, servers)
         async with before.operator.running_for():

@@ -20,6 +20,7 @@ from konverge.runtime.election.record import LEASE
 from konverge.runtime.http.health import checks_of
 from konverge.runtime.observability.failures import Failure
 from konverge.testing.apiserver.faults.rules import Hang, Match, Refuse, Rule
+from konverge.testing.loop import SUSPENDED
 
 
 async def test_one_replica_leads_and_the_other_writes_nothing() -> None:
@@ -184,6 +185,48 @@ async def test_a_write_that_is_held_up_beyond_the_lease_is_not_sent() -> None:
         assert not a.leads
         assert replicas.writes("a") == []
         replicas.delays.clear()
+
+
+@pytest.mark.parametrize("seconds", [11.0, 60.0, 86_400.0])
+async def test_a_leader_whose_machine_was_suspended_beyond_the_lease_writes_nothing_after_it_wakes(
+    seconds: float,
+) -> None:
+    suspended = 0.0
+    async with Replicas(build) as replicas:
+        token = SUSPENDED.set(lambda: suspended)
+        try:
+            a = await replicas.start("a")
+        finally:
+            SUSPENDED.reset(token)
+        await source(replicas)
+        await copy_of(replicas)
+        await replicas.start("b")
+        await asyncio.sleep(30)
+        assert await replicas.leader() == "a"
+        await source(replicas, "source-2")  # the change that the reconcile after the suspension would write for
+        suspended, before = seconds, len(replicas.writes("a"))
+        async with asyncio.timeout(30):
+            while a.leads:
+                await asyncio.sleep(0.1)
+        assert len(replicas.writes("a")) == before
+        await copy_of(replicas, "source-2", within=60.0)
+        assert replicas.violations() == []
+
+
+async def test_a_leader_whose_machine_was_suspended_for_less_than_the_lease_goes_on() -> None:
+    suspended = 0.0
+    async with Replicas(build) as replicas:
+        token = SUSPENDED.set(lambda: suspended)
+        try:
+            a = await replicas.start("a")
+        finally:
+            SUSPENDED.reset(token)
+        assert await replicas.leader() == "a"
+        for _ in range(10):
+            await asyncio.sleep(20)
+            suspended += 3.0
+            await asyncio.sleep(6)
+            assert a.leads
 
 
 async def test_a_reconcile_that_the_loss_of_the_lease_cuts_off_runs_again_in_the_next_turn() -> None:

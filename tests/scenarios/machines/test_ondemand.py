@@ -302,6 +302,62 @@ async def test_without_the_setting_pods_are_not_watched(farm: Farm) -> None:
     assert await farm.machines_of(pod) == []
 
 
+TENANTS = {
+    "another namespace": ("other", {}),
+    "another group": ("web", {"group": "control-plane"}),
+    "another type": ("web", {MachinesAnnotation.ON_DEMAND_TYPES[0]: "p5"}),
+    "an endless type": ("web", {MachinesAnnotation.ON_DEMAND_TYPES[1]: "x" * 5000}),
+    "an endless group": ("web", {"group": "x" * 5000}),
+}
+
+
+@pytest.mark.parametrize("case", TENANTS)
+async def test_a_pod_without_an_allowance_gets_an_event_and_no_instance(running: Farm, case: str) -> None:
+    namespace, asks = TENANTS[case]
+    await running.lab.namespace_also(namespace)
+    for name in running.world.shards:
+        running.set_static(name, 0, group="control-plane")
+    refused = await running.demand("job", namespace, **asks)
+    await running.demand("good", "web")
+    await running.machine("on-demand-good")
+    await asyncio.sleep(120)
+    assert await running.machines_of(refused) == []
+    assert await events_about(running, refused) == ["OnDemandRefused"]
+    assert len(running.on_demand()) == 1
+
+
+async def test_pods_beyond_the_limit_of_their_namespace_wait_until_another_ends(running: Farm) -> None:
+    await running.lab.stop()
+    [allowance] = running.settings.on_demand_allowances
+    limited = (allowance.model_copy(update={"machines": 2}),)
+    running.settings = running.settings.model_copy(update={"on_demand_allowances": limited})
+    await running.operate()
+    pods = [await running.demand(f"job-{number}", "web") for number in range(4)]
+    await running.until(lambda: list(running.on_demand().values()) == ["running"] * 2)
+    await asyncio.sleep(120)
+    served = [pod for pod in pods if await running.machines_of(pod)]
+    assert len(served) == 2
+    for pod in pods:
+        expected = "OnDemandMachineCreated" if pod in served else "OnDemandRefused"
+        assert await events_about(running, pod) == [expected]
+    await running.end(served[0])
+    waiting = [pod for pod in pods if pod not in served]
+    await running.until(lambda: len(running.on_demand()) == 3, timeout=400)
+    assert sum([len(await running.machines_of(pod)) for pod in waiting]) == 1
+
+
+async def test_a_machine_stays_when_the_allowance_of_its_pod_is_withdrawn(running: Farm) -> None:
+    pod = await running.demand("job", "web")
+    await running.machine("on-demand-job")
+    await running.lab.stop()
+    running.settings = running.settings.model_copy(update={"on_demand_allowances": ()})
+    await running.operate()
+    await asyncio.sleep(120)
+    assert len(await running.machines_of(pod)) == 1
+    await running.end(pod)
+    await gone(running, "on-demand-job")
+
+
 @pytest.mark.skipif(not GUIDE.exists(), reason="docs/ is not part of the wheel")
 async def test_the_example_of_the_guide_gets_an_instance_of_its_group_and_type(running: Farm) -> None:
     blocks = re.findall(r"^```yaml\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)

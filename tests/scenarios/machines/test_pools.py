@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from machines_lab import NAME, Farm, is_true
+from machines_lab import NAME, Farm
 
 from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceMachine, NstanceMachinePool, NstanceShardGroup
 from konverge.kinds import kind
@@ -286,24 +286,6 @@ async def test_a_duplicate_takes_over_when_the_other_pool_is_gone(farm: Farm) ->
     await farm.lab.until_gone(NstanceMachinePool, "workers", timeout=60)
     await farm.pool("twin")
     assert farm.sizes() == {"a": 2, "b": 2, "c": 2}
-
-
-async def test_of_two_shard_groups_with_a_group_on_one_shard_the_older_has_it_until_it_is_gone(farm: Farm) -> None:
-    """Both would send their size at each event of the other's, without an end."""
-    await farm.start()
-    spec = {"group": "mine", "shard": "a", "template": "std"}
-    await farm.lab.create(NstanceShardGroup.decode({"metadata": {"name": "one"}, "spec": {**spec, "size": 2}}))
-    await farm.lab.until(NstanceShardGroup, "one", lambda one: is_true(one.find_condition("Ready")))
-    await asyncio.sleep(1)  # times of creation are whole seconds, within which the uid decides
-    await farm.lab.create(NstanceShardGroup.decode({"metadata": {"name": "two"}, "spec": {**spec, "size": 3}}))
-    two = await farm.lab.until(NstanceShardGroup, "two", lambda one: one.find_condition("Ready") is not None)
-    ready = two.condition("Ready")
-    assert (ready.reason, "lab/one" in ready.message) == ("DuplicateGroup", True)
-    await asyncio.sleep(60)
-    assert farm.sizes("mine") == {"a": 2}
-    await farm.lab.delete(NstanceShardGroup, "one")
-    await farm.lab.until(NstanceShardGroup, "two", lambda one: is_true(one.find_condition("Ready")), timeout=5)
-    assert (farm.sizes("mine"), farm["a"].called("DeleteGroup")) == ({"a": 3}, 0)
 
 
 async def test_a_deleted_pool_deletes_its_group_once_on_each_shard_and_does_not_come_back(farm: Farm) -> None:

@@ -258,7 +258,14 @@ async def test_a_replica_whose_renewals_are_too_slow_says_so_in_the_log_at_once_
 
 
 @pytest.mark.parametrize(
-    ("stamp", "found"), [(None, "removed"), ("forged/1", "replaced by forged/1"), ("/1", "replaced by /1")], ids=str
+    ("stamp", "found"),
+    [
+        (None, "removed"),
+        ("forged/1", "replaced by a stamp that no member of the ring writes"),
+        ("operator-x-0123456789/1", "replaced by operator-x-0123456789/1"),
+        ("/1", "replaced by /1"),
+    ],
+    ids=str,
 )
 async def test_a_stamp_that_was_edited_by_hand_is_named_in_the_log_and_in_an_event_on_the_object(
     mode: ShardingSettings, stamp: str | None, found: str
@@ -276,6 +283,6 @@ async def test_a_stamp_that_was_edited_by_hand_is_named_in_the_log_and_in_an_eve
             events = await shards.client.list(EVENT, NAMESPACE)
             notes = [one.data["note"] for one in events if one.data["reason"] == Reason.SHARD_STAMP_REPLACED]
             assert len(notes) == 1
-            assert f"the annotation {STAMP} was {found} while operator-a-" in notes[0]
+            assert f"another writer changed the annotation {STAMP} while operator-a-" in notes[0]
             assert notes[0].endswith("; it is written again")
             assert set((await shards.stamps()).values()) == {"a"}

@@ -112,6 +112,23 @@ CREATED: dict[str, tuple[dict[str, Any], str]] = {
     "a selector that asks for one of none": (pool(selectors=[expression("In")]), "operators In and NotIn need values"),
     "a selector that asks for existence with a value": (pool(selectors=[expression("Exists", "a")]), "Exists and DoesNotExist take none"),
     "a selector that asks in a way of its own": (pool(selectors=[expression("Like", "a")]), 'Unsupported value: "Like"'),
+    **{
+        f"a selector on the key {key!r}": (pool(selectors=[{"matchLabels": {key: "a"}}]), words)
+        for key, words in {
+            "app": "", "example.com/app": "", "Ä": "a key is a name of at most 63", "a b": "a key is a name", "/a": "a key is a name",
+            "a/": "a key is a name", "A.com/a": "a key is a name", "-a": "a key is a name", "": "a key is a name", "x" * 64: "a key is a name",
+        }.items()
+    },
+    **{
+        f"a selector of the value {value!r}": (pool(selectors=[{"matchLabels": {"a": value}}]), words)
+        for value, words in {"": "", "a_b": "", "a b": "should match", "-a": "should match", "x" * 64: "Too long"}.items()
+    },
+    "a requirement on a key that no label has": (pool(selectors=[{"matchExpressions": [{"key": "a b", "operator": "DoesNotExist"}]}]), "should match"),
+    "a requirement of a value that no label has": (pool(selectors=[expression("NotIn", "a b")]), "should match"),
+    "a claim of minus zero": (claim({"requests.cpu": "-0"}), ""),
+    "a claim of minus zero with a suffix": (claim({"requests.memory": "-0Gi"}), ""),
+    "a claim of zero with a large exponent": (claim({"requests.memory": "0e999"}), ""),
+    "a claim of zero as the number minus zero": (claim({"pods": -0}), ""),
     "a claim": (claim({"requests.cpu": "2", "pods": 3}, pool="solar"), ""),
     "a claim without a pool": (claim(TWO), ""),
     "a claim of an empty pool name": (claim(TWO, pool=""), ""),

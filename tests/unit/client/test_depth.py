@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -9,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from konverge.client import LEFT_OUT, decode_object, flattened
-from konverge.client.depth import LEVELS
+from konverge.client.decoding import decode_page
+from konverge.client.depth import LEVELS, flattened_in_turns
 from konverge.client.watch_stream import WatchStream
+from konverge.errors import ServerFailure
 from konverge.informers.decode import Decoder
 from konverge.informers.settings import Selection
 from konverge.kinds import kind
@@ -57,3 +60,25 @@ async def test_an_object_that_is_nested_too_deeply_costs_its_neighbours_in_a_wat
         for given_ in decoder.events(events):
             names += [delta.name for delta in given_.deltas]  # type: ignore[union-attr]  # there are Items alone
     assert names == ["a", "deep", "b"]
+
+
+async def test_the_search_for_deep_parts_lets_others_run_in_between() -> None:
+    wide = b'{"a":[' + b"[]," * 100_000 + b'0],"b":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
+    search, turns = asyncio.ensure_future(flattened_in_turns(wide)), 0
+    while not search.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns >= 200_000 / 20_000
+    assert search.result() == flattened(wide)
+
+
+async def test_a_page_with_a_deep_item_is_cut_into_its_items() -> None:
+    items = b",".join(pod(*of) for of in (("a", 2), ("deep", 9_000), ("b", 2)))
+    page = await decode_page(b'{"metadata":{"resourceVersion":"9"},"items":[' + items + b"]}")
+    assert [decode_object(item)["metadata"]["name"] for item in page.items] == ["a", "deep", "b"]
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"items":7}', b"\xff", b"[" * 5_000], ids=repr)
+async def test_a_page_that_is_no_list_is_a_failure_of_the_server(body: bytes) -> None:
+    with pytest.raises(ServerFailure, match="are no list"):
+        await decode_page(body)

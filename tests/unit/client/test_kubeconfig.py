@@ -191,6 +191,60 @@ def test_several_paths_are_split_and_absent_ones_left_out(tmp_path: Path) -> Non
     assert paths_of(f"{tmp_path}/a{os.pathsep}{os.pathsep}{tmp_path}/b") == [tmp_path / "a"]
 
 
+@pytest.mark.parametrize(
+    ("part", "field", "value", "message"),
+    [
+        ("cluster", "insecure-skip-tls-verify", "false", "has to be true or false, and is a text; remove its quotes"),
+        ("cluster", "insecure-skip-tls-verify", "no", "has to be true or false, and is a text; remove its quotes"),
+        ("cluster", "insecure-skip-tls-verify", 0, "has to be true or false, and is a number"),
+        ("cluster", "disable-compression", "true", "has to be true or false, and is a text"),
+        ("cluster", "server", 6443, "has to be a text, and is a number; put it in quotes"),
+        ("cluster", "tls-server-name", ["a"], "has to be a text, and is a list"),
+        ("cluster", "certificate-authority-data", {}, "has to be a text, and is a mapping"),
+        ("cluster", "extensions", {}, "has to be a list, and is a mapping"),
+        ("context", "namespace", 7, "has to be a text, and is a number; put it in quotes"),
+        ("user", "token", 12345, "has to be a text, and is a number; put it in quotes"),
+        ("user", "password", True, "has to be a text, and is true or false; put it in quotes"),
+        ("user", "as-groups", "admins", "has to be a list, and is a text"),
+        ("user", "as-user-extra", {"team": "web"}, "has to be a list, and is a text"),
+        ("user", "exec", {"args": "--x"}, "has to be a list, and is a text"),
+        ("user", "exec", {"provideClusterInfo": "false"}, "has to be true or false, and is a text"),
+        ("user", "exec", {"env": [{"name": "A", "value": 1}]}, "has to be a text, and is a number"),
+        ("user", "exec", {"env": [{"name": "A"}]}, "the variable 'A' in exec.env has no value"),
+        ("user", "exec", {"env": [{"value": "a"}]}, "exec.env[0] has no name"),
+        ("user", "as-uid", "7", "need `as`, the user to impersonate"),
+    ],
+)
+def test_fields_of_another_type_are_refused_as_by_kubectl(part: str, field: str, value: Any, message: str) -> None:
+    config = content(token="secret-token")
+    config[f"{part}s"][0][part][field] = value
+    with pytest.raises(ConfigError) as refused:
+        choose({Path("config"): config}, None)
+    assert message in str(refused.value)
+    assert "12345" not in str(refused.value)
+
+
+def test_fields_of_null_count_as_absent() -> None:
+    config = content(token=None, exec=None)
+    config["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = None
+    assert choose({Path("config"): config}, None).context == "one"
+
+
+@pytest.mark.parametrize(
+    ("key", "header"),
+    [
+        ("scopes", "Impersonate-Extra-scopes"),
+        ("example.com/team", "Impersonate-Extra-example.com%2Fteam"),
+        ("a b", "Impersonate-Extra-a%20b"),
+        ("100%", "Impersonate-Extra-100%25"),
+        ("größe", "Impersonate-Extra-gr%C3%B6%C3%9Fe"),
+        ("!#$&'*+-.^_`|~", "Impersonate-Extra-!#$&'*+-.^_`|~"),
+    ],
+)
+def test_keys_of_impersonation_extras_are_percent_encoded(key: str, header: str) -> None:
+    assert impersonation({"as": "jane", "as-user-extra": {key: ["x"]}})[1] == (header, "x")
+
+
 def test_impersonation_becomes_headers() -> None:
     user = {"as": "jane", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"scope": ["x", "y"]}}
     assert impersonation(user) == (

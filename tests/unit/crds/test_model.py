@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field, ValidationError
 
 from konverge.crds import CustomResource, PartialModel, Status, resource
 from konverge.errors import UsageError
-from konverge.model import Model
+from konverge.model import Model, camel_case
 
 
 def untyped(value: Any) -> Any:
@@ -145,3 +145,22 @@ def test_a_stored_object_with_unknown_fields_is_read_as_before() -> None:
     read = Kept.decode({**stored, "extra": 1, "spec": {"keepCopies": 3, "newer": 1, "later": {"at": "x", "newer": 1}}})
     assert read.spec.wire() == {"keepCopies": 3, "later": {"at": "x"}}
     assert Made.model_validate({"size": 3, "newer": 1}).size == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "wire"),
+    [
+        ("k8s_version", "k8sVersion"),
+        ("e2e_tests", "e2eTests"),
+        ("s3fs_mount", "s3fsMount"),
+        ("md5sum", "md5sum"),
+        ("sha256sum", "sha256sum"),
+        ("ipv4_pool", "ipv4Pool"),
+        ("s3_uri_2fa", "s3Uri2fa"),
+        ("cluster_name", "clusterName"),
+        ("pod_cidr", "podCidr"),
+        ("a_b_c", "aBC"),
+    ],
+)
+def test_digits_do_not_end_a_word(name: str, wire: str) -> None:
+    assert camel_case(name) == wire

@@ -148,7 +148,7 @@ def seen(**changes: object) -> SeenPool:
             seen(members=(ShardSize("a", 2, True, copied=False), ShardSize("b", 1, False, "no capacity"))),
             {"a": 2, "b": 1},
             "Reconciling",
-            "a: its shard group is being written; b: no capacity",
+            "a: its shard group has other settings: delete it if that stays, and it is created again; b: no capacity",
         ),
         (
             seen(members=(ShardSize("a", 2, True), ShardSize("b", 1, True), ShardSize("c", 4, True))),

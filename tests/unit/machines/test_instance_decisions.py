@@ -11,15 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from konverge.reconcilers.machines.instances.decide import (
-    InstancePlace,
-    NotPlaced,
     PlaceRequest,
     choose_place,
     condition_reason,
-    instance_id,
-    is_copy,
     plan_instance,
 )
+from konverge.reconcilers.machines.instances.ownership import InstancePlace, NotPlaced, instance_id
 from konverge.reconcilers.machines.shards.messages import InstanceState
 
 BORN = datetime(2026, 11, 24, tzinfo=UTC)
@@ -81,36 +78,6 @@ def test_an_annotation_that_names_no_place_is_none(text: str) -> None:
     assert InstancePlace.parse(text) is None
 
 
-MINE, OTHER = ("u1", BORN), ("u2", BORN - timedelta(days=1))
-
-
-@pytest.mark.parametrize(
-    ("place", "others", "copied"),
-    [
-        (instance_id(*MINE), [], False),
-        (instance_id(*MINE), [OTHER], False),
-        (instance_id(*OTHER), [OTHER], True),
-        (instance_id(*OTHER), [], False),  # restored under another uid: the instance is taken over
-        ("knc-by-hand", [OTHER], True),
-        ("knc-by-hand", [("u3", BORN + timedelta(days=1))], False),
-    ],
-)
-def test_a_place_that_was_copied_from_another_object_is_not_taken(
-    place: str, others: list[tuple[str, datetime]], copied: bool
-) -> None:
-    assert is_copy(InstancePlace("a", place), MINE, others) is copied
-
-
-@given(
-    st.lists(st.tuples(UIDS, st.integers(0, 5)), min_size=2, max_size=5, unique_by=lambda one: one[0]), st.booleans()
-)
-def test_of_several_objects_with_one_place_exactly_one_keeps_it(found: list[tuple[str, int]], derived: bool) -> None:
-    objects = [(uid, BORN + timedelta(seconds=age)) for uid, age in found]
-    place = InstancePlace("a", instance_id(*objects[-1]) if derived else "knc-by-hand")
-    keep = [one for one in objects if not is_copy(place, one, [other for other in objects if other != one])]
-    assert len(keep) == 1
-
-
 @pytest.mark.parametrize(
     ("state", "published", "nodes", "expected"),
     [
@@ -123,6 +90,8 @@ def test_of_several_objects_with_one_place_exactly_one_keeps_it(found: list[tupl
         (InstanceState("stopped", "i-0a"), FULL, [], (False, "InstanceStopped", FULL, False)),
         (InstanceState("deleting", "i-0a"), FULL, [], (False, "InstanceStopped", FULL, False)),
         (InstanceState(""), "", [], (False, "InstanceStarting", "", False)),
+        (InstanceState("running"), FULL, [FULL], (False, "InstanceStarting", "", False)),  # a user wrote the id
+        (InstanceState("running", "i-0b"), FULL, [FULL], (True, "InstanceRunning", "i-0b", True)),
     ],
 )
 def test_only_a_running_instance_with_a_provider_id_is_ready(
@@ -148,15 +117,19 @@ STATES = st.sampled_from(
 def test_provisioned_and_the_id_of_a_node_stay_once_they_were_there(
     seen: list[tuple[str, str, list[str]]],
 ) -> None:
-    provisioned, published = False, ""
+    provisioned, published, recorded = False, "", ""
     for status, provider_id, nodes in seen:
         plan = plan_instance(
-            InstanceState(status, provider_id), provisioned=provisioned, published=published, node_ids=nodes
+            InstanceState(status, provider_id),
+            provisioned=provisioned,
+            recorded=recorded,
+            published=published,
+            node_ids=nodes,
         )
         assert plan.provisioned >= provisioned
         assert not plan.provisioned or plan.provider_id, "provisioned without an id"
         assert published != FULL or plan.provider_id == FULL
-        provisioned, published = plan.provisioned, plan.provider_id
+        provisioned, published, recorded = plan.provisioned, plan.provider_id, provider_id or recorded
 
 
 @given(st.text(max_size=400))

@@ -212,11 +212,6 @@ def test_a_machine_of_a_user_is_never_touched_and_its_name_not_taken() -> None:
     assert (step.action, step.name) == (OnDemandAction.CREATE_BOTH, HASHED)
 
 
-def test_a_group_that_no_server_can_have_is_refused_with_the_remedy() -> None:
-    [step] = next_steps(seen(JOB, group="GPU!"), {JOB: WAITS})
-    assert (step.action, "use at most 32 lower-case letters" in step.message) == (OnDemandAction.REFUSE, True)
-
-
 def test_an_annotation_that_was_changed_by_hand_loses_no_machine_of_a_pod_that_is_there() -> None:
     moved = an_object(PodRef("web", "elsewhere", "u1"))
     found = seen(JOB, infra=[moved], machines=[moved])

@@ -139,7 +139,7 @@ def test_foreign_keys_in_a_resource_quota_do_not_block_the_status_of_the_pool() 
     world.quotas["a"] = Rq(dict(view.hard), dict(view.hard), {"requests.memory": view.hard["requests.memory"]})
     for _ in range(3):
         status = check(world)
-    assert status["releasing"]["a"]["requests.memory"] == "2000000E"
+    assert status["releasing"]["a"]["requests.memory"] == "2e24"
 
 
 def test_the_status_of_a_pool_lists_as_many_used_resources_as_it_has_room_for() -> None:

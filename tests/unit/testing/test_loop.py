@@ -32,6 +32,25 @@ async def test_sleepers_wake_in_the_order_of_their_times() -> None:
     assert woken == [10, 20, 30]
 
 
+@pytest.mark.parametrize("seconds", [2**24 - 1, 2**24 + 1, 366 * 86_400, 2**31, 100 * 366 * 86_400])
+def test_short_timers_are_due_after_years(seconds: int) -> None:
+    loop = VirtualTimeLoop()
+    loop.limit(seconds=20)
+
+    async def main() -> int:
+        await asyncio.sleep(seconds)
+        for _ in range(200):
+            await asyncio.sleep(0.1)
+        async with asyncio.timeout(1):
+            return await asyncio.sleep(0.001, 7)
+
+    try:
+        assert loop.run_until_complete(main()) == 7
+        assert loop.time() == pytest.approx(seconds + 20.001, abs=0.01)
+    finally:
+        loop.close()
+
+
 async def test_a_timeout_is_virtual_too() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(120):

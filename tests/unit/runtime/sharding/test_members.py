@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -84,22 +85,56 @@ def test_a_deleted_lease_makes_a_member_dead_only_after_two_durations() -> None:
     assert found.state_of("a") is MemberState.DEAD
 
 
-def test_a_name_without_a_lease_is_unknown_for_two_durations_and_then_dead() -> None:
+def test_a_name_without_a_lease_is_absent_after_two_durations_and_a_list() -> None:
     found = ring("a")
-    found.notice("x", 100.0)
+    assert found.await_absence(100.0)
+    assert found.absence_due(100.0) == 130.0
     found.observe_all({"a": (renewed(1), False)}, asked=129.0, now=129.0)
-    assert found.state_of("x") is MemberState.UNKNOWN
+    assert not found.is_absent("x", 100.0)
     found.observe_all({"a": (renewed(2), False)}, asked=130.0, now=130.0)
-    assert found.state_of("x") is MemberState.DEAD
+    assert found.is_absent("x", 100.0)
+    assert not found.is_absent("x", 101.0)
+    assert found.state_of("x") is MemberState.UNKNOWN
 
 
-def test_a_name_whose_lease_is_seen_later_joins_as_any_other() -> None:
+def test_a_name_whose_lease_is_seen_is_not_absent_and_joins_as_any_other() -> None:
     found = ring("a")
-    found.notice("x", 100.0)
+    found.await_absence(100.0)
     found.observe("x", HELD, 101.0)
-    assert found.state_of("x") is MemberState.READY
-    assert found.live(103.9) == ("a",)
-    assert found.live(104.0) == ("a", "x")
+    found.observe_all({"a": (renewed(1), False), "x": (renewed(1), False)}, asked=130.0, now=130.0)
+    assert not found.is_absent("x", 100.0)
+    assert found.live(130.0) == ("a", "x")
+
+
+def test_any_number_of_unknown_names_costs_no_memory_and_one_list_each_retry() -> None:
+    found = ring()
+    asked, now = [], 100.0
+    for number in range(20_000):
+        now += 0.01  # 200 s of names
+        assert found.state_of(f"x{number}") is MemberState.UNKNOWN
+        found.await_absence(now)
+        if now >= found.look_at(now):
+            asked.append(now)
+            found.observe_all({}, asked=now, now=now)
+    assert found.states() == {}
+    spans = [after - before for before, after in itertools.pairwise(asked)]
+    assert min(spans) >= SETTINGS.retry_seconds
+    assert len(asked) <= 200 / SETTINGS.retry_seconds + 1
+
+
+def test_lists_for_unknown_names_end_when_the_last_is_proved_absent() -> None:
+    found = ring("a")
+    found.observe("a", RELEASED, 1.0)
+    for since in (100.0, 107.0, 101.0):
+        found.await_absence(since)
+    found.live(107.0)
+    looks = []
+    now = 107.0
+    while (now := found.look_at(now)) < math.inf:
+        looks.append(now)
+        found.observe_all({}, asked=now, now=now)
+    assert looks == [130.0, 135.0, 140.0]
+    assert all(found.is_absent("x", since) for since in (100.0, 107.0, 101.0))
 
 
 def test_members_that_join_within_the_debounce_are_counted_together() -> None:
