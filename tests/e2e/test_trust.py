@@ -98,12 +98,16 @@ async def test_owner_references_and_names_of_a_tenant_leave_the_victims_objects(
     before = await victims(here)
     victim = await here.lab.client.get(ResourcePoolClaim, "main", here.ns("victim"))
     pool = await here.lab.client.get(ResourcePool, "p")
-    for number, (owner, kind) in enumerate(((victim, "ResourcePoolClaim"), (pool, "ResourcePool"))):
+    owners = (
+        (victim.name, victim.metadata.uid, "ResourcePoolClaim"),
+        (pool.name, pool.metadata.uid, "ResourcePool"),
+    )
+    for number, (name, uid, kind) in enumerate(owners):
         reference = {
             "apiVersion": "capsule.clastix.io/v1beta2",
             "kind": kind,
-            "name": owner.name,
-            "uid": owner.metadata.uid,
+            "name": name,
+            "uid": uid,
             "controller": True,
             "blockOwnerDeletion": True,
         }

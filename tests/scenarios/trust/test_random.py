@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from hypothesis import HealthCheck, Phase, given, note, settings
@@ -26,7 +27,7 @@ class Theatre:
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner(loop_factory=VirtualTimeLoop)
-        self._scene: scene | None = None
+        self._scene: AbstractAsyncContextManager[Scene] | None = None
         self._here: Scene | None = None
 
     def play(self, drawn: list[Move]) -> tuple[list[str], float, str]:

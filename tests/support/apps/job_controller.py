@@ -38,7 +38,7 @@ class JobController(StandIn):
     def __init__(
         self,
         config: ClientConfig,
-        namespace: str,
+        namespace: str | None,
         *,
         seconds: float = 5.0,
         fails: Callable[[str], bool] = lambda _: False,

@@ -9,22 +9,22 @@ A row whose request the API server refuses, although the row does not expect it,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from trust.judge import Judge
-from trust.stage import ATTACKER, HOME, VICTIM, Stage
-from trust.tenants import Tenant, bindings, tenant_models
+from trust.stage import ATTACKER, HOME, Stage
+from trust.tenants import Tenant, bindings
 from trust.victim import furnish
 
 from konverge.client import Client
-from konverge.crds.catalogue import own_resources
 from konverge.client.requests import MERGE
-from konverge.errors import ApiError, NotFound
+from konverge.crds.catalogue import own_resources
+from konverge.errors import ApiError
 from konverge.kinds import kind_of
 from konverge.testing.lab.environments import memory_lab
-from konverge.testing.lab.findings import Mistakes
 from konverge.testing.loop import VirtualTimeLoop
 
 __all__ = ["Attack", "Scene", "run_attacks", "scene"]
@@ -110,28 +110,18 @@ class Attack:
         return self.name.replace(" ", "-")
 
 
-class scene:  # noqa: N801  # used as a function: async with scene() as here
+@asynccontextmanager
+async def scene(*, seed: int = 0) -> AsyncIterator[Scene]:
     """Enter a stage of its own with its users, at rest."""
-
-    def __init__(self, *, seed: int = 0) -> None:
-        self._lab = memory_lab(seed=seed, namespace=HOME)
-
-    async def __aenter__(self) -> Scene:
-        lab = await self._lab.__aenter__()
-        self._stage = Stage(lab)
-        stage = await self._stage.__aenter__()
+    async with memory_lab(seed=seed, namespace=HOME) as lab, Stage(lab) as stage:
         for document in (*bindings("mallory", ATTACKER), *_landlord(), *_workspaces()):
             await stage.create_rbac(document)
-        users = [Tenant(await stage.client_of(name), ATTACKER) for name in ("mallory", "landlord", "wanda")]
+        mallory, landlord, wanda = [
+            Tenant(await stage.client_of(name), ATTACKER) for name in ("mallory", "landlord", "wanda")
+        ]
         await furnish(stage)
         stage.meter.reset()
-        return Scene(stage, *users)
-
-    async def __aexit__(self, *error: Any) -> None:
-        try:
-            await self._stage.__aexit__(*error)
-        finally:
-            await self._lab.__aexit__(*error)
+        yield Scene(stage, mallory, landlord, wanda)
 
 
 def _landlord() -> list[dict[str, Any]]:

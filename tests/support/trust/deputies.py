@@ -20,9 +20,7 @@ _MANAGER: Final = "konverge"
 Spec = Mapping[str, Any]
 
 
-def broken_bounds(
-    present: Mapping[Key, Mapping[str, Any]], namespace: str, instances: Collection[str]
-) -> list[str]:
+def broken_bounds(present: Mapping[Key, Mapping[str, Any]], namespace: str, instances: Collection[str]) -> list[str]:
     """Return a sentence for each object of the daemon that acts beyond the rights of the tenant of this namespace."""
     found = []
     for key, data in present.items():

@@ -37,15 +37,15 @@ class LoopMeter:
             if taken > meter.longest:
                 meter.longest, meter.where = taken, repr(handle)
 
-        asyncio.Handle._run = measured  # type: ignore[method-assign]
-        self._server.handle = self._metered  # type: ignore[method-assign]
+        asyncio.Handle._run = measured  # type: ignore[method-assign,assignment]  # a method of every callback
+        self._server.handle = self._metered  # type: ignore[method-assign]  # the work of the server is not the daemon's
         return self
 
     def __exit__(
         self, kind_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        asyncio.Handle._run = self._run  # type: ignore[method-assign]
-        self._server.handle = self._handle  # type: ignore[method-assign]
+        asyncio.Handle._run = self._run  # type: ignore[method-assign]  # as it was
+        self._server.handle = self._handle  # type: ignore[method-assign]  # as it was
 
     def reset(self) -> None:
         """Forget the steps so far."""
@@ -75,5 +75,5 @@ class _Metered:
             error = None
             try:
                 value = yield waited
-            except BaseException as raised:  # noqa: BLE001  # handed on to the server's coroutine
+            except BaseException as raised:  # handed on to the server's coroutine
                 value, error = None, raised

@@ -108,9 +108,7 @@ class Judge:
     def findings(self) -> list[str]:
         """Return everything that the attack did beyond the attacker's own objects."""
         after, present = self.snapshot(), dict(self.objects())
-        new = {
-            key: data for key, data in present.items() if key not in self._before.objects or self._is_taken(key)
-        }
+        new = {key: data for key, data in present.items() if key not in self._before.objects or self._is_taken(key)}
         return [
             *differences(self._before, after, (key for key in self._before.objects if not self._is_taken(key))),
             *(f"{' '.join(key)} was created" for key in after.objects if self._is_foreign(key, present[key])),

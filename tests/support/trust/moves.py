@@ -48,7 +48,7 @@ _POINTED: Final = (
     *("true", "false", "", "2000-01-01T00:00:00Z", "999999999999999999999", "a/b/c", "{}", "x" * 300),
 )
 _NAMES: Final = ("evil", "evil-1", "shop", "main", "own", "command", "treasure")
-_TARGETS: Final = {
+_TARGETS: Final[dict[Any, tuple[dict[str, Any], ...]]] = {
     ApplicationInstance: (
         {**APP, "release": {"name": "shop", "namespace": ATTACKER}},
         {"mode": "placeholder", "appRef": {"catalogId": "shop"}},
@@ -112,7 +112,9 @@ _KEYS: Final = _keys()
 def _metadata() -> st.SearchStrategy[dict[str, Any]]:
     values = st.sampled_from(_POINTED)
     marks = st.dictionaries(st.sampled_from(_KEYS), values, max_size=3)
-    kinds = st.sampled_from([ApplicationInstance, Operation, Nextcloud, NextcloudInstance, ResourcePoolClaim, WorkspaceClaim])
+    kinds = st.sampled_from(
+        [ApplicationInstance, Operation, Nextcloud, NextcloudInstance, ResourcePoolClaim, WorkspaceClaim]
+    )
     owner = st.builds(
         lambda model, uid, name, controller: {
             "apiVersion": kind_of(model).api_version,
@@ -127,7 +129,9 @@ def _metadata() -> st.SearchStrategy[dict[str, Any]]:
         st.sampled_from(["main", "$instance", "shop"]),
         st.booleans(),
     )
-    finalizers = st.lists(st.sampled_from([*(key for key in _KEYS if "finalizer" in key), f"{FOREIGN}never"]), max_size=2)
+    finalizers = st.lists(
+        st.sampled_from([*(key for key in _KEYS if "finalizer" in key), f"{FOREIGN}never"]), max_size=2
+    )
     return st.fixed_dictionaries(
         {},
         optional={
@@ -162,7 +166,11 @@ def _spec(draw: st.DrawFn, model: type[Any]) -> dict[str, Any]:
 
 @st.composite
 def _move(draw: st.DrawFn) -> Move:
-    verb = draw(st.sampled_from(["create", "create", "replace", "merge", "apply", "delete", "deletecollection", "status", "wait", "wait"]))
+    verb: Verb = draw(
+        st.sampled_from(
+            ["create", "create", "replace", "merge", "apply", "delete", "deletecollection", "status", "wait", "wait"]
+        )
+    )
     if verb == "wait":
         return Move("wait", seconds=draw(st.sampled_from([1.0, 10.0, 60.0])))
     model = draw(st.sampled_from(list(_TARGETS)))
@@ -178,7 +186,12 @@ def _move(draw: st.DrawFn) -> Move:
 
 def moves(count: int) -> st.SearchStrategy[list[Move]]:
     """Draw a sequence of moves; its first creates an application, without which no Operation begins."""
-    first = Move("create", ApplicationInstance, "shop", {"metadata": {"annotations": ENGINES}, "spec": _TARGETS[ApplicationInstance][0]})
+    first = Move(
+        "create",
+        ApplicationInstance,
+        "shop",
+        {"metadata": {"annotations": ENGINES}, "spec": _TARGETS[ApplicationInstance][0]},
+    )
     return st.lists(_move(), min_size=count, max_size=count).map(lambda drawn: [first, *drawn])
 
 
@@ -249,7 +262,7 @@ async def names_of_victim(here: Scene) -> dict[str, str]:
         "$private": private[0].name,
         "$claim": claim.name,
         "$uid": claim.metadata.uid,
-        "$bucket": applied.bucket if applied is not None else "",
+        "$bucket": (applied.bucket if applied is not None else None) or "",
         "$backup": backup.status.outputs["backupName"],
         "$job": command.status.outputs["jobName"],
     }

@@ -7,10 +7,9 @@ from typing import Any, Final
 
 from machines_lab import settled
 from pull_kit import TOKEN
-from trust.stage import ATTACKER, HOME, INSTANCES, PRIVATE, SECRET, VELERO, VICTIM, Stage
+from trust.stage import ATTACKER, HOME, INSTANCES, PRIVATE, VELERO, VICTIM, Stage
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
-from konverge.crds.machines_v1beta1 import NstanceMachine, NstanceMachinePool
 from konverge.crds.ops_v1alpha1 import Cluster, Operation
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudPool, NextcloudProfile
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
@@ -62,9 +61,7 @@ async def furnish(stage: Stage) -> None:
     hard = {"requests.cpu": "8", "requests.memory": "16Gi"}
     selectors = [{"matchLabels": {"capsule.clastix.io/tenant": "shared"}}]
     await client.create(
-        ResourcePool.decode(
-            {"metadata": {"name": "shared"}, "spec": {"quota": {"hard": hard}, "selectors": selectors}}
-        )
+        ResourcePool.decode({"metadata": {"name": "shared"}, "spec": {"quota": {"hard": hard}, "selectors": selectors}})
     )
     claim = {"pool": "shared", "claim": {"requests.cpu": "2"}}
     await client.create(ResourcePoolClaim.decode(_named("main", claim)))

@@ -141,7 +141,12 @@ async def urls(here: Scene) -> None:
 ATTACKS: Final = (
     Attack("a release is installed in other namespaces", ("ApplicationInstance spec.release",), release_elsewhere),
     Attack("a chart names an account of more rights", ("ApplicationInstance spec.serviceAccountName",), accounts),
-    Attack("an instance is created in the victims namespace", ("ApplicationInstance metadata.name",), created_elsewhere, Forbidden),
+    Attack(
+        "an instance is created in the victims namespace",
+        ("ApplicationInstance metadata.name",),
+        created_elsewhere,
+        Forbidden,
+    ),
     Attack("a release of others is adopted and deleted", ("ApplicationInstance metadata.annotations",), adopt),
     Attack("values come from the victims Secret", ("ApplicationInstance spec.values",), values_of_others),
     Attack(
@@ -154,10 +159,23 @@ ATTACKS: Final = (
         forged_metadata,
     ),
     Attack("a HelmChart names the victims release", ("ApplicationInstance metadata.labels",), forged_chart),
-    Attack("the finalizer is replaced by a foreign finalizer", ("ApplicationInstance metadata.finalizers",), without_finalizer),
-    Attack("a tenant applies as the field manager of the daemon", ("ApplicationInstance metadata.managedFields",), impersonate),
+    Attack(
+        "the finalizer is replaced by a foreign finalizer",
+        ("ApplicationInstance metadata.finalizers",),
+        without_finalizer,
+    ),
+    Attack(
+        "a tenant applies as the field manager of the daemon",
+        ("ApplicationInstance metadata.managedFields",),
+        impersonate,
+    ),
     Attack("a tenant writes the status of an instance", ("ApplicationInstance status",), write_status, Forbidden),
     Attack("a forged status names the victims release", ("ApplicationInstance status",), forged_status),
-    Attack("a tenant writes the finalizers subresource", ("ApplicationInstance metadata.finalizers",), write_finalizers, Forbidden),
+    Attack(
+        "a tenant writes the finalizers subresource",
+        ("ApplicationInstance metadata.finalizers",),
+        write_finalizers,
+        Forbidden,
+    ),
     Attack("chart URLs name internal addresses", ("ApplicationInstance spec.chart",), urls),
 )

@@ -140,7 +140,9 @@ ATTACKS: Final = (
     Attack("a tenant creates a machine", ("NstanceMachine",), create_as_tenant, Forbidden),
     Attack("a machine of others is deleted by its id", ("NstanceMachine metadata.annotations",), forge_place),
     Attack("a group exists before the pool of its name", ("NstanceShardGroup spec.group",), squat_group),
-    Attack("a group of a pool is claimed by forged owners", ("NstanceShardGroup metadata.ownerReferences",), share_group),
+    Attack(
+        "a group of a pool is claimed by forged owners", ("NstanceShardGroup metadata.ownerReferences",), share_group
+    ),
     Attack("a second pool and cluster have the names of the first", ("NstanceMachinePool metadata.name",), second_pool),
     Attack("pods of a tenant demand machines", ("Pod metadata.annotations",), demand_all),
     Attack("pods of a tenant look like the daemons", ("Pod metadata.labels", "Pod metadata.annotations"), forge_pod),

@@ -123,17 +123,16 @@ async def parameters_of_velero(here: Scene) -> None:
 async def parameters_of_job(here: Scene) -> None:
     await target(here)
     command = {"image": "busybox", "command": ["sh"]}
-    for number, more in enumerate(
-        (
-            {"serviceAccountName": "default"},
-            {"serviceAccount": "cluster-installer"},
-            {"namespace": VICTIM},
-            {"hostPath": "/"},
-            {"securityContext": {"privileged": True}},
-            {"podSpec": {"hostNetwork": True}},
-            {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "values", "key": "values.yaml"}}}]},
-        )
-    ):
+    cases: tuple[dict[str, Any], ...] = (
+        {"serviceAccountName": "default"},
+        {"serviceAccount": "cluster-installer"},
+        {"namespace": VICTIM},
+        {"hostPath": "/"},
+        {"securityContext": {"privileged": True}},
+        {"podSpec": {"hostNetwork": True}},
+        {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "values", "key": "values.yaml"}}}]},
+    )
+    for number, more in enumerate(cases):
         await operate(here, f"job-{number}", operation("RunCommand", "job", parameters={**command, **more}))
 
 
@@ -227,7 +226,9 @@ async def forged_jobs(here: Scene) -> None:
     """Jobs of the attacker that look like the daemon's, for the victim's Operation and for the attacker's."""
     await target(here)
     victims = await here.admin.get(Operation, "command", VICTIM)
-    made = await operate(here, "evil", operation("RunCommand", "job", parameters={"image": "busybox", "command": ["a"]}))
+    made = await operate(
+        here, "evil", operation("RunCommand", "job", parameters={"image": "busybox", "command": ["a"]})
+    )
     for number, uid in enumerate((victims.metadata.uid, made.metadata.uid)):
         labels = {"ops.vworkspace.io/operation-uid": uid, "app.vworkspace.io/managed-by": "vworkspace"}
         annotations = {"ops.vworkspace.io/operation-name": f"{VICTIM}/command"}
@@ -291,14 +292,28 @@ async def turn(here: Scene) -> Sequence[str]:
 
 
 ATTACKS: Final = (
-    Attack("a restore brings roles back with the rights of Velero", ("Operation spec.parameters (Restore/velero)",), restore_roles),
+    Attack(
+        "a restore brings roles back with the rights of Velero",
+        ("Operation spec.parameters (Restore/velero)",),
+        restore_roles,
+    ),
     Attack("the victims backup is restored", ("Operation spec.parameters (Restore/velero)",), restore_of_victim),
-    Attack("a backup is restored over other namespaces", ("Operation spec.parameters (Restore/velero)",), restore_over_victim),
+    Attack(
+        "a backup is restored over other namespaces",
+        ("Operation spec.parameters (Restore/velero)",),
+        restore_over_victim,
+    ),
     Attack("a backup claims to be of the attacker", ("Operation spec.parameters (Restore/velero)",), forged_backup),
     Attack("a backup includes other namespaces", ("Operation spec.parameters (Backup/velero)",), parameters_of_velero),
-    Attack("a command runs with other rights or in another namespace", ("Operation spec.parameters (job)",), parameters_of_job),
+    Attack(
+        "a command runs with other rights or in another namespace",
+        ("Operation spec.parameters (job)",),
+        parameters_of_job,
+    ),
     Attack("a workflow runs with other rights", ("Operation spec.parameters (workflow)",), parameters_of_workflow),
-    Attack("a replication uses the victims repository", ("Operation spec.parameters (volsync)",), parameters_of_volsync),
+    Attack(
+        "a replication uses the victims repository", ("Operation spec.parameters (volsync)",), parameters_of_volsync
+    ),
     Attack("an Operation acts on the victims instance", ("Operation spec.targetRef",), target_of_victim),
     Attack("the engine object is a Job of the victim", ("Operation status.engineRef",), forged_engine),
     Attack("the engine object is a Backup of the victim", ("Operation status.engineRef",), forged_velero_engine),

