@@ -68,6 +68,8 @@ class Part:
     """Entries of a MutatingWebhookConfiguration."""
     validating: tuple[dict[str, Any], ...] = ()
     """Entries of a ValidatingWebhookConfiguration."""
+    users: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """The rules of the ClusterRoles for users, by role (`user_rules`)."""
     variants: Mapping[str, Part] = field(default_factory=dict)
     """The same part by the other values of its setting `semantics`."""
 
@@ -111,6 +113,8 @@ def files_of(chart: OperatorChart) -> dict[str, str]:
 
 def _files_of_part(part: Part) -> dict[str, str]:
     found = {name: _yaml({"rules": list(rules)}) for name, rules in part.rules.by_file().items() if rules}
+    if part.users:
+        found["users.yaml"] = _yaml(dict(part.users))
     for definition in part.definitions:
         found[f"crd-{definition['metadata']['name']}.yaml"] = _yaml(definition)
     if part.mutating or part.validating:

@@ -171,6 +171,7 @@ _FROZEN = Cel(
         Column("Engine", ".spec.engine"),
     ),
     rules=(_FROZEN,),
+    written_by="tenants",
 )
 class Operation(CustomResource[OperationSpec, OperationStatus]):
     """One action on an ApplicationInstance, which an engine performs."""

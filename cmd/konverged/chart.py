@@ -140,8 +140,9 @@ async def _family(name: str) -> Part:
 
 async def part_of(name: str, build: Build | None, settings: Settings) -> Part:
     """Return the definitions, rules and webhooks of the controllers that these settings choose."""
-    from konverge.charts import Part
+    from konverge.charts import Part, user_rules
     from konverge.crds import crd_manifests
+    from konverge.crds.resource import declaration_of
     from konverge.daemon.engine import manager_settings
     from konverge.daemon.families import DaemonSettings
     from konverge.daemon.programs import fill
@@ -154,12 +155,11 @@ async def part_of(name: str, build: Build | None, settings: Settings) -> Part:
     parts: list[Any] = [*manager.controllers, *manager.webhooks]
     models = [part.model for part in parts]
     declared = dict.fromkeys(model for model in models if hasattr(model, "__konverge_declaration__"))
+    if isinstance(settings, DaemonSettings):
+        others = {"pools": pools.OTHER_KINDS, "machines": machines.OTHER_KINDS}
+        declared |= dict.fromkeys(model for family in settings.controllers for model in others.get(family, ()))
     definitions = crd_manifests(declared)
     if isinstance(settings, DaemonSettings):
-        if "pools" in settings.controllers:
-            definitions = crd_manifests([*declared, *pools.OTHER_KINDS])
-        if "machines" in settings.controllers:
-            definitions = crd_manifests([*declared, *machines.OTHER_KINDS])
         definitions = quota.definitions(definitions, settings.quota)
     configurations = {one["kind"]: _paths_alone(one["webhooks"]) for one in manager.webhook_configurations()}
     return Part(
@@ -168,6 +168,7 @@ async def part_of(name: str, build: Build | None, settings: Settings) -> Part:
         definitions=tuple(definitions),
         mutating=configurations.get("MutatingWebhookConfiguration", ()),
         validating=configurations.get("ValidatingWebhookConfiguration", ()),
+        users=user_rules(declaration_of(model) for model in declared),
     )
 
 

@@ -476,13 +476,14 @@ def test_the_test_pod_is_not_behind_the_service(template: Template) -> None:
     assert selector.items() <= rendered.one("Deployment")["spec"]["template"]["metadata"]["labels"].items()
 
 
+def aggregated(role: dict[str, Any]) -> set[str]:
+    """Return the ClusterRoles of the cluster that a role joins."""
+    return {label.rpartition("-")[2] for label in role["metadata"]["labels"] if "aggregate-to" in label}
+
+
 def test_users_may_read_all_and_write_nothing_unless_a_value_says_so(template: Template) -> None:
     roles = {one["metadata"]["name"]: one for one in template().all("ClusterRole")}
-    given = {
-        name: {label.rpartition("-")[2] for label in role["metadata"]["labels"] if "aggregate-to" in label}
-        for name, role in roles.items()
-    }
-    assert given == {
+    assert {name: aggregated(role) for name, role in roles.items()} == {
         "konverge": set(),
         "konverge-view": {"view", "edit", "admin"},
         "konverge-edit": set(),
@@ -493,6 +494,28 @@ def test_users_may_read_all_and_write_nothing_unless_a_value_says_so(template: T
         "konverge-edit": {"applicationinstances", "operations", "resourcepoolclaims"},
         "konverge-admin": {"resourcepools"},
     }
+
+
+@pytest.mark.parametrize("family", ["*", *families(DaemonSettings())])
+def test_the_roles_for_users_hold_exactly_the_generated_rules(template: Template, family: str) -> None:
+    """tests/unit/charts/test_users.py pins these rules by kind and verb."""
+    chosen = [name for name in families(DaemonSettings()) if family in ("*", name)]
+    aggregate = {"userRoles": {"aggregateToEdit": True, "aggregateToAdmin": True}}
+    on = {"families": {name: {"enabled": name in chosen} for name in families(DaemonSettings())}}
+    roles = {one["metadata"]["name"]: one for one in template(merged(on, aggregate)).all("ClusterRole")}
+    for role, joined in (
+        ("view", {"view", "edit", "admin"}),
+        ("edit", {"edit", "admin"}),
+        ("admin", set()),
+        ("aggregate-to-admin", {"admin"}),
+    ):
+        files = [yaml.safe_load((CHART / f"files/{name}/users.yaml").read_text()) for name in chosen]
+        rules = [rule for file in files for rule in file["cluster" if role == "aggregate-to-admin" else role]]
+        if rules:
+            assert roles[f"konverge-{role}"]["rules"] == rules
+            assert aggregated(roles[f"konverge-{role}"]) == joined
+        else:
+            assert f"konverge-{role}" not in roles
 
 
 def test_replicas_are_spread_and_take_turns_only_if_they_elect_a_leader(template: Template) -> None:
