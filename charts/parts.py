@@ -35,8 +35,10 @@ class Rules:
     metrics: tuple[dict[str, Any], ...] = ()
     """While callers who read metrics are reviewed."""
 
+    namespaces: tuple[dict[str, Any], ...] = ()
+    """In each of the namespaces that the values of the part name, or in the whole cluster if they name all."""
     object_bucket_claims: tuple[dict[str, Any], ...] = ()
-    """While buckets are made by ObjectBucketClaims."""
+    """While buckets are made by ObjectBucketClaims, in the same namespaces."""
     home: tuple[dict[str, Any], ...] = ()
     """In the operator's own namespace alone."""
 
@@ -51,6 +53,7 @@ class Rules:
             "rules-members.yaml": self.members,
             "rules-ordinals.yaml": self.ordinals,
             "rules-stamps.yaml": self.stamps,
+            "rules-namespaces.yaml": self.namespaces,
             "rules-objectbucketclaims.yaml": self.object_bucket_claims,
             "rules-home.yaml": self.home,
             "rules-metrics.yaml": self.metrics,

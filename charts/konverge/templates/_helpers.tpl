@@ -93,6 +93,13 @@ annotations:
 {{- $rules | uniq | toJson -}}
 {{- end -}}
 
+{{/* The namespaces of the instances of pools, as a JSON list; `*` stands for all of them. */}}
+{{- define "konverge.listed" -}}
+{{- $first := dig "pools" "instance_namespace" "nextcloud-instances" .Values.settings -}}
+{{- $others := dig "pools" "namespaces" list (.Values.families | default dict) -}}
+{{- prepend $others $first | uniq | toJson -}}
+{{- end -}}
+
 {{/* Whether a part that runs has webhooks. */}}
 {{- define "konverge.hasWebhooks" -}}
 {{- range $part := include "konverge.parts" . | fromJsonArray -}}

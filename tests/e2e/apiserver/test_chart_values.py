@@ -62,6 +62,7 @@ def monitor(name: str) -> dict[str, tuple[Any, dict[str, Any]]]:
 
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     **{f"families.{name}.enabled": (name in OFF, {}) for name in families(DaemonSettings())},
+    "families.pools.namespaces": (["web"], {"families": {"pools": {"enabled": True}}}),
     "watchNamespace": ("web", {"families": {"quota": {"enabled": False}}}),
     "settings.log_format": ("console", {}),
     "args": (["run", "--log-level=debug"], {}),
@@ -187,6 +188,8 @@ def test_everything_at_once_has_every_kind(template: Template) -> None:
         ({"families": {"app": {"enabled": True}}}, "at '/families': additional properties 'app' not allowed"),
         ({"families": {"apps": {"enabled": "yes"}}}, "at '/families/apps/enabled': got string, want boolean"),
         ({"families": {"apps": True}}, "at '/families/apps': got boolean, want object"),
+        ({"families": {"pools": {"namespaces": ["Web"]}}}, "at '/families/pools/namespaces/0': 'Web' does not match"),
+        ({"families": {"apps": {"namespaces": []}}}, "at '/families/apps': additional properties 'namespaces'"),
         ({"settings": {"drains": 1}}, "at '/settings': additional properties 'drains' not allowed"),
         ({"settings": {"drain": -1}}, "at '/settings/drain': minimum: got -1, want 0"),
         ({"settings": {"log_level": "loud"}}, "at '/settings/log_level': value must be one of"),
@@ -243,6 +246,11 @@ NAMED: dict[str, Any] = {
     "settings": {"machines": {"cluster_id": "acme", "tenant": "blue", "workload_account": "capi"}},
 }
 WITH_POOLS = {"families": {"pools": {"enabled": True}}}
+POOLS_IN_THREE: dict[str, Any] = {
+    "families": {"pools": {"enabled": True, "namespaces": ["web", "shop"]}},
+    "settings": {"pools": {"instance_namespace": "clouds"}},
+}
+POOLS_EVERYWHERE: dict[str, Any] = {"families": {"pools": {"enabled": True, "namespaces": ["*"]}}}
 BUCKET_CLAIMS: dict[str, Any] = {"settings": {"pools": {"instances": {"bucket_provider": "objectbucketclaim"}}}}
 V014: dict[str, Any] = {"settings": {"quota": {"semantics": "v0.14"}}}
 V012: dict[str, Any] = {"settings": {"quota": {"semantics": "v0.12"}}}
@@ -288,6 +296,10 @@ def effective(rights: set[Right]) -> set[Right]:
         merged(ONE_NAMESPACE, SHARED),
         merged(WITH_POOLS, SHARED),
         merged(WITH_POOLS, BUCKET_CLAIMS),
+        POOLS_IN_THREE,
+        merged(POOLS_IN_THREE, BUCKET_CLAIMS),
+        POOLS_EVERYWHERE,
+        merged(POOLS_EVERYWHERE, BUCKET_CLAIMS),
         BUCKET_CLAIMS,
         WITH_MACHINES,
         merged(WITH_MACHINES, NAMED),
