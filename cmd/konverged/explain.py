@@ -15,7 +15,7 @@ from konverge.daemon.options import output_option, print_json
 
 __all__ = ["explain", "text_of"]
 
-DEFAULT_URL = "http://127.0.0.1:8081"
+DEFAULT_URL = "http://127.0.0.1:8082"
 _TIMEOUT = 10.0
 
 
@@ -25,7 +25,7 @@ _HELP = """Explain why and when an object was reconciled, what that wrote, and w
 KIND is a kind, its plural or its short name. Reads /debug of a running daemon; for one in a cluster:
 
 \b
-    kubectl -n konverge-system port-forward deployment/konverge 8081 &
+    kubectl -n konverge-system port-forward deployment/konverge 8082 &
     konverge explain appinst/shop -n web
 """
 
@@ -34,7 +34,7 @@ KIND is a kind, its plural or its short name. Reads /debug of a running daemon; 
 @click.argument("what", metavar="KIND/NAME")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="The object's namespace.")
 @click.option(
-    "--url", envvar="KONVERGE_URL", default=DEFAULT_URL, show_default=True, help="Where the daemon serves health."
+    "--url", envvar="KONVERGE_URL", default=DEFAULT_URL, show_default=True, help="Where the daemon serves /debug."
 )
 @output_option("text", "json")
 def explain(what: str, namespace: str, url: str, output: str) -> None:
@@ -82,7 +82,7 @@ def _fetch(url: str, kind: str, namespace: str, name: str) -> list[dict[str, Any
         reason = getattr(error, "reason", None) or error
         raise click.ClickException(
             f"no daemon answers at {url}: {reason}; say where with --url, or forward a port: "
-            "kubectl port-forward deploy/konverge 8081"
+            "kubectl port-forward deploy/konverge 8082"
         ) from error
     return found
 

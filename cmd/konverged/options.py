@@ -30,7 +30,7 @@ _FLAGS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("--controllers",), "NAMES", "Run these controllers or families alone (a,b)."),
     (("--metrics",), "ADDRESS", "Where /metrics is served (:8080); 0 for nowhere."),
     (("--health",), "ADDRESS", "Where /healthz and /readyz are served (:8081); 0 for nowhere."),
-    (("--debug",), "ADDRESS", "Where /debug is served; without, beside health for callers on loopback."),
+    (("--debug",), "ADDRESS", "Where /debug is served, to callers on loopback (127.0.0.1:8082); 0 for nowhere."),
     (("--log-level",), "LEVEL", "debug, info, warning or error."),
     (("--log-format",), "FORMAT", "auto, json or console."),
     (("--drain",), "SECONDS", "Time for running reconciles after SIGTERM (25)."),

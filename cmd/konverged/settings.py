@@ -99,8 +99,8 @@ class Settings(BaseSettings):
     """With `metrics_secure`: the folder of tls.crt and tls.key, read again when they change. Empty: self-made, which none can verify."""
     health: Address = ":8081"
     """Where /healthz and /readyz are served. controller-runtime's port."""
-    debug: Address = ""
-    """Where /debug is served. Empty: beside health, for callers on loopback alone. An address: for every caller. 0: nowhere."""
+    debug: Address = "127.0.0.1:8082"
+    """Where /debug is served; 0: nowhere. Whatever the address is, only the peers 127.0.0.1 and ::1 are served: use a port-forward."""
 
     listeners: Limits = Limits()
     """Connections and timeouts of each of these listeners. Equal addresses share one, and its limit of connections."""

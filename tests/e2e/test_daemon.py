@@ -136,7 +136,7 @@ def environment(kubeconfig: Path) -> dict[str, str]:
 @asynccontextmanager
 async def running(*words: str, kubeconfig: Path, cwd: Path = EXAMPLES, **variables: str) -> AsyncIterator[Process]:
     """Run `konverge run` with free ports and JSON logs, until the block ends."""
-    ports = ("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0", "--log-format", "json")
+    ports = ("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0", "--debug", "127.0.0.1:0", "--log-format", "json")
     process = Process(
         await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "konverge.daemon.main", "run", *words, *ports),
@@ -331,6 +331,7 @@ async def test_a_program_with_kv_run_is_the_same_daemon(admin_kubeconfig: Path, 
         "KONVERGE_NAMESPACE": namespace,
         "KONVERGE_METRICS": "0",
         "KONVERGE_HEALTH": "127.0.0.1:0",
+        "KONVERGE_DEBUG": "127.0.0.1:0",
         "KONVERGE_LOG_FORMAT": "json",
     }
     process = Process(
@@ -430,7 +431,7 @@ async def test_a_port_that_is_taken_ends_the_process_with_one_line(admin_kubecon
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         code, said = await konverge(
-            *("run", "slow_operator:build", "--health", address, "--metrics", "0"),
+            *("run", "slow_operator:build", "--health", address, "--debug", address, "--metrics", "0"),
             kubeconfig=admin_kubeconfig,
             cwd=slow_operator,
         )

@@ -220,7 +220,7 @@ async def test_the_pod_passes_the_strictest_pod_security(plane: ControlPlane) ->
 def environment(plane: ControlPlane, mount: Path) -> dict[str, str]:
     """The environment of the container: the manifest's variables, those of the kubelet, and the paths of this test in place of a node's."""
     here = {"KONVERGE_SERVICE_ACCOUNT": str(mount)}
-    free_ports = {"KONVERGE_METRICS": "127.0.0.1:0", "KONVERGE_HEALTH": "127.0.0.1:0"}
+    free_ports = dict.fromkeys(("KONVERGE_METRICS", "KONVERGE_HEALTH", "KONVERGE_DEBUG"), "127.0.0.1:0")
     declared = {entry["name"]: entry["value"] for entry in container()["env"]}
     return {**plane.environment, **declared, **here, **free_ports, "PYTHONPROFILEIMPORTTIME": "1"}
 

@@ -204,7 +204,7 @@ async def test_the_steps_end_in_a_daemon_that_is_ready_with_nothing_but_them_and
 ) -> None:
     environment = dict(one.split("=") for word, rest in stages()[-1] if word == "ENV" for one in rest.split())
     environment |= {"HOME": "/nonexistent", "TMPDIR": "/nonexistent", "KONVERGE_METRICS": "127.0.0.1:0"}
-    environment |= {"KONVERGE_HEALTH": "127.0.0.1:0", "KONVERGE_LOG_FORMAT": "json"}
+    environment |= {"KONVERGE_HEALTH": "127.0.0.1:0", "KONVERGE_DEBUG": "127.0.0.1:0", "KONVERGE_LOG_FORMAT": "json"}
     program = str(image / "bin/konverge")
     listed = subprocess.run(
         [image / "bin/python", "-c", "import importlib.metadata as m; print(*(d.name for d in m.distributions()))"],
@@ -335,7 +335,8 @@ async def test_the_last_stage_works_as_its_user_on_a_read_only_root_without_anot
         "capabilities": "0000000000000000",
     }
     environment = dict(one.split("=") for word, rest in stages()[-1] if word == "ENV" for one in rest.split())
-    environment |= {"KONVERGE_METRICS": "127.0.0.1:0", "KONVERGE_HEALTH": "127.0.0.1:0", "KONVERGE_LOG_FORMAT": "json"}
+    free_ports = dict.fromkeys(("KONVERGE_METRICS", "KONVERGE_HEALTH", "KONVERGE_DEBUG"), "127.0.0.1:0")
+    environment |= {**free_ports, "KONVERGE_LOG_FORMAT": "json"}
     mount = tmp_path / "serviceaccount"
     async with ApiServer(tokens={"the-token": ADMIN}) as server, server.http(tls=True) as shell:
         assert shell.authority is not None

@@ -127,6 +127,7 @@ async def daemon(folder: Path, server: ApiServer, *words: str) -> AsyncIterator[
             "--kubeconfig": str(kubeconfig),
             "--metrics": "127.0.0.1:0",
             "--health": "127.0.0.1:0",
+            "--debug": "127.0.0.1:0",
             "--log-format": "json",
             "--drain": "0",
         }

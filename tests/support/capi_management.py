@@ -95,6 +95,7 @@ async def _operator(plane: ControlPlane, container: dict[str, Any], folder: Path
         "KONVERGE_SERVICE_ACCOUNT": str(mount),
         "KONVERGE_METRICS": "127.0.0.1:0",
         "KONVERGE_HEALTH": "127.0.0.1:0",
+        "KONVERGE_DEBUG": "127.0.0.1:0",
     }
     return Operator(container["args"][1:], folder / "operator.log", environment=environment)
 

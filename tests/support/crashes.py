@@ -125,8 +125,7 @@ class Crashes:
             lab.namespace,
             "--metrics",
             "0",
-            "--health",
-            "127.0.0.1:0",
+            *("--health", "127.0.0.1:0", "--debug", "0"),
         )
         operator = Operator((*self._story.arguments, *arguments), folder / "log", forkserver=self._forkserver)
         run = Run()

@@ -93,7 +93,7 @@ class Fleet:
             (
                 "copy_operator:build",
                 *("--kubeconfig", str(kubeconfig), "--namespace", self.namespace, "--log-format", "json"),
-                *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0"),
+                *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0", "--debug", "127.0.0.1:0"),
                 *(
                     "--set",
                     "election.enabled=true",

@@ -146,7 +146,7 @@ class ShardFleet(Fleet):
             (
                 f"{_SUPPORT / 'shard_operator.py'}:build",
                 *("--kubeconfig", str(kubeconfig), "--namespace", self.namespace, "--log-format", "json"),
-                *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0", "--name", "shards"),
+                *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0", "--debug", "127.0.0.1:0", "--name", "shards"),
                 *("--sharding", self.mode, "--set", f"sharding.namespace={self.namespace}"),
                 *("--set", f"sharding.ring={self.ring}", *self.times.settings()),
             ),

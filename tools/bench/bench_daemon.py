@@ -118,7 +118,18 @@ async def _running(
     log = Path(scratch) / f"{way.name}.log"
     with log.open("wb") as file:
         process = await asyncio.create_subprocess_exec(
-            *(*PROGRAM, "run", "--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0", "--log-format", "json"),
+            *(
+                *PROGRAM,
+                "run",
+                "--metrics",
+                "127.0.0.1:0",
+                "--health",
+                "127.0.0.1:0",
+                "--debug",
+                "127.0.0.1:0",
+                "--log-format",
+                "json",
+            ),
             *way.words,
             env={**clean, **variables, "HOME": scratch},
             stderr=file,

@@ -199,7 +199,7 @@ async def _apply(admin: Client, document: dict[str, Any]) -> None:
 @contextlib.asynccontextmanager
 async def _daemon(stage: Stage, address: str) -> AsyncIterator[Mapping[str, str]]:
     """Run the daemon in this process, as its ServiceAccount, with its logs in a file; yields its addresses."""
-    settings = _settings(metrics=address, health=address)
+    settings = _settings(metrics=address, health=address, debug=address)
     account = await stage.act_as(f"system:serviceaccount:{HOME}:{NAME}", ("system:serviceaccounts",))
     stop = asyncio.Event()
     serving: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
@@ -284,15 +284,15 @@ def _print_result(stage: Stage, addresses: Mapping[str, str], done: bool) -> Non
         click.echo(f"\nnot all samples converged in time; expected {wanted}. The daemon's log ends:", err=True)
         click.echo("\n".join(_log_file(stage).read_text(encoding="utf-8").splitlines()[-30:]), err=True)
         return
-    base = addresses["health"]
+    debug = addresses["debug"]
     click.echo(f"\nAll samples converged.\n\n  export KUBECONFIG={stage.kubeconfig}")
     if stage.kubectl:
         click.echo(f"  {stage.kubectl} -n {NAMESPACE} get appinst,operations,helmreleases,clusters,nextclouds")
-    click.echo(f"  konverge explain appinst/shop -n {NAMESPACE} --url {base}\n")
+    click.echo(f"  konverge explain appinst/shop -n {NAMESPACE} --url {debug}\n")
     for title, url in (
         ("metrics", f"{addresses['metrics']}/metrics"),
-        ("readiness", f"{base}/readyz?verbose"),
-        ("debug", f"{base}/debug"),
+        ("readiness", f"{addresses['health']}/readyz?verbose"),
+        ("debug", f"{debug}/debug"),
         ("log", str(_log_file(stage))),
     ):
         click.echo(f"  {title:<10} {url}")

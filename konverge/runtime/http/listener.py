@@ -32,6 +32,8 @@ __all__ = ["OFF", "Limits", "Listener", "bound", "is_local_name", "is_loopback",
 OFF = "0"
 """The address that serves nothing."""
 
+_LOOPBACK: Final = frozenset(ipaddress.ip_address(address) for address in ("127.0.0.1", "::1", "::ffff:127.0.0.1"))
+
 _BACKLOG: Final = 1024
 """Connections that the kernel keeps for us while the event loop is busy; one that does not fit is sent again after a whole second."""
 _BATCH: Final = 16
@@ -80,29 +82,30 @@ def parse_address(address: str) -> tuple[str, int] | None:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an IP address is of this machine alone.
+    """Whether an address is exactly 127.0.0.1 or ::1.
 
-    >>> is_loopback("127.0.0.1"), is_loopback("::ffff:127.0.0.1"), is_loopback("10.0.0.1"), is_loopback("localhost")
-    (True, True, False, False)
+    A dual-stack socket reports the peer 127.0.0.1 as ::ffff:127.0.0.1. Other addresses of 127.0.0.0/8 are refused: service meshes deliver
+    traffic of the pod network from 127.0.0.6 (https://istio.io/latest/docs/ops/configuration/mesh/app-health-check/).
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("::ffff:127.0.0.1"), is_loopback("127.0.0.6"), is_loopback("localhost")
+    (True, True, True, False, False)
     """
     try:
-        found = ipaddress.ip_address(address)
+        return ipaddress.ip_address(address) in _LOOPBACK
     except ValueError:
         return False
-    mapped = getattr(found, "ipv4_mapped", None)
-    return found.is_loopback or (mapped is not None and mapped.is_loopback)
 
 
-def is_local_name(header: str, configured: str = "") -> bool:
-    """Whether a Host header names this machine: localhost, a loopback address, or the host that was configured.
+def is_local_name(header: str) -> bool:
+    """Whether a Host header names this machine: localhost, 127.0.0.1 or ::1.
 
-    >>> is_local_name("localhost:8081"), is_local_name("[::1]:8081"), is_local_name("evil.example.com"), is_local_name("")
+    >>> is_local_name("localhost:8082"), is_local_name("[::1]:8082"), is_local_name("evil.example.com"), is_local_name("")
     (True, True, False, False)
     """
     bracketed, _, rest = header.partition("]")
     host = bracketed[1:] if rest or header.endswith("]") else header.partition(":")[0]
     host = host.lower().removesuffix(".")
-    return host == "localhost" or is_loopback(host) or bool(configured and host == configured.lower())
+    return host == "localhost" or is_loopback(host)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -8,9 +8,10 @@ Guarantees: everything that it shows is given to it, so it knows no manager. Sta
 stopping frees the ports. No signal handler, no global. Whatever a source of debug data raises is one answer, not the end of the server.
 A large exposition is written in a thread, so that a scrape does not stop the event loop; it is collected on the loop.
 
-`/debug` names objects and their namespaces, never their content. Unless it is given an address of its own it answers callers on loopback
-alone, which `kubectl port-forward` is. Callers on loopback must ask for a loopback name or address, or for the configured host: a web page
-whose name was made to resolve to 127.0.0.1 (DNS rebinding) gets nothing out of a browser on that machine.
+`/debug` names objects and their namespaces, never their content. It authenticates no caller. So its default address is a listener on
+loopback, which the pod network cannot reach, and whatever its address is, it serves only the peers 127.0.0.1 and ::1, for instance `kubectl
+port-forward`. The Host header must be localhost, 127.0.0.1 or ::1, so that a web page whose name resolves to 127.0.0.1 (DNS rebinding)
+reads nothing through a browser on that machine.
 
 With `secure` metrics are served over TLS, and only to callers that the API server authenticates and authorizes: see
 `konverge.runtime.http.access`. Probes and debug stay as they are, at addresses of their own.
@@ -64,8 +65,8 @@ class ServerSettings:
     """With `secure`, the folder of tls.crt and tls.key, read again when they change. Empty: self-made, which no client can verify."""
     health: str = ":8081"
     """The address of /healthz and /readyz; controller-runtime's."""
-    debug: str = ""
-    """The address of /debug. "": that of health, for callers on loopback alone. Another address serves every client that can reach it."""
+    debug: str = "127.0.0.1:8082"
+    """The address of /debug. Whatever the address is, only the peers 127.0.0.1 and ::1 are served."""
     thread_bytes: int = 256 * 1024
     """An exposition that was larger than this the last time is made in a thread; below, the thread costs more than it spares."""
     scrapes: int = 4
@@ -165,7 +166,7 @@ class ProbeServer:
         settings = self._settings
         wanted = {"metrics": settings.metrics, "health": settings.health}
         if self._debug is not None:
-            wanted["debug"] = settings.debug or settings.health
+            wanted["debug"] = settings.debug
         listeners: dict[str, set[str]] = {}
         for part, address in wanted.items():
             if parse_address(address) is not None:
@@ -310,17 +311,14 @@ class ProbeServer:
             router.add_get(path, self._guarded(handler))
 
     def _guarded(self, handler: Handler) -> Handler:
-        """Let only loopback in, unless debug has an address of its own; answer for whatever a source raises."""
-        own = parse_address(self._settings.debug)
-        configured = (own or parse_address(self._settings.health) or ("", 0))[0]
+        """Serve only callers on loopback, under a loopback name; contain whatever a source raises."""
 
         async def guarded(request: web.Request) -> web.StreamResponse:
-            local = is_loopback(request.remote or "")
-            if own is None and not local:
-                text = "/debug answers callers on loopback alone: use kubectl port-forward, or give debug an address\n"
+            if not is_loopback(request.remote or ""):
+                text = "/debug serves only the peers 127.0.0.1 and ::1: use kubectl port-forward\n"
                 return web.Response(text=text, status=403)
-            if local and not is_local_name(request.headers.get("Host", ""), configured):
-                text = "/debug answers under loopback names alone, whatever a name resolves to: ask localhost or 127.0.0.1\n"
+            if not is_local_name(request.headers.get("Host", "")):
+                text = "/debug is served only under the names localhost, 127.0.0.1 and ::1\n"
                 return web.Response(text=text, status=403)
             try:
                 return await handler(request)

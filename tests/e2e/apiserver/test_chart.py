@@ -179,6 +179,7 @@ async def test_the_test_of_a_release_asks_the_daemon_whether_it_is_ready(
         "KONVERGE_ELECTION__NAMESPACE": helm.namespace,
         "KONVERGE_METRICS": "127.0.0.1:0",
         "KONVERGE_HEALTH": "127.0.0.1:0",
+        "KONVERGE_DEBUG": "127.0.0.1:0",
     }
     daemon = Operator((), tmp_path / "log", environment=environment)
     await daemon.start()

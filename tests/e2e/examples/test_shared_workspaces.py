@@ -81,6 +81,7 @@ async def test_replicas_share_onboardings_with_their_claims_and_one_that_is_kill
             "KCP_KUBECONFIG": str(kcp.kubeconfig),
             "KONVERGE_METRICS": "127.0.0.1:0",
             "KONVERGE_HEALTH": "127.0.0.1:0",
+            "KONVERGE_DEBUG": "127.0.0.1:0",
             "KONVERGE_DRAIN": "5",
             **{f"KONVERGE_SHARDING__{name}_SECONDS": str(seconds) for name, seconds in SHORT.items()},
         }

@@ -117,7 +117,16 @@ async def test_ten_resyncs_of_everything_send_no_write(fragile: ControlPlane, fr
     rules = [rule.to_dict() for rule in apps.rules()]
     await asyncio.to_thread(grant, fragile.blocking.api, lab.namespace, "konverge", rules, ())
     kubeconfig = await fragile.service_account_kubeconfig(lab.namespace, "konverge")
-    served = ("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0", "--set", "reconcile.resync=0.5")
+    served = (
+        "--metrics",
+        "127.0.0.1:0",
+        "--health",
+        "127.0.0.1:0",
+        "--debug",
+        "127.0.0.1:0",
+        "--set",
+        "reconcile.resync=0.5",
+    )
     daemon = Operator(("--kubeconfig", str(kubeconfig), "--namespace", lab.namespace, *served), tmp_path / "log")
     world = World(refused={"6.6.6": "spec.ports[0].port: Invalid value"})
     async with daemon.running_for(), HelmController(lab.config, namespace=lab.namespace, world=world):

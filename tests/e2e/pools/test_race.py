@@ -48,7 +48,7 @@ class Rivals(Fleet):
             (
                 f"{_OPERATOR}:{'pools' if name == POOLS else 'build'}",
                 *("--kubeconfig", str(kubeconfig), "--log-format", "json", "--name", "konverge"),
-                *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0"),
+                *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0", "--debug", "127.0.0.1:0"),
             ),
             self.folder / f"{name}.log",
             environment={"INSTANCES": self.namespace, "TENANT": tenant(name), "PYTHONPATH": str(_OPERATOR.parents[1])},

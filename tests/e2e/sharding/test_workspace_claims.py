@@ -42,7 +42,7 @@ def daemon(name: str, kubeconfig: Path, kcp: KcpServer, folder: Path, fork: Fork
     return Operator(
         (
             *("--controllers", "workspaces", "--sharding", "hash", "--kubeconfig", str(kubeconfig)),
-            *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0", "--log-format", "json"),
+            *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0", "--debug", "127.0.0.1:0", "--log-format", "json"),
             *(word for key, value in sets.items() for word in ("--set", f"{key}={value}")),
         ),
         folder / f"{name}.log",

@@ -16,9 +16,10 @@ import pytest
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
+from konverge.daemon.settings import Settings
 from konverge.errors import ConfigError, UsageError
 from konverge.runtime.http.health import Check
-from konverge.runtime.http.listener import parse_address
+from konverge.runtime.http.listener import is_loopback, parse_address
 from konverge.runtime.http.server import ProbeServer, ServerSettings
 
 FREE = "127.0.0.1:0"
@@ -56,7 +57,7 @@ class World:
     def scrape(self) -> None:
         self.scraped += 1
 
-    def server(self, debug: bool = True, debug_address: str = "", **settings: Any) -> ProbeServer:
+    def server(self, debug: bool = True, debug_address: str = FREE, **settings: Any) -> ProbeServer:
         return ProbeServer(
             registry=self.registry,
             live=list,
@@ -139,16 +140,23 @@ def test_a_malformed_address_is_an_error_that_says_how_to_write_one(address: str
         parse_address(address)
 
 
-def test_metrics_and_health_have_listeners_of_their_own(world: World) -> None:
+def test_metrics_health_and_debug_have_listeners_of_their_own(world: World) -> None:
     async def use(server: ProbeServer) -> None:
         assert sorted(server.addresses) == ["debug", "health", "metrics"]
-        assert server.addresses["debug"] == server.addresses["health"] != server.addresses["metrics"]
-        assert (await fetch(server.addresses["metrics"] + "/healthz")).status == 404
-        assert (await fetch(server.addresses["health"] + "/metrics")).status == 404
-        assert (await fetch(server.addresses["metrics"] + "/")).text == "/metrics\n"
-        assert (await fetch(server.addresses["health"] + "/")).text == "/debug\n/healthz\n/readyz\n"
+        assert len(set(server.addresses.values())) == 3
+        paths = {"metrics": ["/metrics"], "health": ["/healthz", "/readyz"], "debug": ["/debug"]}
+        for part, address in server.addresses.items():
+            assert (await fetch(address + "/")).text.split() == paths[part]
+            for other, pages in paths.items():
+                statuses = {(await fetch(address + page)).status for page in pages}
+                assert statuses == {200 if other == part else 404}
 
-    with_server(world.server(health="127.0.0.1:00"), use)
+    with_server(world.server(health="127.0.0.1:00", debug_address="127.0.0.1:000"), use)
+
+
+def test_the_default_address_of_debug_is_on_loopback() -> None:
+    assert parse_address(ServerSettings().debug) == ("127.0.0.1", 8082)
+    assert Settings().debug == ServerSettings().debug
 
 
 def test_equal_addresses_share_one_listener(world: World) -> None:
@@ -164,14 +172,14 @@ def test_an_address_of_0_serves_nothing(world: World) -> None:
     async def use(server: ProbeServer) -> None:
         assert sorted(server.addresses) == ["metrics"]
 
-    with_server(world.server(health="0"), use)
+    with_server(world.server(health="0", debug_address="0"), use)
 
 
 def test_everything_off_starts_and_stops(world: World) -> None:
     async def use(server: ProbeServer) -> None:
         assert server.addresses == {}
 
-    with_server(world.server(metrics="0", health="0"), use)
+    with_server(world.server(metrics="0", health="0", debug_address="0"), use)
 
 
 def test_every_interface_is_one_socket_that_answers_on_loopback(world: World) -> None:
@@ -181,7 +189,7 @@ def test_every_interface_is_one_socket_that_answers_on_loopback(world: World) ->
 def test_a_taken_address_is_an_error_that_names_it_and_leaves_nothing_open(world: World) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        server = world.server(health=f"127.0.0.1:{port}")
+        server = world.server(health=f"127.0.0.1:{port}", debug_address=f"127.0.0.1:{port}")
 
         async def program() -> None:
             with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port} for debug and health"):
@@ -409,35 +417,44 @@ def _own_address() -> str | None:
     return None if address.startswith("127.") else address
 
 
-def test_debug_answers_callers_on_loopback_alone_unless_it_has_an_address(world: World) -> None:
-    own = _own_address()
-    if own is None:
+@pytest.mark.parametrize("health", [":0", "0"], ids=["beside health", "address of its own"])
+@pytest.mark.parametrize("peer", ["own address", "127.0.0.2"])
+def test_debug_serves_no_other_peer_whatever_its_address_is(world: World, health: str, peer: str) -> None:
+    source = _own_address() if peer == "own address" else peer
+    if source is None:
         pytest.skip("this machine has no address besides loopback")
 
-    async def ask(server: ProbeServer) -> int:
-        async with server:
-            port = server.addresses["debug"].rsplit(":", 1)[1]
-            assert (await fetch(f"http://127.0.0.1:{port}/debug")).status == 200
-            return (await fetch(f"http://{own}:{port}/debug")).status
+    async def use(server: ProbeServer) -> None:
+        url = server.addresses["debug"] + "/debug"
+        assert (await fetch(url)).status == 200
+        connector = aiohttp.TCPConnector(local_addr=(source, 0))
+        async with aiohttp.ClientSession(connector=connector) as session, session.get(url) as response:
+            assert (response.status, "only the peers 127.0.0.1 and ::1" in await response.text()) == (403, True)
 
-    assert asyncio.run(ask(world.server(health=":0"))) == 403
-    opened = ProbeServer(
-        registry=world.registry,
-        live=list,
-        ready=list,
-        debug=world.source,
-        settings=ServerSettings(metrics="0", health="0", debug=":0"),
-    )
-    assert asyncio.run(ask(opened)) == 200
+    with_server(world.server(health=health, debug_address=":0"), use)
 
 
-@pytest.mark.parametrize("debug", ["", FREE], ids=["beside health", "address of its own"])
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "0:0:0:0:0:0:0:1"])
+def test_loopback_is_one_address_of_each_protocol(address: str) -> None:
+    assert is_loopback(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.6", "127.1", "127.255.255.254", "::ffff:127.0.0.6", "::127.0.0.1", "::1%lo", "10.0.0.1", "localhost", ""],
+)
+def test_no_other_address_is_loopback(address: str) -> None:
+    assert not is_loopback(address)
+
+
+@pytest.mark.parametrize("debug", [FREE, "127.0.0.1:00"], ids=["beside health", "address of its own"])
 @pytest.mark.parametrize(
     ("host", "status"),
     [
         ("localhost:8081", 200),
         ("127.0.0.1", 200),
         ("[::1]:8081", 200),
+        ("127.0.0.6", 403),
         ("evil.example.com", 403),
         ("localhost.evil.example.com:8081", 403),
         ("169.254.169.254", 403),
@@ -449,7 +466,7 @@ def test_debug_on_loopback_answers_no_name_that_was_rebound_to_it(
 ) -> None:
     reply = get(world.server(debug_address=debug), "debug", "/debug/queues", Host=host)
     assert reply.status == status
-    assert ("loopback names" in reply.text) == (status == 403)
+    assert ("only under the names" in reply.text) == (status == 403)
 
 
 def test_a_flood_of_scrapes_gets_503(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
