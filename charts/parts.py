@@ -36,7 +36,7 @@ class Rules:
     """While callers who read metrics are reviewed."""
 
     namespaces: tuple[dict[str, Any], ...] = ()
-    """In each of the namespaces that the values of the part name, or in the whole cluster if they name all."""
+    """In each of the namespaces that values of the part name, or in the whole cluster if the values name `*`."""
     object_bucket_claims: tuple[dict[str, Any], ...] = ()
     """While buckets are made by ObjectBucketClaims, in the same namespaces."""
     home: tuple[dict[str, Any], ...] = ()

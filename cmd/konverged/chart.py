@@ -28,6 +28,8 @@ _HOME = "the-operators-own"
 """Stands for the namespace of the operator, into which the chart is installed."""
 _LISTED = "the-listed"
 """Stands for each namespace that a list of the chart's values names."""
+_LISTED_BY = {"pools": "instance_namespace", "workspaces": "namespace"}
+"""The setting of a family that names one of these namespaces."""
 OF_THE_CHART = frozenset(
     {
         *("kubeconfig", "context", "service_account", "namespace", "controllers", "health"),
@@ -189,8 +191,8 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
 
     group = getattr(settings, name, None)
     at_home = {"namespace": _HOME} if hasattr(group, "namespace") else {}
-    if hasattr(group, "instance_namespace"):
-        at_home = {"instance_namespace": _LISTED}
+    if name in _LISTED_BY:
+        at_home = {_LISTED_BY[name]: _LISTED}
     seeing: dict[str, Any] = {name: at_home} if at_home else {}
     blind = {name: {**at_home, "watch_secrets": False}} if hasattr(group, "watch_secrets") else seeing
 

@@ -305,7 +305,7 @@ async def test_secrets_that_are_narrowed_to_a_namespace_take_a_role_there_alone_
     plane: ControlPlane, tmp_path: Path
 ) -> None:
     await deploy(plane)
-    narrowed = ("--set", "apps.secret_namespaces=narrow")
+    narrowed = ("--set", "apps.secret_namespaces=narrow", "--set", "apps.watch_secrets=true")
     elected = ("--set", "election.enabled=true")
     for name in ("narrow", "wide"):
         await plane.create_namespace(name)

@@ -29,6 +29,10 @@ ROOT = CHART.parents[1]
 OFF = ("clusters", "machines", "pools", "workspaces")
 """The families that are off by default."""
 NONE = {"families": {name: {"enabled": False} for name in families(DaemonSettings())}}
+EVERY_FAMILY = merged(
+    {"families": {name: {"enabled": True} for name in families(DaemonSettings())}},
+    {"families": {"workspaces": {"namespace": "kcp"}}},
+)
 ALONE: dict[str, Any] = {"replicas": 1, "election": {"enabled": False}}
 WEBHOOKS: dict[str, Any] = {"webhooks": {"enabled": True}}
 CERT_MANAGER = {"webhooks": {"enabled": True, "certificates": "certManager"}}
@@ -63,6 +67,7 @@ def monitor(name: str) -> dict[str, tuple[Any, dict[str, Any]]]:
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     **{f"families.{name}.enabled": (name in OFF, {}) for name in families(DaemonSettings())},
     "families.pools.namespaces": (["web"], {"families": {"pools": {"enabled": True}}}),
+    "families.workspaces.namespace": ("kcp", {"families": {"workspaces": {"enabled": True}}}),
     "watchNamespace": ("web", {"families": {"quota": {"enabled": False}}}),
     "settings.log_format": ("console", {}),
     "args": (["run", "--log-level=debug"], {}),
@@ -241,6 +246,8 @@ SHARED: dict[str, Any] = {"election": {"enabled": False}, "sharding": {"mode": "
 COORDINATED: dict[str, Any] = {"election": {"enabled": False}, "sharding": {"mode": "coordinator"}}
 BY_ORDINALS: dict[str, Any] = {"election": {"enabled": False}, "sharding": {"mode": "ordinal"}}
 WITH_WORKSPACES = {"families": {"workspaces": {"enabled": True}}}
+WORKSPACES_APART = {"families": {"workspaces": {"enabled": True, "namespace": "kcp"}}}
+WITH_CLUSTERS: dict[str, Any] = {"families": {"clusters": {"enabled": True}}}
 WITH_MACHINES = {"families": {"machines": {"enabled": True}}}
 NAMED: dict[str, Any] = {
     "settings": {"machines": {"cluster_id": "acme", "tenant": "blue", "workload_account": "capi"}},
@@ -303,11 +310,20 @@ def effective(rights: set[Right]) -> set[Right]:
         BUCKET_CLAIMS,
         WITH_MACHINES,
         merged(WITH_MACHINES, NAMED),
+        merged(WITH_MACHINES, {"settings": {"machines": {"workload_account": ""}}}),
+        WITH_CLUSTERS,
+        merged(WITH_CLUSTERS, WEBHOOKS, {"settings": {"clusters": {"token_secrets": ["a", "b"]}}}),
+        merged(
+            WITH_CLUSTERS,
+            {"settings": {"clusters": {"token_secrets": [], "credentials_secret": "c", "journal_secret": "j"}}},
+        ),
         merged(WITH_WORKSPACES, SHARED),
         COORDINATED,
         merged(ONE_NAMESPACE, COORDINATED),
         merged(WITH_WORKSPACES, COORDINATED),
         merged(WITH_WORKSPACES, BY_ORDINALS),
+        WORKSPACES_APART,
+        merged(WORKSPACES_APART, WITH_CLUSTERS, WITH_MACHINES, POOLS_IN_THREE, WEBHOOKS),
         BY_ORDINALS,
         merged(APPS_ALONE, BY_ORDINALS),
         merged(ONE_NAMESPACE, BY_ORDINALS),
@@ -463,8 +479,7 @@ def test_settings_reach_the_daemon_as_they_are_written(template: Template, tmp_p
 
 
 def test_alerts_and_dashboards_are_those_under_deploy(template: Template) -> None:
-    every_family = {"families": {name: {"enabled": True} for name in families(DaemonSettings())}}
-    rendered = template(merged(RULE, DASHBOARDS, every_family))
+    rendered = template(merged(RULE, DASHBOARDS, EVERY_FAMILY))
     alerts = {
         group["name"]: group["rules"]
         for path in (ROOT / "deploy/alerts").glob("*.yaml")
@@ -513,7 +528,7 @@ def test_the_roles_for_users_hold_exactly_the_generated_rules(template: Template
     """tests/unit/charts/test_users.py pins these rules by kind and verb."""
     chosen = [name for name in families(DaemonSettings()) if family in ("*", name)]
     aggregate = {"userRoles": {"aggregateToEdit": True, "aggregateToAdmin": True}}
-    on = {"families": {name: {"enabled": name in chosen} for name in families(DaemonSettings())}}
+    on = merged(EVERY_FAMILY, {"families": {name: {"enabled": name in chosen} for name in families(DaemonSettings())}})
     roles = {one["metadata"]["name"]: one for one in template(merged(on, aggregate)).all("ClusterRole")}
     for role, joined in (
         ("view", {"view", "edit", "admin"}),
