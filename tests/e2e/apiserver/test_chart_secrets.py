@@ -5,12 +5,14 @@ The families of one release share a ServiceAccount, so what tells them apart is 
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helm_template import NAMESPACE, Rendered, Template, merged
+import yaml
+from helm_template import CHART, NAMESPACE, Rendered, Template, merged
 
 from konverge.daemon.families import DaemonSettings, families
 
@@ -82,6 +84,32 @@ def test_a_release_reaches_the_secrets_of_its_families_and_its_webhooks_only(
 @pytest.mark.parametrize("family", ALL)
 def test_with_certificates_of_cert_manager_no_family_reaches_their_keys(template: Template, family: str) -> None:
     assert reachable(template(values((family,), MOUNTED))) == SECRETS[family]
+
+
+GUIDE = {
+    name: yaml.safe_load(text)
+    for name, text in re.findall(
+        r"^```yaml\n# (\w+)\.yaml\n(.*?)^```",
+        (CHART.parents[1] / "docs/guide/hardening.md").read_text(),
+        re.MULTILINE | re.DOTALL,
+    )
+}
+"""The values of docs/guide/hardening.md, by the name of their file."""
+
+
+def test_the_guide_has_values_for_a_release_of_each_family() -> None:
+    assert GUIDE.keys() == {"common", *ALL}
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_the_values_of_the_guide_run_one_family_with_its_own_rights(template: Template, family: str) -> None:
+    rendered = template(merged(GUIDE["common"], GUIDE[family]))
+    assert rendered.environment["KONVERGE_CONTROLLERS"] == family
+    expected = {
+        "apps": {("web", EVERY)},
+        "workspaces": {("workspace-kubeconfigs", EVERY)},
+    }.get(family, SECRETS[family])
+    assert reachable(rendered) == expected | (WEBHOOKS if rendered.all("Secret") else set())
 
 
 OPEN: dict[str, dict[str, Any]] = {

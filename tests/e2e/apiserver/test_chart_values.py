@@ -148,6 +148,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "health.port": (9091, {}),
     "networkPolicy.enabled": (True, {}),
     "networkPolicy.metricsFrom": ([{"namespaceSelector": {}}], POLICY),
+    "networkPolicy.healthFrom": ([{"podSelector": {}}], POLICY),
     "networkPolicy.apiServerPorts": ([16443], POLICY),
     "networkPolicy.egress": ([{}], POLICY),
 }
@@ -476,6 +477,23 @@ def test_settings_reach_the_daemon_as_they_are_written(template: Template, tmp_p
     assert ran.model_dump(exclude=of_the_chart) == read.model_dump(exclude=of_the_chart)
     assert (ran.election.lease_seconds, ran.election.renew_seconds) == (30, 20.5)
     assert ran.controllers == tuple(name for name in families(DaemonSettings()) if name not in OFF)
+
+
+def test_each_port_of_the_policy_has_a_rule_of_its_own_and_debug_none(template: Template) -> None:
+    peers = {name: [{"podSelector": {"matchLabels": {"reads": name}}}] for name in ("metrics", "health")}
+    given = {"metricsFrom": peers["metrics"], "healthFrom": peers["health"]}
+    rendered = template(merged(POLICY, WEBHOOKS, {"networkPolicy": given}))
+    rules = rendered.one("NetworkPolicy")["spec"]["ingress"]
+    assert [(rule["ports"], rule.get("from")) for rule in rules] == [
+        ([{"port": "metrics"}], peers["metrics"]),
+        ([{"port": "health"}], peers["health"]),
+        ([{"port": "webhooks"}], None),
+    ]
+    ports = {port["name"]: port["containerPort"] for port in rendered.container["ports"]}
+    assert ports == {"metrics": 8080, "health": 8081, "webhooks": 9443}
+    host, _, port = settings_of(rendered).debug.rpartition(":")
+    assert host == "127.0.0.1"
+    assert int(port) not in ports.values()
 
 
 def test_alerts_and_dashboards_are_those_under_deploy(template: Template) -> None:
