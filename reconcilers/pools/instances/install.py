@@ -57,7 +57,7 @@ def _is_in(namespaces: InstanceNamespaces, metadata: Metadata, _caches: Caches) 
 def rules(settings: MaterialSettings, namespace: str) -> tuple[Rule, ...]:
     """Return the rights on the parts of instances in a namespace, "" for every namespace, beside those on owned kinds.
 
-    A Role gives the right on its own namespace, so `namespaces` is no exception.
+    A Role also gives the right on the namespace that it belongs to.
 
     >>> [rule.resources for rule in rules(MaterialSettings(), "clouds")][:3]
     [('secrets',), ('persistentvolumeclaims',), ('namespaces',)]

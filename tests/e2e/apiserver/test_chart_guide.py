@@ -1,4 +1,4 @@
-"""docs/guide/deploy.md and hardening.md: each command in a block is run, section by section, on an API server in memory."""
+"""docs/guide/deploy.md and docs/guide/hardening.md: each command in a block is run, section by section, on an API server in memory."""
 
 from __future__ import annotations
 
