@@ -1,7 +1,7 @@
 """The rules of the ClusterRoles for users: who may read and who may write each kind of an operator. Pure.
 
 Guarantees: a kind is in the role `edit` only if its declaration names tenants as its writers, so a new kind is closed to them. No role
-allows to write a status or another subresource.
+allows writes of a status or of another subresource.
 """
 
 from __future__ import annotations
