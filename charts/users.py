@@ -1,7 +1,7 @@
 """The rules of the ClusterRoles for users: who may read and who may write each kind of an operator. Pure.
 
-Guarantees: a kind is in the role `edit` only if its declaration names tenants as its writers, so a new kind is closed to them. No role
-allows writes of a status or of another subresource.
+Guarantees: a kind is in the role `edit` only if its declaration names tenants as its writers, so a new kind is closed to them. The role
+`view` leaves out kinds whose spec may hold a secret. No role allows writes of a status or of another subresource.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def user_rules(declarations: Iterable[Declaration]) -> Mapping[str, list[dict[st
     >>> from konverge.crds.resource import declaration_of
     >>> rules = user_rules(declaration_of(model) for model in (Cluster, Operation))
     >>> [[rule["resources"] for rule in rules[role]] for role in ("view", "edit", "admin", "cluster")]
-    [[['clusters', 'clusters/status'], ['operations', 'operations/status']], [['operations']], [['clusters']], [['clusters']]]
+    [[['operations', 'operations/status']], [['operations']], [['clusters']], [['clusters']]]
     """
     kinds = sorted({(one.group, one.plural): one for one in declarations}.items())
     declared = [declaration for _, declaration in kinds]
     return {
-        "view": [_rule(one, (one.plural, f"{one.plural}/status"), _READ) for one in declared],
+        "view": [_rule(one, (one.plural, f"{one.plural}/status"), _READ) for one in declared if one.viewable],
         "edit": [_rule(one, (one.plural,), _WRITE) for one in declared if one.written_by == "tenants"],
         "admin": [_rule(one, (one.plural,), _WRITE) for one in declared if one.written_by == "administrators"],
         "cluster": [_rule(one, (one.plural,), _WRITE) for one in declared if not one.namespaced],

@@ -119,6 +119,8 @@ class Declaration:
     deprecated: str | None
     written_by: Writer = "administrators"
     """The users who may write the kind with the role `edit` of the operator's chart, or only with its role `admin`."""
+    viewable: bool = True
+    """Whether the role `view` of the chart reads the kind; False if the spec may hold a secret."""
 
     def __post_init__(self) -> None:
         for problem in self._problems():

@@ -276,6 +276,7 @@ class ClusterStatus(Status):
     scope="Cluster",
     conditions=("Connected", "Disconnected", "Authenticated", "ControllersHealthy", "BufferOverflow"),
     columns=(Column("Phase", ".status.phase"), Column.condition("Connected")),
+    viewable=False,  # registrationToken is a secret
 )
 class Cluster(CustomResource[ClusterSpec, ClusterStatus]):
     """The registration of this cluster with a control plane, whose jobs an agent fetches and carries out."""

@@ -245,6 +245,7 @@ def resource(
     storage: bool = True,
     deprecated: str | None = None,
     written_by: Writer = "administrators",
+    viewable: bool = True,
 ) -> Callable[[type[C]], type[C]]:
     """Declare a class to be a custom resource of this API version; the decorator returns the class itself.
 
@@ -252,7 +253,8 @@ def resource(
     Age is the last column unless one of that name is given. `labels` are those of the CustomResourceDefinition. `rules` are CEL about the
     whole object (`self.spec`, `self.metadata.name`). Several versions of one kind are several classes with the same `kind=`, one of them
     with `storage=True`; `deprecated` is the warning that users of an old one see. `written_by="tenants"` puts the kind into the role `edit`
-    of the operator's chart, which a platform team gives to tenants; every other kind is in the role `admin`.
+    of the operator's chart, which a platform team gives to tenants; every other kind is in the role `admin`. `viewable=False` leaves
+    a kind whose spec may hold a secret out of the role `view`.
 
     Raises UsageError for names that the API server would refuse, SchemaError for a model that no structural schema can express.
 
@@ -286,6 +288,7 @@ def resource(
             storage=storage,
             deprecated=deprecated,
             written_by=written_by,
+            viewable=viewable,
         )
         _bind(cls, declaration)
         return cls
