@@ -171,6 +171,7 @@ _FROZEN = Cel(
         Column("Engine", ".spec.engine"),
     ),
     rules=(_FROZEN,),
+    written_by="tenants",
 )
 class Operation(CustomResource[OperationSpec, OperationStatus]):
     """One action on an ApplicationInstance, which an engine performs."""
@@ -275,6 +276,7 @@ class ClusterStatus(Status):
     scope="Cluster",
     conditions=("Connected", "Disconnected", "Authenticated", "ControllersHealthy", "BufferOverflow"),
     columns=(Column("Phase", ".status.phase"), Column.condition("Connected")),
+    viewable=False,  # registrationToken is a secret
 )
 class Cluster(CustomResource[ClusterSpec, ClusterStatus]):
     """The registration of this cluster with a control plane, whose jobs an agent fetches and carries out."""

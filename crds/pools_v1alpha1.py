@@ -381,6 +381,7 @@ _KEEPS_INSTANCE = Cel(
         Column("Pool", ".status.pool"),
     ),
     rules=(_KEEPS_INSTANCE,),
+    written_by="tenants",
 )
 class Nextcloud(CustomResource[NextcloudSpec, NextcloudStatus]):
     """A tenant's Nextcloud: claims an instance and says how it is to be."""

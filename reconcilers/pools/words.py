@@ -171,6 +171,8 @@ class PoolReason:
     DELETING: Final = "Deleting"
     CREATE_FAILED: Final = "CreateFailed"
     """Progressing=False: the API server refuses new instances."""
+    NAMESPACE_NOT_LISTED: Final = "NamespaceNotListed"
+    """Progressing=False: the namespace of new instances is not in the setting pools.namespaces."""
 
 
 class StepReason:
@@ -181,6 +183,8 @@ class StepReason:
     """On a Nextcloud: its instance is gone, or does not have this condition any more."""
     NOT_WANTED: Final = "NotWanted"
     """The spec does not ask for it."""
+    NAMESPACE_NOT_LISTED: Final = "NamespaceNotListed"
+    """The namespace of the instance is not in the setting pools.namespaces; the instance is left alone."""
     NOT_SUPPORTED: Final = "NotSupported"
     """MaintenanceRun=False: commands of Nextcloud are not run."""
 

@@ -127,6 +127,11 @@ class ClusterReconciler:
         if reference is None:
             return cluster.spec.registration_token or "", None
         where = f"Secret {namespace}/{reference.name}, key {reference.key}"
+        if reference.name not in self.settings.token_secrets:
+            return "", ClusterProblem(
+                reason=Authenticated.TOKEN_SECRET_MISSING,
+                message=f"{where} is not read: add {reference.name} to the setting clusters.token_secrets, or name a Secret of this list",
+            )
         try:
             found = await ctx.live(SECRET).find(namespace, reference.name)
         except Forbidden:

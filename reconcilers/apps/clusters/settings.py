@@ -26,6 +26,9 @@ class Settings(BaseModel):
     the kubeconfig names. No job writes in it."""
     credentials_secret: str = "vworkspace-agent-credentials"  # noqa: S105  # a name
     """The name of the Secret with the credential."""
+    token_secrets: tuple[str, ...] = ("registration",)
+    """The names of the Secrets, in the namespace of the operator, from which a Cluster may take its registration token. The right to read
+    Secrets is given for these names only; a Cluster that names another Secret is not registered."""
     journal_secret: str = "vworkspace-agent-journal"  # noqa: S105  # a name
     """The name of the Secret with the journal: a Secret, because a job may hold values that are refused later."""
 

@@ -814,7 +814,7 @@ async def test_a_pool_whose_instances_are_refused_says_why_once(clouds: Clouds) 
 
 
 async def test_a_pool_whose_namespace_is_missing_says_so_and_fills_up_once_it_is_there(clouds: Clouds) -> None:
-    here = await clouds.start()
+    here = await clouds.start(settings=PoolSettings(namespaces=("later",)))
     await here.pool(replicas=2, instanceNamespace="later")
 
     def refused(found: NextcloudPool) -> bool:
