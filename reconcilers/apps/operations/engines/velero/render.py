@@ -18,6 +18,7 @@ from konverge.reconcilers.apps.kinds import NAMESPACE
 from konverge.reconcilers.apps.operations.engines.engine import (
     EngineBlocked,
     EngineRequest,
+    ObjectKey,
     ObjectRef,
     Refused,
     Rendered,
@@ -32,7 +33,7 @@ from konverge.reconcilers.apps.operations.engines.velero.kinds import (
 from konverge.reconcilers.apps.operations.engines.velero.parameters import BackupParameters, RestoreParameters
 from konverge.reconcilers.apps.operations.words import BlockedReason, FailedReason, OpAnnotation
 
-__all__ = ["backup_needs", "render_backup", "render_restore", "restore_needs"]
+__all__ = ["backup_needs", "render_backup", "render_restore", "restore_needs", "velero_place"]
 
 NEVER_RESTORED: Final = (
     "applicationinstances.apps.vworkspace.io",
@@ -64,8 +65,9 @@ _UNFINISHED: Final = frozenset(
 )
 
 
-def _name(request: EngineRequest) -> str:
-    return f"op-{request.uid}"
+def velero_place(request: EngineRequest) -> ObjectKey:
+    """Return namespace and name of the Backup or Restore of an Operation."""
+    return ObjectKey(request.settings.velero_namespace, f"op-{request.uid}")
 
 
 def _given(**fields: Any) -> dict[str, Any]:
@@ -149,7 +151,8 @@ def render_backup(request: EngineRequest) -> Rendered | Refused | EngineBlocked:
         csiSnapshotTimeout=parameters.csi_snapshot_timeout,
         itemOperationTimeout=parameters.item_operation_timeout,
     )
-    made = BACKUP.new(_name(request), request.settings.velero_namespace, annotations=annotations, spec=spec)
+    place = velero_place(request)
+    made = BACKUP.new(place.name, place.namespace, annotations=annotations, spec=spec)
     return Rendered(made, {"backupName": made.name}, owned=False)
 
 
@@ -276,5 +279,6 @@ def render_restore(request: EngineRequest) -> Rendered | Refused | EngineBlocked
         existingResourcePolicy=parameters.existing_resource_policy,
         itemOperationTimeout=parameters.item_operation_timeout,
     )
-    made = RESTORE.new(_name(request), request.settings.velero_namespace, spec=spec)
+    place = velero_place(request)
+    made = RESTORE.new(place.name, place.namespace, spec=spec)
     return Rendered(made, {"restoreName": made.name, "backupName": parameters.backup_name}, owned=False)

@@ -1,0 +1,210 @@
+"""What another writer puts into the status, the labels and the annotations of Operations and their objects leads nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from apps.operations import FREE, JOB, JOBS_FOR_ALL, Operations, completed, has_object, phase, shows
+
+from konverge.clock import rfc3339, wall_clock
+from konverge.crds import crd
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.crds.ops_v1alpha1 import Operation
+from konverge.kinds import kind
+from konverge.objects import Object
+from konverge.reconcilers.apps.operations.decide import request_for
+from konverge.reconcilers.apps.operations.engines.engine import Target, child_name
+from konverge.reconcilers.apps.operations.install import controller
+from konverge.reconcilers.apps.operations.metrics import OperationMetrics
+from konverge.reconcilers.apps.operations.turns import LEASE, holders_of, lease_name
+from konverge.reconcilers.apps.operations.words import OpAnnotation, OpLabel
+from konverge.runtime import Manager, ManagerSettings
+from konverge.testing import Lab, install_crds
+from konverge.testing.apiserver.faults.rules import Freeze, Match, Rule
+
+EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
+PODS = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}}}
+VICTIM = "victim"
+
+
+@pytest.fixture
+async def ops(lab: Lab) -> Operations:
+    """The controller of Operations in all namespaces, as the daemon runs it."""
+    await install_crds(lab.client, [crd(Operation), crd(ApplicationInstance)])
+    await lab.namespace_also(VICTIM)
+
+    def build(manager: Manager) -> None:
+        manager.add(controller(FREE, rows=JOBS_FOR_ALL, metrics=OperationMetrics.within(manager.metrics)))
+
+    await lab.start(build, name="konverge", settings=ManagerSettings(namespace=None, strict=True))
+    ops = Operations(lab)
+    await ops.target()
+    return ops
+
+
+async def forge(ops: Operations, **status: Any) -> None:
+    await ops.lab.patch(Operation, "run", {"status": status}, subresource="status")
+
+
+def _ref(job: Object, **changes: Any) -> dict[str, Any]:
+    metadata = job.metadata
+    ref = {"apiVersion": "batch/v1", "kind": "Job", "name": metadata.name, "namespace": metadata.namespace}
+    return {**ref, "uid": metadata.uid, **changes}
+
+
+async def payroll(ops: Operations, namespace: str, operation: Operation, *, marked: bool) -> Object:
+    """Create a Job that no Operation made; `marked`: with the label and the annotation of this Operation."""
+    marks: dict[str, Any] = {}
+    if marked:
+        marks["labels"] = {OpLabel.OPERATION: operation.metadata.uid}
+        marks["annotations"] = {OpAnnotation.OPERATION_NAME: f"{operation.namespace}/{operation.name}"}
+    return await ops.lab.client.create(JOB.new("payroll", namespace, spec=PODS, **marks))
+
+
+STOPS: dict[str, dict[str, Any]] = {
+    "cancel": {"spec": {"cancel": True}},
+    "timeout": {"spec": {"timeoutSeconds": 1}},
+    "annotation": {"metadata": {"annotations": {"ops.vworkspace.io/cancel": "true"}}},
+}
+
+
+@pytest.mark.parametrize("marked", [False, True], ids=["unmarked", "marked"])
+@pytest.mark.parametrize("where", ["own", VICTIM])
+@pytest.mark.parametrize("stop", [*STOPS, "deletion"])
+async def test_forged_engine_ref_reaches_no_other_object(ops: Operations, stop: str, where: str, marked: bool) -> None:
+    operation = await ops.create()
+    own = await ops.job_of()
+    theirs = await payroll(ops, ops.lab.namespace if where == "own" else where, operation, marked=marked)
+    await forge(ops, engineRef=_ref(theirs))
+    if stop == "deletion":
+        await ops.lab.delete(Operation, "run")
+    else:
+        await ops.lab.patch(Operation, "run", STOPS[stop])
+    await asyncio.sleep(30)
+    after = await ops.lab.get(JOB, theirs.name, theirs.namespace)
+    assert after.metadata.resource_version == theirs.metadata.resource_version
+    assert (await ops.lab.get(JOB, own.name)).spec.get("suspend") is True, "the object of the Operation is stopped"
+
+
+async def test_forged_engine_ref_is_corrected_and_reported_without_its_content(ops: Operations) -> None:
+    operation = await ops.create()
+    own = await ops.job_of()
+    theirs = await payroll(ops, VICTIM, operation, marked=True)
+    await forge(ops, engineRef=_ref(theirs))
+    found = await ops.until(
+        "run", lambda one: one.status.engine_ref is not None and one.status.engine_ref.name == own.name
+    )
+    assert found.status.engine_ref is not None
+    assert found.status.engine_ref.uid == own.metadata.uid
+    await asyncio.sleep(5)
+    notes = [
+        str(one.get("note")) for one in await ops.lab.client.list(EVENT) if one.get("reason") == "EngineRefCorrected"
+    ]
+    assert len(notes) == 1
+    assert f"Job {ops.lab.namespace}/{own.name}" in notes[0]
+    assert VICTIM not in notes[0]
+    await ops.complete()
+
+
+@pytest.mark.parametrize("forged", ["kind", "no reference", "no uid", "another uid", "generation"])
+async def test_damaged_engine_ref_makes_no_second_object(ops: Operations, forged: str) -> None:
+    await ops.create()
+    own = await ops.job_of()
+    ref: dict[str, dict[str, Any] | None] = {
+        "kind": _ref(own, apiVersion="v1", kind="Secret", name="token"),
+        "no reference": None,
+        "no uid": _ref(own, uid=None),
+        "another uid": _ref(own, uid="another"),
+        "generation": _ref(own, generation=7),
+    }
+    await forge(ops, engineRef=ref[forged])
+    await asyncio.sleep(5)
+    await ops.write_job(own, completed())
+    await ops.until("run", phase("Succeeded"))
+    assert [job.metadata.uid for job in await ops.lab.client.list(JOB, ops.lab.namespace)] == [own.metadata.uid]
+
+
+async def test_label_that_was_removed_from_the_object_loses_no_end(ops: Operations) -> None:
+    await ops.create()
+    own = await ops.job_of()
+    await ops.lab.patch(JOB, own.name, {"metadata": {"labels": {OpLabel.OPERATION: None}}})
+    await ops.write_job(own, completed())
+    await ops.lab.patch(Operation, "run", {"metadata": {"labels": {"wakes": "it"}}})
+    await ops.until("run", phase("Succeeded"))
+
+
+@pytest.mark.parametrize("digest", ["sha256:0", None], ids=["another spec", "an earlier release"])
+async def test_object_of_another_spec_is_not_taken_over(ops: Operations, digest: str | None) -> None:
+    operation = await ops.create(target="later")
+    job = await _made_for(ops, operation, digest)
+    await ops.target("later")
+    if digest is None:
+        await ops.until("run", has_object)
+        await ops.write_job(job, completed())
+        await ops.until("run", phase("Succeeded"))
+    else:
+        found = await ops.until("run", phase("Failed"), shows("Failed", "True", "PreconditionFailed"))
+        assert "is not of this Operation; delete it" in found.condition("Failed").message
+
+
+async def _made_for(ops: Operations, operation: Operation, digest: str | None) -> Object:
+    """Create the Job of an Operation at its place, before the operator does."""
+    request = request_for(operation, Target(operation.namespace, "later", ""), FREE, wall_clock())
+    annotations = {OpAnnotation.OPERATION_NAME: f"{operation.namespace}/{operation.name}"}
+    if digest is not None:
+        annotations[OpAnnotation.SPEC_DIGEST] = digest
+    labels = {OpLabel.OPERATION: operation.metadata.uid}
+    return await ops.lab.create(
+        JOB.new(child_name(request), ops.lab.namespace, labels=labels, annotations=annotations, spec=PODS)
+    )
+
+
+@pytest.mark.parametrize("with_ref", [True, False], ids=["with engineRef", "without engineRef"])
+async def test_forged_start_passes_no_precondition_by(ops: Operations, with_ref: bool) -> None:
+    """A status that claims a turn has no entry in the Lease of the operator's namespace."""
+    operation = await ops.create(approvals={"required": True})
+    await ops.until("run", shows("Blocked", "True", "AwaitingApproval"))
+    ref = {"apiVersion": "batch/v1", "kind": "Job", "name": "run-1", "namespace": operation.namespace}
+    await forge(ops, phase="Pending", startedAt=rfc3339(wall_clock()), engineRef=ref if with_ref else None)
+    found = await ops.until("run", shows("Blocked", "True", "AwaitingApproval"), lambda one: not one.status.started_at)
+    assert found.status.engine_ref is None
+    await asyncio.sleep(60)
+    assert list(await ops.lab.client.list(JOB, ops.lab.namespace)) == []
+
+
+async def test_turns_are_kept_only_in_the_operators_namespace(ops: Operations) -> None:
+    """A Lease of a tenant with the name of an earlier release neither gives a turn nor takes one."""
+    lab = ops.lab
+    await lab.create(LEASE.new("operations-shop", lab.namespace, annotations={OpAnnotation.HOLDERS: "[]"}))
+    await ops.create("first", "Restore")
+    await ops.create("second", "Restore")
+    await ops.job_of("first")
+    (holder,) = holders_of(await lab.get(LEASE, lease_name(lab.namespace), lab.config.namespace))
+    assert (holder.name, holder.target) == ("first", "shop")
+    await ops.until("second", shows("Blocked", "True", "ConflictingOperation"))
+    left = await lab.get(LEASE, "operations-shop")
+    assert left.metadata.annotation(OpAnnotation.HOLDERS) == "[]"
+
+
+async def test_operation_that_an_earlier_release_started_holds_the_next_up(ops: Operations) -> None:
+    """Another process started it under another Lease, and the cache does not show that yet."""
+    lab = ops.lab
+    await ops.create("first", "Restore", approvals={"required": True})
+    await ops.until("first", shows("Blocked", "True", "AwaitingApproval"))
+    await ops.ready(ready=False)
+    await ops.create("second", "Restore")
+    await ops.until("second", shows("Blocked", "True", "TargetNotReady"))
+    frozen = Rule(Match(verbs=("watch",), resources=("operations.ops.vworkspace.io",)), Freeze(seconds=20), count=9)
+    lab.server.faults.add(frozen)
+    await asyncio.sleep(1)
+    await lab.patch(
+        Operation,
+        "first",
+        {"status": {"phase": "Running", "startedAt": rfc3339(wall_clock()), "engineRef": None}},
+        subresource="status",
+    )
+    await ops.ready()
+    await asyncio.sleep(10)
+    assert not (await ops.get("second")).status.started_at
