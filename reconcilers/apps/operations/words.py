@@ -156,6 +156,8 @@ class OpAnnotation:
     """On a namespace: the types of Operations that may start in it, separated by commas."""
     MAINTENANCE_WINDOW: Final = "ops.vworkspace.io/maintenance-window"
     """On a target, or on a namespace for its targets: when disruptive Operations may start (`windows.py`)."""
+    ALLOWED_NAMESPACES: Final = "ops.vworkspace.io/allowed-namespaces"
+    """On a BackupStorageLocation: the namespaces whose Operations may use it, separated by commas; without it all of them."""
     OPERATION_NAME: Final = "ops.vworkspace.io/operation-name"
     """On the object of an engine: `namespace/name` of the Operation."""
     NAMESPACE_UID: Final = "ops.vworkspace.io/namespace-uid"
