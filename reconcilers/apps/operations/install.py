@@ -82,7 +82,9 @@ def controller(
     made = _kinds(rows, made=True)
     for kind in sorted({*made, *_kinds(rows, made=False)} - {INSTANCE}, key=lambda one: one.group_kind):
         only_ours = "" if kind in _kinds(rows, made=False) else OpLabel.OPERATION
-        described = described.watches(kind, to=wakes_for(kind, rows), optional=True, labels=only_ours, unlisted=True)
+        described = described.watches(
+            kind, to=wakes_for(kind, rows, chosen.velero_namespace), optional=True, labels=only_ours, unlisted=True
+        )
     gets = {kind for row in rows for kind in row.engine.gets}
     others = sorted({INSTANCE, *made}, key=lambda one: one.group_kind)
     described = described.reads_live(Operation, *others)

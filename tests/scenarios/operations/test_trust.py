@@ -208,3 +208,25 @@ async def test_operation_that_an_earlier_release_started_holds_the_next_up(ops: 
     await ops.ready()
     await asyncio.sleep(10)
     assert not (await ops.get("second")).status.started_at
+
+
+@pytest.mark.parametrize("where", [VICTIM, "own"])
+async def test_object_wakes_only_operations_of_its_own_namespace(ops: Operations, where: str) -> None:
+    operation = await ops.create()
+    await ops.job_of()
+    await ops.lab.settled()
+    theirs = await payroll(ops, ops.lab.namespace if where == "own" else where, operation, marked=True)
+    await ops.lab.settled()
+    before, noise = _reconciles(ops), {"metadata": {"labels": {"more": "noise"}}}
+    await ops.lab.client.patch(JOB, theirs.name, theirs.namespace, patch=noise, style="merge")
+    await ops.lab.settled()
+    assert _reconciles(ops) - before == (1 if where == "own" else 0)
+
+
+def _reconciles(ops: Operations) -> float:
+    name = "controller_runtime_reconcile_total"
+    labels = {"controller": "operation"}
+    samples = [
+        one for metric in ops.lab.manager.metrics.registry.collect() for one in metric.samples if one.name == name
+    ]
+    return sum(one.value for one in samples if labels.items() <= one.labels.items())
