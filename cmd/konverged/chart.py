@@ -203,7 +203,7 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
     ordinals = {"election": {"namespace": _HOME}, "sharding": {"mode": "ordinal", "namespace": _HOME}}
     leases = {"election": {"namespace": _HOME}, "sharding": {"mode": "hash", "namespace": _HOME}}
     # Only of the family whose buckets have providers; its rights come with the value that chooses this one.
-    claims = {name: {"instances": {"bucket_provider": "objectbucketclaim"}}} if name == "pools" else seeing
+    claims: dict[str, Any] = {name: {"instances": {"bucket_provider": "objectbucketclaim"}}} if name == "pools" else {}
     return Rules(
         always=tuple(always),
         secrets=difference(await needed(unserved), always),
