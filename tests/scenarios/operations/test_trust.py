@@ -1,4 +1,4 @@
-"""What another writer puts into the status, the labels and the annotations of Operations and their objects leads nowhere."""
+"""A status, a label and an annotation of another writer lead to no object, no turn and no wake-up elsewhere."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def found(existing: dict[str, Any], rendered: dict[str, Any] | None = None) -> l
         ({"serviceAccountName": "platform"}, {}, "spec.serviceAccountName platform"),
     ],
 )
-def test_rights_of_an_adopted_release_stay_with_nobody_else(
+def test_release_with_other_rights_is_not_adopted(
     existing: dict[str, Any], rendered: dict[str, Any], word: str
 ) -> None:
     (message,) = found(existing, rendered)
@@ -37,5 +37,5 @@ def test_rights_of_an_adopted_release_stay_with_nobody_else(
 
 
 @pytest.mark.parametrize("rendered", [{"serviceAccountName": "tenant"}, {"serviceAccountName": "platform"}])
-def test_the_account_of_the_instance_replaces_the_account_of_the_release(rendered: dict[str, Any]) -> None:
+def test_account_of_the_instance_replaces_the_account_of_the_release(rendered: dict[str, Any]) -> None:
     assert found({"serviceAccountName": "platform"}, rendered) == []
