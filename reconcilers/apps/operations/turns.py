@@ -3,7 +3,7 @@
 A list of Operations, even a live one, cannot order two starts that race. So every Operation adds itself to the Lease of its namespace
 before anything is created, in a replace that names the version that it read: of two that race, one conflicts and reads the other's name.
 
-The Leases are in the operator's own namespace, where no tenant writes: a turn can be neither stolen nor blocked by hand, and the entry
+The Leases are in the operator's own namespace, in which no tenant writes: a turn can be neither stolen nor blocked by hand, and the entry
 proves that the operator itself let the Operation start. One Lease for each namespace, and not for each target: their number does not grow
 with the objects that a tenant creates and deletes (docs/adr/0025-turns-are-in-leases-of-the-operators-namespace.md).
 

@@ -132,7 +132,7 @@ class BlockedReason:
 
 
 class OpEvent:
-    """Reasons of Events that are no transition of a condition."""
+    """Reasons of Events besides the transitions of conditions."""
 
     ENGINE_REF_CORRECTED: Final = "EngineRefCorrected"
     """Another writer changed status.engineRef; the object that it named was not touched."""
