@@ -45,7 +45,7 @@ from konverge.reconcilers.apps.operations.engines.engine import (
 from konverge.reconcilers.apps.operations.engines.registry import EngineRow
 from konverge.reconcilers.apps.operations.engines.silence import last_write
 from konverge.reconcilers.apps.operations.kinds import INSTANCE
-from konverge.reconcilers.apps.operations.lease import has_turn
+from konverge.reconcilers.apps.operations.lease import turn_since
 from konverge.reconcilers.apps.operations.moments import Memory, moment
 from konverge.reconcilers.apps.operations.report import OpPlan
 from konverge.reconcilers.apps.operations.stop import Stop, cancelled
@@ -167,22 +167,27 @@ class _Running:
             return self._failed(made.reason, made.message)
         if isinstance(made, EngineBlocked):
             return made
-        if isinstance(made, Rendered) and self._may_be_gone(made):
+        since = await turn_since(operation, self.engines.home(ctx), ctx)
+        if isinstance(made, Rendered) and self._may_be_gone(made, since):
             message = (
                 f"{kind_of(made.object).kind} {self.ref.name} is not there long after its Operation began: it was never made, or it was "
                 "made and removed since; look for its effects before you repeat the Operation"
             )
             return self._failed(FailedReason.ENGINE_OBJECT_LOST, message)
-        if not await has_turn(operation, self.engines.home(ctx), ctx):
+        if since is None:
             return report.turn_missing(RequeueAfter(_AT_ONCE))
         if isinstance(made, Rendered):
             return await ctx.client.create(to_create(operation, made, self.target, self.engines.cluster_id))
         assert found is not None
         return await send_edit(operation, made, found, ctx)
 
-    def _may_be_gone(self, made: Rendered) -> bool:
-        """Whether an object that was made may have been removed since, so that its absence tells nothing."""
-        return self.ctx.now() - self.stop.started > made.kept
+    def _may_be_gone(self, made: Rendered, since: datetime | None = None) -> bool:
+        """Whether an object that was made may have been removed since, so that its absence tells nothing.
+
+        `since` is the record of the turn: a status that claims a later start gives no second object.
+        """
+        started = self.stop.started if since is None else min(since, self.stop.started)
+        return self.ctx.now() - started > made.kept
 
     async def _stored(self, kind: Kind[Object]) -> tuple[Object | None, Forbidden | None]:
         """Return the object as it is stored, and the error of a right to get that is missing: then it was found, or not, by a list.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from konverge.clock import from_rfc3339, rfc3339
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.errors import AlreadyExists, Conflict
-from konverge.objects import Metadata
+from konverge.objects import Metadata, Object
 from konverge.outcome import RequeueAfter
 from konverge.reconcilers.apps.operations import report
 from konverge.reconcilers.apps.operations.conflicts import TERMINAL, Contestant, blocker, contestant_of
@@ -30,7 +30,7 @@ from konverge.reconcilers.apps.operations.words import BlockedReason
 if TYPE_CHECKING:
     from konverge.runtime import Context
 
-__all__ = ["TargetKey", "give_turn_back", "has_turn", "take_turn"]
+__all__ = ["TargetKey", "give_turn_back", "take_turn", "turn_since"]
 
 _TRIES: Final = 8
 """Operations of one namespace write one Lease, as many at once as there are workers."""
@@ -52,17 +52,18 @@ async def _left(holder: Holder, target: TargetKey, ctx: Context[Any]) -> timedel
     """Return for how long a holder counts at least: None if it has no end that time brings, zero if it no longer counts."""
     unconfirmed = _unconfirmed(from_rfc3339(holder.since), ctx.now())
     cached = ctx.cache(VIEW).find(target.namespace, holder.name)
-    known = cached is not None and cached.metadata.uid == holder.uid
-    if holder.target != target.name and unconfirmed > timedelta(0) and not (known and _ended(cached)):
+    if cached is not None and cached.metadata.uid != holder.uid:
+        cached = None
+    if holder.target != target.name and unconfirmed > timedelta(0) and not (cached is not None and _ended(cached)):
         return unconfirmed  # nothing depends on it here: no read
-    if not known or cached is None or not cached.status.get("startedAt"):
+    if cached is None or not cached.status.get("startedAt"):
         cached = await ctx.live(VIEW).find(target.namespace, holder.name)
     if cached is None or cached.metadata.uid != holder.uid or _ended(cached):
         return timedelta(0)
     return None if cached.status.get("startedAt") else unconfirmed
 
 
-def _ended(operation: Any) -> bool:
+def _ended(operation: Object) -> bool:
     return operation.status.get("phase") in TERMINAL
 
 
@@ -126,13 +127,13 @@ async def _behind_an_earlier_release(mine: Contestant, target: TargetKey, ctx: C
     return None if running is None else conflict(running.name, _LOOK_AGAIN)
 
 
-async def has_turn(operation: Operation, home: str, ctx: Context[Any]) -> bool:
-    """Tell whether the Lease records the turn of an Operation, for the target that it names."""
+async def turn_since(operation: Operation, home: str, ctx: Context[Any]) -> datetime | None:
+    """Return since when the Lease records the turn of an Operation on the target that it names; None without a record."""
     lease = await ctx.live(LEASE).find(home, lease_name(operation.namespace))
-    return any(
-        (holder.uid, holder.target) == (operation.metadata.uid, operation.spec.target_ref.name)
-        for holder in holders_of(lease)
-    )
+    for holder in holders_of(lease):
+        if (holder.uid, holder.target) == (operation.metadata.uid, operation.spec.target_ref.name):
+            return from_rfc3339(holder.since)
+    return None
 
 
 async def give_turn_back(operation: Metadata, home: str, ctx: Context[Any]) -> None:

@@ -174,6 +174,21 @@ async def test_forged_start_passes_no_precondition_by(ops: Operations, with_ref:
     assert list(await ops.lab.client.list(JOB, ops.lab.namespace)) == []
 
 
+async def test_forged_later_start_makes_no_second_object(ops: Operations) -> None:
+    """The Lease records the first start, and since then the object may have been made and removed."""
+    await ops.create()
+    await ops.complete()
+    job = (await ops.lab.client.list(JOB, ops.lab.namespace)).items[0]
+    await ops.lab.delete(JOB, job.name)
+    await asyncio.sleep(2 * 86_400)
+    await ops.lab.stop()
+    await forge(ops, phase="Pending", finishedAt=None, startedAt=rfc3339(wall_clock()), engineRef=None)
+    await ops.run(rows=JOBS_FOR_ALL, crds=False)
+    found = await ops.until("run", phase("Failed"))
+    assert found.condition("Failed").reason == "EngineObjectLost"
+    assert list(await ops.lab.client.list(JOB, ops.lab.namespace)) == []
+
+
 async def test_turns_are_kept_only_in_the_operators_namespace(ops: Operations) -> None:
     """A Lease of a tenant with the name of an earlier release neither gives a turn nor takes one."""
     lab = ops.lab
