@@ -12,6 +12,7 @@ from konverge.clock import rfc3339, wall_clock
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
+from konverge.errors import Invalid
 from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.reconcilers.apps.operations.decide import request_for
@@ -245,3 +246,33 @@ def _reconciles(ops: Operations) -> float:
         one for metric in ops.lab.manager.metrics.registry.collect() for one in metric.samples if one.name == name
     ]
     return sum(one.value for one in samples if labels.items() <= one.labels.items())
+
+
+@pytest.mark.parametrize("frozen", [False, True], ids=["not approved", "approved"])
+async def test_operation_without_parameters_is_changed_and_stays_frozen(ops: Operations, frozen: bool) -> None:
+    """A program that is not ours leaves the field out."""
+    made = Operation.decode(
+        {
+            "metadata": {"name": "bare", "namespace": ops.lab.namespace},
+            "spec": {
+                "targetRef": {
+                    "apiVersion": "apps.vworkspace.io/v1alpha1",
+                    "kind": "ApplicationInstance",
+                    "name": "none",
+                },
+                "type": "Restore",
+                "engine": "velero",
+                **({"approvals": {"claim": "x"}} if frozen else {}),
+            },
+        }
+    ).to_dict()
+    made["spec"].pop("parameters", None)
+    await ops.lab.client.create(Object(made))
+    given = {"spec": {"parameters": {"backupName": "a"}}}
+    if frozen:
+        with pytest.raises(Invalid, match="cannot be changed once"):
+            await ops.lab.patch(Operation, "bare", given)
+    else:
+        await ops.lab.patch(Operation, "bare", given)
+    await ops.lab.patch(Operation, "bare", {"spec": {"cancel": True}})
+    await ops.until("bare", lambda one: one.finished)
