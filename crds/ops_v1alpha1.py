@@ -154,7 +154,8 @@ class OperationStatus(Status):
 
 
 _FROZEN = Cel(
-    "self.spec.parameters == oldSelf.spec.parameters "
+    "(has(self.spec.parameters) == has(oldSelf.spec.parameters) "
+    "&& (!has(self.spec.parameters) || self.spec.parameters == oldSelf.spec.parameters)) "
     "|| !((has(oldSelf.status) && has(oldSelf.status.startedAt)) "
     "|| (has(oldSelf.spec.approvals) && has(oldSelf.spec.approvals.claim) && oldSelf.spec.approvals.claim != ''))",
     "the parameters cannot be changed once the Operation was started or approved; create another Operation",

@@ -34,7 +34,7 @@ OF_THE_CHART = frozenset(
     {
         *("kubeconfig", "context", "service_account", "namespace", "controllers", "health"),
         *("metrics", "metrics_secure", "metrics_certificates"),
-        *("clusters.namespace", "machines.namespace", "workspaces.namespace", "pools.namespaces"),
+        *("apps.namespace", "clusters.namespace", "machines.namespace", "workspaces.namespace", "pools.namespaces"),
         *(f"election.{name}" for name in ("enabled", "name", "namespace", "identity")),
         *(f"sharding.{name}" for name in ("mode", "ring", "namespace")),
         *(f"webhooks.{name}" for name in ("address", "service", "url", "certificates", "secret", "configuration")),
