@@ -23,14 +23,16 @@ PATH = "/clusters/root:acme"
 
 
 class Listener:
-    """A server that notes the Authorization header of each request."""
+    """A server that notes the path and the Authorization header of each request."""
 
     def __init__(self, location: str = "") -> None:
         self.received: list[str] = []
+        self.paths: list[str] = []
         self._location = location
         self.shell = HttpShell(self._handle, authority=AUTHORITY)
 
     async def _handle(self, call: Call) -> Response:
+        self.paths.append(call.path)
         self.received.append(call.headers.get("authorization", ""))
         if self._location:
             return Response(307, b"", headers={"Location": self._location})
@@ -89,3 +91,16 @@ async def test_redirect_to_another_server_carries_no_credentials(tmp_path: Path,
                     await client.raw(method, "/api", body={} if method == "POST" else None)
     assert root.received == [f"Bearer {TOKEN}"]
     assert evil.received == []
+
+
+@pytest.mark.parametrize("size", [1, 100_000], ids=["small", "large"])
+async def test_each_request_stays_below_the_path_of_its_workspace(tmp_path: Path, size: int) -> None:
+    """A request without the path reaches another workspace of the same server, with the credentials of the root."""
+    root = Listener()
+    async with root.shell:
+        path = kubeconfig(tmp_path, f"{root.shell.url}/clusters/root", **{"insecure-skip-tls-verify": True})
+        async with Client(await root_of(path)("acme", f"{root.shell.url}{PATH}"), name="test") as client:
+            for call in (client.raw("GET", "/api"), client.raw("POST", "/api/v1/namespaces", body={"a": "x" * size})):
+                with pytest.raises(KonvergeError):
+                    await call
+    assert root.paths == [f"{PATH}/api", f"{PATH}/api/v1/namespaces"]
