@@ -77,10 +77,15 @@ class KcpServer:
 
 
 @asynccontextmanager
-async def kcp_server(folder: Path, *, seconds: float = 0.3) -> AsyncIterator[KcpServer]:
-    """Serve a kcp whose Workspaces are ready after so many seconds."""
+async def kcp_server(folder: Path, *, seconds: float = 0.3, takes_bare_paths: bool = False) -> AsyncIterator[KcpServer]:
+    """Serve a kcp whose Workspaces are ready after so many seconds.
+
+    `takes_bare_paths`: a request without the path of a workspace is for the root, as clients of earlier releases send it.
+    """
 
     async def front(call: Call) -> Response:
+        if takes_bare_paths and not call.path.startswith("/clusters/"):
+            return await root.handle(call)
         cluster, separator, rest = call.path.removeprefix("/clusters/").partition("/")
         call.path = f"{separator}{rest}"
         return await (root if cluster == "root" else workspace).handle(call)
