@@ -4,10 +4,10 @@
     credential   in the workspace: a ServiceAccount, cluster-admin there, and a token with a lifetime
     delete       the Workspace, by its uid and version; kcp deletes the content, and its finalizer goes last
 
-Guarantees: the credentials of the root go only to the URLs that `kcp_urls.py` allows, over verified TLS; redirects are not followed. A
-Workspace without the uid of the claim is not touched. No finalizer is removed. Ready is never kept: a Workspace may become
-unavailable, and ready again. Nothing is written to kcp behind the fence. A new owner of a claim writes its epoch on the Workspace before
-anything else, by compare-and-swap: from then on a write of the former owner that was on its way meets another version, and its calls fail.
+Guarantees: the credentials of the root go only to the URLs that `kcp_urls.py` allows; redirects are not followed. A Workspace without the
+uid of the claim is not touched. No finalizer is removed. Ready is never kept: a Workspace may become unavailable, and ready again. Nothing
+is written to kcp behind the fence. A new owner of a claim writes its epoch on the Workspace before anything else, by compare-and-swap: from
+then on a write of the former owner that was on its way meets another version, and its calls fail.
 
 Caveats: a create that was on its way has no version to meet. If the new owner has deleted the Workspace of a deleted claim by then, it is
 made once more, and stays.
