@@ -1,4 +1,4 @@
-"""What the jobs of a control plane may not write: namespaces, words that permit or limit the operator, approvals."""
+"""The limits of jobs: namespaces, words that permit or limit the operator, approvals."""
 
 from __future__ import annotations
 
