@@ -1,4 +1,5 @@
 """Code that several families need: it knows no family, and families import it.
 
 helm_release/  a HelmRelease of Flux and its sources -> conditions
+endpoints.py   URLs that tenants write: allowed schemes, hosts, ports and addresses
 """
