@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from konverge.crds.pools_v1alpha1 import NextcloudInstance, NextcloudVersionMap
 from konverge.keys import Key
 from konverge.kinds import kind_of
+from konverge.logs import get_logger
 from konverge.objects import Object
 from konverge.reconcilers.pools.buckets import BucketProvider, ClaimedBuckets, S3Buckets, S3Folders
 from konverge.reconcilers.pools.buckets.api import S3Connections
@@ -26,7 +27,10 @@ from konverge.reconcilers.shared.helm_release.words import Flux
 from konverge.runtime import Controller, Rule, by_back_reference
 
 if TYPE_CHECKING:
+    from konverge.client import Client
     from konverge.runtime import Caches
+
+_LOG = get_logger("konverge.pools")
 
 __all__ = ["buckets_of", "instance_controller"]
 
@@ -47,6 +51,15 @@ def instance_of_chart(chart: Object, _caches: Caches) -> Iterable[Key]:
 def every_instance(_map: NextcloudVersionMap, caches: Caches) -> Iterable[Key]:
     """Map a NextcloudVersionMap to all instances: any of them may name a prefix or an alias."""
     return caches(NextcloudInstance).keys()
+
+
+async def _warn_about_flux_rights(_client: Client) -> str:
+    """Log a warning at the start; never delays the controller."""
+    _LOG.warning(
+        "charts of NextcloudInstances are installed with the rights of Flux: set pools.instances.service_account to an account in the "
+        "namespaces of the instances"
+    )
+    return ""
 
 
 def instance_controller(
@@ -90,4 +103,6 @@ def instance_controller(
         described = described.reads_live(OBJECT_BUCKET_CLAIM, CONFIG_MAP).needs(
             Rule("objectbucket.io", ("objectbucketclaims",), ("create", "patch", "delete"))
         )
+    if not chosen.service_account:
+        described = described.starts_when(_warn_about_flux_rights)
     return described.reconciled_by(NextcloudInstanceReconciler(chosen, provider, folders, random))
