@@ -111,6 +111,7 @@ class HttpS3Connections:
                 authorities = stack.enter_context(_authorities(access.ca_bundle))
                 options = _options(access, self._seconds, authorities, self._resolver)
                 client = await stack.enter_async_context(self._session.create_client("s3", **options))
+                client.meta.events.register_first("needs-retry.s3", _end_of_redirects)
             except ConfigError:
                 raise BucketFailure(
                     BucketReason.UNREACHABLE, "the CA bundle of the object storage is no PEM certificate"
@@ -163,6 +164,21 @@ def _without_redirects() -> Any:
             return _Direct(session)
 
     return Direct
+
+
+def _end_of_redirects(request_dict: dict[str, Any], response: tuple[Any, dict[str, Any]] | None, **_: Any) -> None:
+    """Mark a request as redirected if its response names no region.
+
+    botocore asks such a server for the region by another HeadBucket, whose response may be a redirect again, without end
+    (botocore/utils.py, S3RegionRedirectorv2.get_bucket_region).
+    """
+    if response is None:
+        return
+    headers = response[1].get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    named = "x-amz-bucket-region" in headers or "Region" in response[1].get("Error", {})
+    context = request_dict.get("context", {}).get("s3_redirect")
+    if context is not None and not named:
+        context["redirected"] = True
 
 
 class _Direct:

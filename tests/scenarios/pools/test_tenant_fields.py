@@ -93,7 +93,7 @@ async def test_refused_edit_leaves_the_instance_as_it_was(clouds: Clouds, mode: 
 
 @pytest.mark.parametrize("place", ["template", "profile", "settings"])
 async def test_chart_of_a_tenant_is_opened_by_the_administrators(clouds: Clouds, place: str) -> None:
-    opened = {"tenantHelm": True, "serviceAccountName": "installer"}
+    opened: dict[str, Any] = {"tenantHelm": True, "serviceAccountName": "installer"}
     materials = MaterialSettings(service_account="installer", tenant_helm=True) if place == "settings" else None
     here = await clouds.start(settings=PoolSettings(instances=materials or MaterialSettings()))
     await here.profile(**(opened if place == "profile" else {}))

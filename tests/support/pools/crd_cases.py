@@ -69,7 +69,7 @@ def _database(kind: str, **database: Any) -> dict[str, Any]:
 
 
 def _ingress(kind: str, host: str) -> dict[str, Any]:
-    settings = {"ingress": {"host": host}}
+    settings: dict[str, Any] = {"ingress": {"host": host}}
     return {"NextcloudProfile": {"defaults": settings}, "NextcloudPool": {"template": {"spec": settings}}}.get(
         kind, settings
     )
