@@ -332,15 +332,15 @@ class InstanceSettings(Model):
 
 
 class TemplateSettings(InstanceSettings):
-    """What pools and profiles say about their instances: the part that tenants write too, and the rights of the release."""
+    """The settings of pools and profiles for their instances: the part that tenants write too, and the rights of the release."""
 
     service_account_name: ObjectName | None = None
     """The service account in the namespace of the instance with whose rights Flux installs the chart; left out, the account of the
     operator's settings. Not part of the original's API."""
     tenant_helm: bool | None = None
-    """Whether the Nextcloud of the instance may set `helm` and an image tag that is no release; left out, the operator's settings decide.
-    Such a tenant can read every Secret of the namespace: set it only if the namespace has one tenant. It needs a service account. Not
-    part of the original's API."""
+    """Whether the Nextcloud of the instance may set `helm` and a flavour of the image (33.0.1-fpm); left out, the operator's settings
+    decide. Such a tenant can read every Secret of the namespace: set it only if the namespace has one tenant. It needs a service
+    account. Not part of the original's API."""
 
 
 class ReleaseRef(Model):

@@ -1,8 +1,8 @@
-"""What a tenant may set of an instance, and which of its fields the instance keeps in mind. Pure.
+"""The fields of an instance that a tenant may set, and the fields whose writer the instance records. Pure.
 
-Flux installs the chart of an instance, so whoever decides what the chart contains acts with Flux's rights or with those of the service
-account. A tenant decides it only if the administrators have said so (`tenantHelm`) and a service account limits it. A Secret that a tenant
-names is in a namespace of other tenants, so its label has to name the tenant. Credentials go only to a server that the same side named.
+Flux installs the chart of an instance, so the author of the chart's values acts with the rights of Flux or of the service account. A
+tenant is this author only if the administrators allow it (`tenantHelm`) and a service account limits it. A Secret that a tenant names is in
+a namespace of other tenants, so its label has to name the tenant. Credentials go only to a server that the same side named.
 
 Guarantees: a Nextcloud with a refused field changes nothing; `CHECKS` is the policy, in the order of the message. A message names fields
 and remedies, and neither values nor objects of others.
@@ -60,7 +60,7 @@ class FieldsRefused(KonvergeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantPolicy:
-    """What the tenant of one instance may set."""
+    """The limits of the tenant of one instance."""
 
     endpoints: EndpointPolicy
     annotations: tuple[str, ...] = ()

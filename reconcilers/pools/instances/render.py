@@ -49,7 +49,7 @@ class RenderedRelease:
 
 
 def release_problem(spec: TemplateSettings, settings: MaterialSettings) -> StepState | None:
-    """Return why no release is applied for a spec: its service account is not allowed, or its host is no name; None without a problem."""
+    """Return the problem that keeps the release from being applied: a service account that is not allowed, or a malformed host."""
     named, allowed = spec.service_account_name, {settings.service_account, *settings.allowed_service_accounts}
     if named is not None and not {named, "*"} & allowed:
         message = (
@@ -58,7 +58,7 @@ def release_problem(spec: TemplateSettings, settings: MaterialSettings) -> StepS
         return StepState(ready=False, reason=ReleaseReason.ACCOUNT_NOT_ALLOWED, message=message, lasting=True)
     host = spec.ingress.host if spec.ingress is not None else None
     if host is not None and not is_host_name(host):  # stored before the definition refused it
-        message = "ingress.host is no DNS name in lower case: change it"
+        message = "ingress.host is not a DNS name in lower case: change it"
         return StepState(ready=False, reason=ReleaseReason.HOST_INVALID, message=message, lasting=True)
     return None
 

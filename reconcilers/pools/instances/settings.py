@@ -38,8 +38,8 @@ class MaterialSettings(BaseModel):
     allowed_service_accounts: tuple[str, ...] = ()
     """Names that `serviceAccountName` of a pool's template or a profile may have besides `service_account`; `*` allows every name."""
     tenant_helm: bool = False
-    """Whether a Nextcloud may set `helm` and an image tag that is no release, if its pool or profile does not say so (`tenantHelm`). It
-    needs a service account. Such a tenant can read every Secret in the namespace of its instance: keep it false if tenants share that
+    """Whether a Nextcloud may set `helm` and a flavour of the image (33.0.1-fpm) if its pool or profile leaves `tenantHelm` out. It needs a
+    service account. Such a tenant can read every Secret in the namespace of its instance: keep it false if tenants share that
     namespace."""
     tenant_annotations: tuple[str, ...] = (
         "cert-manager.io/cluster-issuer",

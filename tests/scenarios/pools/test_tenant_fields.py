@@ -1,4 +1,4 @@
-"""What a tenant writes into a Nextcloud, and what it reaches: not the rights of Flux, other Secrets, or credentials of others."""
+"""A tenant that writes a Nextcloud reaches neither the rights of Flux nor Secrets and credentials of others."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ async def test_keys_of_the_administrators_are_not_sent_to_the_server_of_a_tenant
     await here.create(claimed=True, **{**GREEDY, "s3": own})
     await here.phase("Ready")
     values = (await release(here)).spec["values"]
-    # The tenant removes its fields: the fields of the pool return, and the bucket stays where it is.
+    # The tenant removes its fields: the fields of the pool return, and the bucket does not move.
     theirs = {"enabled": True, "endpoint": None, "credentialsSecret": "s3-keys"}
     await lab.patch(NextcloudInstance, NAME, {"spec": {"s3": theirs, "tenantFields": None}})
     await here.reason("BucketReady", "BucketEndpointRefused")
