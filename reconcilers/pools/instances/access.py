@@ -34,8 +34,8 @@ class NamedBy:
 def bucket_named_by(spec: NextcloudInstanceSpec, applied: AppliedS3Config, settings: MaterialSettings) -> NamedBy:
     """Return who named credentials and server of the bucket in use.
 
-    A bucket that was created stays at its server if the tenant removes its fields, so the status has the word on the server. Without an
-    endpoint of the administrators a tenant's Secret names the server.
+    A created bucket stays at its server if the tenant removes its fields, so the status records who named the server. Without an endpoint
+    of the administrators a tenant's Secret names the server.
     """
     if applied.auto_created and settings.bucket_provider == "objectbucketclaim":
         return NamedBy()
@@ -76,7 +76,7 @@ def access_from(
     settings: MaterialSettings,
     *,
     path_style: bool,
-    named_by: NamedBy = NamedBy(),  # frozen
+    named_by: NamedBy = NamedBy(),
 ) -> S3Access | None:
     """Return the account; None if the Secret is missing or incomplete, or no endpoint is known.
 

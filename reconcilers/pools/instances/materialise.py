@@ -119,7 +119,7 @@ class Materialiser:
     async def _ungranted(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState | None:
         """Return the state if a Secret that the tenant named does not name the tenant.
 
-        A missing Secret has the same message, which so does not reveal the Secrets of the namespace.
+        A missing Secret has the same message, so that a tenant does not learn which Secrets the namespace has.
         """
         tenant = tenant_of(instance)
         for name in secrets_of_tenant(instance.spec):
