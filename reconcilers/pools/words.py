@@ -46,13 +46,13 @@ class Finalizer:
 
 
 class PoolsLabel:
-    """Labels that the family writes and reads. Except for `instance` they are on a NextcloudInstance."""
+    """Labels that the family writes and reads. Except for `instance` they are on a NextcloudInstance, `tenant` also on a Secret."""
 
     ASSIGNED: Final = "k8s.bnerd.com/assigned"
     """ "false": a member of a pool that can be taken; "true": taken."""
     POOL: Final = "k8s.bnerd.com/pool"
     TENANT: Final = "k8s.bnerd.com/tenant"
-    """The namespace of the Nextcloud."""
+    """The namespace of the Nextcloud. On a Secret beside instances: the Nextclouds of that namespace may name it."""
     NEXTCLOUD: Final = "k8s.bnerd.com/nextcloud"
     """The name of the Nextcloud; one that no label can hold is cut, and spec.claimRef has it whole."""
     INSTANCE: Final = "k8s.bnerd.com/instance"
@@ -141,6 +141,8 @@ class InstanceReason:
     """The Nextcloud is being deleted, and waits for its instance, which does not say yet at which step it is."""
     INVALID: Final = "InvalidSpec"
     """The API server refuses the instance."""
+    FIELDS_REFUSED: Final = "FieldsRefused"
+    """The Nextcloud sets fields that only the administrators may set."""
 
 
 class DriftReason:

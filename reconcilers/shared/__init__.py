@@ -2,4 +2,5 @@
 
 helm_release/  a HelmRelease of Flux and its sources -> conditions
 endpoints.py   URLs that tenants write: allowed schemes, hosts, ports and addresses
+resolver.py    host names -> public addresses, for connections to such URLs
 """

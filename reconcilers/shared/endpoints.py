@@ -27,6 +27,7 @@ __all__ = [
     "EndpointEntry",
     "EndpointPolicy",
     "InvalidEndpoint",
+    "is_host_name",
     "is_public",
     "parse_endpoint",
     "same_server",
@@ -122,6 +123,15 @@ def _host(text: str, *, bracketed: bool) -> str:
         return str(IPv4Address(host))
     except ValueError:
         raise InvalidEndpoint("an IPv4 address is written as four decimal numbers without leading zeros") from None
+
+
+def is_host_name(text: str) -> bool:
+    """Tell whether a text is a DNS name in lower case, as an Ingress has it.
+
+    >>> is_host_name("cloud.example.com"), is_host_name("cloud.example.com x"), is_host_name("{{ .Values.a }}")
+    (True, False, False)
+    """
+    return len(text) <= 253 and all(_LABEL.fullmatch(label) for label in text.split("."))
 
 
 def is_public(address: str | IPv4Address | IPv6Address) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from konverge.crds.pools_v1alpha1 import NextcloudInstance, NextcloudVersionMap
 from konverge.keys import Key
 from konverge.kinds import kind_of
+from konverge.logs import get_logger
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.pools.buckets import BucketProvider, ClaimedBuckets, S3Buckets, S3Folders
 from konverge.reconcilers.pools.buckets.api import S3Connections
@@ -25,7 +26,10 @@ from konverge.reconcilers.shared.helm_release.words import Flux
 from konverge.runtime import Controller, Rule, by_back_reference
 
 if TYPE_CHECKING:
+    from konverge.client import Client
     from konverge.runtime import Caches
+
+_LOG = get_logger("konverge.pools")
 
 __all__ = ["buckets_of", "instance_controller", "rules"]
 
@@ -75,6 +79,15 @@ def rules(settings: MaterialSettings, namespace: str) -> tuple[Rule, ...]:
     )
 
 
+async def _warn_about_flux_rights(_client: Client) -> str:
+    """Log a warning at the start; never delays the controller."""
+    _LOG.warning(
+        "charts of NextcloudInstances are installed with the rights of Flux: set pools.instances.service_account to an account in the "
+        "namespaces of the instances"
+    )
+    return ""
+
+
 def instance_controller(
     settings: MaterialSettings | None = None,
     *,
@@ -110,4 +123,6 @@ def instance_controller(
         )
         .with_(concurrency=chosen.at_once)
     )
+    if not chosen.service_account:
+        described = described.starts_when(_warn_about_flux_rights)
     return described.reconciled_by(NextcloudInstanceReconciler(chosen, provider, folders, random, namespaces))
