@@ -3,6 +3,7 @@
 konverge/    the chart of our own daemon; its templates and values are the pieces of every other chart
 parts.py     what a chart holds of an operator, as data, and the generated files of it
 values.py    values.yaml with its comments: the table of values, a value left out or set
+users.py     the rules of the ClusterRoles for users
 schema.py    the JSON schema of values
 chart.py     all files of a chart
 """
@@ -14,5 +15,16 @@ if not __name__.startswith("konverge."):
 
 from konverge.charts.chart import FOLDER, chart_files, generated_files, own_chart
 from konverge.charts.parts import OperatorChart, Part, Rules, difference
+from konverge.charts.users import user_rules
 
-__all__ = ["FOLDER", "OperatorChart", "Part", "Rules", "chart_files", "difference", "generated_files", "own_chart"]
+__all__ = [
+    "FOLDER",
+    "OperatorChart",
+    "Part",
+    "Rules",
+    "chart_files",
+    "difference",
+    "generated_files",
+    "own_chart",
+    "user_rules",
+]

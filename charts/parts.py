@@ -35,8 +35,10 @@ class Rules:
     metrics: tuple[dict[str, Any], ...] = ()
     """While callers who read metrics are reviewed."""
 
+    namespaces: tuple[dict[str, Any], ...] = ()
+    """In each of the namespaces that values of the part name, or in the whole cluster if the values name `*`."""
     object_bucket_claims: tuple[dict[str, Any], ...] = ()
-    """While buckets are made by ObjectBucketClaims."""
+    """While buckets are made by ObjectBucketClaims, in the same namespaces."""
     home: tuple[dict[str, Any], ...] = ()
     """In the operator's own namespace alone."""
 
@@ -51,6 +53,7 @@ class Rules:
             "rules-members.yaml": self.members,
             "rules-ordinals.yaml": self.ordinals,
             "rules-stamps.yaml": self.stamps,
+            "rules-namespaces.yaml": self.namespaces,
             "rules-objectbucketclaims.yaml": self.object_bucket_claims,
             "rules-home.yaml": self.home,
             "rules-metrics.yaml": self.metrics,
@@ -68,6 +71,8 @@ class Part:
     """Entries of a MutatingWebhookConfiguration."""
     validating: tuple[dict[str, Any], ...] = ()
     """Entries of a ValidatingWebhookConfiguration."""
+    users: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """The rules of the ClusterRoles for users, by role (`user_rules`)."""
     variants: Mapping[str, Part] = field(default_factory=dict)
     """The same part by the other values of its setting `semantics`."""
 
@@ -111,6 +116,8 @@ def files_of(chart: OperatorChart) -> dict[str, str]:
 
 def _files_of_part(part: Part) -> dict[str, str]:
     found = {name: _yaml({"rules": list(rules)}) for name, rules in part.rules.by_file().items() if rules}
+    if part.users:
+        found["users.yaml"] = _yaml(dict(part.users))
     for definition in part.definitions:
         found[f"crd-{definition['metadata']['name']}.yaml"] = _yaml(definition)
     if part.mutating or part.validating:

@@ -16,12 +16,16 @@ def schema_text(pieces: str, chart: OperatorChart, *, families: bool) -> str:
     properties = schema["properties"]
     properties["settings"] = dict(chart.settings)
     if families:
-        switch = {"$ref": "#/$defs/family"}
+        own = {part.name: f"family.{part.name}" for part in chart.parts}
         properties["families"] = {
             "type": "object",
             "additionalProperties": False,
-            "properties": {part.name: switch for part in chart.parts},
+            "properties": {
+                name: {"$ref": f"#/$defs/{values if values in schema['$defs'] else 'family'}"}
+                for name, values in own.items()
+            },
         }
     else:
         properties.pop("families", None)
+        schema["$defs"] = {name: one for name, one in schema["$defs"].items() if not name.startswith("family")}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -257,6 +257,7 @@ _SHORT_NAME = Cel(
         Column("Version", ".spec.chart.version"),
     ),
     rules=(_STAYS_MANAGED, _SHORT_NAME),
+    written_by="tenants",
 )
 class ApplicationInstance(CustomResource[ApplicationInstanceSpec, ApplicationInstanceStatus]):
     """An application that is installed from a Helm chart by Flux, or a placeholder for one."""

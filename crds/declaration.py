@@ -14,9 +14,10 @@ from typing import Any, Literal
 from konverge.crds.markers import Cel
 from konverge.errors import UsageError
 
-__all__ = ["Column", "ColumnType", "Declaration", "Scale", "Scope", "plural_of"]
+__all__ = ["Column", "ColumnType", "Declaration", "Scale", "Scope", "Writer", "plural_of"]
 
 Scope = Literal["Namespaced", "Cluster"]
+Writer = Literal["tenants", "administrators"]
 ColumnType = Literal["string", "integer", "number", "boolean", "date"]
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -116,6 +117,10 @@ class Declaration:
     served: bool
     storage: bool
     deprecated: str | None
+    written_by: Writer = "administrators"
+    """The users who may write the kind with the role `edit` of the operator's chart, or only with its role `admin`."""
+    viewable: bool = True
+    """Whether the role `view` of the chart reads the kind; False if the spec may hold a secret."""
 
     def __post_init__(self) -> None:
         for problem in self._problems():

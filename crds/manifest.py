@@ -146,7 +146,18 @@ def _version(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
 
 
 def _check(first: Declaration, all_of_them: list[Declaration]) -> None:
-    said_once = ("group", "kind", "plural", "singular", "scope", "short_names", "categories", "labels")
+    said_once = (
+        "group",
+        "kind",
+        "plural",
+        "singular",
+        "scope",
+        "short_names",
+        "categories",
+        "labels",
+        "written_by",
+        "viewable",
+    )
     for other in all_of_them:
         for name in said_once:
             if getattr(other, name) != getattr(first, name):

@@ -154,7 +154,8 @@ class OperationStatus(Status):
 
 
 _FROZEN = Cel(
-    "self.spec.parameters == oldSelf.spec.parameters "
+    "(has(self.spec.parameters) == has(oldSelf.spec.parameters) "
+    "&& (!has(self.spec.parameters) || self.spec.parameters == oldSelf.spec.parameters)) "
     "|| !((has(oldSelf.status) && has(oldSelf.status.startedAt)) "
     "|| (has(oldSelf.spec.approvals) && has(oldSelf.spec.approvals.claim) && oldSelf.spec.approvals.claim != ''))",
     "the parameters cannot be changed once the Operation was started or approved; create another Operation",
@@ -171,6 +172,7 @@ _FROZEN = Cel(
         Column("Engine", ".spec.engine"),
     ),
     rules=(_FROZEN,),
+    written_by="tenants",
 )
 class Operation(CustomResource[OperationSpec, OperationStatus]):
     """One action on an ApplicationInstance, which an engine performs."""
@@ -275,6 +277,7 @@ class ClusterStatus(Status):
     scope="Cluster",
     conditions=("Connected", "Disconnected", "Authenticated", "ControllersHealthy", "BufferOverflow"),
     columns=(Column("Phase", ".status.phase"), Column.condition("Connected")),
+    viewable=False,  # registrationToken is a secret
 )
 class Cluster(CustomResource[ClusterSpec, ClusterStatus]):
     """The registration of this cluster with a control plane, whose jobs an agent fetches and carries out."""

@@ -9,7 +9,8 @@ default in the schema: a Nextcloud sets exactly the fields that its author wrote
 server itself checks that the claim of an instance never changes and is never removed, so a used instance cannot go back into its pool,
 and that an assigned Nextcloud is not pointed at another instance.
 
-Caveats: the names of Secrets (`credentialsSecret`) are those of the namespace of the NextcloudInstance.
+Caveats: the names of Secrets (`credentialsSecret`) are those of the namespace of the NextcloudInstance. The operator checks which fields
+of a Nextcloud it accepts (reconcilers/pools/tenant_fields.py); the schema does not know who writes.
 
 Source: docs/reference/pools.md#kinds.
 """
@@ -76,6 +77,7 @@ __all__ = [
     "S3",
     "Template",
     "TemplateMetadata",
+    "TemplateSettings",
     "VersionEntry",
 ]
 
@@ -92,6 +94,8 @@ _SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$
 _DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 _LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
+_HOST = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+_REGION = r"^[-A-Za-z0-9_]*$"
 _QUANTITY = r"^(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTP]i)|[numkMGTPE]|Ei|([eE](\+|-)?[0-9]+))?$"
 # No user and password (they would be stored in the clear), no query, no fragment.
 _ENDPOINT = r"^(https?://)?[^\s/?#@]+(/[^\s?#@]*)?$"
@@ -118,6 +122,25 @@ Labels = Annotated[
         optional_old_self=True,
     ),
 ]
+# The chart writes both into its manifests without quotes. A stored value is accepted, as in the rule of the labels.
+HostName = Annotated[
+    str,
+    Field(min_length=1, max_length=253),
+    Cel(
+        f"oldSelf.hasValue() && oldSelf.value() == self || self.matches('{_HOST}')",
+        "a host is a DNS name in lower case, without scheme, port and path",
+        optional_old_self=True,
+    ),
+]
+Region = Annotated[
+    str,
+    Field(max_length=63),
+    Cel(
+        f"oldSelf.hasValue() && oldSelf.value() == self || self.matches('{_REGION}')",
+        "a region has letters, digits, dashes and underscores only",
+        optional_old_self=True,
+    ),
+]
 AppId = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][-_A-Za-z0-9]*$")]
 
 
@@ -127,7 +150,8 @@ class IngressTls(Model):
     enabled: bool | None = None
     """Whether the ingress serves HTTPS."""
     secret_name: ObjectName | None = None
-    """The Secret with the certificate; left out, the name of the release with -tls. Not part of the original's API."""
+    """The Secret with the certificate; left out, the name of the release with -tls. Not part of the original's API. A Secret that a
+    Nextcloud names here or in `credentialsSecret` has the label `k8s.bnerd.com/tenant` with the namespace of the Nextcloud."""
 
 
 class IngressSettings(Model):
@@ -135,12 +159,12 @@ class IngressSettings(Model):
 
     enabled: bool | None = None
     """Whether there is an ingress."""
-    host: Annotated[str, Field(min_length=1, max_length=253)] | None = None
+    host: HostName | None = None
     """The host name."""
     class_name: ObjectName | None = None
     """The ingress class."""
     annotations: dict[str, str] | None = None
-    """Annotations of the ingress."""
+    """Annotations of the ingress. A Nextcloud sets only the annotations that the operator's settings allow."""
     tls: IngressTls | None = None
 
 
@@ -219,7 +243,7 @@ class S3(Model):
     """The Secret with the keys of the bucket."""
     endpoint: Endpoint | None = None
     """The URL of the object storage; left out, that of the operator's settings. Not part of the original's API."""
-    region: Annotated[str, Field(max_length=63)] | None = None
+    region: Region | None = None
     """The region. Not part of the original's API."""
     path_style: bool | None = None
     """Whether the bucket is in the path of a URL, and not in the host name; left out, as the operator's settings say. Not part of the
@@ -232,7 +256,7 @@ class DataBackup(Model):
     enabled: bool | None = None
     bucket: Bucket | None = None
     endpoint: Endpoint | None = None
-    region: Annotated[str, Field(max_length=63)] | None = None
+    region: Region | None = None
     credentials_secret: ObjectName | None = None
     schedule: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     """When, as cron writes it."""
@@ -305,6 +329,18 @@ class InstanceSettings(Model):
     resources: Resources | None = None
     persistence: Persistence | None = None
     helm: Helm | None = None
+
+
+class TemplateSettings(InstanceSettings):
+    """The settings of pools and profiles for their instances: the part that tenants write too, and the rights of the release."""
+
+    service_account_name: ObjectName | None = None
+    """The service account in the namespace of the instance with whose rights Flux installs the chart; left out, the account of the
+    operator's settings. Not part of the original's API."""
+    tenant_helm: bool | None = None
+    """Whether the Nextcloud of the instance may set `helm` and a flavour of the image (33.0.1-fpm); left out, the operator's settings
+    decide. Such a tenant can read every Secret of the namespace: set it only if the namespace has one tenant. It needs a service
+    account. Not part of the original's API."""
 
 
 class ReleaseRef(Model):
@@ -381,6 +417,7 @@ _KEEPS_INSTANCE = Cel(
         Column("Pool", ".status.pool"),
     ),
     rules=(_KEEPS_INSTANCE,),
+    written_by="tenants",
 )
 class Nextcloud(CustomResource[NextcloudSpec, NextcloudStatus]):
     """A tenant's Nextcloud: claims an instance and says how it is to be."""
@@ -394,7 +431,7 @@ class ClaimRef(Model):
     uid: Annotated[str, Field(min_length=1, max_length=128)]
 
 
-class NextcloudInstanceSpec(InstanceSettings):
+class NextcloudInstanceSpec(TemplateSettings):
     """The desired state."""
 
     profile: ObjectName | None = None
@@ -411,6 +448,9 @@ class NextcloudInstanceSpec(InstanceSettings):
     """The Nextcloud that has taken the instance; written once. Not part of the original's API."""
     reclaim_policy: ReclaimPolicy | None = None
     """The fate of the instance when its Nextcloud is deleted, as its pool had it at the claim. Not part of the original's API."""
+    tenant_fields: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=32)] | None = None
+    """The fields about Secrets and S3 servers that the Nextcloud set: it needs a grant for these Secrets, and no other credentials go to
+    these servers. Not part of the original's API."""
 
 
 class AppliedS3Config(Model):
@@ -421,6 +461,8 @@ class AppliedS3Config(Model):
     bucket: str | None = None
     endpoint: str | None = None
     region: str | None = None
+    named_by_tenant: bool | None = None
+    """Whether the Nextcloud named the server or the credentials of the bucket. Not part of the original's API."""
 
 
 class NextcloudInstanceStatus(Status):
@@ -481,7 +523,7 @@ class Template(Model):
     """The instances of a pool."""
 
     metadata: TemplateMetadata = TemplateMetadata()
-    spec: InstanceSettings = InstanceSettings()
+    spec: TemplateSettings = TemplateSettings()
     """The spec of new instances; it wins over the profile."""
 
 
@@ -583,7 +625,7 @@ class NextcloudPool(CustomResource[NextcloudPoolSpec, NextcloudPoolStatus]):
 class NextcloudProfileSpec(Model):
     """The defaults."""
 
-    defaults: InstanceSettings = InstanceSettings()
+    defaults: TemplateSettings = TemplateSettings()
     """The values of new instances for which neither the pool's template nor the Nextcloud has others."""
 
 

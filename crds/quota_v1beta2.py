@@ -391,6 +391,7 @@ _KEEPS_POOL = Cel(
         Column("Message", ".status.condition.message"),
     ),
     rules=(_KEEPS_AMOUNTS, _KEEPS_POOL),
+    written_by="tenants",
 )
 class ResourcePoolClaim(CustomResource[ResourcePoolClaimSpec, ResourcePoolClaimStatus]):
     """A part of a ResourcePool for the namespace of this object."""

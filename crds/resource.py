@@ -24,7 +24,7 @@ from pydantic.errors import PydanticUndefinedAnnotation
 
 from konverge.conditions import Condition, find_condition
 from konverge.crds.aside import keep, kept
-from konverge.crds.declaration import Column, Declaration, Scale, Scope, plural_of
+from konverge.crds.declaration import Column, Declaration, Scale, Scope, Writer, plural_of
 from konverge.crds.decoding import misfit, misfits, name_of
 from konverge.crds.defaults import Defaults, defaults_in
 from konverge.crds.markers import Cel
@@ -244,13 +244,17 @@ def resource(
     served: bool = True,
     storage: bool = True,
     deprecated: str | None = None,
+    written_by: Writer = "administrators",
+    viewable: bool = True,
 ) -> Callable[[type[C]], type[C]]:
     """Declare a class to be a custom resource of this API version; the decorator returns the class itself.
 
     The kind is the name of the class, its plural what English makes of it. `conditions` are the types that controllers may mark.
     Age is the last column unless one of that name is given. `labels` are those of the CustomResourceDefinition. `rules` are CEL about the
     whole object (`self.spec`, `self.metadata.name`). Several versions of one kind are several classes with the same `kind=`, one of them
-    with `storage=True`; `deprecated` is the warning that users of an old one see.
+    with `storage=True`; `deprecated` is the warning that users of an old one see. `written_by="tenants"` puts the kind into the role `edit`
+    of the operator's chart, which a platform team gives to tenants; every other kind is in the role `admin`. `viewable=False` leaves
+    a kind whose spec may hold a secret out of the role `view`.
 
     Raises UsageError for names that the API server would refuse, SchemaError for a model that no structural schema can express.
 
@@ -283,6 +287,8 @@ def resource(
             served=served,
             storage=storage,
             deprecated=deprecated,
+            written_by=written_by,
+            viewable=viewable,
         )
         _bind(cls, declaration)
         return cls

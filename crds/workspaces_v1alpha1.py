@@ -70,6 +70,7 @@ class WorkspaceClaimStatus(Status):
         Column.condition("Available"),
         Column.condition("Degraded"),
     ),
+    written_by="tenants",
 )
 class WorkspaceClaim(CustomResource[WorkspaceClaimSpec, WorkspaceClaimStatus]):
     """The wish for a workspace, with a kubeconfig for it in a Secret."""

@@ -34,7 +34,7 @@ Changes that a user can see, in the form of [Keep a Changelog](https://keepachan
 
 UNRELEASED = "## [Unreleased]"
 
-_NAME = re.compile(r"(?P<issue>\d{3})\.(?P<kind>feature|change|fix)(?:\.(?P<number>[2-9]))?\.md")
+_NAME = re.compile(r"(?P<issue>\d{3})\.(?P<kind>feature|change|fix)(?:\.(?P<number>[2-9]|[1-9]\d))?\.md")
 _RELEASE = re.compile(r"^## \[(?!Unreleased\])", re.MULTILINE)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 

@@ -26,11 +26,15 @@ _SERVICE = "namespace/name"  # the chart fills in both
 _MOUNTED = "/mounted"
 _HOME = "the-operators-own"
 """Stands for the namespace of the operator, into which the chart is installed."""
+_LISTED = "the-listed"
+"""Stands for each namespace that a list of the chart's values names."""
+_LISTED_BY = {"pools": "instance_namespace", "workspaces": "namespace"}
+"""The setting of a family that names one of these namespaces."""
 OF_THE_CHART = frozenset(
     {
         *("kubeconfig", "context", "service_account", "namespace", "controllers", "health"),
         *("metrics", "metrics_secure", "metrics_certificates"),
-        *("clusters.namespace", "machines.namespace", "workspaces.namespace"),
+        *("apps.namespace", "clusters.namespace", "machines.namespace", "workspaces.namespace", "pools.namespaces"),
         *(f"election.{name}" for name in ("enabled", "name", "namespace", "identity")),
         *(f"sharding.{name}" for name in ("mode", "ring", "namespace")),
         *(f"webhooks.{name}" for name in ("address", "service", "url", "certificates", "secret", "configuration")),
@@ -140,8 +144,9 @@ async def _family(name: str) -> Part:
 
 async def part_of(name: str, build: Build | None, settings: Settings) -> Part:
     """Return the definitions, rules and webhooks of the controllers that these settings choose."""
-    from konverge.charts import Part
+    from konverge.charts import Part, user_rules
     from konverge.crds import crd_manifests
+    from konverge.crds.resource import declaration_of
     from konverge.daemon.engine import manager_settings
     from konverge.daemon.families import DaemonSettings
     from konverge.daemon.programs import fill
@@ -154,12 +159,11 @@ async def part_of(name: str, build: Build | None, settings: Settings) -> Part:
     parts: list[Any] = [*manager.controllers, *manager.webhooks]
     models = [part.model for part in parts]
     declared = dict.fromkeys(model for model in models if hasattr(model, "__konverge_declaration__"))
+    if isinstance(settings, DaemonSettings):
+        others = {"pools": pools.OTHER_KINDS, "machines": machines.OTHER_KINDS}
+        declared |= dict.fromkeys(model for family in settings.controllers for model in others.get(family, ()))
     definitions = crd_manifests(declared)
     if isinstance(settings, DaemonSettings):
-        if "pools" in settings.controllers:
-            definitions = crd_manifests([*declared, *pools.OTHER_KINDS])
-        if "machines" in settings.controllers:
-            definitions = crd_manifests([*declared, *machines.OTHER_KINDS])
         definitions = quota.definitions(definitions, settings.quota)
     configurations = {one["kind"]: _paths_alone(one["webhooks"]) for one in manager.webhook_configurations()}
     return Part(
@@ -168,6 +172,7 @@ async def part_of(name: str, build: Build | None, settings: Settings) -> Part:
         definitions=tuple(definitions),
         mutating=configurations.get("MutatingWebhookConfiguration", ()),
         validating=configurations.get("ValidatingWebhookConfiguration", ()),
+        users=user_rules(declaration_of(model) for model in declared),
     )
 
 
@@ -186,12 +191,17 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
 
     group = getattr(settings, name, None)
     at_home = {"namespace": _HOME} if hasattr(group, "namespace") else {}
+    if name in _LISTED_BY:
+        at_home = {_LISTED_BY[name]: _LISTED}
     seeing: dict[str, Any] = {name: at_home} if at_home else {}
     blind = {name: {**at_home, "watch_secrets": False}} if hasattr(group, "watch_secrets") else seeing
 
-    async def needed(changes: Mapping[str, Any], *, home: bool = False) -> list[dict[str, Any]]:
+    async def needed(changes: Mapping[str, Any], place: str = "") -> list[dict[str, Any]]:
         found = await _rules_with(build, _changed(settings, {**seeing, **changes}), name)
-        return [rule.to_dict() for rule in found if (rule.namespace == _HOME) == home]
+        # The certificates name another namespace, which the chart fills in.
+        return [
+            rule.to_dict() for rule in found if (rule.namespace if rule.namespace in (_HOME, _LISTED) else "") == place
+        ]
 
     # All of them: what the controllers may do with Leases holds in the watched namespace, and this Lease is in the chart's own.
     lease = rules_of_election(ElectionSettings(enabled=True), name)
@@ -199,22 +209,24 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
     always = await needed({**blind, **unserved})
     mounted = await needed({**blind, "webhooks": {"service": _SERVICE, "certificates": _MOUNTED}})
     self_made = await needed({**blind, "webhooks": {"service": _SERVICE}})
-    home = await needed({**blind, **unserved}, home=True)
+    home = await needed({**blind, **unserved}, _HOME)
+    listed = await needed({**blind, **unserved}, _LISTED)
     ordinals = {"election": {"namespace": _HOME}, "sharding": {"mode": "ordinal", "namespace": _HOME}}
     leases = {"election": {"namespace": _HOME}, "sharding": {"mode": "hash", "namespace": _HOME}}
     # Only of the family whose buckets have providers; its rights come with the value that chooses this one.
-    claims = {name: {"instances": {"bucket_provider": "objectbucketclaim"}}} if name == "pools" else seeing
+    claims = {name: {**at_home, "instances": {"bucket_provider": "objectbucketclaim"}}} if name == "pools" else seeing
     return Rules(
         always=tuple(always),
         secrets=difference(await needed(unserved), always),
         webhooks=difference(mounted, always),
         certificates=difference(self_made, mounted),
         election=tuple(rule.to_dict() for rule in lease),
-        members=difference(await needed({**blind, **unserved, **leases}, home=True), home),
-        ordinals=difference(await needed({**blind, **unserved, **ordinals}, home=True), home),
+        members=difference(await needed({**blind, **unserved, **leases}, _HOME), home),
+        ordinals=difference(await needed({**blind, **unserved, **ordinals}, _HOME), home),
         stamps=difference(await needed({**blind, **unserved, **leases}), always),
         metrics=difference(await needed({**blind, **unserved, "metrics_secure": True}), always),
-        object_bucket_claims=difference(await needed({**blind, **unserved, **claims}), always),
+        namespaces=tuple(listed),
+        object_bucket_claims=difference(await needed({**blind, **unserved, **claims}, _LISTED), listed),
         home=tuple(home),
     )
 

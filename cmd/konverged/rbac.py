@@ -69,6 +69,7 @@ def rbac(
 
         if isinstance(settings, DaemonSettings):
             at_home = {
+                "apps": settings.apps.model_copy(update={"namespace": settings.apps.namespace or home}),
                 "clusters": settings.clusters.model_copy(update={"namespace": settings.clusters.namespace or home}),
                 "machines": settings.machines.model_copy(update={"namespace": settings.machines.namespace or home}),
                 "workspaces": settings.workspaces.model_copy(

@@ -92,13 +92,16 @@ class RoundTripper:
             "GET", URL(server), loop=loop, session=session, ssl=ssl, server_hostname=server_hostname
         )
         self._host = self._connection_key.headers["Host"]
+        # kcp and Rancher serve many API servers on one host, each below a path of its own.
+        self._path = self._connection_key.url.raw_path.rstrip("/")
 
     async def send(self, request: Request, headers: tuple[tuple[str, str], ...]) -> RawResponse:
         """Send a request and return the whole response. Raises ClientError, OSError."""
         body = request.body
         length = "" if body is None else f"Content-Length: {len(body)}\r\n"
         head = (
-            f"{request.method} {request.target} HTTP/1.1\r\nHost: {self._host}\r\n{_header_block(headers)}{length}\r\n"
+            f"{request.method} {self._path}{request.target} HTTP/1.1\r\n"
+            f"Host: {self._host}\r\n{_header_block(headers)}{length}\r\n"
         )
         try:
             connection = await self._connector.connect(self._connection_key, traces=[], timeout=self._timeout)

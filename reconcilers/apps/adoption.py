@@ -4,7 +4,8 @@ The adopting apply takes the rendered fields by force, once: the annotation asks
 object partly adopted. Afterwards fields that other managers change are held, as for any child. Fields that the instance does not render
 (values of other keys, strategies) stay as they are.
 
-A change that makes Flux uninstall the release is refused, since its workload has data: another release name, namespace or chart.
+A change that makes Flux uninstall the release is refused, since its workload has data: another release name, namespace or chart. A release
+that keeps rights which the instance does not have is refused as well: a service account, another cluster.
 
 Guarantees: pure.
 """
@@ -41,6 +42,14 @@ def obstacles(existing: Object, rendered: Object) -> Iterator[str]:
     target = str(existing.get("spec", "targetNamespace") or home)
     if target != home:
         yield messages.not_adoptable("its namespace", target, f"create the instance in the namespace {target}")
+    if existing.get("spec", "kubeConfig") is not None:
+        yield "its spec.kubeConfig installs into another cluster: have its owner remove the field first"
+    account = existing.get("spec", "serviceAccountName")
+    if account and not rendered.get("spec", "serviceAccountName"):
+        yield (
+            f"its spec.serviceAccountName {account} would give the chart the rights of that account: give the instance this "
+            "spec.serviceAccountName, if the settings allow it"
+        )
     chart, rendered_value = (
         existing.get("spec", "chart", "spec", "chart"),
         rendered.get("spec", "chart", "spec", "chart"),

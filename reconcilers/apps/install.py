@@ -128,6 +128,7 @@ def _operations(settings: Settings, metrics: OperationMetrics | None = None) -> 
     return operations.controller(
         settings.operations,
         cluster_id=settings.cluster_id,
+        namespace=settings.namespace,
         watch_secrets=settings.watch_secrets,
         secret_namespaces=settings.secret_namespaces,
         metrics=metrics,

@@ -62,6 +62,10 @@ class Settings(_Frozen):
     refused_retry: Duration = timedelta(minutes=5)
     """When children that the API server refused are sent again without any change; what refused them may have gone."""
 
+    namespace: str = ""
+    """The namespace of the operator, in which the Leases of Operations are kept; empty: the pod's own, or the one that the kubeconfig
+    names. It must be the same for all replicas, and no tenant may write Leases in it."""
+
     cluster_id: str = ""
     """Written as label `app.vworkspace.io/cluster-id` on everything that is made; empty: no label."""
     insecure_registries: frozenset[str] = frozenset()

@@ -163,4 +163,4 @@ def install(manager: Manager, settings: PoolSettings | None = None, *, s3: S3Con
                 "no S3 client is installed: buckets are neither created nor deleted; pip install 'konverge[pools]'"
             )
     manager.closes(s3.close)
-    manager.add(instance_controller(chosen.instances, s3=s3))
+    manager.add(instance_controller(chosen.instances, s3=s3, namespaces=chosen.instance_namespaces))

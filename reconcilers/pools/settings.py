@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
 from konverge.reconcilers.pools.names import ADJECTIVES, MAX_WORD, NOUNS
+from konverge.reconcilers.pools.namespaces import InstanceNamespaces
 
 __all__ = ["PoolSettings"]
 
@@ -41,6 +42,9 @@ class PoolSettings(BaseModel):
         "nextcloud-instances"
     )
     """The namespace of new instances, of a pool that names none and of Nextclouds without a pool. It must exist."""
+    namespaces: tuple[Annotated[str, Field(pattern=r"^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$", max_length=63)], ...] = ()
+    """Further namespaces in which pools may have instances. The rights on Secrets, releases, databases, volume claims and namespaces are
+    needed in these and in instance_namespace only; `*`: in the whole cluster. An instance elsewhere is reported and left alone."""
     creates_per_window: Annotated[int, Field(ge=1)] = 10
     """The most instances that one pool creates in a window: a large step must not overwhelm the API server or the databases."""
     window: Seconds = 60.0
@@ -73,3 +77,8 @@ class PoolSettings(BaseModel):
     """The second words of names."""
     instances: MaterialSettings = MaterialSettings()
     """How the instances themselves are made."""
+
+    @property
+    def instance_namespaces(self) -> InstanceNamespaces:
+        """The namespaces in which instances may be."""
+        return InstanceNamespaces.of(self.instance_namespace, self.namespaces)

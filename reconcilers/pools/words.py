@@ -46,13 +46,13 @@ class Finalizer:
 
 
 class PoolsLabel:
-    """Labels that the family writes and reads. Except for `instance` they are on a NextcloudInstance."""
+    """Labels that the family writes and reads. Except for `instance` they are on a NextcloudInstance, `tenant` also on a Secret."""
 
     ASSIGNED: Final = "k8s.bnerd.com/assigned"
     """ "false": a member of a pool that can be taken; "true": taken."""
     POOL: Final = "k8s.bnerd.com/pool"
     TENANT: Final = "k8s.bnerd.com/tenant"
-    """The namespace of the Nextcloud."""
+    """The namespace of the Nextcloud. On a Secret beside instances: the Nextclouds of that namespace may name it."""
     NEXTCLOUD: Final = "k8s.bnerd.com/nextcloud"
     """The name of the Nextcloud; one that no label can hold is cut, and spec.claimRef has it whole."""
     INSTANCE: Final = "k8s.bnerd.com/instance"
@@ -141,6 +141,8 @@ class InstanceReason:
     """The Nextcloud is being deleted, and waits for its instance, which does not say yet at which step it is."""
     INVALID: Final = "InvalidSpec"
     """The API server refuses the instance."""
+    FIELDS_REFUSED: Final = "FieldsRefused"
+    """The Nextcloud sets fields that only the administrators may set."""
 
 
 class DriftReason:
@@ -171,6 +173,8 @@ class PoolReason:
     DELETING: Final = "Deleting"
     CREATE_FAILED: Final = "CreateFailed"
     """Progressing=False: the API server refuses new instances."""
+    NAMESPACE_NOT_LISTED: Final = "NamespaceNotListed"
+    """Progressing=False: the namespace of new instances is not in the setting pools.namespaces."""
 
 
 class StepReason:
@@ -181,6 +185,8 @@ class StepReason:
     """On a Nextcloud: its instance is gone, or does not have this condition any more."""
     NOT_WANTED: Final = "NotWanted"
     """The spec does not ask for it."""
+    NAMESPACE_NOT_LISTED: Final = "NamespaceNotListed"
+    """The namespace of the instance is not in the setting pools.namespaces; the instance is left alone."""
     NOT_SUPPORTED: Final = "NotSupported"
     """MaintenanceRun=False: commands of Nextcloud are not run."""
 

@@ -6,6 +6,7 @@ A drop-in for cloudapi-operator (`cloudapi.team-orca.dev/v1alpha1`). Behaviour a
     provider.py    the interface of a provider: three verbs. Pure
     memory.py      workspaces in memory, for tests and the demo
     kcp.py         workspaces of kcp
+    kcp_urls.py    the URLs to which the credentials of kcp may be sent. Pure
     decide.py      the conditions, and whether a credential is due. Pure
     secrets.py     the Secret with the kubeconfig. Pure
     reconciler.py, install.py
@@ -25,6 +26,7 @@ from konverge.reconcilers.workspaces.provider import (
     WorkspaceCredential,
     WorkspacePhase,
     WorkspaceProvider,
+    WorkspaceRefused,
     WorkspaceState,
     WorkspaceTaken,
 )
@@ -38,6 +40,7 @@ __all__ = [
     "WorkspaceCredential",
     "WorkspacePhase",
     "WorkspaceProvider",
+    "WorkspaceRefused",
     "WorkspaceSettings",
     "WorkspaceState",
     "WorkspaceTaken",

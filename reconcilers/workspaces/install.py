@@ -55,15 +55,15 @@ def controller(settings: WorkspaceSettings, provider: WorkspaceProvider) -> Cont
     return described.reconciled_by(WorkspaceClaimReconciler(settings, provider))
 
 
-async def _no_kubeconfig(_url: str) -> ClientConfig:
+async def _no_kubeconfig(_name: str, _url: str) -> ClientConfig:
     raise ConfigError("there is no kubeconfig of a kcp: set workspaces.kubeconfig")
 
 
 def _provider_of(settings: WorkspaceSettings, manager: Manager) -> WorkspaceProvider:
     if settings.provider == "memory":
         return MemoryWorkspaces()
-    find = root_of(settings.kubeconfig) if settings.kubeconfig else _no_kubeconfig
-    kcp = KcpWorkspaces(find, fence=manager.fence_of(CONTROLLER))
+    find = root_of(settings.kubeconfig, settings.hosts) if settings.kubeconfig else _no_kubeconfig
+    kcp = KcpWorkspaces(find, hosts=settings.hosts, fence=manager.fence_of(CONTROLLER))
     manager.closes(kcp.close)
     return kcp
 

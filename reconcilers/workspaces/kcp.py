@@ -4,9 +4,10 @@
     credential   in the workspace: a ServiceAccount, cluster-admin there, and a token with a lifetime
     delete       the Workspace, by its uid and version; kcp deletes the content, and its finalizer goes last
 
-Guarantees: a Workspace without the uid of the claim is not touched. No finalizer is removed. Ready is never kept: a Workspace may become
-unavailable, and ready again. Nothing is written to kcp behind the fence. A new owner of a claim writes its epoch on the Workspace before
-anything else, by compare-and-swap: from then on a write of the former owner that was on its way meets another version, and its calls fail.
+Guarantees: the credentials of the root go only to the URLs that `kcp_urls.py` allows; redirects are not followed. A Workspace without the
+uid of the claim is not touched. No finalizer is removed. Ready is never kept: a Workspace may become unavailable, and ready again. Nothing
+is written to kcp behind the fence. A new owner of a claim writes its epoch on the Workspace before anything else, by compare-and-swap: from
+then on a write of the former owner that was on its way meets another version, and its calls fail.
 
 Caveats: a create that was on its way has no version to meet. If the new owner has deleted the Workspace of a deleted claim by then, it is
 made once more, and stays.
@@ -22,27 +23,34 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from konverge.client import Client, ClientConfig, Fence
+from konverge.client.tls import TlsOptions
 from konverge.clock import from_rfc3339
 from konverge.errors import AlreadyExists, Conflict, KonvergeError, NotFound, NotLeading, RetryAfter
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
+from konverge.reconcilers.shared.endpoints import same_server
+from konverge.reconcilers.workspaces.kcp_urls import RefusedUrl, root_problem, workspace_url
 from konverge.reconcilers.workspaces.provider import (
     ClaimOfWorkspace,
     ProviderUnavailable,
     WorkspaceCredential,
     WorkspacePhase,
+    WorkspaceRefused,
     WorkspaceState,
     WorkspaceTaken,
 )
 from konverge.reconcilers.workspaces.words import WorkspaceAnnotation
 
-__all__ = ["WORKSPACE", "KcpWorkspaces", "kcp_state", "kubeconfig_text", "root_of"]
+__all__ = ["WORKSPACE", "FindRoot", "KcpWorkspaces", "kcp_state", "kubeconfig_text", "root_of"]
 
 WORKSPACE: Final[Kind[Object]] = kind("tenancy.kcp.io/v1alpha1", "Workspace", namespaced=False, plural="workspaces")
+FindRoot: TypeAlias = Callable[[str, str], Awaitable[ClientConfig]]
+"""Returns the configuration of a workspace by its name and URL; of the root if the name is ""."""
 _SERVICE_ACCOUNT: Final = kind("v1", "ServiceAccount", namespaced=True, plural="serviceaccounts")
 _BINDING: Final = kind(
     "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", namespaced=False, plural="clusterrolebindings"
@@ -100,28 +108,46 @@ def kubeconfig_text(server: str, token: str, ca: bytes) -> str:
     return json.dumps(data, indent=2) + "\n"
 
 
-def root_of(kubeconfig: str) -> Callable[[str], Awaitable[ClientConfig]]:
-    """Return a function that finds a configuration: of a kubeconfig, whose server is the root, or of another URL with its credentials."""
+def root_of(kubeconfig: str, hosts: tuple[str, ...] = ()) -> FindRoot:
+    """Return a function that finds a configuration: of the root, or of the workspace with this name and URL.
 
-    async def find(url: str) -> ClientConfig:
+    Raises WorkspaceRefused for a URL to which the credentials of the kubeconfig must not be sent.
+    """
+
+    async def find(name: str, url: str) -> ClientConfig:
         root = await ClientConfig.from_kubeconfig(kubeconfig)
-        if not url:
+        if not name:
+            if problem := root_problem(root.server):
+                raise WorkspaceRefused(problem)
             return root
-        return ClientConfig(server=url, source=root.source, tls=root.tls, proxy=root.proxy, origin=root.origin)
+        server = _checked_url(name, url, root.server, hosts)
+        # The options of the kubeconfig (another name in the certificate, no verification) are for its own server.
+        tls = root.tls if same_server(server, root.server) else TlsOptions(strict_x509=root.tls.strict_x509)
+        return ClientConfig(server=server, source=root.source, tls=tls, proxy=root.proxy, origin=root.origin)
 
     return find
 
 
+def _checked_url(name: str, url: str, root: str, hosts: tuple[str, ...]) -> str:
+    try:
+        return workspace_url(url, name, root=root, hosts=hosts)
+    except RefusedUrl as error:
+        raise WorkspaceRefused(str(error)) from None
+
+
 class KcpWorkspaces:
-    """The workspaces below the root of a kcp. `find` returns the configuration of a URL, "" for the root.
+    """The workspaces below the root of a kcp. `find` returns the configuration of a workspace by its name and URL, of the root by "".
+
+    `hosts` are the servers beside the root's on which workspaces may be, each as `host` or `host:port`.
 
     `fence` is that of the controller, as `Manager.fence_of` gives it; None for a process of which no second one runs.
 
     Errors: those of a provider; NotLeading behind the fence; RetryAfter if the Workspace changed since it was read.
     """
 
-    def __init__(self, find: Callable[[str], Awaitable[ClientConfig]], *, fence: Fence | None = None) -> None:
+    def __init__(self, find: FindRoot, *, hosts: tuple[str, ...] = (), fence: Fence | None = None) -> None:
         self._find = find
+        self._hosts = hosts
         self._fence = fence
         self._root: tuple[Client, AsyncExitStack] | None = None
         self._opening = asyncio.Lock()
@@ -132,8 +158,8 @@ class KcpWorkspaces:
         if root is not None:
             await root[1].aclose()
 
-    async def _open(self, url: str, stack: AsyncExitStack) -> Client:
-        client = await stack.enter_async_context(Client(await self._find(url), name=_NAME))
+    async def _open(self, name: str, url: str, stack: AsyncExitStack) -> Client:
+        client = await stack.enter_async_context(Client(await self._find(name, url), name=_NAME))
         if self._fence is None:
             return client
         return await stack.enter_async_context(client.fenced_by(self._fence))
@@ -144,9 +170,9 @@ class KcpWorkspaces:
             async with self._opening:
                 if self._root is None:
                     stack = AsyncExitStack()
-                    self._root = await self._open("", stack), stack
+                    self._root = await self._open("", "", stack), stack
             yield self._root[0]
-        except (NotLeading, ProviderUnavailable, RetryAfter, WorkspaceTaken):
+        except (NotLeading, ProviderUnavailable, RetryAfter, WorkspaceRefused, WorkspaceTaken):
             raise
         except Conflict:
             raise RetryAfter(_SOON, "the workspace changed since it was read") from None
@@ -167,7 +193,10 @@ class KcpWorkspaces:
             found = found or await client.get(WORKSPACE, claim.workspace)
             if not _is_of(claim, found):
                 raise WorkspaceTaken(f"the workspace {claim.workspace} exists and was not made for this claim")
-            return kcp_state(await _taken_over(client, claim, found))
+            state = kcp_state(await _taken_over(client, claim, found))
+            if state.phase is not WorkspacePhase.READY:
+                return state
+            return replace(state, url=_checked_url(claim.workspace, state.url, client.config.server, self._hosts))
 
     async def credential(self, claim: ClaimOfWorkspace, lifetime: timedelta) -> WorkspaceCredential:
         """Ask for a token of the ServiceAccount in the workspace, which has no access before it is ready."""
@@ -175,7 +204,7 @@ class KcpWorkspaces:
         if state.phase is not WorkspacePhase.READY:
             raise ProviderUnavailable(f"kcp: the workspace {claim.workspace} is not ready any more")
         async with self._asking(), AsyncExitStack() as stack:
-            inside = await self._open(state.url, stack)
+            inside = await self._open(claim.workspace, state.url, stack)
             token, expires = await _token(inside, lifetime)
             ca = (await inside.config.source.current()).tls.ca
             return WorkspaceCredential(kubeconfig_text(state.url, token, ca), from_rfc3339(expires))

@@ -19,6 +19,7 @@ __all__ = [
     "WorkspaceCredential",
     "WorkspacePhase",
     "WorkspaceProvider",
+    "WorkspaceRefused",
     "WorkspaceState",
     "WorkspaceTaken",
 ]
@@ -30,6 +31,10 @@ class ProviderUnavailable(KonvergeError):
 
 class WorkspaceTaken(KonvergeError):
     """A workspace of this name belongs to another claim, or was made by hand."""
+
+
+class WorkspaceRefused(KonvergeError):
+    """The workspace cannot be used as the provider describes it; the message has the remedy."""
 
 
 class WorkspacePhase(Enum):
@@ -76,7 +81,7 @@ class WorkspaceCredential:
 class WorkspaceProvider(Protocol):
     """Makes workspaces, credentials for them, and deletes them.
 
-    Errors: ProviderUnavailable, WorkspaceTaken.
+    Errors: ProviderUnavailable, WorkspaceRefused, WorkspaceTaken.
     """
 
     async def ensure(self, claim: ClaimOfWorkspace) -> WorkspaceState:

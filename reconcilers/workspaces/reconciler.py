@@ -26,6 +26,7 @@ from konverge.reconcilers.workspaces.provider import (
     ProviderUnavailable,
     WorkspacePhase,
     WorkspaceProvider,
+    WorkspaceRefused,
     WorkspaceState,
     WorkspaceTaken,
 )
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["WorkspaceClaimReconciler"]
 
 _SOON = timedelta(seconds=1)
+_PROBLEMS = (ProviderUnavailable, WorkspaceRefused, WorkspaceTaken)
+"""Errors of a provider that the status reports."""
 
 
 class WorkspaceClaimReconciler:
@@ -63,7 +66,7 @@ class WorkspaceClaimReconciler:
         secret = kubeconfig_secret(claim, found)
         try:
             state = await self._provider.ensure(_on_behalf_of(claim, ctx))
-        except (ProviderUnavailable, WorkspaceTaken) as error:
+        except _PROBLEMS as error:
             return replace(observed, secret=secret, problem=_problem_of(error))
         if secret is not None and not secret.ours:
             text = f"the Secret {observed.namespace}/{secret_name(claim.workspace)} belongs to another owner: delete or rename it"
@@ -83,7 +86,7 @@ class WorkspaceClaimReconciler:
             assert observed.secret is not None, "it was there, or was made"
             written = content(state, credential, ctx.now(), uid=observed.secret.uid)
             stored = await ctx.patch(SECRET, secret_name(claim.workspace), namespace, patch=written)
-        except (ProviderUnavailable, WorkspaceTaken) as error:
+        except _PROBLEMS as error:
             return replace(observed, problem=_problem_of(error))
         except (AlreadyExists, Conflict, NotFound) as error:
             if observed.secret is None and isinstance(error, NotFound):
@@ -107,7 +110,7 @@ class WorkspaceClaimReconciler:
             await ctx.delete(SECRET, name, namespace, uid=secret.uid)
         try:
             state = await self._provider.delete(_on_behalf_of(claim, ctx))
-        except ProviderUnavailable as error:
+        except (ProviderUnavailable, WorkspaceRefused) as error:
             state = WorkspaceState(WorkspacePhase.DELETING, message=f"the provider is away: {error}")
         if state.phase is WorkspacePhase.GONE:
             return Done()
@@ -121,7 +124,9 @@ def _on_behalf_of(claim: WorkspaceClaim, ctx: Context[Any]) -> ClaimOfWorkspace:
     return ClaimOfWorkspace(claim.workspace, claim.metadata.uid, ctx.epoch)
 
 
-def _problem_of(error: ProviderUnavailable | WorkspaceTaken) -> WorkspaceProblem:
+def _problem_of(error: ProviderUnavailable | WorkspaceRefused | WorkspaceTaken) -> WorkspaceProblem:
+    if isinstance(error, WorkspaceRefused):
+        return WorkspaceProblem(WorkspaceReason.WORKSPACE_REFUSED, str(error))
     if isinstance(error, WorkspaceTaken):
         return WorkspaceProblem(WorkspaceReason.WORKSPACE_TAKEN, f"{error}: use another id, or delete that workspace")
     return WorkspaceProblem(WorkspaceReason.PROVIDER_UNAVAILABLE, str(error))

@@ -7,11 +7,23 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from konverge.reconcilers.shared.endpoints import InvalidEndpoint, parse_endpoint
 
 __all__ = ["WorkspaceSettings"]
 
 Seconds = Annotated[float, Field(gt=0)]
+
+
+def _server(text: str) -> str:
+    try:
+        parse_endpoint(f"https://{text}")
+    except InvalidEndpoint as error:
+        raise ValueError(f"{error}: write host or host:port") from None
+    if set(text) & set("/?#"):
+        raise ValueError("a host has no scheme and no path: write host or host:port")
+    return text
 
 
 class WorkspaceSettings(BaseModel):
@@ -27,6 +39,9 @@ class WorkspaceSettings(BaseModel):
     """Where workspaces are made. memory: in this process alone, for a demo: they are lost when it ends."""
     kubeconfig: str = ""
     """The file of a kubeconfig whose server is the root workspace of kcp (`https://host/clusters/root`); it may make workspaces there."""
+    hosts: tuple[Annotated[str, AfterValidator(_server)], ...] = ()
+    """Servers of this kcp beside the server of `kubeconfig`, as `host` or `host:port`: shards with an address of their own. Credentials of
+    the root are sent to these and to no other server, over https only."""
     namespace: Annotated[str, Field(pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$", max_length=63)] = ""
     """The namespace of the Secrets with kubeconfigs. Empty: the operator's own; then a Secret that was deleted is missed at `recheck`."""
     credential_seconds: Annotated[float, Field(ge=600)] = 86400.0

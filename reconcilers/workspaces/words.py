@@ -63,6 +63,8 @@ class WorkspaceReason:
     UNAVAILABLE: Final = "WorkspaceUnavailable"
     DELETING: Final = "Deleting"
     PROVIDER_UNAVAILABLE: Final = "ProviderUnavailable"
+    WORKSPACE_REFUSED: Final = "WorkspaceRefused"
+    """The provider describes the workspace in a way that is not trusted."""
     WORKSPACE_TAKEN: Final = "WorkspaceTaken"
     SECRET_TAKEN: Final = "SecretTaken"  # noqa: S105  # a reason
     NAMESPACE_MISSING: Final = "NamespaceMissing"

@@ -137,7 +137,9 @@ def test_a_second_pod_stands_by_before_the_first_one_goes() -> None:
 def test_the_image_is_built_from_a_base_without_a_host_and_runs_without_privileges() -> None:
     found = instructions()
     [(_, argument)] = [one for one in found if one[0] == "ARG"]
-    assert re.fullmatch(r"PYTHON=[a-z]+:[\w.-]+", argument), "a host belongs to whoever builds, not in here"
+    assert re.fullmatch(r"PYTHON=[a-z]+:[\w.-]+@sha256:[0-9a-f]{64}", argument), (
+        "no host, and a base that does not change"
+    )
     assert {rest.split()[0] for word, rest in found if word == "FROM"} == {"${PYTHON}"}
     after = found[max(index for index, (word, _) in enumerate(found) if word == "FROM") :]
     assert ("USER", "65532:65532") in after
@@ -305,7 +307,7 @@ async def test_secrets_that_are_narrowed_to_a_namespace_take_a_role_there_alone_
     plane: ControlPlane, tmp_path: Path
 ) -> None:
     await deploy(plane)
-    narrowed = ("--set", "apps.secret_namespaces=narrow")
+    narrowed = ("--set", "apps.secret_namespaces=narrow", "--set", "apps.watch_secrets=true")
     elected = ("--set", "election.enabled=true")
     for name in ("narrow", "wide"):
         await plane.create_namespace(name)

@@ -313,7 +313,7 @@ async def test_every_query_of_a_dashboard_or_an_alert_gives_data_and_so_do_those
                 "apps.source_grace=1s",
                 "pools.instance_namespace=default",
                 *("sharding.mode=hash", f"sharding.namespace={NAMESPACE}"),
-                f"clusters.namespace={NAMESPACE}",
+                *(f"apps.namespace={NAMESPACE}", f"clusters.namespace={NAMESPACE}"),
                 *("workspaces.provider=memory", f"workspaces.namespace={NAMESPACE}"),
             ),
             daemon(

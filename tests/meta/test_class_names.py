@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 ALLOWED: Mapping[str, str] = {
     "Annotation": "the vocabulary of a room: each words.py has one",
+    "Endpoint": "the server of a URL, and an address in the status of an ApplicationInstance",
     "Label": "the vocabulary of a room: each words.py has one",
     "LabelSelector": "Kubernetes' own name, of the parsed text and of the field of a ResourcePool",
     "Settings": "the settings of the daemon and of a family, each named by its module",

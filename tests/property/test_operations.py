@@ -50,8 +50,8 @@ EDITS: tuple[str | None, ...] = (
     "",
     "no JSON",
     "[]",
-    '[{"uid": "gone", "name": "gone", "type": "Restore", "exclusive": true, "since": "2030-01-01T00:00:00Z"}]',
-    '[{"uid": 5, "name": null, "type": [], "exclusive": "x", "since": 7}]',
+    '[{"uid": "gone", "name": "gone", "target": "shop", "type": "Restore", "exclusive": true, "since": "2030-01-01T00:00:00Z"}]',
+    '[{"uid": 5, "name": null, "target": 5, "type": [], "exclusive": "x", "since": 7}]',
 )
 """Edits of the Lease by hand: deleted, or with this list of holders."""
 
@@ -224,7 +224,7 @@ class OneTarget(RuleBasedStateMachine):
 
     async def _edit(self, text: str | None) -> None:
         await asyncio.sleep(1)
-        name = lease_name("shop")
+        name = lease_name(self.lab.namespace)
         if await self.lab.find(LEASE, name) is None:
             return
         self.played["edit the Lease"] += 1

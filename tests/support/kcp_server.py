@@ -1,13 +1,14 @@
-"""kcp for operators that are processes: its root and one workspace on API servers in memory, over HTTPS; it makes each Workspace ready.
+"""kcp for operators that are processes: its root and one content for all workspaces on API servers in memory, over HTTPS.
 
-Guarantees: each Workspace that was created or deleted is noted, in order. Phases and the URL come as kcp gives them: the URL with the
-logical cluster, then Ready.
+Guarantees: each Workspace that was created or deleted is noted, in order. Each becomes Ready. Phases and the URL have the form and order of
+kcp: first the URL with the path of the workspace, then Ready.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,10 +22,14 @@ from konverge.errors import NotFound
 from konverge.reconcilers.workspaces.kcp import WORKSPACE
 from konverge.reconcilers.workspaces.words import WorkspaceAnnotation
 from konverge.testing import ApiServer, install_crds
+from konverge.testing.apiserver.http import HttpShell
 from konverge.testing.apiserver.kubeconfig import write_kubeconfig
+from konverge.testing.apiserver.requests import Call, Response
 from konverge.testing.certificates import Authority
 
 __all__ = ["KcpServer", "kcp_server"]
+
+_ROOT = "/clusters/root"
 
 
 class KcpServer:
@@ -63,7 +68,7 @@ class KcpServer:
         with contextlib.suppress(NotFound):
             await self._show(name, "Scheduling")
             await asyncio.sleep(self._seconds)
-            await self.client.patch(WORKSPACE, name, patch={"spec": {"URL": self._url}}, style="merge")
+            await self.client.patch(WORKSPACE, name, patch={"spec": {"URL": f"{self._url}:{name}"}}, style="merge")
             await self._show(name, "Ready")
 
     async def _show(self, name: str, phase: str) -> None:
@@ -72,16 +77,28 @@ class KcpServer:
 
 
 @asynccontextmanager
-async def kcp_server(folder: Path, *, seconds: float = 0.3) -> AsyncIterator[KcpServer]:
-    """Serve a kcp whose Workspaces are ready after so many seconds."""
-    authority = Authority.create("kcp")
+async def kcp_server(folder: Path, *, seconds: float = 0.3, takes_bare_paths: bool = False) -> AsyncIterator[KcpServer]:
+    """Serve a kcp whose Workspaces are ready after so many seconds.
+
+    `takes_bare_paths`: a request without the path of a workspace is for the root, as clients of earlier releases send it.
+    """
+
+    async def front(call: Call) -> Response:
+        if takes_bare_paths and not call.path.startswith("/clusters/"):
+            return await root.handle(call)
+        cluster, separator, rest = call.path.removeprefix("/clusters/").partition("/")
+        call.path = f"{separator}{rest}"
+        return await (root if cluster == "root" else workspace).handle(call)
+
     async with (
         ApiServer(random=Random(1), rbac=False) as root,
         ApiServer(random=Random(2), rbac=False) as workspace,
-        root.http(authority=authority) as shell,
-        workspace.http(authority=authority) as inside,
+        HttpShell(front, authority=Authority.create("kcp")) as shell,
         Client(root.config(), name="kcp", random=Random(3)) as client,
     ):
         await install_crds(client, [DEFINITION])
         kubeconfig = write_kubeconfig(folder / "kcp.kubeconfig", shell)
-        yield KcpServer(root, client, inside.url, kubeconfig, seconds)
+        document = json.loads(kubeconfig.read_text())
+        document["clusters"][0]["cluster"]["server"] += _ROOT
+        kubeconfig.write_text(json.dumps(document))
+        yield KcpServer(root, client, f"{shell.url}{_ROOT}", kubeconfig, seconds)

@@ -86,11 +86,11 @@ class _Wired:
         await self._inner.close()
 
 
-def over(server: ApiServer, wire: Wire) -> ClientConfig:
-    """Return a configuration of a server over a wire."""
+def over(server: ApiServer, wire: Wire, url: str) -> ClientConfig:
+    """Return a configuration of a server over a wire, under this URL."""
     config = server.config()
 
     def make(_: ClientConfig, settings: Any, user_agent: str) -> Transport:
         return _Wired(config.open(settings, user_agent), wire)
 
-    return ClientConfig.over(make, server=config.server)
+    return ClientConfig.over(make, server=url)

@@ -10,6 +10,8 @@ from pull_kit import TOKEN, definitions
 from konverge.crds.ops_v1alpha1 import Cluster
 from konverge.errors import NotFound
 from konverge.reconcilers.apps import clusters
+from konverge.reconcilers.apps.clusters.agent_state import AgentConfig
+from konverge.reconcilers.apps.clusters.transport import PlaneTransport
 from konverge.runtime import ManagerSettings
 from konverge.testing import Lab, install_crds
 from konverge.testing.agent_server import AgentServer
@@ -77,10 +79,13 @@ class Plane:
 
     async def run(self) -> None:
         def build(manager: Any) -> None:
-            clusters.install(manager, self.settings, connect=self.plane.connect)
+            clusters.install(manager, self.settings, connect=self.connect)
 
         await install_crds(self.lab.client, definitions())
         await self.lab.start(build, settings=ManagerSettings(strict=True))
+
+    def connect(self, _config: AgentConfig) -> PlaneTransport:
+        return self.plane.connect()
 
     async def create(self, **spec: Any) -> None:
         whole = {"clusterId": "east", "controlPlaneEndpoint": "https://plane.example.com", **spec}

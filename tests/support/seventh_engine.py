@@ -20,11 +20,13 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     DeleteChild,
     EngineRequest,
     EngineState,
+    ObjectKey,
     ObjectRef,
     Observation,
     Refused,
     Rendered,
     child_name,
+    child_place,
     object_lost,
 )
 from konverge.reconcilers.apps.operations.words import RunningReason, SucceededReason
@@ -42,6 +44,9 @@ class NoteEngine:
 
     def kind(self, request: EngineRequest) -> Kind[Object]:
         return NOTE
+
+    def place(self, request: EngineRequest) -> ObjectKey:
+        return child_place(request)
 
     def needs(self, request: EngineRequest) -> tuple[ObjectRef, ...]:
         return ()

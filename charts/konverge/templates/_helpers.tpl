@@ -93,6 +93,43 @@ annotations:
 {{- $rules | uniq | toJson -}}
 {{- end -}}
 
+{{/* The namespaces that the values of a part name for its rules-namespaces.yaml, as a JSON list; `*` stands for all namespaces. */}}
+{{- define "konverge.namespacesOf" -}}
+{{- $found := list -}}
+{{- if eq .part "pools" -}}
+{{- $first := dig "pools" "instance_namespace" "nextcloud-instances" .root.Values.settings -}}
+{{- $found = prepend (.root.Values.families.pools.namespaces | default list) $first -}}
+{{- else if eq .part "workspaces" -}}
+{{- $found = list (include "konverge.workspacesNamespace" .root) -}}
+{{- end -}}
+{{- $found | uniq | toJson -}}
+{{- end -}}
+
+{{/* Whether the family of apps watches Secrets: in the whole cluster only if a value says so. */}}
+{{- define "konverge.watchesSecrets" -}}
+{{- $given := dig "apps" "watch_secrets" "" .Values.settings | toString -}}
+{{- if or (eq $given "true") (and (eq $given "") (or .Values.watchNamespace (dig "apps" "secret_namespaces" list .Values.settings))) -}}true{{- end -}}
+{{- end -}}
+
+{{/* The namespace of the kubeconfigs of workspaces. */}}
+{{- define "konverge.workspacesNamespace" -}}
+{{- dig "workspaces" "namespace" "" (.Values.families | default dict) | default .Release.Namespace -}}
+{{- end -}}
+
+{{/* What has Secrets in the release's namespace beside the kubeconfigs of workspaces, as a JSON list. */}}
+{{- define "konverge.secretsOfOthers" -}}
+{{- $parts := include "konverge.parts" . | fromJsonArray -}}
+{{- $found := list -}}
+{{- range list "clusters" "machines" -}}
+{{- if has . $parts -}}{{- $found = append $found (printf "families.%s" .) -}}{{- end -}}
+{{- end -}}
+{{- if include "konverge.webhooks" . -}}{{- $found = append $found "webhooks" -}}{{- end -}}
+{{- if and .Values.metrics.secure.enabled (eq .Values.metrics.secure.certificates "certManager") -}}
+{{- $found = append $found "metrics.secure" -}}
+{{- end -}}
+{{- toJson $found -}}
+{{- end -}}
+
 {{/* Whether a part that runs has webhooks. */}}
 {{- define "konverge.hasWebhooks" -}}
 {{- range $part := include "konverge.parts" . | fromJsonArray -}}
@@ -148,6 +185,22 @@ annotations:
 {{- end -}}
 {{- if le (float64 .Values.terminationGracePeriodSeconds) (float64 (dig "drain" 25 .Values.settings)) -}}
 {{- fail "terminationGracePeriodSeconds: the kubelet would kill the process while it drains; set it above settings.drain" -}}
+{{- end -}}
+{{- $others := include "konverge.secretsOfOthers" . | fromJsonArray -}}
+{{- if and (has "workspaces" $parts) $others (eq (include "konverge.workspacesNamespace" .) .Release.Namespace) -}}
+{{- fail (printf "families.workspaces.namespace: name a namespace for the kubeconfigs of workspaces, since the right on them in %s would show the Secrets of %s" .Release.Namespace (join " and " $others)) -}}
+{{- end -}}
+{{- if $others -}}
+{{- $read := dig "apps" "secret_namespaces" list .Values.settings -}}
+{{- if has "pools" $parts -}}
+{{- $read = concat $read (include "konverge.namespacesOf" (dict "root" . "part" "pools") | fromJsonArray) -}}
+{{- end -}}
+{{- if and (has "apps" $parts) (include "konverge.watchesSecrets" .) -}}
+{{- $read = append $read .Values.watchNamespace -}}
+{{- end -}}
+{{- if has .Release.Namespace $read -}}
+{{- fail (printf "families.pools.namespaces, settings.apps.secret_namespaces, watchNamespace: leave out %s, since the right on Secrets there would show those of %s" .Release.Namespace (join " and " $others)) -}}
+{{- end -}}
 {{- end -}}
 {{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.service.enabled) -}}
 {{- fail "metrics.serviceMonitor: it finds pods through the Service; set metrics.service.enabled=true, or use metrics.podMonitor" -}}

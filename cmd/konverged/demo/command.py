@@ -53,6 +53,7 @@ from konverge.daemon.programs import NAME
 from konverge.daemon.rbac import manifests, rules_for
 from konverge.errors import KonvergeError
 from konverge.kinds import kind
+from konverge.reconcilers.apps import Settings as AppsSettings
 from konverge.reconcilers.apps.clusters import Settings as ClusterSettings
 from konverge.tasks import wait_first
 from konverge.testing.flux import HelmController, flux_crds
@@ -188,7 +189,7 @@ async def _prepare(admin: Client) -> None:
 
 
 def _settings(**more: Any) -> DaemonSettings:
-    return DaemonSettings(clusters=ClusterSettings(namespace=HOME), **more)
+    return DaemonSettings(apps=AppsSettings(namespace=HOME), clusters=ClusterSettings(namespace=HOME), **more)
 
 
 async def _apply(admin: Client, document: dict[str, Any]) -> None:

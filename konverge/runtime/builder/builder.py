@@ -87,7 +87,7 @@ class Watched:
     predicate: Predicate | None = None
     labels: str = ""
     namespaces: tuple[str, ...] = ()
-    """The namespaces in which it is watched; empty: wherever the manager watches."""
+    """The namespaces in which it is watched, or of an owned kind those in which it is written; empty: wherever the manager watches."""
     own_writes: bool = True
     """Of owned ones: whether an event that shows nothing but our own apply enqueues the owner."""
     unlisted: bool = False
@@ -218,6 +218,7 @@ class Controller(Generic[R]):
         when: Predicate | None = None,
         known_by: Callable[[Metadata], str] | None = None,
         own_writes: bool = True,
+        written_in: Iterable[str] = (),
     ) -> Controller[R]:
         """Watch children of this kind: a change of one enqueues its controlling owner (`Owns`).
 
@@ -225,10 +226,16 @@ class Controller(Generic[R]):
         does not serve the kind (`ctx.serves(kind)` tells). With `when` only the changes for which it returns True enqueue anything.
         `known_by` names the owner of an object without a controller reference ("" for none), which may be a child that lost it.
         With `own_writes=False` an event that shows nothing but an apply of this controller's own `ctx.own` enqueues nothing. Any other
-        change that the same event shows enqueues the owner all the same.
+        change that the same event shows enqueues the owner all the same. With `written_in` the rights to get and write children are
+        given in these namespaces only; the API server refuses children elsewhere.
         """
         watch = Watched(
-            self._another(kind_of(what)), optional=optional, predicate=when, known_by=known_by, own_writes=own_writes
+            self._another(kind_of(what)),
+            optional=optional,
+            predicate=when,
+            namespaces=tuple(sorted(set(written_in))),
+            known_by=known_by,
+            own_writes=own_writes,
         )
         return replace(self, owned=(*self.owned, watch))
 

@@ -80,10 +80,13 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
     ]
     if controller.owned:
         rules.append(Rule(group, (f"{primary}/finalizers",), ("update",)))
-    rules += [
-        Rule(owned.kind.group, (plural_of(owned.kind),), (*READ, "create", "patch", "delete"))
-        for owned in controller.owned
-    ]
+    for owned in controller.owned:
+        children = plural_of(owned.kind)
+        rules.append(Rule(owned.kind.group, (children,), _WATCH))
+        rules += [
+            Rule(owned.kind.group, (children,), ("get", "create", "patch", "delete"), namespace=place)
+            for place in owned.namespaces or ("",)
+        ]
     watched = READ if controller.live is None else _WATCH
     places = {watch.kind: watch.namespaces for watch in controller.watched if watch.namespaces}
     for kind, verbs in (

@@ -26,8 +26,8 @@ from konverge.reconcilers.apps.clusters.agent_state import AgentConfig, AgentSta
 from konverge.reconcilers.apps.clusters.event_sender import EventSender
 from konverge.reconcilers.apps.clusters.events import EventBuffer
 from konverge.reconcilers.apps.clusters.execute import Executor
+from konverge.reconcilers.apps.clusters.job_limits import Gates
 from konverge.reconcilers.apps.clusters.job_worker import JobWorker
-from konverge.reconcilers.apps.clusters.jobs import Gates
 from konverge.reconcilers.apps.clusters.metrics import PullMetrics
 from konverge.reconcilers.apps.clusters.plane_session import RETRY_AFTER_MOST, PlaneSession, SessionFailed, Stopped
 from konverge.reconcilers.apps.clusters.protocol import StatusEvent
@@ -98,7 +98,7 @@ class Agent:
             Gates(
                 cluster_id=cluster_id,
                 namespaces=settings.namespaces,
-                closed=(config.namespace, "kube-system", "kube-public", "kube-node-lease"),
+                denied=(config.namespace, *settings.denied_namespaces),
                 most_bytes=settings.most_job,
             ),
             settings,

@@ -43,16 +43,21 @@ def _clusters(_changed: Metadata, caches: Caches) -> Iterable[Key]:
 
 
 def rules(settings: Settings | None = None) -> tuple[Rule, ...]:
-    """Return the rights of the agents: Secrets in the operator's namespace alone, objects of the protocol's kinds everywhere.
+    """Return the rights of the agents: Secrets by name in the operator's namespace, objects of the protocol's kinds everywhere.
 
-    >>> [rule.verbs for rule in rules(Settings(namespace="konverge-system")) if rule.resources == ("secrets",)]
-    [('create', 'get'), ('delete', 'patch', 'update')]
+    >>> [rule.names for rule in rules(Settings(namespace="konverge-system")) if "get" in rule.verbs and rule.resources == ("secrets",)]
+    [('vworkspace-agent-credentials', 'vworkspace-agent-journal'), ('registration',)]
     """
     chosen = Settings() if settings is None else settings
     names = (chosen.credentials_secret, chosen.journal_secret)
     return (
-        Rule("", ("secrets",), ("create", "get"), namespace=chosen.namespace),
-        Rule("", ("secrets",), ("delete", "patch", "update"), names, chosen.namespace),
+        Rule("", ("secrets",), ("create",), namespace=chosen.namespace),
+        Rule("", ("secrets",), ("delete", "get", "patch", "update"), names, chosen.namespace),
+        *(
+            (Rule("", ("secrets",), ("get",), chosen.token_secrets, chosen.namespace),)
+            if chosen.token_secrets
+            else ()  # a rule without names would be about every Secret
+        ),
         *(
             Rule(kind.group, (str(kind.plural),), ("create", "delete", "get", "patch"))
             for kind in (APPLICATION_INSTANCE, OPERATION)

@@ -27,7 +27,8 @@ from konverge.reconcilers.apps.clusters import protocol
 from konverge.reconcilers.apps.clusters.attempts import Attempts
 from konverge.reconcilers.apps.clusters.batch import Delivered, read_batch
 from konverge.reconcilers.apps.clusters.execute import Executor, final_result
-from konverge.reconcilers.apps.clusters.jobs import Gates, JobRefusal, Task, read_job, result_of
+from konverge.reconcilers.apps.clusters.job_limits import Gates
+from konverge.reconcilers.apps.clusters.jobs import JobRefusal, Task, read_job, result_of
 from konverge.reconcilers.apps.clusters.journal import Journal, JournalEntry
 from konverge.reconcilers.apps.clusters.metrics import PullMetrics
 from konverge.reconcilers.apps.clusters.plane_session import (

@@ -1,7 +1,8 @@
 """From a job as it was delivered to a task, or to the refusal of it. Pure.
 
 Guarantees: a task writes one object of the protocol's kinds, in an allowed namespace, for this cluster; everything else is a refusal
-with a reason. Fields that only the API server or other controllers write (status, owner references, finalizers) are refused.
+with a reason. Fields that only the API server or other controllers write (status, owner references, finalizers) are refused, and so is
+everything by which people of this cluster limit or permit the work of the operator (`job_limits.py`).
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ import msgspec
 from konverge.kinds import Kind
 from konverge.objects import Object
 from konverge.reconcilers.apps.clusters.batch import TOO_DEEP
+from konverge.reconcilers.apps.clusters.job_limits import Gates, written_approvals, written_words
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, APPLIED, OPERATION
 from konverge.reconcilers.apps.clusters.protocol import Job, JobResult, Malformed, ObjectIdentity, Outcome, read
 from konverge.reconcilers.apps.clusters.words import Intent, JobReason
 from konverge.reconcilers.apps.words import Label
 
-__all__ = ["Gates", "JobRefusal", "Task", "Verb", "read_job", "result_of"]
+__all__ = ["JobRefusal", "Task", "Verb", "read_job", "result_of"]
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -39,18 +41,6 @@ class Verb(StrEnum):
     APPLY = "apply"
     DELETE = "delete"
     ROTATE = "rotate"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gates:
-    """The limits of the jobs of one cluster."""
-
-    cluster_id: str
-    namespaces: tuple[str, ...] = ()
-    """The namespaces that jobs may write in; empty: all but `closed`."""
-    closed: tuple[str, ...] = ()
-    most_bytes: int = 256 * 1024
-    """Bytes of a job at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,9 +170,13 @@ def _place(metadata: Mapping[str, Any], gates: Gates) -> tuple[str, str]:
         raise _Refused(JobReason.MALFORMED, "the name of the object: lower case letters, digits, dashes and dots")
     if not isinstance(namespace, str) or len(namespace) > _MOST_NAMESPACE or not _NAMESPACE.fullmatch(namespace):
         raise _Refused(JobReason.MALFORMED, "the namespace of the object: lower case letters, digits and dashes")
-    if namespace in gates.closed or (gates.namespaces and namespace not in gates.namespaces):
-        raise _Refused(JobReason.NAMESPACE_REFUSED, f"jobs write nothing in the namespace {namespace}")
+    _check_namespace(namespace, gates)
     return namespace, name
+
+
+def _check_namespace(namespace: str, gates: Gates) -> None:
+    if not gates.allows(namespace):
+        raise _Refused(JobReason.NAMESPACE_REFUSED, f"jobs write nothing in the namespace {namespace}")
 
 
 def _deletion(job: Job, kind: Kind[Object], metadata: Mapping[str, Any], gates: Gates) -> Task:
@@ -202,6 +196,7 @@ def _application(job: Job, kind: Kind[Object], body: Mapping[str, Any], gates: G
     if not isinstance(body.get("spec"), Mapping):
         raise _Refused(JobReason.MALFORMED, "spec: give the desired state as an object")
     labels, annotations = _texts(metadata, "labels"), _texts(metadata, "annotations")
+    _check_fields(body["spec"], labels, annotations, gates)
     if labels.get(Label.CLUSTER_ID, gates.cluster_id) != gates.cluster_id:
         raise _Refused(JobReason.WRONG_CLUSTER, f"the object is labelled for another cluster than {gates.cluster_id}")
     labels |= {Label.MANAGED_BY: Label.CONTROL_PLANE, Label.CLUSTER_ID: gates.cluster_id}
@@ -210,6 +205,21 @@ def _application(job: Job, kind: Kind[Object], body: Mapping[str, Any], gates: G
         written["annotations"] = annotations
     whole = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": written, "spec": dict(body["spec"])}
     return Task(job=job, verb=Verb.APPLY, kind=kind, namespace=namespace, name=name, body=whole)
+
+
+def _check_fields(
+    spec: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str], gates: Gates
+) -> None:
+    """Raise for a field that people of this cluster write, and for another namespace that is denied."""
+    release = spec.get("release")
+    target = release.get("namespace") if isinstance(release, Mapping) else None
+    if isinstance(target, str):
+        _check_namespace(target, gates)
+    refused = [*written_words(labels, annotations), *written_approvals(spec)]
+    if refused:
+        raise _Refused(
+            JobReason.FIELD_REFUSED, f"only people of this cluster write {', '.join(refused)}: leave it out"[:500]
+        )
 
 
 def _texts(metadata: Mapping[str, Any], field: str) -> dict[str, str]:

@@ -7,7 +7,8 @@
 A rotation that the control plane does not carry out changes nothing: the present credential stays valid, so the agent works on with it,
 says so in its state, and asks again. Only 401 and 403, which mean the session itself, stop it then.
 
-Guarantees: a credential is stored before it is used for the first time, and is in no log line, state or error.
+Guarantees: a credential is stored before it is used for the first time, is sent only to the control plane that issued it, and is in no log
+line, state or error.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ from konverge.errors import KonvergeError
 from konverge.reconcilers.apps.clusters import protocol
 from konverge.reconcilers.apps.clusters.agent_state import AgentConfig, StateReport, Step
 from konverge.reconcilers.apps.clusters.protocol import API, read, write
-from konverge.reconcilers.apps.clusters.secrets import AgentCredentials, SecretStore, credentials_of
+from konverge.reconcilers.apps.clusters.secrets import (
+    AgentCredentials,
+    SecretStore,
+    credentials_of,
+    issued_elsewhere,
+    server_of,
+)
 from konverge.reconcilers.apps.clusters.transport import PlaneRequest, PlaneResponse, PlaneTransport
 from konverge.reconcilers.apps.clusters.words import Authenticated
 from konverge.words import LogKey
@@ -91,6 +98,7 @@ class PlaneSession:
     ) -> None:
         self._config = config
         self._cluster_id = config.owner.cluster_id
+        self._server = server_of(config.endpoint)
         self._secret = secret
         self._transport = transport
         self._report = report
@@ -112,7 +120,7 @@ class PlaneSession:
         """Send a request with the credential; returns a response of the ranges 2xx and 4xx, without 401, 403 and 429."""
         credential, response = await self._send(method, path, body, query or {}, wait)
         if response.status == _UNAUTHORIZED:
-            stored = credentials_of(await self._secret.find())
+            stored = await self._stored()
             if stored is None or stored.credential == credential:
                 raise Stopped(_why_unauthorized(response), "the control plane refuses the credential")
             self._use(stored)
@@ -160,9 +168,18 @@ class PlaneSession:
             stored = await self._register()
         if stored is None:
             raise Stopped(Authenticated.CREDENTIAL_MISSING, "there is no credential, and no token to register with")
+        if not stored.belongs_to(self._server):
+            raise Stopped(Authenticated.CREDENTIAL_MISSING, issued_elsewhere(stored, self._config.endpoint))
+        if not stored.control_plane:  # of an earlier release: this control plane has it already
+            stored = await self._secret.save_credentials(replace(stored, control_plane=self._server), now=self._now())
         self._use(stored)
         if self._config.rotate:
             await self._try_rotation(self._config.rotate)
+
+    async def _stored(self) -> AgentCredentials | None:
+        """Return the credential that is stored now, if it may be sent to this control plane."""
+        stored = credentials_of(await self._secret.find())
+        return stored if stored is not None and stored.belongs_to(self._server) else None
 
     async def repeat_rotation(self, wanted: Callable[[], str]) -> None:
         """Ask again for a rotation that was refused, until it is done or not wanted any more; ends only by being cancelled."""
@@ -214,6 +231,7 @@ class PlaneSession:
                 issued_at=stamp,
                 # A credential that came with a registration is new, so a rotation asked for at the same time is done.
                 rotated_for=self._config.rotate,
+                control_plane=self._server,
             ),
         )
 
@@ -230,7 +248,7 @@ class PlaneSession:
     async def rotate(self, request: str) -> None:
         """Replace the credential, unless that was done for this request; raises RotationRefused if the control plane does not."""
         async with self._rotating:
-            stored = credentials_of(await self._secret.find())
+            stored = await self._stored()
             if stored is None:
                 raise Stopped(Authenticated.CREDENTIAL_MISSING, "the Secret with the credential is gone")
             if stored.rotated_for != request:

@@ -25,7 +25,9 @@ from konverge.reconcilers.apps.clusters.secrets import (
     AgentCredentials,
     SecretOwner,
     credentials_of,
+    issued_elsewhere,
     owned_by,
+    server_of,
     token_digest,
     token_of,
 )
@@ -81,6 +83,11 @@ class ClusterReconciler:
         digest = token_digest(token) if token else ""
         if problem is not None and problem.reason == Authenticated.TOKEN_SECRET_MISSING and stored is not None:
             problem = None  # the Secret may go once the cluster is registered
+        elsewhere = stored is not None and not stored.belongs_to(server_of(cluster.endpoint))
+        if problem is None and stored is not None and elsewhere and digest in ("", stored.token_digest):
+            problem = ClusterProblem(
+                reason=Authenticated.CREDENTIAL_MISSING, message=issued_elsewhere(stored, cluster.endpoint)
+            )
         if problem is None and stored is None and not token:
             problem = ClusterProblem(
                 reason=Authenticated.CREDENTIAL_MISSING,
@@ -127,6 +134,11 @@ class ClusterReconciler:
         if reference is None:
             return cluster.spec.registration_token or "", None
         where = f"Secret {namespace}/{reference.name}, key {reference.key}"
+        if reference.name not in self.settings.token_secrets:
+            return "", ClusterProblem(
+                reason=Authenticated.TOKEN_SECRET_MISSING,
+                message=f"{where} is not read: add {reference.name} to the setting clusters.token_secrets, or name a Secret of this list",
+            )
         try:
             found = await ctx.live(SECRET).find(namespace, reference.name)
         except Forbidden:

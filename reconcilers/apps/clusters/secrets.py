@@ -1,6 +1,7 @@
 """The Secrets of the agent: the credential, and the journal of jobs.
 
-Guarantees: the content of a credential is in `AgentCredentials` alone, whose repr hides it. Both Secrets belong to their Cluster by a
+Guarantees: the content of a credential is in `AgentCredentials` alone, whose repr hides it. The Secret names the control plane that issued
+the credential. Both Secrets belong to their Cluster by a
 controller reference; one of another owner is refused. A journal is replaced only at the version that was read, so of two agents one fails.
 """
 
@@ -22,6 +23,7 @@ from konverge.reconcilers.apps.clusters.journal import Journal
 from konverge.reconcilers.apps.clusters.kinds import SECRET
 from konverge.reconcilers.apps.clusters.words import Annotation
 from konverge.reconcilers.apps.words import Label
+from konverge.reconcilers.shared.endpoints import InvalidEndpoint, parse_endpoint
 
 __all__ = [
     "AgentCredentials",
@@ -30,6 +32,8 @@ __all__ = [
     "SecretOwner",
     "SecretStore",
     "credentials_of",
+    "issued_elsewhere",
+    "server_of",
     "token_digest",
     "token_of",
 ]
@@ -78,6 +82,12 @@ class AgentCredentials:
     registered_at: str = ""
     issued_at: str = ""
     rotated_for: str = ""
+    control_plane: str = ""
+    """Scheme, host and port of the control plane that issued it; empty: not known, of an earlier release."""
+
+    def belongs_to(self, control_plane: str) -> bool:
+        """Tell whether the credential may be sent to a control plane."""
+        return self.control_plane in ("", control_plane)
 
     def issued(self) -> datetime | None:
         """Return when the credential was issued."""
@@ -115,6 +125,28 @@ def credentials_of(found: Object | None) -> AgentCredentials | None:
         registered_at=metadata.annotation(Annotation.REGISTERED_AT),
         issued_at=metadata.annotation(Annotation.ISSUED_AT),
         rotated_for=metadata.annotation(Annotation.ROTATED_FOR),
+        control_plane=metadata.annotation(Annotation.CONTROL_PLANE),
+    )
+
+
+def server_of(endpoint: str) -> str:
+    """Return scheme, host and port of a control plane in one spelling.
+
+    >>> server_of("https://Plane.example.com:443/east")
+    'https://plane.example.com'
+    """
+    try:
+        return str(parse_endpoint(endpoint))
+    except InvalidEndpoint:  # a host with an underscore, for instance: its one spelling is the given one
+        scheme, _, rest = endpoint.partition("://")
+        return f"{scheme}://{rest.partition('/')[0]}"
+
+
+def issued_elsewhere(credentials: AgentCredentials, endpoint: str) -> str:
+    """Return the message about a credential of another control plane."""
+    return (
+        f"the credential was issued by {credentials.control_plane} and is not sent to {server_of(endpoint)}: give a registration token of "
+        f"this control plane, or annotate the Secret with {Annotation.CONTROL_PLANE}={server_of(endpoint)} if both are the same"
     )
 
 
@@ -178,6 +210,7 @@ class SecretStore:
                 Annotation.REGISTERED_AT: new.registered_at or rfc3339(now),
                 Annotation.ISSUED_AT: new.issued_at or rfc3339(now),
                 Annotation.ROTATED_FOR: new.rotated_for,
+                Annotation.CONTROL_PLANE: new.control_plane,
             },
             "" if stored is None else stored.metadata.resource_version,
         )

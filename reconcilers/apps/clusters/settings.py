@@ -11,6 +11,11 @@ from konverge.reconcilers.apps.durations import Duration
 
 __all__ = ["Settings"]
 
+DeniedNamespace = Annotated[
+    str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$|^[a-z0-9][-a-z0-9]*\*$", max_length=63)
+]
+"""A namespace, or a prefix of names with `*` behind it."""
+
 
 class Settings(BaseModel):
     """How the agent of a Cluster talks to its control plane, and what jobs may do.
@@ -26,6 +31,9 @@ class Settings(BaseModel):
     the kubeconfig names. No job writes in it."""
     credentials_secret: str = "vworkspace-agent-credentials"  # noqa: S105  # a name
     """The name of the Secret with the credential."""
+    token_secrets: tuple[str, ...] = ("registration",)
+    """The names of the Secrets, in the namespace of the operator, from which a Cluster may take its registration token. The right to read
+    Secrets is given for these names only; a Cluster that names another Secret is not registered."""
     journal_secret: str = "vworkspace-agent-journal"  # noqa: S105  # a name
     """The name of the Secret with the journal: a Secret, because a job may hold values that are refused later."""
 
@@ -62,7 +70,10 @@ class Settings(BaseModel):
     plain_http: bool = False
     """Allow http:// endpoints, over which credentials travel in the clear; without it only those on the loopback."""
     namespaces: tuple[str, ...] = ()
-    """The namespaces in which jobs may write; empty: every one but the operator's and those whose names begin with `kube-`."""
+    """The namespaces in which jobs may write; empty: every one but the denied ones."""
+    denied_namespaces: tuple[DeniedNamespace, ...] = ("flux-system", "velero", "cert-manager")
+    """Namespaces in which no job writes, whatever `namespaces` has: a name, or a prefix with `*` behind it. `kube-*` and the operator's own
+    are always among them. The default has the usual namespaces of Flux, Velero and cert-manager; name theirs if it is another."""
     check_at_admission: bool | None = None
     """Serve the webhook that refuses an endpoint which the agent does not use; null: if the manager says how the API server reaches its
     webhooks (webhooks.service or webhooks.url). Without it such a Cluster is stored, and its phase is Error."""

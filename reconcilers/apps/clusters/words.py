@@ -105,6 +105,8 @@ class Annotation:
     ISSUED_AT: Final = "ops.vworkspace.io/issued-at"
     TOKEN_DIGEST: Final = "ops.vworkspace.io/registration-token-digest"  # noqa: S105  # an annotation
     """Of the token by which the cluster was registered: the first part of its SHA-256."""
+    CONTROL_PLANE: Final = "ops.vworkspace.io/control-plane"
+    """Of the control plane that issued the credential: scheme, host and port. The credential is sent to no other."""
     ROTATED_FOR: Final = "ops.vworkspace.io/rotated-for"
     """The request for which the credential was replaced last."""
 
@@ -136,6 +138,8 @@ class JobReason:
     WRONG_CLUSTER: Final = "WrongCluster"
     KIND_REFUSED: Final = "KindRefused"
     NAMESPACE_REFUSED: Final = "NamespaceRefused"
+    FIELD_REFUSED: Final = "FieldRefused"
+    """Only people of this cluster write the field."""
     FOREIGN_OBJECT: Final = "ForeignObject"
     BEING_DELETED: Final = "BeingDeleted"
     NAMESPACE_MISSING: Final = "NamespaceMissing"

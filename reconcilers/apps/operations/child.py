@@ -1,14 +1,18 @@
 """The object of an engine: its labels and owner, how it is found again, created once, edited once and stopped.
 
+Its place (namespace and name) follows from the UID of the Operation and from the settings. No status, label or annotation leads
+elsewhere, so a forged `status.engineRef` reaches no other object.
+
 An object in another namespace has no owner reference, because the garbage collector would delete it
 (docs/reference/runtime.md#owner-references); labels and annotations tie it to its Operation, whose finalizer looks after it.
 """
 
 from __future__ import annotations
 
-import re
+import hashlib
+import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from konverge.crds.ops_v1alpha1 import EngineRef, Operation
 from konverge.errors import NotFound
@@ -18,6 +22,7 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     CancelAction,
     DeleteChild,
     Edit,
+    ObjectKey,
     PatchChild,
     Rendered,
     Target,
@@ -31,11 +36,19 @@ from konverge.runtime.apply.owners import controller_reference
 if TYPE_CHECKING:
     from konverge.runtime import Context
 
-__all__ = ["edited_by", "find_child", "find_in_list", "fits", "is_of", "ref_to", "send_edit", "stop_child", "to_create"]
+__all__ = [
+    "edited_by",
+    "find_child",
+    "find_in_list",
+    "is_of",
+    "own_ref",
+    "ref_to",
+    "send_edit",
+    "stop_child",
+    "to_create",
+]
 
 R = TypeVar("R", bound=Resource)
-
-_NAME: Final = re.compile(r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\Z")
 
 
 def ref_to(made: Rendered | Edit) -> EngineRef:
@@ -50,13 +63,27 @@ def ref_to(made: Rendered | Edit) -> EngineRef:
     )
 
 
-def fits(ref: EngineRef, kind: Kind[Object]) -> bool:
-    """Tell whether a reference can be one that this engine wrote: another writer may have changed the status."""
-    return (
-        (ref.api_version, ref.kind) == (kind.api_version, kind.kind)
-        and _NAME.match(ref.name) is not None
-        and (not ref.namespace or _NAME.match(ref.namespace) is not None)
+def own_ref(kind: Kind[Object], place: ObjectKey, reported: EngineRef | None) -> EngineRef:
+    """Return the reference to the object of an Operation, at the place that follows from the Operation's UID.
+
+    Of the reported reference count the UID (the object was created) and the generation: another writer may have changed the status.
+    """
+    return EngineRef(
+        api_version=kind.api_version,
+        kind=kind.kind,
+        name=place.name,
+        namespace=place.namespace or None,
+        uid=None if reported is None else reported.uid,
+        generation=None if reported is None else reported.generation,
     )
+
+
+def _digest(operation: Operation) -> str:
+    """Return the digest of the part of the spec that cannot be changed once the Operation has started."""
+    spec = operation.spec
+    fixed = [spec.target_ref.name, spec.type, spec.engine, spec.parameters]
+    text = json.dumps(fixed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def to_create(operation: Operation, rendered: Rendered, target: Target, cluster_id: str) -> Object:
@@ -74,6 +101,7 @@ def to_create(operation: Operation, rendered: Rendered, target: Target, cluster_
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
         OpAnnotation.OPERATION_NAME: f"{operation.namespace}/{operation.name}",
+        OpAnnotation.SPEC_DIGEST: _digest(operation),
     }
     if rendered.owned and rendered.object.namespace == operation.namespace:
         metadata["ownerReferences"] = [controller_reference(VIEW, operation.metadata)]
@@ -81,8 +109,12 @@ def to_create(operation: Operation, rendered: Rendered, target: Target, cluster_
 
 
 def is_of(child: Object, operation: Operation) -> bool:
-    """Tell whether an object was created for this Operation; a name can be reused, a UID cannot."""
-    return child.metadata.label(OpLabel.OPERATION) == operation.metadata.uid
+    """Tell whether the object at an Operation's place was created for it: the label has its UID, the annotation the digest of its spec.
+
+    Both are claims that prove nothing elsewhere. An object that an earlier release created has no digest.
+    """
+    digest = child.metadata.annotation(OpAnnotation.SPEC_DIGEST)
+    return child.metadata.label(OpLabel.OPERATION) == operation.metadata.uid and digest in ("", _digest(operation))
 
 
 def edited_by(instance: Object, operation: Operation) -> bool:

@@ -47,6 +47,12 @@ class Engines:
     settings: OperationSettings
     rows: tuple[EngineRow, ...]
     cluster_id: str
+    namespace: str = ""
+    """The namespace of the operator, of the Leases; "" for the client's own."""
+
+    def home(self, ctx: Context[Any]) -> str:
+        """Return the namespace of the Leases."""
+        return self.namespace or ctx.client.config.namespace or "default"
 
     def row(self, operation: Operation) -> EngineRow | None:
         """Return the row of an Operation's type and engine."""

@@ -1,8 +1,10 @@
 """After the start of an Operation: its object is created if it was not, observed until it ends, and stopped if that is wanted.
 
-Guarantees: an object is created only while the stored status, read live, says that it was named and not yet created, and only for as long
-as an object that was created still exists (`Rendered.kept`). So no engine works twice for one Operation. An Operation whose object the
-operator has no right to make gives its turn back, after a minute in which the object has not appeared.
+Guarantees
+- The object is looked for only at the place that follows from the Operation's UID; `status.engineRef` reports it, and leads nowhere.
+- An object is created only while the stored status, read live, says that it was named and not yet created, while the Lease records the
+  turn, and only for as long as an object that was created still exists (`Rendered.kept`). So no engine works twice for one Operation.
+- An Operation whose object the operator has no right to make gives its turn back, after a minute in which the object has not appeared.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from konverge.reconcilers.apps.operations.child import (
     edited_by,
     find_child,
     find_in_list,
-    fits,
     is_of,
+    own_ref,
     send_edit,
     stop_child,
     to_create,
@@ -31,7 +33,6 @@ from konverge.reconcilers.apps.operations.child import (
 from konverge.reconcilers.apps.operations.decide import request_for, target_of
 from konverge.reconcilers.apps.operations.engine_request import Engines, absent, denied, not_served
 from konverge.reconcilers.apps.operations.engines.engine import (
-    Edit,
     EngineBlocked,
     EngineRequest,
     EngineState,
@@ -44,14 +45,17 @@ from konverge.reconcilers.apps.operations.engines.engine import (
 from konverge.reconcilers.apps.operations.engines.registry import EngineRow
 from konverge.reconcilers.apps.operations.engines.silence import last_write
 from konverge.reconcilers.apps.operations.kinds import INSTANCE
+from konverge.reconcilers.apps.operations.lease import turn_since
 from konverge.reconcilers.apps.operations.moments import Memory, moment
 from konverge.reconcilers.apps.operations.report import OpPlan
 from konverge.reconcilers.apps.operations.stop import Stop, cancelled
 from konverge.reconcilers.apps.operations.words import (
     FailedReason,
+    OpEvent,
     RunningReason,
 )
 from konverge.reconcilers.shared.helm_release.redaction import without_values
+from konverge.runtime import Plan
 
 if TYPE_CHECKING:
     from konverge.runtime import Context
@@ -67,27 +71,28 @@ _IN_FLIGHT: Final = timedelta(seconds=60)
 
 async def follow(operation: Operation, engines: Engines, memory: Memory, ctx: Context[Any]) -> OpPlan:
     """Return the next state of an Operation that has started, after bringing its object one step further."""
-    row, ref = engines.row(operation), operation.status.engine_ref
-    if row is None or ref is None:
-        return _lost_track(
-            operation,
-            "another operator started it with an engine that this one lacks; look for its effects before you repeat the Operation",
-            ctx,
-        )
+    row, reported = engines.row(operation), operation.status.engine_ref
+    if row is None:
+        message = "another operator started it with an engine that this one lacks; look for its effects before you repeat the Operation"
+        lost = Observation(EngineState.FAILED, FailedReason.ENGINE_OBJECT_LOST, message)
+        return report.ended(lost, operation.status, ctx.now())
     name = operation.spec.target_ref.name
     instance = ctx.cache(INSTANCE).find(operation.namespace, name)
     target = Target(operation.namespace, name, "") if instance is None else target_of(instance)
     request = await engines.request(operation, row, target, ctx, live=False)
     if isinstance(request, EngineBlocked):
         request = request_for(operation, target, engines.settings, ctx.now())
-    request = replace(request, generation=ref.generation, outputs=operation.status.outputs)
     kind = row.engine.kind(request)
+    ref = own_ref(kind, row.engine.place(request), reported)
+    if reported is not None and ref != reported:
+        message = (
+            "status.engineRef did not name the object of this Operation; the object that it named is not touched, and the Operation "
+            f"goes on with {kind.kind} {ref.namespace}/{ref.name}"
+        )
+        ctx.event(OpEvent.ENGINE_REF_CORRECTED, message, type_="Warning")
+    request = replace(request, generation=ref.generation, outputs=operation.status.outputs)
     metadata, now = operation.metadata, ctx.now()
     stop = Stop(operation, memory.starts.of(metadata.uid, operation.status.started_at, metadata.created, now), now)
-    if not fits(ref, kind):
-        return _lost_track(
-            operation, "status.engineRef names no object of this engine; look for the effects of the Operation", ctx
-        )
     blind = denied(kind, ctx)
     if blind is None and absent(kind, ctx) is not None:
         return _engine_gone(row, request, operation, kind, stop, ctx.now())
@@ -95,11 +100,6 @@ async def follow(operation: Operation, engines: Engines, memory: Memory, ctx: Co
     if ref.uid is None:
         return await running.make(kind)
     return await running.observe(await find_child(kind, ref, operation, ctx, live=blind is not None))
-
-
-def _lost_track(operation: Operation, message: str, ctx: Context[Any]) -> OpPlan:
-    lost = Observation(EngineState.FAILED, FailedReason.ENGINE_OBJECT_LOST, message)
-    return report.ended(lost, operation.status, ctx.now())
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +144,8 @@ class _Running:
                 return self._without_right(error)
             except (AlreadyExists, Conflict):
                 raise RetryAfter(1, f"{kind.kind} {ref.name} changed while it was made; reading it again") from None
-            if isinstance(made, Refused):
-                return self._failed(made.reason, made.message)
-            if made is None:
-                message = (
-                    f"{kind.kind} {ref.name} is not there long after its Operation began: it was never made, or it was made and removed "
-                    "since; look for its effects before you repeat the Operation"
-                )
-                return self._failed(FailedReason.ENGINE_OBJECT_LOST, message)
+            if isinstance(made, Plan):
+                return made
             if isinstance(made, EngineBlocked):
                 waits = Observation(EngineState.ACCEPTED, RunningReason.ENGINE_NOT_STARTED, blocked=made)
                 return report.observed(waits, operation.status, outcome=RequeueAfter(LOOK_AGAIN))
@@ -162,21 +156,38 @@ class _Running:
         now_known = replace(self, request=replace(self.request, generation=known.generation), ref=known)
         return await now_known.observe(found)
 
-    async def _create(self, found: Object | None) -> Object | Refused | EngineBlocked | None:
-        """Create or edit the object; None if it may have been created and removed since."""
-        made = await self.engines.render(self.operation, self.row, self.target, self.ctx)
-        if isinstance(made, Rendered):
-            if self._may_be_gone(made):
-                return None
-            return await self.ctx.client.create(to_create(self.operation, made, self.target, self.engines.cluster_id))
-        if isinstance(made, Edit):
-            assert found is not None
-            return await send_edit(self.operation, made, found, self.ctx)
-        return made
+    async def _create(self, found: Object | None) -> Object | EngineBlocked | OpPlan:
+        """Create or edit the object, or return why not.
 
-    def _may_be_gone(self, made: Rendered) -> bool:
-        """Whether an object that was made may have been removed since, so that its absence tells nothing."""
-        return self.ctx.now() - self.stop.started > made.kept
+        A turn counts only if the Lease in the operator's namespace records it: a forged status must not pass the preconditions by.
+        """
+        operation, ctx = self.operation, self.ctx
+        made = await self.engines.render(operation, self.row, self.target, ctx)
+        if isinstance(made, Refused):
+            return self._failed(made.reason, made.message)
+        if isinstance(made, EngineBlocked):
+            return made
+        since = await turn_since(operation, self.engines.home(ctx), ctx)
+        if isinstance(made, Rendered) and self._may_be_gone(made, since):
+            message = (
+                f"{kind_of(made.object).kind} {self.ref.name} is not there long after its Operation began: it was never made, or it was "
+                "made and removed since; look for its effects before you repeat the Operation"
+            )
+            return self._failed(FailedReason.ENGINE_OBJECT_LOST, message)
+        if since is None:
+            return report.turn_missing(RequeueAfter(_AT_ONCE))
+        if isinstance(made, Rendered):
+            return await ctx.client.create(to_create(operation, made, self.target, self.engines.cluster_id))
+        assert found is not None
+        return await send_edit(operation, made, found, ctx)
+
+    def _may_be_gone(self, made: Rendered, since: datetime | None = None) -> bool:
+        """Whether an object that was made may have been removed since, so that its absence tells nothing.
+
+        `since` is the record of the turn: a status that claims a later start gives no second object.
+        """
+        started = self.stop.started if since is None else min(since, self.stop.started)
+        return self.ctx.now() - started > made.kept
 
     async def _stored(self, kind: Kind[Object]) -> tuple[Object | None, Forbidden | None]:
         """Return the object as it is stored, and the error of a right to get that is missing: then it was found, or not, by a list.
@@ -216,10 +227,14 @@ class _Running:
 
     async def observe(self, child: Object | None) -> OpPlan:
         """Report the state of the object, and stop it if that is wanted."""
+        if child is not None and child.metadata.uid != self.ref.uid:
+            return await replace(self, ref=self.ref.model_copy(update={"uid": child.metadata.uid})).observe(child)
         now, engine, stop, request = self.ctx.now(), self.row.engine, self.stop, self.request
         stopping, status = stop.asked or stop.late, self.operation.status
         if child is None and not stopping:
-            return _missing(self.row, request, self.operation, self.engines.settings.missing_grace, now)
+            return _missing(
+                self.row, request, self.operation, self._corrected, self.engines.settings.missing_grace, now
+            )
         if child is None:
             return self._ended(stop.end(engine.lost(request, asked_to_cancel=True)))
         request, blind = await self._seen(request, child)
@@ -240,8 +255,13 @@ class _Running:
         look_again = None if blind is None else LOOK_AGAIN
         waits = [wait for wait in (seen.recheck_after, stop.left, look_again) if wait is not None]
         outcome = RequeueAfter(max(min(waits), _AT_ONCE)) if waits else Done()
-        known = None if self.ref == status.engine_ref else self.ref
-        return report.observed(replace(seen, blocked=seen.blocked or blind), status, ref=known, outcome=outcome)
+        blocked = seen.blocked or blind
+        return report.observed(replace(seen, blocked=blocked), status, ref=self._corrected, outcome=outcome)
+
+    @property
+    def _corrected(self) -> EngineRef | None:
+        """The reference to report, None if the status has it."""
+        return None if self.ref == self.operation.status.engine_ref else self.ref
 
     async def _seen(self, request: EngineRequest, child: Object) -> tuple[EngineRequest, EngineBlocked | None]:
         """Return the request with the last change of the object: as this process saw it, or once that is long ago, as it says itself.
@@ -291,7 +311,7 @@ class _Running:
         return self._ended(Observation(EngineState.FAILED, reason, message))
 
     def _ended(self, seen: Observation) -> OpPlan:
-        return report.ended(seen, self.operation.status, self.ctx.now())
+        return report.ended(seen, self.operation.status, self.ctx.now(), ref=self._corrected)
 
 
 def _engine_gone(
@@ -304,17 +324,26 @@ def _engine_gone(
     return report.observed(seen, operation.status, outcome=Done() if stop.left is None else RequeueAfter(stop.left))
 
 
-def _missing(row: EngineRow, request: EngineRequest, operation: Operation, grace: timedelta, now: datetime) -> OpPlan:
+def _missing(
+    row: EngineRow,
+    request: EngineRequest,
+    operation: Operation,
+    corrected: EngineRef | None,
+    grace: timedelta,
+    now: datetime,
+) -> OpPlan:
     """Return the plan while the object is missing: for a grace time it may only be out of sight."""
     text = operation.status.engine_missing_since
     since = moment(text, now, otherwise=now)
     if since + grace <= now:
-        return report.ended(row.engine.lost(request, asked_to_cancel=False), operation.status, now)
+        lost = row.engine.lost(request, asked_to_cancel=False)
+        return report.ended(lost, operation.status, now, ref=corrected)
     state = EngineState.RUNNING if operation.status.phase == "Running" else EngineState.ACCEPTED
     message = "the object of the engine is missing; if it stays so, the Operation fails"
     return report.observed(
         Observation(state, RunningReason.ENGINE_OBJECT_MISSING, message),
         operation.status,
+        ref=corrected,
         missing_since=rfc3339(since),
         outcome=RequeueAfter(since + grace - now),
     )

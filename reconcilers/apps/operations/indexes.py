@@ -115,15 +115,23 @@ def operations_on(instance: Object, caches: Caches) -> Iterable[Key]:
     return [_key(one.namespace, one.name) for one in found]
 
 
-def wakes_for(kind: Kind[Any], rows: Iterable[EngineRow]) -> Callable[[Object, Caches], Iterable[Key]]:
-    """Return the map function from an object of an engine to its Operation, and to those that may wait for it."""
+def wakes_for(
+    kind: Kind[Any], rows: Iterable[EngineRow], shared: str = ""
+) -> Callable[[Object, Caches], Iterable[Key]]:
+    """Return the map function from an object of an engine to its Operation, and to those that may wait for it.
+
+    An object of a namespace wakes Operations of that namespace only, whatever its annotation names; objects of the cluster, and of `shared`
+    (the namespace of Velero), wake all.
+    """
     readers = sorted({row.engine.name for row in rows if kind in row.engine.reads})
 
     def operations(found: Object, caches: Caches) -> Iterable[Key]:
+        everywhere = found.namespace in ("", shared)
         namespace, _, name = found.metadata.annotation(OpAnnotation.OPERATION_NAME).partition("/")
-        keys = [_key(namespace, name)] if name else []
+        keys = [_key(namespace, name)] if name and (everywhere or namespace == found.namespace) else []
         for engine in readers:
-            keys += [_key(one.namespace, one.name) for one in caches(VIEW).metadata_by_index(BLOCKED_BY_ENGINE, engine)]
+            waiting = caches(VIEW).metadata_by_index(BLOCKED_BY_ENGINE, engine)
+            keys += [_key(one.namespace, one.name) for one in waiting if everywhere or one.namespace == found.namespace]
         return keys
 
     return operations

@@ -36,7 +36,7 @@ from konverge.runtime.builder.rules import plural_of
 __all__ = ["chosen_rows", "controller"]
 
 _AT_ONCE: Final = 4
-"""Operations that are reconciled at once: each start reads and writes the Lease of its target."""
+"""Operations that are reconciled at once: each start reads and writes the Lease of its namespace."""
 
 
 def chosen_rows(
@@ -55,11 +55,13 @@ def controller(
     rows: tuple[EngineRow, ...] = ROWS,
     watch_secrets: bool = True,
     secret_namespaces: tuple[str, ...] = (),
+    namespace: str = "",
     metrics: OperationMetrics | None = None,
 ) -> Controller[Operation]:
     """Return the description of the controller.
 
     `watch_secrets` and `secret_namespaces` are those of the family: engines that read Secrets are left out, or have the right there alone.
+    `namespace` is the operator's own, in which alone it writes Leases.
     """
     chosen = OperationSettings() if settings is None else settings
     rows = chosen_rows(chosen, rows, watch_secrets=watch_secrets)
@@ -69,7 +71,7 @@ def controller(
         .finalizer(FINALIZER)
         .invalid_as(OpCondition.BLOCKED, BlockedReason.VALIDATION_FAILED)
         .counts_conditions()
-        # Shared although Operations of one target exclude each other: the Lease of the target decides that, by compare-and-swap.
+        # Shared although Operations of one target exclude each other: the Lease of their namespace decides that, by compare-and-swap.
         .sharded()
         .watches(VIEW, to=others_of(ended=chosen.history_limit is not None), when=affects_others)
         .indexes(VIEW, ACTIVE, by=active_by_target)
@@ -80,15 +82,17 @@ def controller(
     made = _kinds(rows, made=True)
     for kind in sorted({*made, *_kinds(rows, made=False)} - {INSTANCE}, key=lambda one: one.group_kind):
         only_ours = "" if kind in _kinds(rows, made=False) else OpLabel.OPERATION
-        described = described.watches(kind, to=wakes_for(kind, rows), optional=True, labels=only_ours, unlisted=True)
+        described = described.watches(
+            kind, to=wakes_for(kind, rows, chosen.velero_namespace), optional=True, labels=only_ours, unlisted=True
+        )
     gets = {kind for row in rows for kind in row.engine.gets}
-    others = sorted({INSTANCE, LEASE, *made}, key=lambda one: one.group_kind)
+    others = sorted({INSTANCE, *made}, key=lambda one: one.group_kind)
     described = described.reads_live(Operation, *others)
     if chosen.namespace_policy:
         described = described.needs(Rule(NAMESPACE.group, (plural_of(NAMESPACE),), ("get",)))
     return (
         described.needs(
-            Rule(LEASE.group, (plural_of(LEASE),), ("get", "create", "update")),
+            Rule(LEASE.group, (plural_of(LEASE),), ("get", "create", "update"), namespace=namespace),
             Rule(VIEW.group, (plural_of(VIEW),), ("delete",)),
             Rule(VIEW.group, (f"{plural_of(VIEW)}/finalizers",), ("update",)),
             *(
@@ -102,7 +106,9 @@ def controller(
             ),
         )
         .with_(concurrency=_AT_ONCE)
-        .reconciled_by(OperationReconciler(chosen, cluster_id=cluster_id, rows=rows, metrics=metrics))
+        .reconciled_by(
+            OperationReconciler(chosen, cluster_id=cluster_id, namespace=namespace, rows=rows, metrics=metrics)
+        )
     )
 
 

@@ -1,15 +1,22 @@
-"""Taking a turn: the compare-and-swap of a target's Lease; `turns.py` holds its form."""
+"""Taking a turn: the compare-and-swap of a namespace's Lease; `turns.py` holds its form."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.clock import from_rfc3339, rfc3339
+from konverge.crds.ops_v1alpha1 import Operation
 from konverge.errors import AlreadyExists, Conflict
 from konverge.objects import Metadata, Object
-from konverge.reconcilers.apps.operations.conflicts import TERMINAL, Contestant
-from konverge.reconcilers.apps.operations.kinds import INSTANCE, VIEW
+from konverge.outcome import RequeueAfter
+from konverge.reconcilers.apps.operations import report
+from konverge.reconcilers.apps.operations.conflicts import TERMINAL, Contestant, blocker, contestant_of
+from konverge.reconcilers.apps.operations.decide import conflict
+from konverge.reconcilers.apps.operations.engines.engine import EngineBlocked
+from konverge.reconcilers.apps.operations.kinds import VIEW
+from konverge.reconcilers.apps.operations.report import OpPlan
 from konverge.reconcilers.apps.operations.turns import (
     LEASE,
     UNCONFIRMED,
@@ -18,32 +25,46 @@ from konverge.reconcilers.apps.operations.turns import (
     lease_name,
     with_holders,
 )
+from konverge.reconcilers.apps.operations.words import BlockedReason
 
 if TYPE_CHECKING:
     from konverge.runtime import Context
 
-__all__ = ["Taken", "give_turn_back", "take_turn"]
+__all__ = ["TargetKey", "give_turn_back", "take_turn", "turn_since"]
 
-_TRIES: Final = 4
+_TRIES: Final = 8
+"""Operations of one namespace write one Lease, as many at once as there are workers."""
 _FRESH: Final = timedelta(minutes=1)
 """An own entry that is older is written anew: another process may be about to drop it as unconfirmed."""
 _LOOK_AGAIN: Final = timedelta(seconds=30)
 """After this time the Lease is read again because of a holder that has not started: it may give its turn back without an event."""
 
-Taken = tuple[str, timedelta | None]
-"""The name of the Operation that has the turn, "" for this one; and when to look again if no event may come."""
+
+@dataclass(frozen=True, slots=True)
+class TargetKey:
+    """Namespace and name of a target."""
+
+    namespace: str
+    name: str
 
 
-async def _left(holder: Holder, namespace: str, ctx: Context[Any]) -> timedelta | None:
+async def _left(holder: Holder, target: TargetKey, ctx: Context[Any]) -> timedelta | None:
     """Return for how long a holder counts at least: None if it has no end that time brings, zero if it no longer counts."""
-    cached = ctx.cache(VIEW).find(namespace, holder.name)
-    if cached is None or cached.metadata.uid != holder.uid or not cached.status.get("startedAt"):
-        cached = await ctx.live(VIEW).find(namespace, holder.name)
-    if cached is None or cached.metadata.uid != holder.uid or cached.status.get("phase") in TERMINAL:
+    unconfirmed = _unconfirmed(from_rfc3339(holder.since), ctx.now())
+    cached = ctx.cache(VIEW).find(target.namespace, holder.name)
+    if cached is not None and cached.metadata.uid != holder.uid:
+        cached = None
+    if holder.target != target.name and unconfirmed > timedelta(0) and not (cached is not None and _ended(cached)):
+        return unconfirmed  # nothing depends on it here: no read
+    if cached is None or not cached.status.get("startedAt"):
+        cached = await ctx.live(VIEW).find(target.namespace, holder.name)
+    if cached is None or cached.metadata.uid != holder.uid or _ended(cached):
         return timedelta(0)
-    if cached.status.get("startedAt"):
-        return None
-    return _unconfirmed(from_rfc3339(holder.since), ctx.now())
+    return None if cached.status.get("startedAt") else unconfirmed
+
+
+def _ended(operation: Object) -> bool:
+    return operation.status.get("phase") in TERMINAL
 
 
 def _unconfirmed(since: datetime, now: datetime) -> timedelta:
@@ -52,65 +73,84 @@ def _unconfirmed(since: datetime, now: datetime) -> timedelta:
     return left if timedelta(0) < left <= 2 * UNCONFIRMED else timedelta(0)
 
 
-async def take_turn(mine: Contestant, namespace: str, instance: Object, ctx: Context[Any]) -> Taken:
-    """Add the Operation to the holders of its target, unless one that it excludes is there.
+async def take_turn(mine: Contestant, target: TargetKey, home: str, ctx: Context[Any]) -> OpPlan | None:
+    """Add the Operation to the holders of its namespace's Lease; returns the plan of an Operation that another one keeps waiting.
 
     Raises Conflict or AlreadyExists after several races.
     """
-    name = lease_name(instance.name)
+    name = lease_name(target.namespace)
     for attempt in range(_TRIES):
-        lease = await ctx.live(LEASE).find(namespace, name)
-        holders, kept = holders_of(lease), list[Holder]()
-        for holder in holders:
+        lease = await ctx.live(LEASE).find(home, name)
+        if lease is None:
+            plan = await _behind_an_earlier_release(mine, target, ctx)
+            if plan is not None:
+                return plan
+        kept = list[Holder]()
+        for holder in holders_of(lease):
             if holder.uid == mine.uid:
                 if _unconfirmed(from_rfc3339(holder.since), ctx.now()) > UNCONFIRMED - _FRESH:
                     kept.append(holder)
                 continue
-            left = await _left(holder, namespace, ctx)
+            left = await _left(holder, target, ctx)
             if left == timedelta(0):
                 continue
-            if holder.excludes(mine):
-                return holder.name, None if left is None else min(left, _LOOK_AGAIN)
+            if holder.excludes(mine, target.name):
+                return conflict(holder.name, None if left is None else min(left, _LOOK_AGAIN))
             kept.append(holder)
         if any(holder.uid == mine.uid for holder in kept):
-            return "", None
-        entry = Holder(mine.uid, mine.name, mine.type, mine.exclusive, rfc3339(ctx.now()))
-        stored = with_holders(lease, (*kept, entry), name=name, namespace=namespace, owner=_owner(instance))
+            return None
+        entry = Holder(mine.uid, mine.name, target.name, mine.type, mine.exclusive, rfc3339(ctx.now()))
+        stored = with_holders(lease, (*kept, entry), name=name, namespace=home)
+        if stored is None:
+            message = "too many Operations run in this namespace at once; it starts when some of them have ended"
+            blocked = EngineBlocked(BlockedReason.CONFLICTING_OPERATION, message)
+            return report.waiting(blocked, outcome=RequeueAfter(_LOOK_AGAIN))
         try:
             await (ctx.client.create(stored) if lease is None else ctx.client.replace(stored))
         except (AlreadyExists, Conflict):
             if attempt == _TRIES - 1:
                 raise
         else:
-            return "", None
+            return None
     raise AssertionError("the last try returns or raises")
 
 
-async def give_turn_back(operation: Metadata, target: str, ctx: Context[Any]) -> None:
-    """Remove the Operation from the holders of its target, after its status has told so.
+async def _behind_an_earlier_release(mine: Contestant, target: TargetKey, ctx: Context[Any]) -> OpPlan | None:
+    """Return the plan behind an Operation that runs without an entry.
+
+    A release that kept its Leases elsewhere started it, or the Lease was deleted. The list is live, because the cache may not show yet what
+    another process started.
+    """
+    stored = (await ctx.client.list(VIEW, target.namespace)).items
+    others = (found for found in stored if found.get("spec", "targetRef", "name") == target.name)
+    running = blocker(mine, map(contestant_of, others))
+    return None if running is None else conflict(running.name, _LOOK_AGAIN)
+
+
+async def turn_since(operation: Operation, home: str, ctx: Context[Any]) -> datetime | None:
+    """Return since when the Lease records the turn of an Operation on the target that it names; None without a record."""
+    lease = await ctx.live(LEASE).find(home, lease_name(operation.namespace))
+    for holder in holders_of(lease):
+        if (holder.uid, holder.target) == (operation.metadata.uid, operation.spec.target_ref.name):
+            return from_rfc3339(holder.since)
+    return None
+
+
+async def give_turn_back(operation: Metadata, home: str, ctx: Context[Any]) -> None:
+    """Remove the Operation from the holders of its namespace's Lease, after its status has told so.
 
     An entry that stays (a crash in between, several races) counts for `UNCONFIRMED`.
     """
+    name = lease_name(operation.namespace)
     for _ in range(_TRIES):
-        lease = await ctx.live(LEASE).find(operation.namespace, lease_name(target))
+        lease = await ctx.live(LEASE).find(home, name)
         holders = holders_of(lease)
         kept = [holder for holder in holders if holder.uid != operation.uid]
-        if lease is None or len(kept) == len(holders):
+        stored = with_holders(lease, kept, name=name, namespace=home)
+        if lease is None or stored is None or len(kept) == len(holders):
             return
         try:
-            await ctx.client.replace(
-                with_holders(lease, kept, name=lease.name, namespace=operation.namespace, owner=None)
-            )
+            await ctx.client.replace(stored)
         except Conflict:
             continue
         return
-
-
-def _owner(instance: Object) -> dict[str, Any]:
-    """The Lease goes with its target; the instance does not control it."""
-    return {
-        "apiVersion": INSTANCE.api_version,
-        "kind": INSTANCE.kind,
-        "name": instance.name,
-        "uid": instance.metadata.uid,
-    }

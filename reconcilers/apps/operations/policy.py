@@ -58,21 +58,36 @@ def check_policy(
         return Permission(
             report.waiting(blocked, not_accepted=AcceptedReason.CAPABILITY_MISSING, outcome=RequeueAfter(_LOOK_AGAIN))
         )
-    own = target.get(OpAnnotation.MAINTENANCE_WINDOW)
-    text = namespace.get(OpAnnotation.MAINTENANCE_WINDOW) if own is None else own
-    if type_ not in settings.window_types or text is None:
+    if type_ not in settings.window_types:
         return Permission()
-    where = f"namespace {place}" if own is None else f"ApplicationInstance {operation.spec.target_ref.name}"
-    try:
-        windows = parse_windows(text)
-    except BadWindow as bad:
-        message = f"the annotation {OpAnnotation.MAINTENANCE_WINDOW} of {where} {bad}"
-        return Permission(_outside(message, _LOOK_AGAIN))
-    opened = opened_at(windows, now)
-    if opened is not None:
-        return Permission(opened=opened)
-    opens = next_opening(windows, now)
-    left = opens - now if own is not None else min(opens - now, _AT_MOST)
+    text, own = namespace.get(OpAnnotation.MAINTENANCE_WINDOW), target.get(OpAnnotation.MAINTENANCE_WINDOW)
+    texts = [] if text is None else [(f"namespace {place}", text)]
+    texts += [] if own is None else [(f"ApplicationInstance {operation.spec.target_ref.name}", own)]
+    return _in_windows(texts, now, at_most=None if text is None else _AT_MOST)
+
+
+def _in_windows(texts: Iterable[tuple[str, str]], now: datetime, *, at_most: timedelta | None) -> Permission:
+    """Return whether all windows are open.
+
+    A tenant may write the target's annotation, so the target's window narrows the window of its namespace and never replaces it.
+    """
+    openings: list[datetime] = []
+    waits: list[tuple[datetime, str]] = []
+    for where, text in texts:
+        try:
+            windows = parse_windows(text)
+        except BadWindow as bad:
+            message = f"the annotation {OpAnnotation.MAINTENANCE_WINDOW} of {where} {bad}"
+            return Permission(_outside(message, _LOOK_AGAIN))
+        opened = opened_at(windows, now)
+        if opened is None:
+            waits.append((next_opening(windows, now), where))
+        else:
+            openings.append(opened)
+    if not waits:
+        return Permission(opened=max(openings, default=None))
+    opens, where = max(waits)
+    left = opens - now if at_most is None else min(opens - now, at_most)
     return Permission(_outside(f"starts in the maintenance window of {where}, which opens at {rfc3339(opens)}", left))
 
 

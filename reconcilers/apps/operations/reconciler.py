@@ -58,10 +58,11 @@ class OperationReconciler:
         settings: OperationSettings,
         *,
         cluster_id: str = "",
+        namespace: str = "",
         rows: tuple[EngineRow, ...] = ROWS,
         metrics: OperationMetrics | None = None,
     ) -> None:
-        self.engines = Engines(settings, rows, cluster_id)
+        self.engines = Engines(settings, rows, cluster_id, namespace)
         self._metrics = OperationMetrics(Metrics()) if metrics is None else metrics
         self._memory = Memory()
 
@@ -110,7 +111,7 @@ class OperationReconciler:
         if _ends(plan):
             self._memory.forget(operation.metadata.uid)
         if report.gives_back(plan):
-            await give_turn_back(operation.metadata, operation.spec.target_ref.name, ctx)
+            await give_turn_back(operation.metadata, self.engines.home(ctx), ctx)
         self._metrics.record(operation, plan.draft, ctx.now())
         return outcome
 

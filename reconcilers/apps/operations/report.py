@@ -39,6 +39,7 @@ __all__ = [
     "restated",
     "rbac_profile_missing",
     "turn_given_back",
+    "turn_missing",
     "waiting",
     "without_right",
 ]
@@ -127,9 +128,18 @@ def turn_given_back(error: Forbidden, outcome: Outcome) -> OpPlan | None:
     missing = missing_right(error)
     if missing is None:
         return None
-    plan = waiting(missing, outcome=outcome)
+    return _back_in_line(missing, outcome)
+
+
+def turn_missing(outcome: Outcome) -> OpPlan:
+    """Return the plan of an Operation whose status claims a turn that no Lease records: it waits as before its turn."""
+    message = "no turn on its target is recorded, although the status claims one; it takes its place in line again"
+    return _back_in_line(EngineBlocked(BlockedReason.CONFLICTING_OPERATION, message), outcome)
+
+
+def _back_in_line(blocked: EngineBlocked, outcome: Outcome) -> OpPlan:
     draft = OperationStatus(phase="Pending", started_at=None, engine_ref=None, outputs={})
-    return replace(plan, draft=draft)
+    return replace(waiting(blocked, outcome=outcome), draft=draft)
 
 
 def gives_back(plan: OpPlan) -> bool:
@@ -176,11 +186,20 @@ def observed(
     )
 
 
-def ended(seen: Observation, before: OperationStatus, now: datetime, *, outcome: Outcome | None = None) -> OpPlan:
+def ended(
+    seen: Observation,
+    before: OperationStatus,
+    now: datetime,
+    *,
+    ref: EngineRef | None = None,
+    outcome: Outcome | None = None,
+) -> OpPlan:
     """Return the last plan of an Operation: its object has ended, or was never made."""
     draft = _results(seen, before)
     draft.finished_at = rfc3339(now)
     draft.engine_missing_since = None
+    if ref is not None:
+        draft.engine_ref = ref
     conditions = [_condition(OpCondition.RUNNING, False, RunningReason.FINISHED), _unblocked()]
     if seen.state is EngineState.SUCCEEDED:
         draft.phase = "Succeeded"

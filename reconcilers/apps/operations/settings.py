@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from konverge.crds.ops_v1alpha1 import EngineName, OperationType
 from konverge.reconcilers.apps.durations import Duration
 
-__all__ = ["OperationSettings"]
+__all__ = ["OperationSettings", "RestorableRight"]
+
+RestorableRight = Literal["roles", "rolebindings", "resourcequotas", "limitranges", "helmreleases", "kustomizations"]
+"""A kind that a Restore leaves out unless the settings allow it."""
 
 
 class OperationSettings(BaseModel):
@@ -28,6 +31,10 @@ class OperationSettings(BaseModel):
     """The engines that Operations may use; rights on the objects of others are not needed."""
     velero_namespace: Annotated[str, Field(min_length=1, max_length=63)] = "velero"
     """The namespace of the Velero server, the only one that it watches; Backups and Restores are made there."""
+    restorable_rights: frozenset[RestorableRight] = frozenset()
+    """Kinds that a Restore of Velero may bring back although they grant rights or limit a tenant: Velero acts as an administrator of the
+    cluster, so a Restore brings back a RoleBinding that was withdrawn since, and an earlier quota. HelmReleases and Kustomizations run with
+    the rights of Flux if they name no service account. Empty: none of them."""
     runner_service_account: Annotated[str, Field(min_length=1, max_length=253)] = "vworkspace-operation-runner"
     """The service account of the pods of commands, in the namespace of the Operation. No Operation can choose another one."""
     job_ttl: Duration = timedelta(days=1)

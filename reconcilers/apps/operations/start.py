@@ -31,7 +31,7 @@ from konverge.reconcilers.apps.operations.engines.engine import (
 )
 from konverge.reconcilers.apps.operations.indexes import ACTIVE, ENDED, target_key
 from konverge.reconcilers.apps.operations.kinds import INSTANCE, VIEW
-from konverge.reconcilers.apps.operations.lease import take_turn
+from konverge.reconcilers.apps.operations.lease import TargetKey, take_turn
 from konverge.reconcilers.apps.operations.moments import Memory
 from konverge.reconcilers.apps.operations.policy import check_policy, first_at_opening
 from konverge.reconcilers.apps.operations.report import OpPlan
@@ -87,9 +87,9 @@ async def start(operation: Operation, engines: Engines, memory: Memory, ctx: Con
     if memory.refusals.knows(operation.metadata.uid) or _lacked_a_right(operation):
         await _try_out(operation, made, target_of(instance), engines.cluster_id, ctx)
         memory.refusals.forget(operation.metadata.uid)
-    holder, wait = await take_turn(mine, namespace, instance, ctx)
-    if holder:
-        return conflict(holder, wait)
+    plan = await take_turn(mine, TargetKey(namespace, spec.target_ref.name), engines.home(ctx), ctx)
+    if plan is not None:
+        return plan
     return report.claimed(now, ref_to(made), made.outputs, RequeueAfter(_AT_ONCE))
 
 

@@ -1,7 +1,11 @@
-"""The Lease of a target: which Operations have their turn on it, written by compare-and-swap.
+"""The Lease of a tenant's namespace: which Operations have their turn on their targets, written by compare-and-swap.
 
-A list of Operations, even a live one, cannot order two starts that race. So every Operation adds itself to the Lease of its target before
-anything is made, in a replace that names the version that it read: of two that race, one conflicts and reads the other's name.
+A list of Operations, even a live one, cannot order two starts that race. So every Operation adds itself to the Lease of its namespace
+before anything is created, in a replace that names the version that it read: of two that race, one conflicts and reads the other's name.
+
+The Leases are in the operator's own namespace, in which no tenant writes: a turn can be neither stolen nor blocked by hand, and the entry
+proves that the operator itself let the Operation start. One Lease for each namespace, and not for each target: their number does not grow
+with the objects that a tenant creates and deletes (docs/adr/0025-turns-are-in-leases-of-the-operators-namespace.md).
 
 Nothing is written when an Operation ends: who takes a turn drops the holders that have ended. A holder that wrote the Lease and not its own
 status (a crash in between) is dropped after `UNCONFIRMED`, which is longer than a reconcile can take.
@@ -11,7 +15,6 @@ Guarantees: pure.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable
@@ -25,7 +28,7 @@ from konverge.clock import from_rfc3339
 from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.reconcilers.apps.operations.conflicts import Contestant, conflicting
-from konverge.reconcilers.apps.operations.words import OpAnnotation
+from konverge.reconcilers.apps.operations.words import LEASE_SUFFIX, OpAnnotation
 
 __all__ = ["LEASE", "UNCONFIRMED", "Holder", "holders_of", "lease_name", "with_holders"]
 
@@ -35,8 +38,8 @@ UNCONFIRMED: Final = timedelta(minutes=5)
 """How long a holder counts whose status does not say that it has its turn."""
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-_PREFIX: Final = "operations-"
-_LONGEST: Final = 253
+_MOST_BYTES: Final = 200_000
+"""Bytes of the entries at most; the API server admits 256 KiB in the annotations of an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +48,27 @@ class Holder:
 
     uid: str
     name: str
+    target: str
     type: str
     exclusive: bool
     since: str
 
-    def excludes(self, mine: Contestant) -> bool:
+    def excludes(self, mine: Contestant, target: str) -> bool:
         """Tell whether the two must not run at once."""
-        return self.uid != mine.uid and conflicting(self.type, mine.type, exclusive=self.exclusive or mine.exclusive)
+        return (
+            self.uid != mine.uid
+            and self.target == target
+            and conflicting(self.type, mine.type, exclusive=self.exclusive or mine.exclusive)
+        )
 
 
-def lease_name(target: str) -> str:
-    """Return the name of a target's Lease.
+def lease_name(namespace: str) -> str:
+    """Return the name of a namespace's Lease.
 
-    >>> lease_name("shop"), len(lease_name("a" * 253))
-    ('operations-shop', 253)
+    >>> lease_name("web")
+    'web.operations.ops.vworkspace.io'
     """
-    name = f"{_PREFIX}{target}"
-    if len(name) <= _LONGEST:
-        return name
-    return f"{name[: _LONGEST - 11].rstrip('.-')}-{hashlib.sha256(target.encode()).hexdigest()[:10]}"
+    return f"{namespace}.{LEASE_SUFFIX}"
 
 
 def holders_of(lease: Object | None) -> tuple[Holder, ...]:
@@ -90,13 +95,17 @@ def _holder(entry: Any) -> Holder | None:
     return holder if _NAME.fullmatch(holder.name) else None
 
 
-def with_holders(lease: Object | None, holders: Iterable[Holder], *, name: str, namespace: str, owner: Any) -> Object:
-    """Return the Lease to store: a new one, or the read one with these holders, under the version that was read."""
+def with_holders(lease: Object | None, holders: Iterable[Holder], *, name: str, namespace: str) -> Object | None:
+    """Return the Lease to store: a new one, or the read one with these holders, under the version that was read.
+
+    None if the holders have no room in one object.
+    """
     found = tuple(holders)
     text = json.dumps([asdict(one) for one in found], separators=(",", ":"))
+    if len(text) > _MOST_BYTES:
+        return None
     if lease is None:
         data = LEASE.new(name, namespace, annotations={OpAnnotation.HOLDERS: text}).to_dict()
-        data["metadata"]["ownerReferences"] = [owner]
     else:
         data = lease.to_dict()
         data["metadata"].setdefault("annotations", {})[OpAnnotation.HOLDERS] = text

@@ -16,6 +16,7 @@ __all__ = [
     "MetricName",
     "OpAnnotation",
     "OpCondition",
+    "OpEvent",
     "OpLabel",
     "RunningReason",
     "SucceededReason",
@@ -26,6 +27,9 @@ FINALIZER: Final = "ops.vworkspace.io/finalizer"
 
 CONTROLLER: Final = "operation"
 """The controller's name in metrics, logs and debug."""
+
+LEASE_SUFFIX: Final = "operations.ops.vworkspace.io"
+"""The Lease of a namespace is `<namespace>.<suffix>`; a namespace has no dot, so no other Lease has such a name."""
 
 
 class OpCondition:
@@ -127,6 +131,13 @@ class BlockedReason:
     """The namespace allows other types of Operations."""
 
 
+class OpEvent:
+    """Reasons of Events besides the transitions of conditions."""
+
+    ENGINE_REF_CORRECTED: Final = "EngineRefCorrected"
+    """Another writer changed status.engineRef; the object that it named was not touched."""
+
+
 class OpLabel:
     """Labels that the family reads or writes."""
 
@@ -144,13 +155,17 @@ class OpAnnotation:
     ALLOWED_TYPES: Final = "ops.vworkspace.io/allowed-types"
     """On a namespace: the types of Operations that may start in it, separated by commas."""
     MAINTENANCE_WINDOW: Final = "ops.vworkspace.io/maintenance-window"
-    """On a target, or on a namespace for its targets: when disruptive Operations may start (`windows.py`)."""
+    """On a target, and on a namespace for its targets: when disruptive Operations may start (`windows.py`); both have to be open."""
+    ALLOWED_NAMESPACES: Final = "ops.vworkspace.io/allowed-namespaces"
+    """On a BackupStorageLocation: the namespaces whose Operations may use it, separated by commas; without it all of them."""
     OPERATION_NAME: Final = "ops.vworkspace.io/operation-name"
     """On the object of an engine: `namespace/name` of the Operation."""
     NAMESPACE_UID: Final = "ops.vworkspace.io/namespace-uid"
     """On a Velero Backup: the UID of the namespace that it holds. A namespace of the same name that was made later is another one."""
+    SPEC_DIGEST: Final = "ops.vworkspace.io/spec-digest"
+    """On the object of an engine: the digest of the Operation's spec, as far as it cannot be changed."""
     HOLDERS: Final = "ops.vworkspace.io/holders"
-    """On the Lease of a target: the Operations that have their turn, as JSON."""
+    """On the Lease of a namespace: the Operations that have their turn on their targets, as JSON."""
     LAST_OPERATION: Final = "ops.vworkspace.io/last-operation"
     """On an ApplicationInstance: the UID of the Operation that edited its spec last."""
 

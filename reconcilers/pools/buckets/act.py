@@ -1,7 +1,8 @@
 """S3 over HTTP, by aiobotocore: the one effect of the family outside of Kubernetes.
 
 Guarantees: no call lasts longer than its time limit. Keys, endpoints and regions come from `S3Access` alone: neither the environment nor
-~/.aws is read. No error contains a credential, a text of the server, or the key of an object.
+~/.aws is read. No error contains a credential, a text of the server, or the key of an object. No redirect is followed, and the
+server of an account that is `public_only` has a public address at each connection.
 
 Caveats: aiobotocore and botocore log requests, with the access key in their headers, at level DEBUG of their own loggers. The daemon never
 lowers foreign loggers below WARNING (cmd/konverged/logs.py); other programs should not either.
@@ -29,6 +30,7 @@ from konverge.errors import ConfigError
 from konverge.reconcilers.pools.buckets.api import PAGE, ObjectVersion, S3Access, S3Api, Upload, VersionPage
 from konverge.reconcilers.pools.buckets.failures import BucketFailure, failure_of
 from konverge.reconcilers.pools.buckets.words import BucketReason
+from konverge.reconcilers.shared.resolver import NoPublicAddress, PublicResolver
 
 __all__ = ["HttpS3", "HttpS3Connections", "s3_client_installed"]
 
@@ -67,11 +69,12 @@ class _Account:
 class HttpS3Connections:
     """Accounts of S3 servers over HTTP; `close` ends all connections.
 
-    `seconds` is the limit of one call.
+    `seconds` is the limit of one call. `resolver` looks up the servers of accounts that are `public_only`.
     """
 
-    def __init__(self, *, seconds: float = _SECONDS) -> None:
+    def __init__(self, *, seconds: float = _SECONDS, resolver: PublicResolver | None = None) -> None:
         self._seconds = seconds
+        self._resolver = resolver
         self._session: Any = None
         self._accounts: dict[S3Access, _Account] = {}
         self._lock = asyncio.Lock()
@@ -106,8 +109,9 @@ class HttpS3Connections:
         async with AsyncExitStack() as stack:
             try:
                 authorities = stack.enter_context(_authorities(access.ca_bundle))
-                options = _options(access, self._seconds, authorities)
+                options = _options(access, self._seconds, authorities, self._resolver)
                 client = await stack.enter_async_context(self._session.create_client("s3", **options))
+                client.meta.events.register_first("needs-retry.s3", _end_of_redirects)
             except ConfigError:
                 raise BucketFailure(
                     BucketReason.UNREACHABLE, "the CA bundle of the object storage is no PEM certificate"
@@ -146,7 +150,54 @@ def _authorities(bundle: str) -> Iterator[str | bool]:
         yield str(path)
 
 
-def _options(access: S3Access, seconds: float, authorities: str | bool) -> dict[str, Any]:
+def _without_redirects() -> Any:
+    """Return the HTTP session of aiobotocore without redirects.
+
+    aiohttp follows redirects by default, so a server could send requests to any other host. botocore expects to see the response 307
+    itself, as with urllib3 (botocore/utils.py, S3RegionRedirectorv2).
+    """
+    base: Any = importlib.import_module("aiobotocore.httpsession").AIOHTTPSession
+
+    class Direct(base):  # type: ignore[misc]  # aiobotocore has no types
+        async def _get_session(self, proxy_url: Any) -> Any:
+            session = await super()._get_session(proxy_url)
+            return _Direct(session)
+
+    return Direct
+
+
+def _end_of_redirects(request_dict: dict[str, Any], response: tuple[Any, dict[str, Any]] | None, **_: Any) -> None:
+    """Mark a request as redirected if its response names no region.
+
+    botocore asks such a server for the region by another HeadBucket, whose response may be a redirect again, without end
+    (botocore/utils.py, S3RegionRedirectorv2.get_bucket_region).
+    """
+    if response is None:
+        return
+    headers = response[1].get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    named = "x-amz-bucket-region" in headers or "Region" in response[1].get("Error", {})
+    context = request_dict.get("context", {}).get("s3_redirect")
+    if context is not None and not named:
+        context["redirected"] = True
+
+
+class _Direct:
+    """A session whose requests follow no redirect."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    async def request(self, method: str, **arguments: Any) -> Any:
+        return await self._session.request(method, **arguments, allow_redirects=False)
+
+
+def _options(
+    access: S3Access, seconds: float, authorities: str | bool, resolver: PublicResolver | None
+) -> dict[str, Any]:
+    # A proxy would resolve the name itself.
+    guarded = (
+        {"connector_args": {"resolver": resolver or PublicResolver()}, "proxies": {}} if access.public_only else {}
+    )
     config = importlib.import_module("aiobotocore.config").AioConfig(
         connect_timeout=min(seconds, _CONNECT_SECONDS),
         read_timeout=seconds,
@@ -158,6 +209,8 @@ def _options(access: S3Access, seconds: float, authorities: str | bool) -> dict[
         response_checksum_validation="when_required",
         ignore_configured_endpoint_urls=True,
         user_agent_extra="konverge",
+        http_session_cls=_without_redirects(),
+        **guarded,
     )
     return {
         "endpoint_url": access.endpoint if "://" in access.endpoint else f"https://{access.endpoint}",
@@ -167,6 +220,14 @@ def _options(access: S3Access, seconds: float, authorities: str | bool) -> dict[
         "verify": authorities,
         "config": config,
     }
+
+
+def _is_private(error: BaseException) -> bool:
+    """Tell whether a connection failed because its name has no public address."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, NoPublicAddress):
+        cause = cause.__cause__ or cause.__context__
+    return cause is not None
 
 
 class HttpS3:
@@ -195,6 +256,9 @@ class HttpS3:
         except (exceptions.ParamValidationError, exceptions.NoCredentialsError) as error:
             raise BucketFailure(BucketReason.REFUSED, f"{operation}: {type(error).__name__}") from None
         except (exceptions.BotoCoreError, unreadable, OSError) as error:
+            if _is_private(error):
+                message = f"{operation}: the endpoint has no public address: the administrators can add it to pools.instances.s3_endpoints"
+                raise BucketFailure(BucketReason.ENDPOINT, message) from None
             # Only the name: the text may hold the URL of a proxy with a password.
             raise BucketFailure(BucketReason.UNREACHABLE, f"{operation}: {type(error).__name__}") from None
 

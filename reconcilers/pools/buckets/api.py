@@ -18,7 +18,8 @@ class S3Access:
     """An account of an S3 server.
 
     `path_style` puts the bucket into the path instead of the host name: self-hosted servers rarely have a certificate for each bucket.
-    `ca_bundle` (PEM) replaces the system's authorities. The keys are not part of the repr.
+    `ca_bundle` (PEM) replaces the system's authorities. The keys are not part of the repr. `public_only` is for a server that a tenant
+    named: its name must resolve to public addresses, and no proxy is used, since a proxy would resolve the name itself.
     """
 
     endpoint: str
@@ -27,6 +28,7 @@ class S3Access:
     secret_key: str = field(default="", repr=False)
     path_style: bool = True
     ca_bundle: str = field(default="", repr=False)
+    public_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

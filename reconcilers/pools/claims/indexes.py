@@ -65,7 +65,7 @@ NAMED: Final = "names-instance"
 PROFILED: Final = "waits-for-profile"
 """Nextclouds without an instance, by their profile."""
 
-_OUT_OF_LINE: Final = (InstanceReason.PROFILE_NOT_FOUND, InstanceReason.INVALID)
+_OUT_OF_LINE: Final = (InstanceReason.PROFILE_NOT_FOUND, InstanceReason.INVALID, InstanceReason.FIELDS_REFUSED)
 """Such a Nextcloud waits for something else, and does not hold up others."""
 
 

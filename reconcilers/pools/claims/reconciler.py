@@ -31,12 +31,13 @@ from konverge.reconcilers.pools.claims.decide import ClaimMode, Hindrance, check
 from konverge.reconcilers.pools.claims.drift import Corrections, drift_message, drifted
 from konverge.reconcilers.pools.claims.indexes import BY_CLAIM, IDLE, READY_IDLE, competitors
 from konverge.reconcilers.pools.claims.release import release_step
-from konverge.reconcilers.pools.claims.render import lock_patch, spec_before, spec_text, tenant_intent
+from konverge.reconcilers.pools.claims.render import lock_patch, spec_before, spec_text, tenant_intent, tenant_spec
 from konverge.reconcilers.pools.claims.turns import WaitingClaim, ahead_of, candidates, matches, order_of, selector_key
 from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, POOL, PROFILE
 from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.names import name_for
 from konverge.reconcilers.pools.settings import PoolSettings
+from konverge.reconcilers.pools.tenant_fields import FieldsRefused, check_tenant, policy_of
 from konverge.reconcilers.pools.words import (
     DriftReason,
     InstancePhase,
@@ -165,6 +166,8 @@ class NextcloudReconciler:
                     return await self._create(nextcloud, mode, defaults, ctx)
         except _REFUSALS as error:
             return Hindrance(InstanceReason.INVALID, f"the API server refuses the instance: {error.message}")
+        except FieldsRefused as problem:
+            return Hindrance(InstanceReason.FIELDS_REFUSED, str(problem))
 
     async def _taken_before(self, nextcloud: Nextcloud, ctx: Context[Any]) -> Object | None:
         """Ask the API server for the instance of the claim."""
@@ -219,7 +222,8 @@ class NextcloudReconciler:
         return exhausted(key, len(ready), len(idle), len(ahead_of(me, line)))
 
     async def _lock(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]) -> Object:
-        """Take exactly this version of an instance; raises Conflict if it changed."""
+        """Take exactly this version of an instance; raises Conflict if it changed, FieldsRefused for fields that its pool keeps."""
+        self._check_fields(nextcloud, instance)
         metadata = instance.metadata
         name = metadata.label(PoolsLabel.POOL)
         pool = ctx.cache(POOL).find("", name) if name else None
@@ -244,6 +248,7 @@ class NextcloudReconciler:
         if before is not None:
             return before
         settings = self._settings
+        check_tenant(tenant_spec(nextcloud), policy_of(defaults, settings.instances))
         for attempt in range(_TRIES):
             name = name_for(nextcloud.uid, attempt, settings.adjectives, settings.nouns)
             if await ctx.live(INSTANCE).find(settings.instance_namespace, name) is not None:
@@ -285,21 +290,27 @@ class NextcloudReconciler:
     async def _follow(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]) -> Outcome:
         """Apply what the tenant set, and copy the status up."""
         wait: timedelta | None = None
-        refused = ""
+        reason = refused = ""
         if not instance.metadata.deleting:
             try:
                 instance, wait = await self._apply(nextcloud, instance, ctx)
             except (BadRequest, Invalid) as error:  # of the merged spec: it holds the pool's fields too
-                refused = error.message
+                reason = InstanceReason.INVALID
+                refused = (
+                    f"the API server refuses this spec for the instance, which keeps its former one: {error.message}"
+                )
+            except FieldsRefused as problem:
+                reason = InstanceReason.FIELDS_REFUSED
+                refused = f"the instance keeps its former spec: {problem}"
         self._copy_status(nextcloud, instance, ctx)
         if refused:
-            message = f"the API server refuses this spec for the instance, which keeps its former one: {refused}"
-            ctx.status.set_condition(PoolsCondition.READY, False, InstanceReason.INVALID, message)
+            ctx.status.set_condition(PoolsCondition.READY, False, reason, refused)
         return Done() if wait is None else RequeueAfter(wait)
 
     async def _apply(
         self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]
     ) -> tuple[Object, timedelta | None]:
+        self._check_fields(nextcloud, instance)
         instance = await self._recorded(nextcloud, instance, ctx)
         metadata, now = instance.metadata, ctx.now()
         intent = tenant_intent(
@@ -338,6 +349,10 @@ class NextcloudReconciler:
             return stored_now, timedelta(seconds=self._settings.drift_window)
         ctx.status.remove_condition(PoolsCondition.DRIFT_FIGHT)
         return stored_now, None
+
+    def _check_fields(self, nextcloud: Nextcloud, instance: Object) -> None:
+        """Raise FieldsRefused if the tenant sets what the administrators keep to themselves for this instance."""
+        check_tenant(tenant_spec(nextcloud), policy_of(instance.to_dict().get("spec") or {}, self._settings.instances))
 
     async def _recorded(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]) -> Object:
         """Record the spec that an instance had before, if it was taken without: by an older version, or by hand."""

@@ -16,6 +16,7 @@ from konverge.crds.pools_v1alpha1 import Nextcloud
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.profiles import beneath, beside, merge, profile_digest
+from konverge.reconcilers.pools.tenant_fields import TENANT_FIELDS, recorded_fields
 from konverge.reconcilers.pools.words import Finalizer, PoolsAnnotation, PoolsLabel
 
 __all__ = ["claim_labels", "label_value", "lock_patch", "spec_before", "spec_text", "tenant_intent", "tenant_spec"]
@@ -29,8 +30,6 @@ _NO_VERSION: Final = "1"
 An apply that names it creates an object and never changes one (tests/conformance/cases/apply.yaml). After a create instead, the operation
 Update would own the fields too, and no apply could remove one.
 """
-CONTROL_FIELDS: Final = ("instanceRef", "poolSelector", "profile")
-"""Fields of a Nextcloud that say how it gets its instance; they are not copied."""
 
 
 def label_value(name: str) -> str:
@@ -100,9 +99,9 @@ def lock_patch(nextcloud: Nextcloud, instance: Metadata, policy: str = "", befor
 
 
 def tenant_spec(nextcloud: Nextcloud) -> dict[str, Any]:
-    """Return the fields that the tenant set."""
+    """Return the fields that the tenant set, without those that say how the Nextcloud gets its instance."""
     spec: dict[str, Any] = nextcloud.to_dict().get("spec", {})
-    return {name: value for name, value in spec.items() if name not in CONTROL_FIELDS}
+    return {name: value for name, value in spec.items() if name in TENANT_FIELDS}
 
 
 def _decoded(text: str) -> dict[str, Any]:
@@ -137,12 +136,18 @@ def tenant_intent(
     under = merge(beneath(_decoded(before), tenant), _decoded(replaced))
     notes = {PoolsAnnotation.PROFILE_DEFAULTS: defaults, PoolsAnnotation.REPLACED: spec_text(under)}
     spec = merge(merge(_decoded(defaults), under), tenant)
+    recorded = recorded_fields(tenant)
     made = INSTANCE.new(
         name,
         namespace,
         labels=claim_labels(nextcloud),
         annotations={key: text for key, text in notes.items() if text} or None,
-        spec={**spec, "claimRef": _claim(nextcloud), **({"profile": profile} if profile else {})},
+        spec={
+            **spec,
+            "claimRef": _claim(nextcloud),
+            **({"profile": profile} if profile else {}),
+            **({"tenantFields": recorded} if recorded else {}),
+        },
     )
     data = made.to_dict()
     if uid:

@@ -2,6 +2,7 @@
 
 words.py, settings.py, names.py
 secrets.py      which Secrets an instance needs, and the content of generated ones; access.py reads the keys of S3
+granted.py      the read of a Secret that a tenant may have named
 databases.py    which database an instance has
 postgres.py     a CloudNativePG Cluster: rendered, and its status -> whether the database is ready
 backups.py      backups of the database, on a schedule; file_backups.py: copies of the files; backup_step.py keeps both

@@ -9,15 +9,16 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from konverge.crds.pools_v1alpha1 import AppliedS3Config, NextcloudInstance
+from konverge.crds.pools_v1alpha1 import AppliedS3Config, DataBackup, NextcloudInstance
 from konverge.errors import Conflict, NotFound, NotServed
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
-from konverge.reconcilers.pools.buckets import BucketFailure, BucketProvider, BucketReason, S3Folders
+from konverge.reconcilers.pools.buckets import BucketFailure, BucketProvider, BucketReason, S3Access, S3Folders
 from konverge.reconcilers.pools.instances import teardown
-from konverge.reconcilers.pools.instances.access import access_from
+from konverge.reconcilers.pools.instances.access import NamedBy, access_from
 from konverge.reconcilers.pools.instances.backups import SCHEDULED_BACKUP
 from konverge.reconcilers.pools.instances.file_backups import CRON_JOB, copy_target
+from konverge.reconcilers.pools.instances.granted import granted_secret
 from konverge.reconcilers.pools.instances.materialise import bucket_request
 from konverge.reconcilers.pools.instances.names import bucket_name, cluster_name, copy_name, secret_name
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
@@ -39,6 +40,7 @@ VOLUME_CLAIM: Final[Kind[Object]] = kind(
 )
 
 _GENERATED: Final = ("admin", "redis")
+_COPY_KEYS: Final = "backups.data.credentialsSecret"
 _RELEASE_LABEL: Final = "app.kubernetes.io/instance"
 """The label that charts put on the volumes of a release."""
 _SOON: Final = timedelta(seconds=5)
@@ -126,9 +128,10 @@ class Dismantler:
         target = copy_target(instance.spec)
         if target is None or not target.delete_on_cleanup or not (target.bucket and target.credentials_secret):
             return None
-        secret = await ctx.live(SECRET).find(instance.namespace, target.credentials_secret)
-        there = AppliedS3Config(endpoint=target.endpoint, region=target.region)
-        access = access_from(secret, there, self._settings, path_style=self._settings.s3_path_style)
+        try:
+            access = await self._copies_account(instance, target, ctx)
+        except BucketFailure as failure:
+            return self._waiting(failure.reason, str(failure))
         if access is None:
             message = (
                 f"the copies of the files cannot be deleted without the keys in Secret {target.credentials_secret} and an endpoint: "
@@ -140,6 +143,17 @@ class Dismantler:
         except BucketFailure as failure:
             return self._waiting(failure.reason, str(failure))
         return None if state is None else self._waiting(state.reason, state.message)
+
+    async def _copies_account(
+        self, instance: NextcloudInstance, target: DataBackup, ctx: Context[Any]
+    ) -> S3Access | None:
+        """Return the account of the bucket with the copies; raises BucketFailure if its server must not get these credentials."""
+        fields = instance.spec.tenant_fields or ()
+        named_by = NamedBy(credentials=_COPY_KEYS in fields, server="backups.data.endpoint" in fields)
+        secret = await granted_secret(instance, _COPY_KEYS, target.credentials_secret or "", ctx)
+        server = AppliedS3Config(endpoint=target.endpoint, region=target.region)
+        style = self._settings.s3_path_style
+        return access_from(secret, server, self._settings, path_style=style, named_by=named_by)
 
     async def _bucket(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState | None:
         applied = instance.status.applied_s3_config
@@ -176,12 +190,13 @@ class Dismantler:
     async def _volumes(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState | None:
         """Delete the volumes that the chart left behind; those of a database that stays have an owner.
 
-        Without a release of this instance, volumes with its label are those of another release of its name, and stay.
+        Without a release of this instance, volumes with its label are those of another release of its name, and stay. A volume that is
+        older than the instance stays too.
         """
         if instance.status.helm_release is None:
             return None
         claims = await ctx.live(VOLUME_CLAIM).list(instance.namespace, labels=f"{_RELEASE_LABEL}={instance.name}")
-        ours = [one for one in claims if not one.metadata.owner_references]
+        ours = [one for one in claims if not one.metadata.owner_references and teardown.is_younger(instance, one)]
         return await self._delete_all(VOLUME_CLAIM, ours, TeardownReason.VOLUMES, ctx)
 
     async def _delete_all(

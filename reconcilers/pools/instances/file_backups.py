@@ -51,8 +51,9 @@ def _remote(
         "NO_CHECK_BUCKET": "true",  # the bucket exists; without this rclone tries to create it
     }
     prefix = f"RCLONE_CONFIG_{name}_"
+    # Kubernetes replaces $(NAME) by the value of another variable, which may be a key; $$ is a literal dollar sign.
     found: list[dict[str, Any]] = [
-        {"name": prefix + option, "value": value} for option, value in plain.items() if value
+        {"name": prefix + option, "value": value.replace("$", "$$")} for option, value in plain.items() if value
     ]
     for option, key in _KEYS:
         found.append({"name": prefix + option, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}})

@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from random import Random, SystemRandom
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from konverge.crds.pools_v1alpha1 import NextcloudInstance, NextcloudVersionMap
 from konverge.keys import Key
 from konverge.kinds import kind_of
-from konverge.objects import Object
+from konverge.logs import get_logger
+from konverge.objects import Metadata, Object
 from konverge.reconcilers.pools.buckets import BucketProvider, ClaimedBuckets, S3Buckets, S3Folders
 from konverge.reconcilers.pools.buckets.api import S3Connections
-from konverge.reconcilers.pools.buckets.object_bucket_claim import CONFIG_MAP, OBJECT_BUCKET_CLAIM
-from konverge.reconcilers.pools.instances.backups import SCHEDULED_BACKUP
-from konverge.reconcilers.pools.instances.dismantle import NAMESPACE
+from konverge.reconcilers.pools.buckets.object_bucket_claim import OBJECT_BUCKET_CLAIM
 from konverge.reconcilers.pools.instances.file_backups import CRON_JOB
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
 from konverge.reconcilers.pools.instances.reconciler import NextcloudInstanceReconciler
-from konverge.reconcilers.pools.instances.secrets import SECRET
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
+from konverge.reconcilers.pools.namespaces import EVERYWHERE, InstanceNamespaces
 from konverge.reconcilers.pools.words import Finalizer, PoolsController
 from konverge.reconcilers.shared.helm_release.kinds import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from konverge.reconcilers.shared.helm_release.words import Flux
 from konverge.runtime import Controller, Rule, by_back_reference
 
 if TYPE_CHECKING:
+    from konverge.client import Client
     from konverge.runtime import Caches
 
-__all__ = ["buckets_of", "instance_controller"]
+_LOG = get_logger("konverge.pools")
+
+__all__ = ["buckets_of", "instance_controller", "rules"]
+
+_WRITTEN: Final = ("create", "delete", "get", "patch")
 
 
 def buckets_of(settings: MaterialSettings, connections: S3Connections, rng: Random) -> BucketProvider:
@@ -49,16 +54,51 @@ def every_instance(_map: NextcloudVersionMap, caches: Caches) -> Iterable[Key]:
     return caches(NextcloudInstance).keys()
 
 
+def _is_in(namespaces: InstanceNamespaces, metadata: Metadata, _caches: Caches) -> bool:
+    return namespaces.allow(metadata.namespace)
+
+
+def rules(settings: MaterialSettings, namespace: str) -> tuple[Rule, ...]:
+    """Return the rights on the parts of instances in a namespace, "" for every namespace, beside those on owned kinds.
+
+    A Role also gives the right on the namespace that it belongs to.
+
+    >>> [rule.resources for rule in rules(MaterialSettings(), "clouds")][:3]
+    [('secrets',), ('persistentvolumeclaims',), ('namespaces',)]
+    """
+    claims = (
+        Rule(str(OBJECT_BUCKET_CLAIM.group), ("objectbucketclaims",), _WRITTEN, namespace=namespace),
+        Rule("", ("configmaps",), ("get",), namespace=namespace),
+    )
+    return (
+        Rule("", ("secrets",), ("create", "delete", "get"), namespace=namespace),
+        Rule("", ("persistentvolumeclaims",), ("delete", "list"), namespace=namespace),
+        Rule("", ("namespaces",), ("delete", "get"), namespace=namespace),
+        Rule(str(CNPG_CLUSTER.group), ("clusters", "scheduledbackups"), _WRITTEN, namespace=namespace),
+        *(claims if settings.bucket_provider == "objectbucketclaim" else ()),
+    )
+
+
+async def _warn_about_flux_rights(_client: Client) -> str:
+    """Log a warning at the start; never delays the controller."""
+    _LOG.warning(
+        "charts of NextcloudInstances are installed with the rights of Flux: set pools.instances.service_account to an account in the "
+        "namespaces of the instances"
+    )
+    return ""
+
+
 def instance_controller(
     settings: MaterialSettings | None = None,
     *,
     s3: S3Connections,
     buckets: BucketProvider | None = None,
     rng: Random | None = None,
+    namespaces: InstanceNamespaces = EVERYWHERE,
 ) -> Controller[NextcloudInstance]:
     """Return the controller of NextcloudInstances; `buckets` replaces the provider of the settings.
 
-    The caller closes `s3` after the last reconcile.
+    The rights on all that an instance consists of are declared in these namespaces only. The caller closes `s3` after the last reconcile.
     """
     chosen = MaterialSettings() if settings is None else settings
     random = SystemRandom() if rng is None else rng
@@ -67,27 +107,22 @@ def instance_controller(
     described = (
         Controller.of(NextcloudInstance)
         .named(PoolsController.INSTANCE)
-        .finalizer(Finalizer.INSTANCE)
+        .finalizer(Finalizer.INSTANCE, when=partial(_is_in, namespaces))
         .sharded()
-        .owns(HELM_RELEASE, optional=True)
-        .owns(HELM_REPOSITORY, optional=True)
-        .owns(OCI_REPOSITORY, optional=True)
-        .owns(CRON_JOB)
+        .owns(HELM_RELEASE, optional=True, written_in=namespaces.listed)
+        .owns(HELM_REPOSITORY, optional=True, written_in=namespaces.listed)
+        .owns(OCI_REPOSITORY, optional=True, written_in=namespaces.listed)
+        .owns(CRON_JOB, written_in=namespaces.listed)
         .watches(HELM_CHART, to=instance_of_chart, optional=True)
         .watches(NextcloudVersionMap, to=every_instance, optional=True)
         .watches(CNPG_CLUSTER, to=by_back_reference(NextcloudInstance), optional=True)
-        .reads_live(SECRET, CNPG_CLUSTER, HELM_RELEASE, NAMESPACE, SCHEDULED_BACKUP, CRON_JOB)
+        .reads_live()
         .needs(
-            Rule("", ("secrets",), ("create", "delete")),
-            Rule("", ("persistentvolumeclaims",), ("list", "delete")),
-            Rule("", ("namespaces",), ("delete",)),
             Rule("k8s.bnerd.com", ("nextcloudinstances",), ("list",)),
-            Rule("postgresql.cnpg.io", ("clusters", "scheduledbackups"), ("create", "patch", "delete")),
+            *(rule for place in namespaces.listed or ("",) for rule in rules(chosen, place)),
         )
         .with_(concurrency=chosen.at_once)
     )
-    if chosen.bucket_provider == "objectbucketclaim":
-        described = described.reads_live(OBJECT_BUCKET_CLAIM, CONFIG_MAP).needs(
-            Rule("objectbucket.io", ("objectbucketclaims",), ("create", "patch", "delete"))
-        )
-    return described.reconciled_by(NextcloudInstanceReconciler(chosen, provider, folders, random))
+    if not chosen.service_account:
+        described = described.starts_when(_warn_about_flux_rights)
+    return described.reconciled_by(NextcloudInstanceReconciler(chosen, provider, folders, random, namespaces))

@@ -11,17 +11,30 @@ from konverge.conditions import Condition
 from konverge.crds.pools_v1alpha1 import AppliedS3Config, NextcloudInstance, NextcloudVersionMap, ReleaseRef
 from konverge.errors import AlreadyExists, BadRequest, Invalid, NotFound, NotOurs, NotServed
 from konverge.objects import Object
-from konverge.reconcilers.pools.buckets import BucketFailure, BucketProvider, BucketReady, BucketRequest
-from konverge.reconcilers.pools.instances.access import access_from, keys_secret, uses_path_style
+from konverge.reconcilers.pools.buckets import (
+    BucketFailure,
+    BucketProvider,
+    BucketReady,
+    BucketReason,
+    BucketRequest,
+)
+from konverge.reconcilers.pools.instances.access import (
+    access_from,
+    bucket_named_by,
+    keys_secret,
+    server_problem,
+    uses_path_style,
+)
 from konverge.reconcilers.pools.instances.backups import (
     backup_section,
     backup_target,
 )
 from konverge.reconcilers.pools.instances.databases import engine_of, unused_by_sqlite
+from konverge.reconcilers.pools.instances.granted import granted_secret, tenant_of
 from konverge.reconcilers.pools.instances.names import bucket_name, claim_name, cluster_name
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER, application_secret, cluster_spec, translate
 from konverge.reconcilers.pools.instances.release import release_status
-from konverge.reconcilers.pools.instances.render import release_of, values_of
+from konverge.reconcilers.pools.instances.render import release_of, release_problem, values_of
 from konverge.reconcilers.pools.instances.secrets import (
     SECRET,
     NeededSecret,
@@ -39,7 +52,8 @@ from konverge.reconcilers.pools.instances.words import (
     ReleaseReason,
     SecretReason,
 )
-from konverge.reconcilers.pools.words import PoolsCondition, StepReason
+from konverge.reconcilers.pools.tenant_fields import grants, secrets_of_tenant
+from konverge.reconcilers.pools.words import PoolsCondition, PoolsLabel, StepReason
 from konverge.reconcilers.shared.helm_release.kinds import HELM_CHART, HELM_RELEASE
 from konverge.reconcilers.shared.helm_release.rollout import rollout_annotations
 from konverge.runtime import FieldsHeld, back_reference
@@ -57,15 +71,17 @@ async def bucket_request(
     instance: NextcloudInstance, applied: AppliedS3Config, settings: MaterialSettings, ctx: Context[Any]
 ) -> BucketRequest:
     """Return the request for the bucket that the status names, with the account from the Secret of the spec."""
-    secret = None
-    if instance.spec.s3 is not None and instance.spec.s3.credentials_secret:
-        secret = await ctx.live(SECRET).find(instance.namespace, instance.spec.s3.credentials_secret)
+    access, spec = None, instance.spec
+    if settings.bucket_provider == "s3" and spec.s3 is not None and spec.s3.credentials_secret:
+        secret = await granted_secret(instance, "s3.credentialsSecret", spec.s3.credentials_secret, ctx)
+        style, named_by = uses_path_style(spec, settings), bucket_named_by(spec, applied, settings)
+        access = access_from(secret, applied, settings, path_style=style, named_by=named_by)
     return BucketRequest(
         name=applied.bucket or bucket_name(instance.name, instance.uid),
         owner=instance.uid,
         namespace=instance.namespace,
         object_name=claim_name(instance.name),
-        access=access_from(secret, applied, settings, path_style=uses_path_style(instance.spec, settings)),
+        access=access,
     )
 
 
@@ -82,6 +98,9 @@ class Materialiser:
 
     async def secrets(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState:
         """Generate the Secrets that are missing, and wait for those that their author makes."""
+        state = await self._ungranted(instance, ctx)
+        if state is not None:
+            return state
         for needed in needed_secrets(instance.name, instance.spec):
             found = await ctx.live(SECRET).find(instance.namespace, needed.name)
             if found is None:
@@ -96,6 +115,22 @@ class Materialiser:
                     ready=False, reason=SecretReason.TAKEN, message=message, lasting=True, again=self._again
                 )
         return StepState(ready=True, reason=SecretReason.READY)
+
+    async def _ungranted(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState | None:
+        """Return the state if a Secret that the tenant named does not name the tenant.
+
+        A missing Secret has the same message, so that a tenant does not learn which Secrets the namespace has.
+        """
+        tenant = tenant_of(instance)
+        for name in secrets_of_tenant(instance.spec):
+            if grants(await ctx.live(SECRET).find(instance.namespace, name), tenant):
+                continue
+            message = (
+                f"the Nextcloud names the Secret {name}: create it in the namespace {instance.namespace} with the label "
+                f"{PoolsLabel.TENANT}={tenant}, or remove the field"
+            )
+            return StepState(ready=False, reason=SecretReason.NOT_GRANTED, message=message, again=self._again)
+        return None
 
     async def _missing_secret(
         self, instance: NextcloudInstance, needed: NeededSecret, ctx: Context[Any]
@@ -210,24 +245,31 @@ class Materialiser:
         if wanted is None or not wanted.enabled:
             ctx.status.draft.applied_s3_config = None
             return _NOT_WANTED
-        if wanted.bucket:
-            ctx.status.draft.applied_s3_config = AppliedS3Config(
-                bucket=wanted.bucket,
-                endpoint=wanted.endpoint or self._settings.s3_endpoint or None,
-                region=wanted.region or self._settings.s3_region,
-            )
-            return StepState(ready=True, reason=BucketState.GIVEN, message=f"bucket {wanted.bucket}")
-        ctx.status.draft.applied_s3_config = AppliedS3Config(
-            auto_created=True,
-            bucket=bucket_name(instance.name, instance.uid),
+        bucket = AppliedS3Config(
+            auto_created=not wanted.bucket,
+            bucket=wanted.bucket or bucket_name(instance.name, instance.uid),
             endpoint=wanted.endpoint or self._settings.s3_endpoint or None,
             region=wanted.region or self._settings.s3_region,
         )
-        return StepState(ready=False, reason=BucketState.RECORDED, again=_AT_ONCE)
+        named_by = bucket_named_by(instance.spec, bucket, self._settings)
+        bucket.named_by_tenant = named_by.server
+        ctx.status.draft.applied_s3_config = bucket
+        if bucket.auto_created:
+            return StepState(ready=False, reason=BucketState.RECORDED, again=_AT_ONCE)
+        problem = server_problem(named_by)
+        if problem:
+            return StepState(ready=False, reason=BucketReason.ENDPOINT, message=problem, again=self._again)
+        return StepState(ready=True, reason=BucketState.GIVEN, message=f"bucket {bucket.bucket}")
 
     async def _created_bucket(
         self, instance: NextcloudInstance, applied: AppliedS3Config, ctx: Context[Any]
     ) -> StepState:
+        named_by = bucket_named_by(instance.spec, applied, self._settings)
+        if named_by.server and applied.named_by_tenant is None:  # recorded by a version without this field
+            ctx.status.draft.applied_s3_config = applied.model_copy(update={"named_by_tenant": True})
+        problem = server_problem(named_by)
+        if problem:
+            return StepState(ready=False, reason=BucketReason.ENDPOINT, message=problem, again=self._again)
         before = instance.find_condition(PoolsCondition.BUCKET_READY)
         if before is not None and before.is_true:
             return StepState(ready=True, reason=before.reason, message=before.message)
@@ -238,7 +280,11 @@ class Materialiser:
         if not isinstance(found, BucketReady):
             return StepState(ready=False, reason=found.reason, message=found.message, again=self._again)
         ctx.status.draft.applied_s3_config = AppliedS3Config(
-            auto_created=True, bucket=found.bucket, endpoint=found.endpoint or None, region=found.region or None
+            auto_created=True,
+            bucket=found.bucket,
+            endpoint=found.endpoint or None,
+            region=found.region or None,
+            named_by_tenant=named_by.server,
         )
         return StepState(ready=True, reason=BucketState.READY, message=f"bucket {found.bucket}")
 
@@ -246,6 +292,9 @@ class Materialiser:
 
     async def release(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState:
         """Apply the source and the HelmRelease, and read what Flux says of it."""
+        problem = release_problem(instance.spec, self._settings)
+        if problem is not None:
+            return problem
         chart = resolve(
             instance.spec.version or "",
             (instance.spec.helm.version if instance.spec.helm else None) or "",
@@ -271,7 +320,8 @@ class Materialiser:
         secret = "" if applied is None else keys_secret(instance.name, instance.spec, applied, self._settings)
         style = uses_path_style(instance.spec, self._settings)
         values = values_of(instance.name, instance.spec, chart, applied, secret, path_style=style)
-        rendered = release_of(instance.name, instance.namespace, values, chart, self._settings)
+        account = instance.spec.service_account_name or self._settings.service_account
+        rendered = release_of(instance.name, instance.namespace, values, chart, self._settings, account=account)
         source = await ctx.own(rendered.source)
         release = await ctx.own(rendered.release)
         draft = ctx.status.draft

@@ -28,6 +28,7 @@ from konverge.reconcilers.pools.instances.render import url_of
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
 from konverge.reconcilers.pools.instances.steps import StepState, outcome_of, phase_of
 from konverge.reconcilers.pools.instances.words import TeardownReason
+from konverge.reconcilers.pools.namespaces import InstanceNamespaces
 from konverge.reconcilers.pools.words import InstancePhase, PoolsAnnotation, PoolsCondition, PoolsEvent, StepReason
 from konverge.words import EventType
 
@@ -43,14 +44,25 @@ class NextcloudInstanceReconciler:
     `rng` makes passwords: give `random.SystemRandom()`, or a seeded one in tests.
     """
 
-    def __init__(self, settings: MaterialSettings, buckets: BucketProvider, folders: S3Folders, rng: Random) -> None:
+    def __init__(
+        self,
+        settings: MaterialSettings,
+        buckets: BucketProvider,
+        folders: S3Folders,
+        rng: Random,
+        namespaces: InstanceNamespaces,
+    ) -> None:
         self._make = Materialiser(settings, buckets, rng)
         self._keep_backups = BackupKeeper(settings)
         self._dismantle = Dismantler(settings, buckets, folders)
         self._again = timedelta(seconds=settings.retry)
+        self._namespaces = namespaces
 
     async def reconcile(self, instance: NextcloudInstance, ctx: Context[Any]) -> Outcome:
         """Take the steps in order, up to the first that is not done."""
+        if refusal := self._namespaces.refusal(instance.namespace):
+            ctx.status.set_condition(PoolsCondition.READY, False, StepReason.NAMESPACE_NOT_LISTED, refusal)
+            return Done()
         draft = ctx.status.draft
         if instance.spec.claim_ref is not None:
             draft.claim_ref = instance.spec.claim_ref
@@ -92,6 +104,10 @@ class NextcloudInstanceReconciler:
 
     async def finalize(self, instance: NextcloudInstance, ctx: Context[Any]) -> Outcome:
         """Take the next step of the deletion; Done when nothing is left that goes with the instance."""
+        if refusal := self._namespaces.refusal(instance.namespace):
+            message = f"nothing of the instance is deleted: {refusal}"
+            ctx.status.set_condition(PoolsCondition.READY, False, StepReason.NAMESPACE_NOT_LISTED, message)
+            return RequeueAfter(self._again)
         if teardown.is_protected(instance):
             message = "the instance is assigned: delete its Nextcloud, or label it k8s.bnerd.com/force-delete=true"
             ctx.status.set_condition(PoolsCondition.READY, False, TeardownReason.PROTECTED, message)

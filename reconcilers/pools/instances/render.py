@@ -1,6 +1,7 @@
 """The HelmRelease of an instance and its source. Values refer to Secrets by name and never contain one.
 
-Guarantees: pure; equal input renders equal bytes. `helm.values` are merged last, map by map. The volume of the chart is annotated so that
+Guarantees: pure; equal input renders equal bytes. Flux installs the chart with the rights of the service account. `helm.values` are merged
+last, map by map; reconcilers/pools/tenant_fields.py decides whose they are. The volume of the chart is annotated so that
 Helm keeps it when the release is uninstalled: its deletion is a step of its own, which Retain leaves out.
 
 Source: https://github.com/nextcloud/helm/blob/main/charts/nextcloud/values.yaml.
@@ -16,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from konverge.crds.durations import format_duration
-from konverge.crds.pools_v1alpha1 import AppliedS3Config, InstanceSettings
+from konverge.crds.pools_v1alpha1 import AppliedS3Config, InstanceSettings, TemplateSettings
 from konverge.fields import digest
 from konverge.objects import Object
 from konverge.reconcilers.pools.instances.databases import engine_of
@@ -24,12 +25,15 @@ from konverge.reconcilers.pools.instances.names import cluster_name, secret_name
 from konverge.reconcilers.pools.instances.postgres import application_secret
 from konverge.reconcilers.pools.instances.secrets import external_database, needed_secrets
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
+from konverge.reconcilers.pools.instances.steps import StepState
 from konverge.reconcilers.pools.instances.versions import ResolvedChart
+from konverge.reconcilers.pools.instances.words import ReleaseReason
 from konverge.reconcilers.pools.profiles import merge
+from konverge.reconcilers.shared.endpoints import is_host_name
 from konverge.reconcilers.shared.helm_release.freshness import DesiredRelease
 from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 
-__all__ = ["RenderedRelease", "release_of", "url_of", "values_of"]
+__all__ = ["RenderedRelease", "release_of", "release_problem", "url_of", "values_of"]
 
 _KEEP = {"helm.sh/resource-policy": "keep"}
 _LAYER = {"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzip", "operation": "copy"}
@@ -42,6 +46,21 @@ class RenderedRelease:
     source: Object
     release: Object
     desired: DesiredRelease
+
+
+def release_problem(spec: TemplateSettings, settings: MaterialSettings) -> StepState | None:
+    """Return the problem that keeps the release from being applied: a service account that is not allowed, or a malformed host."""
+    named, allowed = spec.service_account_name, {settings.service_account, *settings.allowed_service_accounts}
+    if named is not None and not {named, "*"} & allowed:
+        message = (
+            f"serviceAccountName {named} is not allowed: add it to the setting pools.instances.allowed_service_accounts"
+        )
+        return StepState(ready=False, reason=ReleaseReason.ACCOUNT_NOT_ALLOWED, message=message, lasting=True)
+    host = spec.ingress.host if spec.ingress is not None else None
+    if host is not None and not is_host_name(host):  # stored before the definition refused it
+        message = "ingress.host is not a DNS name in lower case: change it"
+        return StepState(ready=False, reason=ReleaseReason.HOST_INVALID, message=message, lasting=True)
+    return None
 
 
 def url_of(spec: InstanceSettings) -> str | None:
@@ -180,9 +199,15 @@ def _ingress(instance: str, spec: InstanceSettings) -> dict[str, Any]:
 
 
 def release_of(
-    name: str, namespace: str, values: dict[str, Any], chart: ResolvedChart, settings: MaterialSettings
+    name: str,
+    namespace: str,
+    values: dict[str, Any],
+    chart: ResolvedChart,
+    settings: MaterialSettings,
+    *,
+    account: str = "",
 ) -> RenderedRelease:
-    """Return source and release."""
+    """Return source and release; without an `account` Flux installs the chart with its own rights."""
     oci = settings.chart_url.startswith("oci://")
     interval = format_duration(timedelta(seconds=settings.interval))
     source_spec: dict[str, Any] = {"url": settings.chart_url, "interval": interval}
@@ -212,6 +237,7 @@ def release_of(
             "releaseName": name,
             "targetNamespace": namespace,
             "driftDetection": {"mode": "enabled"},
+            **({"serviceAccountName": account} if account else {}),
             **reference,
             "values": values,
         },

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from konverge.reconcilers.shared.endpoints import EndpointEntry
+
 __all__ = ["MaterialSettings"]
 
 Seconds = Annotated[float, Field(gt=0)]
@@ -30,6 +32,28 @@ class MaterialSettings(BaseModel):
     """The built-in version map: exact versions of Nextcloud and the chart that installs each. A NextcloudVersionMap replaces it."""
     aliases: dict[str, str] = Field(default_factory=dict)
     """Other words for versions of the map."""
+    service_account: str = ""
+    """The service account with whose rights Flux installs the chart, in the namespace of each instance whose pool or profile names none;
+    empty: Flux's own rights, which are the cluster's as a rule."""
+    allowed_service_accounts: tuple[str, ...] = ()
+    """Names that `serviceAccountName` of a pool's template or a profile may have besides `service_account`; `*` allows every name."""
+    tenant_helm: bool = False
+    """Whether a Nextcloud may set `helm` and a flavour of the image (33.0.1-fpm) if its pool or profile leaves `tenantHelm` out. It needs a
+    service account. Such a tenant can read every Secret in the namespace of its instance: keep it false if tenants share that
+    namespace."""
+    tenant_annotations: tuple[str, ...] = (
+        "cert-manager.io/cluster-issuer",
+        "cert-manager.io/issuer",
+        "nginx.ingress.kubernetes.io/proxy-body-size",
+        "nginx.ingress.kubernetes.io/proxy-read-timeout",
+        "nginx.ingress.kubernetes.io/proxy-send-timeout",
+    )
+    """Annotations of the ingress that a Nextcloud may set; `prefix*` allows every name with that prefix. Snippets and other annotations of
+    some ingress controllers read the Secrets of all namespaces: do not allow them."""
+    s3_endpoints: tuple[EndpointEntry, ...] = ()
+    """The S3 servers that a Nextcloud may name: `host`, `host:port`, `*.domain`, or `http://host:port` for a server without TLS. Empty:
+    every public HTTPS host on port 443. An entry without `*` may have a private address. Servers that pools, profiles and these
+    settings name need no entry."""
     bucket_provider: Literal["s3", "objectbucketclaim"] = "s3"
     """Who creates buckets: this program with the keys of s3.credentialsSecret, or the provisioner of ObjectBucketClaims."""
     bucket_storage_class: str = ""

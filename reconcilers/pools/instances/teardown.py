@@ -20,6 +20,7 @@ __all__ = [
     "is_protected",
     "is_released",
     "is_spare",
+    "is_younger",
     "keeps_data",
     "owns_namespace",
 ]
@@ -57,9 +58,15 @@ def keeps_data(instance: NextcloudInstance) -> bool:
     return instance.spec.reclaim_policy == "Retain" and not is_spare(instance)
 
 
+def is_younger(instance: NextcloudInstance, found: Object) -> bool:
+    """Tell whether an object was created after the instance: the API server sets both times, and no writer can change them."""
+    began, created = instance.metadata.created, found.metadata.created
+    return began is None or created is None or created >= began
+
+
 def is_ours(instance: NextcloudInstance, found: Object) -> bool:
-    """Tell whether an object was made for this very instance."""
-    return found.metadata.label(Label.OWNER_UID) == instance.uid
+    """Tell whether an object was made for this very instance: its label names the UID, and it is not older than the instance."""
+    return found.metadata.label(Label.OWNER_UID) == instance.uid and is_younger(instance, found)
 
 
 def controls(instance: NextcloudInstance, found: Object) -> bool:

@@ -61,6 +61,8 @@ class SecretReason:
     READY: Final = "SecretsReady"  # a reason
     MISSING: Final = "SecretMissing"  # a reason
     """A Secret that the spec names does not exist."""
+    NOT_GRANTED: Final = "SecretNotGranted"  # a reason
+    """A Secret that the Nextcloud names does not exist, or its label does not name the tenant."""
     TAKEN: Final = "SecretTaken"  # a reason
     """A Secret of the name exists that was not made for the instance."""
     LOST: Final = "SecretLost"  # a reason
@@ -96,6 +98,8 @@ class ReleaseReason:
 
     VERSION_UNKNOWN: Final = "VersionUnknown"
     TAKEN: Final = "ReleaseTaken"
+    ACCOUNT_NOT_ALLOWED: Final = "ServiceAccountNotAllowed"
+    HOST_INVALID: Final = "HostInvalid"
     FLUX_MISSING: Final = "FluxMissing"
     STALLED: Final = "ReleaseStalled"
     STARTING: Final = "ReleaseStarting"

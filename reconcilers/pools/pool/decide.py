@@ -2,7 +2,7 @@
 
 `decide_pool` takes one observation and returns a plan. The order of its rules:
 
-1. A profile that is missing: nothing is created or deleted.
+1. A profile that is missing, or a namespace that is not ours: nothing is created or deleted.
 2. Too many: failed ones are deleted first, then the oldest.
 3. Replacement of failed ones (with backoff), and of stale and expired ones: so many at a time that at most a quarter of the pool, or
    one instance, is not ready because of it.
@@ -70,6 +70,8 @@ class PoolState:
     """The names of those that the status has."""
     replace_after: datetime | None = None
     """Until when failed instances are not replaced."""
+    refusal: str = ""
+    """Why no instance may be in the namespace of the pool; "" if instances may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ def age_limit(member: Member, max_age: timedelta) -> timedelta:
 def decide_pool(state: PoolState, now: datetime, limits: PoolLimits) -> PoolPlan:
     """Return the plan for a pool."""
     counts = counts_of(state.members, now, limits)
-    if state.digest is None:
+    if state.digest is None or state.refusal:
         return PoolPlan(counts=counts)
     free = sorted(
         (member for member in state.members if not member.taken and not member.deleting),

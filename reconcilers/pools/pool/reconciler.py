@@ -146,7 +146,12 @@ class NextcloudPoolReconciler:
             recent=tuple(memory.created.items()),
             recorded=frozenset(recorded),
             replace_after=memory.replace_after,
+            refusal=self._settings.instance_namespaces.refusal(self._namespace_of(pool)),
         )
+
+    def _namespace_of(self, pool: NextcloudPool) -> str:
+        """Return the namespace of new instances."""
+        return pool.spec.instance_namespace or self._settings.instance_namespace
 
     async def _delete(self, doomed: Iterable[Doomed], memory: _Memory, ctx: Context[Any]) -> bool:
         """Delete exactly these instances; returns whether one of them had changed."""
@@ -186,7 +191,7 @@ class NextcloudPoolReconciler:
         settings = self._settings
         for attempt in range(_TRIES):
             name = instance_name(self._random, settings.adjectives, settings.nouns)
-            namespace = pool.spec.instance_namespace or settings.instance_namespace
+            namespace = self._namespace_of(pool)
             memory.created[name] = ctx.now()  # before the request: one whose response is lost may have been carried out
             try:
                 await ctx.client.create(
@@ -247,7 +252,9 @@ def conditions_of(
         resolved = (True, PoolReason.RESOLVED, f"the profile is {profile}")
     else:
         resolved = (True, PoolReason.NO_PROFILE, "the pool names no profile")
-    if refused:
+    if state.refusal:
+        progress = (False, PoolReason.NAMESPACE_NOT_LISTED, state.refusal)
+    elif refused:
         progress = (False, PoolReason.CREATE_FAILED, f"the API server refuses new instances: {refused}")
     elif plan.create:
         progress = (True, PoolReason.CREATING, "instances are created")

@@ -1,4 +1,4 @@
-"""docs/guide/deploy.md: each command in its blocks is run, section by section, on an API server in memory."""
+"""docs/guide/deploy.md and docs/guide/hardening.md: each command in a block is run, section by section, on an API server in memory."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ pytestmark = pytest.mark.timeout(
 )  # the build of helm, for which the first test waits, has its own limit
 
 ROOT = CHART.parents[1]
-GUIDE = (ROOT / "docs/guide/deploy.md").read_text()
+PAGES = {name: (ROOT / f"docs/guide/{name}.md").read_text() for name in ("deploy", "hardening")}
 HOME = "konverge-system"
 DEPLOYMENT, POD = kind("apps/v1", "Deployment"), kind("v1", "Pod")
 MONITORING = ("PodMonitor", "PrometheusRule")
-FRESH = ("Install", "Hardening")
+FRESH = ("Install", "One release for each family")
 """Sections that begin without a release; the others begin with one."""
 
 WAITING = ("helm test", f"kubectl --namespace {HOME} rollout status")
@@ -43,8 +43,12 @@ _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```", re.MULTILINE | 
 
 
 def sections() -> dict[str, list[tuple[str, str]]]:
-    """Return the blocks of each section: language and text."""
-    found = {section["name"]: _BLOCK.findall(section["text"]) for section in _SECTION.finditer(GUIDE)}
+    """Return the blocks of each section of both pages: language and text."""
+    found = {
+        section["name"]: _BLOCK.findall(section["text"])
+        for page in PAGES.values()
+        for section in _SECTION.finditer(page)
+    }
     return {name: blocks for name, blocks in found.items() if blocks}
 
 
@@ -141,7 +145,7 @@ async def test_each_command_of_the_guide_does_what_it_says(reader: Reader, secti
             continue
         assert language == "sh", f"a block of {language}: only sh is run"
         for line in text.splitlines():
-            if line.startswith(("helm install konverge", "kubectl apply")):
+            if line.startswith(("helm install konverge ", "kubectl apply")):
                 await remove(reader)
             out = await reader.types(line)
             if "can-i" in line:
@@ -161,12 +165,13 @@ async def remove(reader: Reader) -> None:
     await reader.types(f"helm uninstall konverge --namespace {HOME} --ignore-not-found --wait")
 
 
-def test_the_guide_mentions_each_value_that_exists_under_its_name() -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_the_guide_mentions_each_value_that_exists_under_its_name(page: str) -> None:
     known = {value.path for value in values_of((CHART / "values.yaml").read_text())}
     groups = {path.rpartition(".")[0] for path in known}
     named = re.findall(
         r"`((?:families|image|crds|webhooks|metrics|prometheusRule|dashboards|networkPolicy|userRoles)(?:\.\w+)+)[=`]",
-        GUIDE,
+        PAGES[page],
     )
     assert named
     assert {name for name in named if name not in known | groups} == set()

@@ -69,7 +69,7 @@ ONE_NAMESPACE: dict[str, Any] = merged(APPS_ALONE, {"watchNamespace": "one"})
 
 RUNS: dict[str, dict[str, dict[str, Any]]] = {
     "each family alone": {
-        "apps": merged(APPS_ALONE, NO_ELECTION, SECURE),
+        "apps": merged(APPS_ALONE, NO_ELECTION, SECURE, {"settings": {"apps": {"watch_secrets": True}}}),
         "quota": merged(QUOTA_ALONE, WEBHOOKS),
     },
     "pools": {

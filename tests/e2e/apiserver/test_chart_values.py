@@ -29,6 +29,10 @@ ROOT = CHART.parents[1]
 OFF = ("clusters", "machines", "pools", "workspaces")
 """The families that are off by default."""
 NONE = {"families": {name: {"enabled": False} for name in families(DaemonSettings())}}
+EVERY_FAMILY = merged(
+    {"families": {name: {"enabled": True} for name in families(DaemonSettings())}},
+    {"families": {"workspaces": {"namespace": "kcp"}}},
+)
 ALONE: dict[str, Any] = {"replicas": 1, "election": {"enabled": False}}
 WEBHOOKS: dict[str, Any] = {"webhooks": {"enabled": True}}
 CERT_MANAGER = {"webhooks": {"enabled": True, "certificates": "certManager"}}
@@ -62,6 +66,8 @@ def monitor(name: str) -> dict[str, tuple[Any, dict[str, Any]]]:
 
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     **{f"families.{name}.enabled": (name in OFF, {}) for name in families(DaemonSettings())},
+    "families.pools.namespaces": (["web"], {"families": {"pools": {"enabled": True}}}),
+    "families.workspaces.namespace": ("kcp", {"families": {"workspaces": {"enabled": True}}}),
     "watchNamespace": ("web", {"families": {"quota": {"enabled": False}}}),
     "settings.log_format": ("console", {}),
     "args": (["run", "--log-level=debug"], {}),
@@ -142,6 +148,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "health.port": (9091, {}),
     "networkPolicy.enabled": (True, {}),
     "networkPolicy.metricsFrom": ([{"namespaceSelector": {}}], POLICY),
+    "networkPolicy.healthFrom": ([{"podSelector": {}}], POLICY),
     "networkPolicy.apiServerPorts": ([16443], POLICY),
     "networkPolicy.egress": ([{}], POLICY),
 }
@@ -187,6 +194,8 @@ def test_everything_at_once_has_every_kind(template: Template) -> None:
         ({"families": {"app": {"enabled": True}}}, "at '/families': additional properties 'app' not allowed"),
         ({"families": {"apps": {"enabled": "yes"}}}, "at '/families/apps/enabled': got string, want boolean"),
         ({"families": {"apps": True}}, "at '/families/apps': got boolean, want object"),
+        ({"families": {"pools": {"namespaces": ["Web"]}}}, "at '/families/pools/namespaces/0': 'Web' does not match"),
+        ({"families": {"apps": {"namespaces": []}}}, "at '/families/apps': additional properties 'namespaces'"),
         ({"settings": {"drains": 1}}, "at '/settings': additional properties 'drains' not allowed"),
         ({"settings": {"drain": -1}}, "at '/settings/drain': minimum: got -1, want 0"),
         ({"settings": {"log_level": "loud"}}, "at '/settings/log_level': value must be one of"),
@@ -238,11 +247,18 @@ SHARED: dict[str, Any] = {"election": {"enabled": False}, "sharding": {"mode": "
 COORDINATED: dict[str, Any] = {"election": {"enabled": False}, "sharding": {"mode": "coordinator"}}
 BY_ORDINALS: dict[str, Any] = {"election": {"enabled": False}, "sharding": {"mode": "ordinal"}}
 WITH_WORKSPACES = {"families": {"workspaces": {"enabled": True}}}
+WORKSPACES_APART = {"families": {"workspaces": {"enabled": True, "namespace": "kcp"}}}
+WITH_CLUSTERS: dict[str, Any] = {"families": {"clusters": {"enabled": True}}}
 WITH_MACHINES = {"families": {"machines": {"enabled": True}}}
 NAMED: dict[str, Any] = {
     "settings": {"machines": {"cluster_id": "acme", "tenant": "blue", "workload_account": "capi"}},
 }
 WITH_POOLS = {"families": {"pools": {"enabled": True}}}
+POOLS_IN_THREE: dict[str, Any] = {
+    "families": {"pools": {"enabled": True, "namespaces": ["web", "shop"]}},
+    "settings": {"pools": {"instance_namespace": "clouds"}},
+}
+POOLS_EVERYWHERE: dict[str, Any] = {"families": {"pools": {"enabled": True, "namespaces": ["*"]}}}
 BUCKET_CLAIMS: dict[str, Any] = {"settings": {"pools": {"instances": {"bucket_provider": "objectbucketclaim"}}}}
 V014: dict[str, Any] = {"settings": {"quota": {"semantics": "v0.14"}}}
 V012: dict[str, Any] = {"settings": {"quota": {"semantics": "v0.12"}}}
@@ -288,14 +304,27 @@ def effective(rights: set[Right]) -> set[Right]:
         merged(ONE_NAMESPACE, SHARED),
         merged(WITH_POOLS, SHARED),
         merged(WITH_POOLS, BUCKET_CLAIMS),
+        POOLS_IN_THREE,
+        merged(POOLS_IN_THREE, BUCKET_CLAIMS),
+        POOLS_EVERYWHERE,
+        merged(POOLS_EVERYWHERE, BUCKET_CLAIMS),
         BUCKET_CLAIMS,
         WITH_MACHINES,
         merged(WITH_MACHINES, NAMED),
+        merged(WITH_MACHINES, {"settings": {"machines": {"workload_account": ""}}}),
+        WITH_CLUSTERS,
+        merged(WITH_CLUSTERS, WEBHOOKS, {"settings": {"clusters": {"token_secrets": ["a", "b"]}}}),
+        merged(
+            WITH_CLUSTERS,
+            {"settings": {"clusters": {"token_secrets": [], "credentials_secret": "c", "journal_secret": "j"}}},
+        ),
         merged(WITH_WORKSPACES, SHARED),
         COORDINATED,
         merged(ONE_NAMESPACE, COORDINATED),
         merged(WITH_WORKSPACES, COORDINATED),
         merged(WITH_WORKSPACES, BY_ORDINALS),
+        WORKSPACES_APART,
+        merged(WORKSPACES_APART, WITH_CLUSTERS, WITH_MACHINES, POOLS_IN_THREE, WEBHOOKS),
         BY_ORDINALS,
         merged(APPS_ALONE, BY_ORDINALS),
         merged(ONE_NAMESPACE, BY_ORDINALS),
@@ -445,14 +474,32 @@ def test_settings_reach_the_daemon_as_they_are_written(template: Template, tmp_p
     read = load(DaemonSettings, flags={}, environ={}, file=file).settings
     ran = settings_of(template({"settings": settings}))
     of_the_chart = {"controllers", "metrics", "health", "webhooks", "election"}
-    assert ran.model_dump(exclude=of_the_chart) == read.model_dump(exclude=of_the_chart)
+    placed = {**read.model_dump(exclude=of_the_chart)}
+    placed["apps"]["namespace"] = ran.election.namespace  # both are the namespace of the release
+    assert ran.model_dump(exclude=of_the_chart) == placed
     assert (ran.election.lease_seconds, ran.election.renew_seconds) == (30, 20.5)
     assert ran.controllers == tuple(name for name in families(DaemonSettings()) if name not in OFF)
 
 
+def test_each_port_of_the_policy_has_a_rule_of_its_own_and_debug_none(template: Template) -> None:
+    peers = {name: [{"podSelector": {"matchLabels": {"reads": name}}}] for name in ("metrics", "health")}
+    given = {"metricsFrom": peers["metrics"], "healthFrom": peers["health"]}
+    rendered = template(merged(POLICY, WEBHOOKS, {"networkPolicy": given}))
+    rules = rendered.one("NetworkPolicy")["spec"]["ingress"]
+    assert [(rule["ports"], rule.get("from")) for rule in rules] == [
+        ([{"port": "metrics"}], peers["metrics"]),
+        ([{"port": "health"}], peers["health"]),
+        ([{"port": "webhooks"}], None),
+    ]
+    ports = {port["name"]: port["containerPort"] for port in rendered.container["ports"]}
+    assert ports == {"metrics": 8080, "health": 8081, "webhooks": 9443}
+    host, _, port = settings_of(rendered).debug.rpartition(":")
+    assert host == "127.0.0.1"
+    assert int(port) not in ports.values()
+
+
 def test_alerts_and_dashboards_are_those_under_deploy(template: Template) -> None:
-    every_family = {"families": {name: {"enabled": True} for name in families(DaemonSettings())}}
-    rendered = template(merged(RULE, DASHBOARDS, every_family))
+    rendered = template(merged(RULE, DASHBOARDS, EVERY_FAMILY))
     alerts = {
         group["name"]: group["rules"]
         for path in (ROOT / "deploy/alerts").glob("*.yaml")
@@ -476,13 +523,14 @@ def test_the_test_pod_is_not_behind_the_service(template: Template) -> None:
     assert selector.items() <= rendered.one("Deployment")["spec"]["template"]["metadata"]["labels"].items()
 
 
+def aggregated(role: dict[str, Any]) -> set[str]:
+    """Return the ClusterRoles of the cluster that a role joins."""
+    return {label.rpartition("-")[2] for label in role["metadata"]["labels"] if "aggregate-to" in label}
+
+
 def test_users_may_read_all_and_write_nothing_unless_a_value_says_so(template: Template) -> None:
     roles = {one["metadata"]["name"]: one for one in template().all("ClusterRole")}
-    given = {
-        name: {label.rpartition("-")[2] for label in role["metadata"]["labels"] if "aggregate-to" in label}
-        for name, role in roles.items()
-    }
-    assert given == {
+    assert {name: aggregated(role) for name, role in roles.items()} == {
         "konverge": set(),
         "konverge-view": {"view", "edit", "admin"},
         "konverge-edit": set(),
@@ -493,6 +541,28 @@ def test_users_may_read_all_and_write_nothing_unless_a_value_says_so(template: T
         "konverge-edit": {"applicationinstances", "operations", "resourcepoolclaims"},
         "konverge-admin": {"resourcepools"},
     }
+
+
+@pytest.mark.parametrize("family", ["*", *families(DaemonSettings())])
+def test_the_roles_for_users_hold_exactly_the_generated_rules(template: Template, family: str) -> None:
+    """tests/unit/charts/test_users.py pins these rules by kind and verb."""
+    chosen = [name for name in families(DaemonSettings()) if family in ("*", name)]
+    aggregate = {"userRoles": {"aggregateToEdit": True, "aggregateToAdmin": True}}
+    on = merged(EVERY_FAMILY, {"families": {name: {"enabled": name in chosen} for name in families(DaemonSettings())}})
+    roles = {one["metadata"]["name"]: one for one in template(merged(on, aggregate)).all("ClusterRole")}
+    for role, joined in (
+        ("view", {"view", "edit", "admin"}),
+        ("edit", {"edit", "admin"}),
+        ("admin", set()),
+        ("aggregate-to-admin", {"admin"}),
+    ):
+        files = [yaml.safe_load((CHART / f"files/{name}/users.yaml").read_text()) for name in chosen]
+        rules = [rule for file in files for rule in file["cluster" if role == "aggregate-to-admin" else role]]
+        if rules:
+            assert roles[f"konverge-{role}"]["rules"] == rules
+            assert aggregated(roles[f"konverge-{role}"]) == joined
+        else:
+            assert f"konverge-{role}" not in roles
 
 
 def test_replicas_are_spread_and_take_turns_only_if_they_elect_a_leader(template: Template) -> None:

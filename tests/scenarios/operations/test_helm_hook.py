@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -84,3 +85,44 @@ async def test_a_record_that_cannot_be_read_fails_the_operation(ops: Operations)
     await start(ops, secret="nonsense")
     await migrate(ops)
     await ops.until("run", phase("Failed"), shows("Failed", "True", "PreconditionFailed"))
+
+
+ESCAPES: dict[str, dict[str, Any]] = {
+    "hostNetwork": {"hostNetwork": True},
+    "hostPID": {"hostPID": True},
+    "hostIPC": {"hostIPC": True},
+    "hostPath": {"volumes": [{"name": "node", "hostPath": {"path": "/"}}]},
+    "privileged": {"containers": [{"name": "a", "image": "a", "securityContext": {"privileged": True}}]},
+    "capabilities.add": {
+        "initContainers": [{"name": "a", "image": "a", "securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}]
+    },
+    "hostPort": {"containers": [{"name": "a", "image": "a", "ports": [{"hostPort": 80, "containerPort": 80}]}]},
+}
+
+
+def hook_with(pod: dict[str, Any]) -> dict[str, Any]:
+    spec = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}], **pod}
+    job = {"kind": "Job", "metadata": {"name": "hook"}, "spec": {"template": {"spec": spec}}}
+    return {"name": "hook", "kind": "Job", "manifest": json.dumps(job)}
+
+
+async def run_hook(ops: Operations, pod: dict[str, Any]) -> None:
+    await start(ops, secret=None)
+    data = {"release": record([hook_with(pod)])}
+    await ops.lab.create(SECRET.new("sh.helm.release.v1.shop.v3", ops.lab.namespace, data=data))
+    await migrate(ops, "hook")
+
+
+@pytest.mark.parametrize("field", ESCAPES)
+async def test_a_hook_that_reaches_for_the_node_is_refused(ops: Operations, field: str) -> None:
+    await run_hook(ops, ESCAPES[field])
+    found = await ops.until("run", phase("Failed"), shows("Failed", "True", "PreconditionFailed"))
+    assert f"sets {field}, which" in found.condition("Failed").message
+    assert list(await ops.lab.client.list(JOB, ops.lab.namespace)) == []
+
+
+async def test_a_hook_with_capabilities_of_the_baseline_runs(ops: Operations) -> None:
+    added = {"securityContext": {"capabilities": {"add": ["NET_BIND_SERVICE"]}}}
+    await run_hook(ops, {"containers": [{"name": "a", "image": "a", **added}]})
+    await ops.job_of()
+    await ops.complete()

@@ -89,12 +89,24 @@ async def test_a_window_that_is_taken_away_lets_the_operation_start_at_once(lab:
     await here.until("up", has_object)
 
 
-async def test_the_window_of_a_namespace_holds_for_its_targets_unless_they_have_their_own(lab: Lab) -> None:
+async def test_the_window_of_a_target_opens_nothing_that_its_namespace_closes(lab: Lab) -> None:
     here = await start(lab)
     await namespace(lab, **{WINDOW: times(timedelta(hours=5))})
+    await target(lab, times(timedelta(minutes=-5)))
     await here.create("up", "Upgrade")
     found = await here.until("up", OUTSIDE)
     assert f"the maintenance window of namespace {lab.namespace}" in message(found)
+    await namespace(lab, **{WINDOW: times(timedelta(minutes=-5))})
+    await lab.until(Operation, "up", has_object, timeout=700)
+
+
+async def test_the_window_of_a_target_narrows_the_window_of_its_namespace(lab: Lab) -> None:
+    here = await start(lab)
+    await namespace(lab, **{WINDOW: times(timedelta(minutes=-5))})
+    await target(lab, times(timedelta(hours=5)))
+    await here.create("up", "Upgrade")
+    found = await here.until("up", OUTSIDE)
+    assert "the maintenance window of ApplicationInstance shop" in message(found)
     await target(lab, times(timedelta(minutes=-5)))
     await here.until("up", has_object)
 

@@ -20,7 +20,7 @@ from apps.rights import LACKING, NarrowShop, deny, grant
 from konverge.clock import rfc3339, wall_clock
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind
-from konverge.reconcilers.apps.operations.turns import LEASE, holders_of
+from konverge.reconcilers.apps.operations.turns import LEASE, holders_of, lease_name
 from konverge.testing import Lab
 from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
 from konverge.testing.argo import Step
@@ -76,7 +76,7 @@ async def test_an_operation_whose_object_may_not_be_read_gives_its_turn_back_and
     assert f"the operator lacks the right to get {resource} of API group {group}" in found.condition("Blocked").message
     back = await shop.lab.until(Operation, "it", lambda one: LACKING(one) and not one.status.started_at, timeout=120)
     assert back.status.engine_ref is None
-    assert "it" not in [one.name for one in holders_of(await shop.lab.get(LEASE, "operations-shop"))]
+    assert "it" not in [one.name for one in holders_of(await shop.lab.get(LEASE, lease_name(shop.lab.namespace)))]
     await asyncio.sleep(100)
     before = (await shop.lab.get(Operation, "it")).metadata.resource_version
     await asyncio.sleep(1800)

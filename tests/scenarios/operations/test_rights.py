@@ -15,7 +15,7 @@ from apps.rights import LACKING, NarrowShop, deny, grant
 
 from konverge.clock import from_rfc3339, rfc3339, wall_clock
 from konverge.crds.ops_v1alpha1 import Operation
-from konverge.reconcilers.apps.operations.turns import LEASE, holders_of
+from konverge.reconcilers.apps.operations.turns import LEASE, holders_of, lease_name
 from konverge.reconcilers.apps.operations.words import OpAnnotation
 from konverge.testing import Lab
 
@@ -85,7 +85,7 @@ async def test_an_operation_whose_object_may_not_be_made_gives_its_turn_back_and
     await asyncio.sleep(1000)
     after = await shop.lab.get(Operation, "backup")
     assert after.metadata.resource_version == written, "no turn is taken for nothing"
-    lease = await shop.lab.get(LEASE, "operations-shop")
+    lease = await shop.lab.get(LEASE, lease_name(shop.lab.namespace))
     assert "backup" not in [one.name for one in holders_of(lease)]
     grant(shop.lab, denied)
     await shop.lab.until(Operation, "backup", phase("Succeeded"), timeout=90)
@@ -99,12 +99,12 @@ async def test_an_own_entry_of_the_lease_that_is_old_is_written_anew_before_the_
     await ops.target()
     made = await ops.create()
     await ops.until("run", shows("Blocked", "True", "AwaitingApproval"))
-    entry = {"uid": made.metadata.uid, "name": "run", "type": "RunCommand", "exclusive": False}
+    entry = {"uid": made.metadata.uid, "name": "run", "target": "shop", "type": "RunCommand", "exclusive": False}
     old = json.dumps([{**entry, "since": rfc3339(wall_clock())}])
-    await lab.create(LEASE.new("operations-shop", lab.namespace, annotations={OpAnnotation.HOLDERS: old}))
+    await lab.create(LEASE.new(lease_name(lab.namespace), lab.namespace, annotations={OpAnnotation.HOLDERS: old}))
     await asyncio.sleep(200)
     await lab.stop()
     await ops.run()
     await ops.job_of()
-    (holder,) = holders_of(await lab.get(LEASE, "operations-shop"))
+    (holder,) = holders_of(await lab.get(LEASE, lease_name(lab.namespace)))
     assert (wall_clock() - from_rfc3339(holder.since)).total_seconds() < 60

@@ -12,7 +12,7 @@ from apps.operations import FREE, JOB, JOBS_FOR_ALL, Operations, completed, phas
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
-from konverge.reconcilers.apps.operations.turns import LEASE, holders_of
+from konverge.reconcilers.apps.operations.turns import LEASE, holders_of, lease_name
 from konverge.reconcilers.apps.operations.words import OpAnnotation
 from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule, Stale
 
@@ -129,7 +129,7 @@ async def test_x11_two_replicas_cannot_both_start_a_conflicting_operation(ops: O
     await ops.target()
     await ops.create("first", "Restore")
     await ops.job_of("first")
-    lease = await ops.lab.get(LEASE, "operations-shop")
+    lease = await ops.lab.get(LEASE, lease_name(ops.lab.namespace))
     assert [one.name for one in holders_of(lease)] == ["first"]
     # The status of the first one is lost, as for a reader that lags: the Lease still names it.
     await ops.lab.stop()
@@ -148,10 +148,10 @@ EDITED: tuple[str, ...] = (
     '{"uid": "5"}',
     '["x", 5, null]',
     "[" * 5_000,
-    '[{"uid": 5, "name": null, "type": [], "exclusive": "x", "since": 7}]',
-    '[{"uid": "5", "name": "", "type": "Restore", "exclusive": true, "since": "x"}]',
-    '[{"uid": "5", "name": "../pods", "type": "Restore", "exclusive": true, "since": "x"}]',
-    '[{"uid": "5", "name": "gone", "type": "Restore", "exclusive": true, "since": "x"}]',
+    '[{"uid": 5, "name": null, "target": 5, "type": [], "exclusive": "x", "since": 7}]',
+    '[{"uid": "5", "name": "", "target": "shop", "type": "Restore", "exclusive": true, "since": "x"}]',
+    '[{"uid": "5", "name": "../pods", "target": "shop", "type": "Restore", "exclusive": true, "since": "x"}]',
+    '[{"uid": "5", "name": "gone", "target": "shop", "type": "Restore", "exclusive": true, "since": "x"}]',
 )
 
 
@@ -163,7 +163,9 @@ async def test_a_lease_that_was_edited_by_hand_neither_stops_nor_starts_an_opera
     await ops.target()
     await ops.create("first", "Restore")
     await ops.job_of("first")
-    await ops.lab.patch(LEASE, "operations-shop", {"metadata": {"annotations": {OpAnnotation.HOLDERS: holders}}})
+    await ops.lab.patch(
+        LEASE, lease_name(ops.lab.namespace), {"metadata": {"annotations": {OpAnnotation.HOLDERS: holders}}}
+    )
     await ops.create("second", "Restore")
     await ops.until("second", WAITS)
     await ops.complete("first")
@@ -178,9 +180,18 @@ async def test_a_lease_that_names_an_operation_that_never_started_holds_up_no_ot
     await ops.target()
     older = await ops.create("older", "Upgrade")
     await ops.until("older", shows("Blocked", "True", "AwaitingApproval"))
-    holder = {"uid": older.metadata.uid, "name": "older", "type": "Upgrade", "exclusive": False, "since": since}
+    holder = {
+        "uid": older.metadata.uid,
+        "name": "older",
+        "target": "shop",
+        "type": "Upgrade",
+        "exclusive": False,
+        "since": since,
+    }
     await ops.lab.create(
-        LEASE.new("operations-shop", ops.lab.namespace, annotations={OpAnnotation.HOLDERS: json.dumps([holder])})
+        LEASE.new(
+            lease_name(ops.lab.namespace), ops.lab.namespace, annotations={OpAnnotation.HOLDERS: json.dumps([holder])}
+        )
     )
     await ops.create("younger", "Restore")
     await ops.complete("younger")

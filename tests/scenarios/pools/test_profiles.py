@@ -10,6 +10,7 @@ import pytest
 from pools.lab import Clouds
 
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudPool, NextcloudProfile
+from konverge.reconcilers.pools import PoolSettings
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.words import PoolsLabel
 
@@ -37,7 +38,7 @@ async def edit(here: Clouds, name: str = "base", **defaults: Any) -> None:
 async def test_the_template_stands_over_the_profile_and_the_familys_own_labels_are_not_taken_from_it(
     clouds: Clouds,
 ) -> None:
-    here = await clouds.start()
+    here = await clouds.start(settings=PoolSettings(namespaces=("*",)))
     elsewhere = await here.lab.namespace_also("elsewhere")
     await here.profile(version="32", replicas=2, s3={"enabled": False, "region": "profile"}, apps=["calendar"])
     labels = {

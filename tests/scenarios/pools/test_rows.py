@@ -349,21 +349,21 @@ async def test_an_instance_that_another_creates_under_the_name_of_a_new_one_is_n
 
 async def test_a_profile_stands_below_what_the_tenant_sets_and_comes_back_where_he_removes_it(clouds: Clouds) -> None:
     here = await clouds.start()
-    await here.profile(replicas=2, s3={"enabled": True, "bucket": "profile"})
-    await here.claim(tier=None, profile="base", s3={"bucket": "tenant"}, apps=["mail"])
+    await here.profile(replicas=2, s3={"enabled": True, "region": "profile"})
+    await here.claim(tier=None, profile="base", s3={"region": "tenant"}, apps=["mail"])
     await here.says("main", "True", "Created")
     await here.patch(NextcloudProfile, "base", {"spec": {"defaults": {"replicas": 9}}}, "")
     [instance] = await here.instances()
     assert {name: instance.spec.get(name) for name in ("replicas", "s3", "apps", "profile")} == {
         "replicas": 2,
-        "s3": {"enabled": True, "bucket": "tenant"},
+        "s3": {"enabled": True, "region": "tenant"},
         "apps": ["mail"],
         "profile": "base",
     }
     await here.patch(Nextcloud, "main", {"spec": {"s3": None, "apps": None}})
     await asyncio.sleep(2)
     [instance] = await here.instances()
-    assert instance.spec["s3"] == {"enabled": True, "bucket": "profile"}
+    assert instance.spec["s3"] == {"enabled": True, "region": "profile"}
     assert "apps" not in instance.spec
     assert instance.spec["replicas"] == 2
 
@@ -396,7 +396,7 @@ async def test_an_item_that_is_added_to_a_list_of_the_tenant_is_set_back_with_an
     clouds: Clouds,
 ) -> None:
     here = await clouds.start()
-    await here.instance("one", FREE)
+    await here.instance("one", FREE, tenantHelm=True, serviceAccountName="installer")
     values = {"env": [{"name": "A", "value": "1"}]}
     await here.claim(apps=["mail"], helm={"values": values})
     await here.assigned()
@@ -814,7 +814,7 @@ async def test_a_pool_whose_instances_are_refused_says_why_once(clouds: Clouds) 
 
 
 async def test_a_pool_whose_namespace_is_missing_says_so_and_fills_up_once_it_is_there(clouds: Clouds) -> None:
-    here = await clouds.start()
+    here = await clouds.start(settings=PoolSettings(namespaces=("later",)))
     await here.pool(replicas=2, instanceNamespace="later")
 
     def refused(found: NextcloudPool) -> bool:

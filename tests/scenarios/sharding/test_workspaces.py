@@ -70,8 +70,8 @@ async def test_a_replica_that_was_paused_between_a_read_and_a_write_of_kcp_write
     async with ApiServer(random=Random(3), rbac=False) as kcp:
 
         def build(manager: Manager) -> None:
-            async def find(_url: str) -> ClientConfig:
-                return over(kcp, wires[manager.settings.instance])
+            async def find(_name: str, url: str) -> ClientConfig:
+                return over(kcp, wires[manager.settings.instance], url or "https://kcp.example.com/clusters/root")
 
             provider = KcpWorkspaces(find, fence=manager.fence_of(CONTROLLER))
             manager.closes(provider.close)

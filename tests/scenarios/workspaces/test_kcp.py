@@ -19,13 +19,20 @@ from konverge.client import Client, ClientConfig
 from konverge.clock import wall_clock
 from konverge.errors import NotLeading, RetryAfter, Unreachable
 from konverge.objects import Object
-from konverge.reconcilers.workspaces import ClaimOfWorkspace, ProviderUnavailable, WorkspacePhase, WorkspaceTaken
+from konverge.reconcilers.workspaces import (
+    ClaimOfWorkspace,
+    ProviderUnavailable,
+    WorkspacePhase,
+    WorkspaceRefused,
+    WorkspaceTaken,
+)
 from konverge.reconcilers.workspaces.kcp import WORKSPACE, KcpWorkspaces, kcp_state
 from konverge.runtime.election.fence import LeaseFence
 from konverge.testing import install_crds
 from konverge.testing.apiserver import ApiServer
 
-URL = "https://kcp.example.com/clusters/root:acme"
+ROOT = "https://kcp.example.com/clusters/root"
+URL = f"{ROOT}:acme"
 CLAIM = ClaimOfWorkspace("acme", "uid-of-claim")
 
 
@@ -42,18 +49,18 @@ class Kcp:
         self.provider = KcpWorkspaces(self.find, fence=self.fence)
         self.client = Client(root.config(), name="kcp", random=Random(1))
 
-    async def find(self, url: str) -> ClientConfig:
+    async def find(self, name: str, url: str) -> ClientConfig:
         self.asked.append(url)
         if self.away:
             raise Unreachable("connection refused")
-        return over(self.servers[url], self.wire)
+        return over(self.servers[url], self.wire, url or ROOT)
 
     async def shows(self, phase: str, *conditions: dict[str, Any]) -> None:
         status = {"phase": phase, "conditions": list(conditions)}
         await self.client.patch(WORKSPACE, "acme", patch={"status": status}, style="merge", subresource="status")
 
-    async def ready(self) -> None:
-        await self.client.patch(WORKSPACE, "acme", patch={"spec": {"URL": URL}}, style="merge")
+    async def ready(self, url: str = URL) -> None:
+        await self.client.patch(WORKSPACE, "acme", patch={"spec": {"URL": url}}, style="merge")
         await self.shows("Ready")
 
 
@@ -174,6 +181,37 @@ async def test_an_api_server_without_workspaces_is_an_error_of_the_provider(kcp:
         await kcp.provider.ensure(CLAIM)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil.example.net/clusters/root:acme",
+        "http://kcp.example.com/clusters/root:acme",
+        "https://kcp.example.com:8443/clusters/root:acme",
+        ROOT,
+        f"{ROOT}:victim",
+    ],
+)
+async def test_workspace_with_a_foreign_url_is_refused_before_any_request_to_it(kcp: Kcp, url: str) -> None:
+    await kcp.provider.ensure(CLAIM)
+    await kcp.ready(url)
+    for verb in (kcp.provider.ensure(CLAIM), kcp.provider.credential(CLAIM, timedelta(hours=2))):
+        with pytest.raises(WorkspaceRefused, match=r"workspaces\.(hosts|kubeconfig)|not used"):
+            await verb
+    assert kcp.asked == [""]
+    assert (await kcp.provider.delete(CLAIM)).phase is WorkspacePhase.GONE
+
+
+async def test_workspace_on_a_listed_shard_is_used(kcp: Kcp) -> None:
+    shard = "https://shard.example.com:6443/clusters/root:acme"
+    kcp.servers[shard] = kcp.servers[URL]
+    provider = KcpWorkspaces(kcp.find, hosts=("shard.example.com:6443",), fence=kcp.fence)
+    await provider.ensure(CLAIM)
+    await kcp.ready(shard)
+    issued = await provider.credential(CLAIM, timedelta(hours=2))
+    assert json.loads(issued.kubeconfig)["clusters"][0]["cluster"] == {"server": shard}
+    await provider.close()
+
+
 EPOCH = "cloudapi.team-orca.dev/workspace-claim-epoch"
 OLD, NEW = replace(CLAIM, epoch=5), replace(CLAIM, epoch=9)
 
@@ -228,7 +266,7 @@ async def test_a_write_of_the_owner_before_that_was_on_its_way_is_refused_by_kcp
     kcp.wire.hold()
     late = asyncio.create_task(kcp.provider.delete(OLD) if verb == "delete" else kcp.provider.ensure(OLD))
     await kcp.wire.held.wait()
-    other = KcpWorkspaces(lambda _url: _found(kcp.servers[""].config()))
+    other = KcpWorkspaces(lambda _name, _url: _found(kcp.servers[""].config()))
     await other.ensure(NEW)
     kcp.wire.let_go()
     with pytest.raises(RetryAfter, match="changed since it was read"):

@@ -14,7 +14,7 @@ from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.errors import Invalid
 from konverge.kinds import kind
 from konverge.reconcilers import workspaces
-from konverge.reconcilers.workspaces import ClaimOfWorkspace
+from konverge.reconcilers.workspaces import ClaimOfWorkspace, MemoryWorkspaces, WorkspaceRefused, WorkspaceState
 from konverge.reconcilers.workspaces.secrets import SECRET
 from konverge.runtime import ManagerSettings
 from konverge.testing import Lab, install_crds
@@ -157,6 +157,26 @@ async def test_without_a_kubeconfig_of_kcp_the_setting_is_named(lab: Lab) -> Non
     await lab.create(WorkspaceClaim.new("acme"))
     found = await lab.until(WorkspaceClaim, "acme", shows("Degraded", "True", "ProviderUnavailable"))
     assert "set workspaces.kubeconfig" in found.condition("Degraded").message
+
+
+class _Refusing(MemoryWorkspaces):
+    """A provider that describes its workspaces in a way that is not trusted."""
+
+    async def ensure(self, claim: ClaimOfWorkspace) -> WorkspaceState:
+        raise WorkspaceRefused("kcp gives the workspace a URL that is not used: name the host in workspaces.hosts")
+
+
+async def test_refused_workspace_is_reported_and_its_claim_can_be_deleted(made: Workspaces) -> None:
+    made.memory = _Refusing()
+    await made.start()
+    await made.claim()
+    found = await made.until(
+        "acme", shows("Degraded", "True", "WorkspaceRefused"), shows("Available", "False", "WorkspaceRefused")
+    )
+    assert "workspaces.hosts" in found.condition("Degraded").message
+    assert (found.status.cluster_url, found.status.kube_config_secret, made.memory.issued) == (None, None, [])
+    await made.lab.delete(WorkspaceClaim, "acme")
+    await made.lab.until_gone(WorkspaceClaim, "acme")
 
 
 async def test_readiness_is_not_kept_when_the_workspace_loses_it(made: Workspaces) -> None:

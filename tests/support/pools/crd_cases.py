@@ -68,6 +68,13 @@ def _database(kind: str, **database: Any) -> dict[str, Any]:
     )
 
 
+def _ingress(kind: str, host: str) -> dict[str, Any]:
+    settings: dict[str, Any] = {"ingress": {"host": host}}
+    return {"NextcloudProfile": {"defaults": settings}, "NextcloudPool": {"template": {"spec": settings}}}.get(
+        kind, settings
+    )
+
+
 CASES: dict[str, Case] = {
     "an empty pool": Case("NextcloudPool", {}),
     "a pool of fewer than none": Case("NextcloudPool", {"replicas": -1}, "greater than or equal to 0"),
@@ -108,6 +115,21 @@ CASES: dict[str, Case] = {
     ),
     "an empty Nextcloud": Case("Nextcloud", {}),
     "a Nextcloud with chart values": Case("Nextcloud", {"helm": {"values": {"a": {"b": [1, "two"]}}}}),
+    **{
+        f"a {kind} whose host is {words}": Case(kind, _ingress(kind, host), "a host is a DNS name in lower case")
+        for kind in ("NextcloudProfile", "NextcloudPool", "Nextcloud", "NextcloudInstance")
+        for words, host in (
+            ("two lines", "a.example.com\n---\nkind: ClusterRoleBinding"),
+            ("a template", "{{ .Release.Name }}"),
+            ("upper case", "A.example.com"),
+            ("a URL", "https://a.example.com"),
+        )
+    },
+    "a Nextcloud with a host": Case("Nextcloud", {"ingress": {"host": "cloud-1.example.com"}}),
+    "a Nextcloud with a region that refers to a variable": Case(
+        "Nextcloud", {"s3": {"region": "$(AWS_SECRET_ACCESS_KEY)"}}, "a region has letters, digits"
+    ),
+    "a Nextcloud with a region": Case("Nextcloud", {"s3": {"region": "eu-central-1"}}),
     "a Nextcloud with an app that is an option": Case("Nextcloud", {"apps": ["--all"]}, "should match"),
     "a Nextcloud with an app twice": Case("Nextcloud", {"apps": ["mail", "mail"]}, "Duplicate"),
     "another selector after the assignment": Case(

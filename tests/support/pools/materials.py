@@ -21,7 +21,8 @@ from konverge.reconcilers.pools.instances.dismantle import NAMESPACE, VOLUME_CLA
 from konverge.reconcilers.pools.instances.file_backups import CRON_JOB
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
 from konverge.reconcilers.pools.instances.secrets import SECRET
-from konverge.reconcilers.pools.words import PoolsAnnotation
+from konverge.reconcilers.pools.namespaces import EVERYWHERE
+from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
 from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE
 from konverge.runtime import Manager
 from konverge.testing import Lab, install_crds
@@ -163,6 +164,7 @@ class Materials:
         self.databases = CnpgWorld()
         self.flux = World()
         self.settings = MaterialSettings()
+        self.namespaces = EVERYWHERE
 
     async def start(self, without: Sequence[type[Any]] = (), *, databases: bool = True) -> Materials:
         """Install the definitions, play the operators below, and run the controller."""
@@ -197,12 +199,15 @@ class Materials:
         """Add the controller, with its own connection to the server in memory."""
         # With claims the provider is that of the settings: S3 has no part in it.
         buckets = None if self.settings.bucket_provider == "objectbucketclaim" else self.buckets
-        manager.add(instance_controller(self.settings, buckets=buckets, s3=self.s3, rng=Random(5)))
+        manager.add(
+            instance_controller(self.settings, buckets=buckets, s3=self.s3, rng=Random(5), namespaces=self.namespaces)
+        )
 
-    async def secret(self, name: str, data: dict[str, str]) -> None:
-        """Create a Secret as a user does."""
+    async def secret(self, name: str, data: dict[str, str], *, tenant: str = "") -> None:
+        """Create a Secret as a user does; its label lets the Nextclouds of a namespace use it."""
         plain = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
-        await self.lab.create(SECRET.new(name, self.lab.namespace, data=plain))
+        labels = {PoolsLabel.TENANT: tenant} if tenant else None
+        await self.lab.create(SECRET.new(name, self.lab.namespace, labels=labels, data=plain))
 
     async def create(
         self, *, claimed: bool = False, policy: str = "", labels: Mapping[str, str] | None = None, **spec: Any

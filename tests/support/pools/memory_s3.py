@@ -41,6 +41,8 @@ class MemoryS3:
         self.closed = False
         self.path_styles: set[bool] = set()
         """How the accounts put the bucket into URLs."""
+        self.accounts: set[tuple[str, str]] = set()
+        """Endpoint and access key of each account that was used."""
         self._failures: list[tuple[str, BucketFailure]] = []
 
     @property
@@ -62,6 +64,7 @@ class MemoryS3:
     async def of(self, access: S3Access) -> AsyncIterator[S3Api]:
         """Return the operations of an account: its name is the access key."""
         self.path_styles.add(access.path_style)
+        self.accounts.add((access.endpoint, access.access_key))
         yield _Account(self, access.access_key)
 
     async def close(self) -> None:

@@ -40,7 +40,7 @@ def test_the_installed_aiohttp_has_the_parts_that_the_round_tripper_uses() -> No
     assert is_supported()
 
 
-async def answered(replies: bytes, asked: Request) -> tuple[bytes, int, bytes]:
+async def answered(replies: bytes, asked: Request, path: str = "") -> tuple[bytes, int, bytes]:
     """Send a request to a server that answers with these bytes; returns what it read, and the answer."""
     read = b""
 
@@ -58,7 +58,7 @@ async def answered(replies: bytes, asked: Request) -> tuple[bytes, int, bytes]:
     async with server, aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session:
         round_tripper = RoundTripper(
             session,
-            f"http://127.0.0.1:{port}",
+            f"http://127.0.0.1:{port}{path}",
             ssl=True,
             server_hostname=None,
             timeout=session.timeout,
@@ -77,6 +77,12 @@ async def test_a_request_is_written_whole_and_its_answer_read_to_the_end() -> No
         b"PATCH /api/v1/pods?a=b HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nAccept: application/json\r\nContent-Length: 2\r\n\r\n{}"
     )
     assert (status, body) == (200, b"{}\n")
+
+
+@pytest.mark.parametrize("path", ["/clusters/root:acme", "/clusters/root:acme/", "/k8s/clusters/c-1", "/", ""])
+async def test_request_line_has_the_path_of_the_server(path: str) -> None:
+    read, _, _ = await answered(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", request(), path)
+    assert read.startswith(f"GET {path.rstrip('/')}/api/v1/pods HTTP/1.1\r\n".encode())
 
 
 async def test_an_interim_response_is_skipped() -> None:

@@ -42,10 +42,23 @@ async def test_a_cluster_registers_by_a_token_in_its_spec_which_is_removed_after
 async def test_a_cluster_registers_by_a_token_in_a_secret_as_soon_as_that_is_there(lab: Lab) -> None:
     here = Plane(lab)
     await here.run()
-    await here.create(registrationTokenSecretRef={"name": "token"})
+    await here.create(registrationTokenSecretRef={"name": "registration"})
     cluster = await here.until(is_("Authenticated", "False", "TokenSecretMissing"))
     assert cluster.status.phase == "Pending"
-    await lab.create(SECRET.new("token", stringData={"registrationToken": TOKEN}))
+    await lab.create(SECRET.new("registration", stringData={"registrationToken": TOKEN}))
+    await here.until(phase("Connected"))
+
+
+async def test_a_token_is_taken_only_from_a_secret_that_the_setting_names(lab: Lab) -> None:
+    here = Plane(lab, token_secrets=["mine"])
+    await here.run()
+    for name in ("other", "mine"):
+        await lab.create(SECRET.new(name, stringData={"registrationToken": TOKEN}))
+    await here.create(registrationTokenSecretRef={"name": "other"})
+    cluster = await here.until(is_("Authenticated", "False", "TokenSecretMissing"))
+    assert "add other to the setting clusters.token_secrets" in cluster.condition("Authenticated").message
+    assert here.plane.state.registrations == 0
+    await here.patch({"spec": {"registrationTokenSecretRef": {"name": "mine"}}})
     await here.until(phase("Connected"))
 
 
@@ -317,8 +330,8 @@ async def test_a_life_of_a_cluster_needs_no_right_beyond_the_rules_and_no_secret
     await here.run()
     lab.server.on_call.append(note)
     if token_in == "secret":
-        await lab.client.create(SECRET.new("token", "default", stringData={"registrationToken": TOKEN}))
-        await here.create(registrationTokenSecretRef={"name": "token"})
+        await lab.client.create(SECRET.new("registration", "default", stringData={"registrationToken": TOKEN}))
+        await here.create(registrationTokenSecretRef={"name": "registration"})
     else:
         await here.create(registrationToken=TOKEN)
     await here.until(phase("Connected"))

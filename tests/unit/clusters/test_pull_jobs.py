@@ -15,7 +15,8 @@ from konverge.errors import NotFound
 from konverge.objects import Object
 from konverge.reconcilers.apps.clusters import job_worker, room
 from konverge.reconcilers.apps.clusters.agent_state import Step
-from konverge.reconcilers.apps.clusters.jobs import Gates, JobRefusal, read_job
+from konverge.reconcilers.apps.clusters.job_limits import Gates
+from konverge.reconcilers.apps.clusters.jobs import JobRefusal, read_job
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE
 from konverge.reconcilers.apps.clusters.protocol import Outcome
 from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule

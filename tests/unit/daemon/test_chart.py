@@ -56,6 +56,7 @@ def test_the_chart_of_an_operator_says_whose_it_is_in_every_file(tmp_path: Path)
         "files/operator/rules-metrics.yaml",
         "files/operator/rules-ordinals.yaml",
         "files/operator/rules.yaml",
+        "files/operator/users.yaml",
         "files/operator/webhooks.yaml",
     }
 

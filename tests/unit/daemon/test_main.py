@@ -270,8 +270,11 @@ def test_rbac_prints_what_a_users_operator_needs() -> None:
 
 def test_rbac_for_a_namespace_is_a_role_and_can_bring_its_binding() -> None:
     answer = konverge("rbac", "-n", "web", "--service-account", "ops/konverge", "-o", "json").stdout
-    role, binding = json.loads(answer)["items"]
+    role, binding, home, _ = json.loads(answer)["items"]
     assert (role["kind"], role["metadata"]) == ("Role", {"name": "konverge", "namespace": "web"})
+    assert (home["kind"], home["metadata"]) == ("Role", {"name": "konverge", "namespace": "ops"})
+    assert [rule["resources"] for rule in home["rules"]] == [["leases"]], "the turns of Operations"
+    assert "'leases'" not in str(role)
     assert binding["kind"] == "RoleBinding"
     assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "konverge"}
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "konverge", "namespace": "ops"}]

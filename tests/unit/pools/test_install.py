@@ -39,7 +39,8 @@ def test_a_missing_s3_client_is_named_at_the_start_if_buckets_need_it(
     client = ModuleType("aiobotocore")  # the extra may be absent where this test runs
     client.__spec__ = ModuleSpec("aiobotocore", None)
     monkeypatch.setitem(sys.modules, "aiobotocore", None if missing else client)
-    settings = PoolSettings(instances=MaterialSettings.model_validate({"bucket_provider": provider}))
+    given = {"bucket_provider": provider, "service_account": "installer"}
+    settings = PoolSettings(instances=MaterialSettings.model_validate(given))
     with capture_logs() as logs:
         install(Manager("m"), settings)
     assert [(one["log_level"], "pip install 'konverge[pools]'" in one["event"]) for one in logs] == [

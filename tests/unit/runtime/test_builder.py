@@ -159,6 +159,13 @@ def test_the_rbac_rules_follow_from_the_controller_declaration() -> None:
     }
 
 
+def test_children_are_got_and_written_in_the_named_namespaces_only() -> None:
+    controller = Controller.of(BACKUP).owns(CRON_JOB, written_in=("web", "shop", "web")).reconciled_by(Reconciler())
+    found = [(rule.namespace, rule.verbs) for rule in rules_of(controller) if "cronjobs" in rule.resources]
+    written = ("create", "delete", "get", "patch")
+    assert sorted(found) == [("", ("list", "watch")), ("shop", written), ("web", written)]
+
+
 @pytest.mark.parametrize(
     ("live", "secrets"),
     [

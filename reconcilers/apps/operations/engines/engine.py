@@ -4,8 +4,8 @@ An engine is a pure translation: `render` makes its object from an `EngineReques
 to stop it. Reads, writes, labels, owner references, order and deadlines are the reconciler's.
 
 Guarantees
-- The object is created at most once, under the name that `render` gave it; it is never applied again. Its labels name the UID of the
-  Operation.
+- The object is created at most once, at the `place` that follows from the UID of the Operation; it is never applied again. Its label
+  names that UID, its annotation the digest of the spec.
 - `observe` is called with the present object while the Operation has not ended. Its SUCCEEDED, FAILED or CANCELLED is final.
 - All methods are pure. `needs` is called again after the objects that it named were read, so that it may name more.
 """
@@ -43,6 +43,7 @@ __all__ = [
     "Target",
     "WaitForEnd",
     "child_name",
+    "child_place",
     "object_lost",
 ]
 
@@ -245,6 +246,9 @@ class Engine(Protocol):
     def kind(self, request: EngineRequest) -> Kind[Object]:
         """Return the kind of the object that this Operation needs."""
 
+    def place(self, request: EngineRequest) -> ObjectKey:
+        """Return namespace and name of the object: a function of the Operation's identity and of the settings, never of a status."""
+
     def needs(self, request: EngineRequest) -> tuple[ObjectRef, ...]:
         """Return the related objects to read; called again with `request.related` until it names none that was not read."""
 
@@ -284,6 +288,11 @@ def child_name(request: EngineRequest) -> str:
     tail = f"-{hashlib.sha256(request.uid.encode()).hexdigest()[:10]}"
     head = request.operation.name[: _NAME_LENGTH - len(tail)].replace(".", "-").rstrip("-")
     return f"{head}{tail}"
+
+
+def child_place(request: EngineRequest) -> ObjectKey:
+    """Return the place of an object in the Operation's namespace."""
+    return ObjectKey(request.operation.namespace, child_name(request))
 
 
 def object_lost(what: str, *, asked_to_cancel: bool) -> Observation:

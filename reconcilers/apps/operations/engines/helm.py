@@ -26,6 +26,7 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     EngineBlocked,
     EngineRequest,
     EngineState,
+    ObjectKey,
     ObjectRef,
     Observation,
     Refused,
@@ -84,6 +85,10 @@ class HelmEngine:
     def kind(self, _request: EngineRequest) -> Kind[Object]:
         """Return ApplicationInstance."""
         return INSTANCE
+
+    def place(self, request: EngineRequest) -> ObjectKey:
+        """Return the place of the target."""
+        return ObjectKey(request.operation.namespace, request.target.name)
 
     def needs(self, request: EngineRequest) -> tuple[ObjectRef, ...]:
         """Return the instance and its release."""

@@ -1,7 +1,8 @@
 """The engine `helmHookJob`: runs a Job that the chart declares as a hook.
 
 Hooks are not part of the release's manifest. Helm keeps them in the record of the release, a Secret that is read by its name alone; it also
-holds all values, so nothing of it goes into a message or an output (docs/reference/helm.md#release-records).
+holds all values, so nothing of it goes into a message or an output (docs/reference/helm.md#release-records). A hook that reaches for
+the node is refused.
 """
 
 from __future__ import annotations
@@ -45,6 +46,13 @@ _LARGEST: Final = 32 * 1024 * 1024
 _MOST_VALUES: Final = 100_000
 """Values in the manifest of a hook at most, aliases counted as often as they stand: a few lines of YAML can name more than memory holds."""
 _HELM: Final = "helm.sh/"
+_BASELINE: Final = frozenset(
+    {
+        *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE"),
+        *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+    }
+)
+"""The capabilities that the Pod Security Standard "baseline" lets a container add."""
 _OF_ANOTHER_JOB: Final = (
     *("controller-uid", "job-name"),
     *("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"),
@@ -153,6 +161,10 @@ def _clone(hook: Mapping[str, Any], name: str, limits: Mapping[str, Any], reques
         return Refused(
             f"the hook {name} runs in another namespace; it can only be run by Helm", FailedReason.PRECONDITION_FAILED
         )
+    escape = _escape(spec["template"].get("spec"))
+    if escape:
+        message = f"the hook {name} sets {escape}, which an Operation gives to no pod; it can only be run by Helm"
+        return Refused(message, FailedReason.PRECONDITION_FAILED)
     spec = copy.deepcopy(spec)
     for field in ("selector", "manualSelector", "suspend"):
         spec.pop(field, None)
@@ -168,6 +180,38 @@ def _clone(hook: Mapping[str, Any], name: str, limits: Mapping[str, Any], reques
         spec={**spec, **limits},
     )
     return Rendered(job, kept=timedelta(seconds=limits["ttlSecondsAfterFinished"]))
+
+
+def _escape(pod: Any) -> str:
+    """Return the field by which a pod would leave its namespace for the node, "" without such a field.
+
+    Helm creates a hook with the rights of the chart's service account, this operator with its own: a tenant who writes the record of a
+    release must not get a privileged pod from it. The fields are those of the Pod Security Standard "baseline".
+    """
+    spec = pod if isinstance(pod, dict) else {}
+    for field in ("hostNetwork", "hostPID", "hostIPC"):
+        if spec.get(field):
+            return field
+    for volume in _dicts(spec.get("volumes")):
+        if volume.get("hostPath") is not None:
+            return "hostPath"
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        for container in _dicts(spec.get(kind)):
+            context = container.get("securityContext")
+            context = context if isinstance(context, dict) else {}
+            if context.get("privileged"):
+                return "privileged"
+            capabilities = context.get("capabilities")
+            added = capabilities.get("add") if isinstance(capabilities, dict) else None
+            if added and not _BASELINE.issuperset(map(str, added if isinstance(added, list) else [added])):
+                return "capabilities.add"
+            if any(port.get("hostPort") for port in _dicts(container.get("ports"))):
+                return "hostPort"
+    return ""
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _is_bounded(value: Any) -> bool:

@@ -20,9 +20,11 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     CancelAction,
     EngineRequest,
     EngineState,
+    ObjectKey,
     Observation,
     PatchChild,
     child_name,
+    child_place,
     object_lost,
 )
 from konverge.reconcilers.apps.operations.words import CancelledReason, FailedReason, RunningReason, SucceededReason
@@ -86,6 +88,10 @@ class RunsOneJob:
     def kind(self, _request: EngineRequest) -> Kind[Object]:
         """Return Job."""
         return JOB
+
+    def place(self, request: EngineRequest) -> ObjectKey:
+        """Return the place of the Job."""
+        return child_place(request)
 
     def observe(
         self,

@@ -25,6 +25,7 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     EngineBlocked,
     EngineRequest,
     EngineState,
+    ObjectKey,
     ObjectRef,
     Observation,
     Refused,
@@ -140,6 +141,10 @@ class VolSyncEngine:
     def kind(self, request: EngineRequest) -> Kind[Object]:
         """Return the kind by the direction."""
         return REPLICATION_DESTINATION if _direction(request) == "destination" else REPLICATION_SOURCE
+
+    def place(self, request: EngineRequest) -> ObjectKey:
+        """Return the place of the ReplicationSource or ReplicationDestination."""
+        return ObjectKey(request.operation.namespace, _name(request))
 
     def needs(self, request: EngineRequest) -> tuple[ObjectRef, ...]:  # noqa: ARG002  # the interface
         """Return nothing."""

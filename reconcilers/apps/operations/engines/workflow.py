@@ -22,6 +22,7 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     EngineBlocked,
     EngineRequest,
     EngineState,
+    ObjectKey,
     ObjectRef,
     Observation,
     PatchChild,
@@ -29,6 +30,7 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     Rendered,
     WaitForEnd,
     child_name,
+    child_place,
     object_lost,
 )
 from konverge.reconcilers.apps.operations.engines.silence import silence
@@ -132,6 +134,10 @@ class WorkflowEngine:
     def kind(self, request: EngineRequest) -> Kind[Object]:  # noqa: ARG002  # the interface
         """Return Workflow."""
         return WORKFLOW
+
+    def place(self, request: EngineRequest) -> ObjectKey:
+        """Return the place of the Workflow."""
+        return child_place(request)
 
     def needs(self, request: EngineRequest) -> tuple[ObjectRef, ...]:
         """Return the template."""

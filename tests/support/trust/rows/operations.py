@@ -288,7 +288,7 @@ async def turn(here: Scene) -> Sequence[str]:
     late = await here.admin.get(Operation, "late", VICTIM)
     await here.admin.delete(Operation, "late", VICTIM)
     await here.rest()
-    return [] if late.status.phase == "Succeeded" else [f"the victim's Operation is {late.status.phase}"]
+    return [] if late.status.started_at else [f"the victim's Operation is {late.status.phase}"]
 
 
 ATTACKS: Final = (

@@ -346,3 +346,92 @@ def test_without_its_namespace_neither_a_backup_nor_a_restore_is_made(
         found = ENGINE.render(request)
         assert isinstance(found, EngineBlocked)
         assert "namespace team does not exist" in found.message
+
+
+GUARDED = ("roles", "rolebindings", "resourcequotas", "limitranges", "helmreleases", "kustomizations")
+SPELLINGS: tuple[tuple[str, str], ...] = (
+    ("roles", "roles"),
+    ("roles", "Role"),
+    ("roles", "ROLES.rbac.authorization.k8s.io"),
+    ("rolebindings", "rolebindings"),
+    ("rolebindings", "RoleBinding"),
+    ("rolebindings", "rolebinding.rbac"),
+    ("rolebindings", "rolebindings.rbac.authorization.k8s.io"),
+    ("resourcequotas", "quota"),
+    ("resourcequotas", "ResourceQuota"),
+    ("limitranges", "limits"),
+    ("helmreleases", "hr"),
+    ("helmreleases", "HelmRelease.helm.toolkit.fluxcd.io"),
+    ("kustomizations", "ks"),
+)
+
+
+def excludes(request: EngineRequest) -> set[str]:
+    return {entry.partition(".")[0] for entry in rendered(request)["spec"]["excludedResources"]}
+
+
+def allowing(request: EngineRequest, *rights: str) -> EngineRequest:
+    return replace(request, settings=OperationSettings.model_validate({"restorable_rights": rights}))
+
+
+@pytest.mark.parametrize("included", [None, ["*"], ["secrets"], ["jobs.batch", "*"]])
+@pytest.mark.parametrize("policy", [None, "none", "update"])
+def test_a_restore_brings_no_rights_back(request_of: Requests, included: list[str] | None, policy: str | None) -> None:
+    given: Json = {"includedResources": included, "existingResourcePolicy": policy}
+    found = restore(request_of, backup(), **{name: value for name, value in given.items() if value is not None})
+    assert {*GUARDED, "clusterroles", "clusterrolebindings", "namespaces"} <= excludes(found)
+
+
+@pytest.mark.parametrize(("right", "spelling"), SPELLINGS)
+def test_no_spelling_includes_a_right_in_a_restore(request_of: Requests, right: str, spelling: str) -> None:
+    found = restore(request_of, backup(), includedResources=["secrets", spelling])
+    refused = ENGINE.render(found)
+    assert isinstance(refused, Refused)
+    assert f"{spelling} cannot be restored by an Operation" in refused.message
+    assert right not in excludes(allowing(found, right))
+
+
+@pytest.mark.parametrize("spelling", ["clusterroles", "ClusterRoleBinding", "crd", "ns", "Namespace", "appinst", "op"])
+def test_no_setting_lets_a_restore_bring_the_cluster_back(request_of: Requests, spelling: str) -> None:
+    found = allowing(restore(request_of, backup(), includedResources=[spelling]), *GUARDED)
+    assert isinstance(ENGINE.render(found), Refused)
+
+
+@pytest.mark.parametrize("right", GUARDED)
+def test_an_administrator_allows_one_kind_of_right(request_of: Requests, right: str) -> None:
+    found = allowing(restore(request_of, backup(), includedResources=[right]), right)
+    assert excludes(found).intersection(GUARDED) == {*GUARDED} - {right}
+    quiet = allowing(restore(request_of, backup()), right)
+    of_flux = right in ("helmreleases", "kustomizations")
+    assert (right in excludes(quiet)) == of_flux, "objects of Flux have to be named as well"
+
+
+def test_resources_of_other_groups_with_such_a_name_are_restored(request_of: Requests) -> None:
+    made = rendered(restore(request_of, backup(), includedResources=["roles.example.com", "quotas"]))
+    assert made["spec"]["includedResources"] == ["roles.example.com", "quotas"]
+
+
+@pytest.mark.parametrize(("volumes", "cluster"), [(None, None), (True, None), (False, False)])
+def test_a_restore_without_volumes_takes_nothing_of_the_cluster(
+    request_of: Requests, volumes: bool | None, cluster: bool | None
+) -> None:
+    given = {} if volumes is None else {"restorePVs": volumes}
+    assert rendered(restore(request_of, backup(), **given))["spec"].get("includeClusterResources") is cluster
+
+
+@pytest.mark.parametrize(
+    ("names", "open_"), [(None, True), ("team", True), ("a, team", True), ("a,b", False), ("", False)]
+)
+def test_a_location_is_used_only_by_the_namespaces_that_it_names(
+    request_of: Requests, names: str | None, open_: bool
+) -> None:
+    metadata = {} if names is None else {"annotations": {"ops.vworkspace.io/allowed-namespaces": names}}
+    location = {**AVAILABLE, "metadata": metadata}
+    for found in (
+        ENGINE.render(request_of(related={LOCATION: location})),
+        ENGINE.render(request_of("Restore", {SOURCE: backup(), LOCATION: location}, backupName="op-7")),
+    ):
+        assert isinstance(found, Rendered) == open_
+        if isinstance(found, EngineBlocked):
+            assert "is not for this namespace" in found.message
+            assert "a,b" not in found.message

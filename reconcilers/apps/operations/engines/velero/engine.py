@@ -16,6 +16,7 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     DeleteChild,
     EngineBlocked,
     EngineRequest,
+    ObjectKey,
     ObjectRef,
     Observation,
     Refused,
@@ -36,6 +37,7 @@ from konverge.reconcilers.apps.operations.engines.velero.render import (
     render_backup,
     render_restore,
     restore_needs,
+    velero_place,
 )
 
 __all__ = ["VeleroEngine"]
@@ -60,6 +62,10 @@ class VeleroEngine:
     def kind(self, request: EngineRequest) -> Kind[Object]:
         """Return Restore for a Restore, else Backup."""
         return RESTORE if request.type == _RESTORE else BACKUP
+
+    def place(self, request: EngineRequest) -> ObjectKey:
+        """Return the place of the Backup or Restore, in the namespace of the Velero server."""
+        return velero_place(request)
 
     def needs(self, request: EngineRequest) -> tuple[ObjectRef, ...]:
         """Return the namespace, the location, and a Restore's Backup."""
@@ -101,7 +107,8 @@ class VeleroEngine:
 
     def lost(self, request: EngineRequest, *, asked_to_cancel: bool) -> Observation:
         """Return the end of an Operation whose Backup or Restore is gone."""
-        what = f"{self.kind(request).kind} {request.settings.velero_namespace}/op-{request.uid}"
+        place = velero_place(request)
+        what = f"{self.kind(request).kind} {place.namespace}/{place.name}"
         return object_lost(what, asked_to_cancel=asked_to_cancel)
 
     def cancel(self, request: EngineRequest, child: Mapping[str, Any]) -> CancelAction:  # noqa: ARG002  # the interface

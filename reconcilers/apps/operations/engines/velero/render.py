@@ -11,18 +11,20 @@ which the Backup records, identifies the namespace: one of the same name that wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from konverge.reconcilers.apps.kinds import NAMESPACE
 from konverge.reconcilers.apps.operations.engines.engine import (
     EngineBlocked,
     EngineRequest,
+    ObjectKey,
     ObjectRef,
     Refused,
     Rendered,
 )
 from konverge.reconcilers.apps.operations.engines.typed_parameters import read_parameters
+from konverge.reconcilers.apps.operations.engines.velero.guarded import excluded_resources, refused_entries
 from konverge.reconcilers.apps.operations.engines.velero.kinds import (
     BACKUP,
     BACKUP_STORAGE_LOCATION,
@@ -32,26 +34,7 @@ from konverge.reconcilers.apps.operations.engines.velero.kinds import (
 from konverge.reconcilers.apps.operations.engines.velero.parameters import BackupParameters, RestoreParameters
 from konverge.reconcilers.apps.operations.words import BlockedReason, FailedReason, OpAnnotation
 
-__all__ = ["backup_needs", "render_backup", "render_restore", "restore_needs"]
-
-NEVER_RESTORED: Final = (
-    "applicationinstances.apps.vworkspace.io",
-    "clusterrolebindings.rbac.authorization.k8s.io",
-    "clusterroles.rbac.authorization.k8s.io",
-    "operations.ops.vworkspace.io",
-)
-"""An instance would come back with another UID and without its status, an Operation would run again, and rights that were withdrawn
-from a service account since the backup would return."""
-
-NOT_RESTORED: Final = (
-    "helmcharts.source.toolkit.fluxcd.io",
-    "helmreleases.helm.toolkit.fluxcd.io",
-    "helmrepositories.source.toolkit.fluxcd.io",
-    "jobs.batch",
-    "ocirepositories.source.toolkit.fluxcd.io",
-)
-"""Left out unless `includedResources` names them: Flux objects of the instance would come back without their owner, and Jobs would run
-again."""
+__all__ = ["backup_needs", "render_backup", "render_restore", "restore_needs", "velero_place"]
 
 _CSI_CLASS: Final = "velero.io/csi-volumesnapshot-class_"
 """An annotation of a Backup, with the driver appended: the VolumeSnapshotClass for its volumes."""
@@ -64,8 +47,9 @@ _UNFINISHED: Final = frozenset(
 )
 
 
-def _name(request: EngineRequest) -> str:
-    return f"op-{request.uid}"
+def velero_place(request: EngineRequest) -> ObjectKey:
+    """Return namespace and name of the Backup or Restore of an Operation."""
+    return ObjectKey(request.settings.velero_namespace, f"op-{request.uid}")
 
 
 def _given(**fields: Any) -> dict[str, Any]:
@@ -100,6 +84,9 @@ def _unusable(request: EngineRequest, name: str, *, written: bool) -> EngineBloc
     found = request.related.find(_location(request, name))
     if found is None:
         message = f"BackupStorageLocation {request.settings.velero_namespace}/{name} does not exist; create it"
+    elif not _is_open_to(request.operation.namespace, found):
+        remedy = "name another one in parameters.storageLocation" if written else "restore a Backup of another location"
+        message = f"BackupStorageLocation {name} is not for this namespace; {remedy}"
     elif written and found.get("spec", {}).get("accessMode") == "ReadOnly":
         message = f"BackupStorageLocation {name} is read-only; name another one in parameters.storageLocation"
     elif found.get("status", {}).get("phase") != "Available":
@@ -107,6 +94,13 @@ def _unusable(request: EngineRequest, name: str, *, written: bool) -> EngineBloc
     else:
         return None
     return EngineBlocked(BlockedReason.DEPENDENCY_MISSING, message)
+
+
+def _is_open_to(namespace: str, location: Mapping[str, Any]) -> bool:
+    """Tell whether a location is for Operations of a namespace: for all of them, unless its owner names some in an annotation."""
+    annotations = location.get("metadata", {}).get("annotations") or {}
+    names = annotations.get(OpAnnotation.ALLOWED_NAMESPACES)
+    return names is None or namespace in {name.strip() for name in str(names).split(",")}
 
 
 def backup_needs(request: EngineRequest) -> tuple[ObjectRef, ...]:
@@ -149,7 +143,8 @@ def render_backup(request: EngineRequest) -> Rendered | Refused | EngineBlocked:
         csiSnapshotTimeout=parameters.csi_snapshot_timeout,
         itemOperationTimeout=parameters.item_operation_timeout,
     )
-    made = BACKUP.new(_name(request), request.settings.velero_namespace, annotations=annotations, spec=spec)
+    place = velero_place(request)
+    made = BACKUP.new(place.name, place.namespace, annotations=annotations, spec=spec)
     return Rendered(made, {"backupName": made.name}, owned=False)
 
 
@@ -209,9 +204,12 @@ def _refused(request: EngineRequest, parameters: RestoreParameters) -> Refused |
             f"parameters.namespaceMapping: an Operation restores the namespace {namespace} into itself; to copy it into another one, "
             "create a Restore of Velero as an administrator"
         )
-    own = sorted({*parameters.included_resources} & {*NEVER_RESTORED})
-    if own:
-        return Refused(f"parameters.includedResources: {', '.join(own)} cannot be restored")
+    refused = refused_entries(parameters.included_resources, request.settings.restorable_rights)
+    if refused:
+        return Refused(
+            f"parameters.includedResources: {', '.join(refused)} cannot be restored by an Operation; leave it out, or have an "
+            "administrator restore it with Velero"
+        )
     return None
 
 
@@ -244,12 +242,6 @@ def _unusable_backup(
     return Refused(f"parameters.backupName: Backup {name} is {phase}{hint}", FailedReason.PRECONDITION_FAILED)
 
 
-def _excluded(parameters: RestoreParameters) -> tuple[str, ...]:
-    named = {entry.partition(".")[0] for entry in parameters.included_resources}
-    left_out: Iterable[str] = (entry for entry in NOT_RESTORED if entry.partition(".")[0] not in named)
-    return tuple(sorted({*parameters.excluded_resources, *NEVER_RESTORED, *left_out}))
-
-
 def render_restore(request: EngineRequest) -> Rendered | Refused | EngineBlocked:
     """Return a Restore of a Backup of the target's namespace into that namespace."""
     parameters = read_parameters(RestoreParameters, request.parameters)
@@ -271,10 +263,14 @@ def render_restore(request: EngineRequest) -> Rendered | Refused | EngineBlocked
         backupName=parameters.backup_name,
         includedNamespaces=(request.target.namespace,),
         includedResources=parameters.included_resources,
-        excludedResources=_excluded(parameters),
+        excludedResources=excluded_resources(
+            parameters.included_resources, parameters.excluded_resources, request.settings.restorable_rights
+        ),
         restorePVs=parameters.restore_pvs,
+        includeClusterResources=False if parameters.restore_pvs is False else None,
         existingResourcePolicy=parameters.existing_resource_policy,
         itemOperationTimeout=parameters.item_operation_timeout,
     )
-    made = RESTORE.new(_name(request), request.settings.velero_namespace, spec=spec)
+    place = velero_place(request)
+    made = RESTORE.new(place.name, place.namespace, spec=spec)
     return Rendered(made, {"restoreName": made.name, "backupName": parameters.backup_name}, owned=False)

@@ -1,0 +1,167 @@
+"""No family of a rendered chart may read a Secret of another family or of the webhooks.
+
+The families of one release share a ServiceAccount, so what tells them apart is the names and namespaces in their rules.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from helm_template import CHART, NAMESPACE, Rendered, Template, merged
+
+from konverge.daemon.families import DaemonSettings, families
+
+pytestmark = pytest.mark.timeout(60, func_only=True)
+
+ALL = tuple(families(DaemonSettings()))
+EVERY = "*"
+KCP = "kcp"
+
+SECRETS: dict[str, set[tuple[str, str]]] = {
+    "apps": set(),
+    "clusters": {
+        (NAMESPACE, name) for name in ("registration", "vworkspace-agent-credentials", "vworkspace-agent-journal")
+    },
+    "machines": {
+        *((NAMESPACE, f"nstance-operator-{name}") for name in ("cert", "key", "nonce")),
+        (NAMESPACE, "nstance--default-kubeconfig"),
+    },
+    "pools": {("nextcloud-instances", EVERY)},
+    "quota": set(),
+    "workspaces": {(KCP, EVERY)},
+}
+"""The Secrets of each family by namespace and name. Values of applications are in namespaces that a setting names."""
+
+WEBHOOKS = {(NAMESPACE, "konverge-webhooks")}
+SERVED: dict[str, Any] = {"webhooks": {"enabled": True}, "metrics": {"secure": {"enabled": True}}}
+MOUNTED: dict[str, Any] = {"webhooks": {"enabled": True, "certificates": "certManager"}}
+
+COMBINATIONS = [*combinations(ALL, 1), *combinations(ALL, 2), ALL]
+"""The rules of more families are the union of those of each, so pairs show what two do to each other."""
+
+
+@pytest.fixture
+def template(helm_program: Path) -> Template:
+    return Template(helm_program)
+
+
+def values(chosen: tuple[str, ...], *others: dict[str, Any]) -> dict[str, Any]:
+    on = {"families": {name: {"enabled": name in chosen} for name in ALL}}
+    return merged(on, {"families": {"workspaces": {"namespace": KCP}}, "crds": {"install": False}}, *others)
+
+
+def reachable(rendered: Rendered) -> set[tuple[str, str]]:
+    """Return namespace and name of the Secrets that the daemon may read, change or delete; `*` for every name."""
+    return {
+        (namespace, name)
+        for namespace, group, resource, names, verb in rendered.rights
+        if group in ("", EVERY) and resource in ("secrets", EVERY) and verb != "create"
+        for name in names or (EVERY,)
+    }
+
+
+def test_no_two_owners_share_a_secret_or_a_namespace_of_all_secrets() -> None:
+    owners = [*SECRETS.values(), WEBHOOKS]
+    for one, other in combinations(owners, 2):
+        assert not one & other
+        whole = {namespace for namespace, name in one | other if name == EVERY}
+        assert not whole & {namespace for namespace, _ in one} & {namespace for namespace, _ in other}
+
+
+@pytest.mark.parametrize("chosen", COMBINATIONS, ids="+".join)
+def test_a_release_reaches_the_secrets_of_its_families_and_its_webhooks_only(
+    template: Template, chosen: tuple[str, ...]
+) -> None:
+    own = {secret for family in chosen for secret in SECRETS[family]}
+    assert reachable(template(values(chosen, SERVED))) <= own | WEBHOOKS
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_with_certificates_of_cert_manager_no_family_reaches_their_keys(template: Template, family: str) -> None:
+    assert reachable(template(values((family,), MOUNTED))) == SECRETS[family]
+
+
+GUIDE = {
+    name: yaml.safe_load(text)
+    for name, text in re.findall(
+        r"^```yaml\n# (\w+)\.yaml\n(.*?)^```",
+        (CHART.parents[1] / "docs/guide/hardening.md").read_text(),
+        re.MULTILINE | re.DOTALL,
+    )
+}
+"""The values of docs/guide/hardening.md, by the name of their file."""
+
+
+def test_the_guide_has_values_for_a_release_of_each_family() -> None:
+    assert GUIDE.keys() == {"common", *ALL}
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_the_values_of_the_guide_run_one_family_with_its_own_rights(template: Template, family: str) -> None:
+    rendered = template(merged(GUIDE["common"], GUIDE[family]))
+    assert rendered.environment["KONVERGE_CONTROLLERS"] == family
+    expected = {
+        "apps": {("web", EVERY)},
+        "workspaces": {("workspace-kubeconfigs", EVERY)},
+    }.get(family, SECRETS[family])
+    assert reachable(rendered) == expected | (WEBHOOKS if rendered.all("Secret") else set())
+
+
+OPEN: dict[str, dict[str, Any]] = {
+    "workspaces beside webhooks": {
+        "families": {"workspaces": {"enabled": True, "namespace": ""}},
+        "webhooks": {"enabled": True},
+    },
+    "workspaces beside agents": {
+        "families": {"workspaces": {"enabled": True, "namespace": NAMESPACE}, "clusters": {"enabled": True}}
+    },
+    "workspaces beside keys of servers": {"families": {"workspaces": {"enabled": True}, "machines": {"enabled": True}}},
+    "instances beside webhooks": {
+        "families": {"pools": {"enabled": True, "namespaces": [NAMESPACE]}},
+        "webhooks": {"enabled": True},
+    },
+    "new instances beside agents": {
+        "families": {"pools": {"enabled": True}, "clusters": {"enabled": True}},
+        "settings": {"pools": {"instance_namespace": NAMESPACE}},
+    },
+    "values beside webhooks": {
+        "settings": {"apps": {"secret_namespaces": ["web", NAMESPACE]}},
+        "webhooks": {"enabled": True},
+    },
+    "one namespace beside webhooks": {
+        "families": {"quota": {"enabled": False}},
+        "watchNamespace": NAMESPACE,
+        "webhooks": {"enabled": True},
+    },
+}
+
+
+@pytest.mark.parametrize("given", OPEN.values(), ids=OPEN)
+def test_values_that_would_show_the_secrets_of_others_are_refused(template: Template, given: dict[str, Any]) -> None:
+    complaint = template.refused(given)
+    assert f"in {NAMESPACE} would show the Secrets of" in complaint or f"leave out {NAMESPACE}" in complaint
+
+
+@pytest.mark.parametrize(
+    ("given", "namespaces"),
+    [
+        ({}, set()),
+        ({"settings": {"apps": {"watch_secrets": False}}}, set()),
+        ({"settings": {"apps": {"secret_namespaces": ["web", "shop"]}}}, {"web", "shop"}),
+        ({"settings": {"apps": {"watch_secrets": True}}}, {""}),
+        ({"families": {"quota": {"enabled": False}}, "watchNamespace": "web"}, {"web"}),
+        ({"families": {"pools": {"enabled": True, "namespaces": ["web"]}}}, {"web", "nextcloud-instances"}),
+        ({"families": {"pools": {"enabled": True, "namespaces": ["*"]}}}, {""}),
+        ({"families": {"workspaces": {"enabled": True}}}, {NAMESPACE}),
+    ],
+    ids=str,
+)
+def test_secrets_of_whole_namespaces_are_read_only_if_a_value_says_so(
+    template: Template, given: dict[str, Any], namespaces: set[str]
+) -> None:
+    assert {namespace for namespace, name in reachable(template(given)) if name == EVERY} == namespaces
