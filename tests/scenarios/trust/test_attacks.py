@@ -33,7 +33,7 @@ def findings(group: tuple[ModuleType, ...]) -> dict[str, list[str]]:
         for attack in family.ATTACKS
     ],
 )
-def test_an_attack_reaches_nobody_else(group: tuple[ModuleType, ...], attack: Attack) -> None:
+def test_an_attack_reaches_no_other_tenant(group: tuple[ModuleType, ...], attack: Attack) -> None:
     assert findings(group)[attack.name] == []
 
 

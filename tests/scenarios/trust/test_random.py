@@ -1,4 +1,4 @@
-"""Random moves of a tenant beside a victim: whatever the role allows, in any order, reaches nobody else.
+"""Random moves of a tenant beside a victim: all that the role allows, in any order, reaches no other tenant.
 
 More examples: `KONVERGE_TRUST_EXAMPLES=500 .venv/bin/pytest tests/scenarios/trust`.
 """
@@ -31,7 +31,7 @@ class Theatre:
         self._here: Scene | None = None
 
     def play(self, drawn: list[Move]) -> tuple[list[str], float, str]:
-        """Make the moves; return what they did, the longest step of the daemon, and where it was."""
+        """Make the moves; return the findings, the longest step of the daemon, and its callback."""
         return self._runner.run(self._play(drawn))
 
     async def _play(self, drawn: list[Move]) -> tuple[list[str], float, str]:
@@ -69,7 +69,7 @@ class Theatre:
         self._runner.close()
 
 
-def test_random_moves_of_a_tenant_reach_nobody_else() -> None:
+def test_random_moves_of_a_tenant_reach_no_other_tenant() -> None:
     theatre = Theatre()
 
     @settings(

@@ -1,7 +1,7 @@
-"""Bounds of what the daemon makes for a tenant: with whose rights it acts, and on which namespace.
+"""Bounds of the objects that the daemon creates for a tenant: the rights with which they act, and their namespace.
 
-Guarantees: pure. The objects are those that hand a tenant's fields to somebody with larger rights than the tenant's: Flux, Velero, the
-Job controller, Argo and VolSync.
+Guarantees: pure. The objects hand a tenant's fields to programs with larger rights than the tenant's: Flux, Velero, the Job controller,
+Argo and VolSync.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What an attack did: to the victim's objects and data, outside the attacker's namespace, and through the daemon's rights.
+"""The effects of an attack: on the victim's objects and data, outside the attacker's namespace, and by the daemon's rights.
 
-Guarantees: each finding is a sentence that names an object. What the attacker's objects may cause outside of its namespace is written in
-`Judge._allowed`, and nowhere else.
+Guarantees: each finding is a sentence that names an object. The effects that the attacker's objects may have outside of its namespace are
+declared in `Judge._allowed`, and in no other place.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Judge:
         self._data = self.data()
         self._accesses = len(self._stage.s3.accesses)
 
-    # --- what there is -------------------------------------------------------------------------------------------------------
+    # --- the present state -------------------------------------------------------------------------------------------------------
 
     def objects(self) -> Iterator[tuple[Key, dict[str, Any]]]:
         """Yield every stored object."""
@@ -103,7 +103,7 @@ class Judge:
             found |= {f"group {name}/{one.key}": repr(one.spec) for one in shard.groups.all()}
         return found | {f"workspace {name}": stage.workspaces.owner(name) for name in stage.workspaces.names()}
 
-    # --- what an attack did --------------------------------------------------------------------------------------------------
+    # --- the effects of an attack --------------------------------------------------------------------------------------------------
 
     def findings(self) -> list[str]:
         """Return everything that the attack did beyond the attacker's own objects."""

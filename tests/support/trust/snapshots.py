@@ -1,7 +1,6 @@
-"""What the objects outside the attacker's namespace look like, and what an attack may change of them.
+"""The objects outside the attacker's namespace, and the parts of them that an attack may change.
 
-Guarantees: pure. A difference names the object and the path. Only what the clock or bookkeeping writes is left out: resource versions,
-managed fields, and moments. Objects that tenants share have a part for each tenant, and the victim's part has to stay.
+Guarantees: pure. A difference names the object and the path. Resource versions, managed fields and moments are left out. Objects that tenants share have a part for each tenant, and the victim's part has to stay.
 """
 
 from __future__ import annotations

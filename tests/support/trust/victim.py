@@ -1,4 +1,4 @@
-"""What administrators and the victim have before an attack: objects of every family, at rest, with data behind them."""
+"""The objects of administrators and of the victim before an attack: of every family, at rest, with data behind them."""
 
 from __future__ import annotations
 
