@@ -21,7 +21,7 @@ from konverge.fields import Owner, owned_by
 from konverge.informers.cached import Cached, Delta
 from konverge.informers.interning import Interner
 from konverge.informers.messages import Bookmark, Failed, Input, Items
-from konverge.informers.outline import has_too_many_values, outline
+from konverge.informers.outline import MOST_VALUES, has_too_many_values, outline
 from konverge.informers.problem import cause_of
 from konverge.informers.settings import Selection, Transform, Whole
 from konverge.objects import FullMetadata, Metadata
@@ -176,7 +176,7 @@ class Decoder:
         if self._metadata_only or (self._whole is not None and not self._whole(metadata)):
             return Cached(metadata, b"", owned)
         body = strip(bytes(raw), managed) if managed else bytes(raw)
-        if has_too_many_values(body):
+        if len(body) > MOST_VALUES and has_too_many_values(body):
             body = outline(body, metadata)
         if self._transform is not None:
             metadata, body = self._transformed(self._transform, metadata, body)

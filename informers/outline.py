@@ -46,7 +46,7 @@ def outline(body: bytes, metadata: Metadata) -> bytes:
     """Return an object without its large members; `metadata` is its own, decoded.
 
     >>> outline(b'{"kind":"Pod","metadata":{"name":"a"},"spec":[' + b"0," * 100_000 + b"0]}", Metadata(name="a"))[:60]
-    b'{"kind":"Pod","metadata":{"name":"a"},"spec":"konverge left o'
+    b'{"kind":"Pod","metadata":{"name":"a"},"spec":"konverge left '
     """
     try:
         members = _TOP.decode(body)

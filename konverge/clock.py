@@ -36,7 +36,7 @@ def wall_clock() -> datetime:
 def boot_clock() -> Callable[[], float]:
     """Return the clock of the seconds since boot, suspended time included; on a loop that keeps virtual time, that loop's.
 
-    Linux has CLOCK_BOOTTIME, and the monotonic clock of macOS counts suspended time. Where neither is so, the monotonic clock is returned,
+    Linux has CLOCK_BOOTTIME, and the monotonic clock of macOS counts suspended time. On other systems the monotonic clock is returned,
     which stands still while the machine is suspended.
     """
     loop = asyncio.get_running_loop()

@@ -243,8 +243,8 @@ class Ownership:
                 self._complain(key, new, after)
                 if one.running and not self._forgeries.wait(new.uid, self._now()):
                     self._spawn(self._stamp_again(key, new, one, writer))
-        elif after is not None and after.owner == self.ring.member and (one is None or not one.writing):
-            self._forgeries.note(new.uid, self._now())
+        elif before != after and self.owns(new).owner == self.ring.member and (one is None or not one.writing):
+            self._forgeries.note(new.uid, self._now())  # a late write of this member, or forged
         return before != after
 
     async def _stamp_again(self, key: Key, metadata: Metadata, one: _Object, writer: Hashable) -> None:

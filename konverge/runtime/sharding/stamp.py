@@ -24,7 +24,7 @@ _FORM: Final = re.compile(r"([a-z0-9.-]{0,253})/([1-9][0-9]{0,18})")
 _HOST: Final = 100
 """Characters of a host in the name of a member."""
 _MEMBER: Final = re.compile(rf"[a-z0-9-]{{1,{_HOST}}}-[0-9a-f]{{10}}")
-"""What follows the name of the ring in the name of a member."""
+"""The part of a member's name behind the name of the ring."""
 _NOT_A_NAME: Final = re.compile(r"[^a-z0-9-]+")
 _FIRST: Final = 1
 """The first epoch if the resourceVersion is not a number."""

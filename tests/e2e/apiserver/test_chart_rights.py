@@ -146,7 +146,8 @@ async def released(
     mount = folder / name
     await plane.service_account_files(mount, namespace=NAMESPACE, name=name)
     here = {"KONVERGE_SERVICE_ACCOUNT": str(mount)}
-    ports = dict.fromkeys(("KONVERGE_METRICS", "KONVERGE_DEBUG", "KONVERGE_WEBHOOKS__ADDRESS"), "127.0.0.1:0")
+    ports = dict.fromkeys(("KONVERGE_METRICS", "KONVERGE_WEBHOOKS__ADDRESS"), "127.0.0.1:0")
+    ports["KONVERGE_DEBUG"] = "0"  # metrics over TLS share no address
     environment = {**plane.environment, **rendered.environment, **here, **ports, "KONVERGE_HEALTH": "127.0.0.2:0"}
     daemon = Operator(rendered.container["args"][1:], folder / f"{name}.log", environment=environment, forkserver=fork)
     async with daemon.running_for():

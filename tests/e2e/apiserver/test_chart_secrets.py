@@ -147,20 +147,20 @@ def test_values_that_would_show_the_secrets_of_others_are_refused(template: Temp
     assert f"in {NAMESPACE} would show the Secrets of" in complaint or f"leave out {NAMESPACE}" in complaint
 
 
-@pytest.mark.parametrize(
-    ("given", "namespaces"),
-    [
-        ({}, set()),
-        ({"settings": {"apps": {"watch_secrets": False}}}, set()),
-        ({"settings": {"apps": {"secret_namespaces": ["web", "shop"]}}}, {"web", "shop"}),
-        ({"settings": {"apps": {"watch_secrets": True}}}, {""}),
-        ({"families": {"quota": {"enabled": False}}, "watchNamespace": "web"}, {"web"}),
-        ({"families": {"pools": {"enabled": True, "namespaces": ["web"]}}}, {"web", "nextcloud-instances"}),
-        ({"families": {"pools": {"enabled": True, "namespaces": ["*"]}}}, {""}),
-        ({"families": {"workspaces": {"enabled": True}}}, {NAMESPACE}),
-    ],
-    ids=str,
-)
+WHOLE: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "defaults": ({}, set()),
+    "apps: none": ({"settings": {"apps": {"watch_secrets": False}}}, set()),
+    "apps: two": ({"settings": {"apps": {"secret_namespaces": ["web", "shop"]}}}, {"web", "shop"}),
+    "apps: all": ({"settings": {"apps": {"watch_secrets": True}}}, {""}),
+    "apps: watched": ({"families": {"quota": {"enabled": False}}, "watchNamespace": "web"}, {"web"}),
+    "pools: two": ({"families": {"pools": {"enabled": True, "namespaces": ["web"]}}}, {"web", "nextcloud-instances"}),
+    "pools: all": ({"families": {"pools": {"enabled": True, "namespaces": ["*"]}}}, {""}),
+    "workspaces": ({"families": {"workspaces": {"enabled": True}}}, {NAMESPACE}),
+}
+"""Values, and the namespaces all of whose Secrets the daemon may read; "" is the whole cluster."""
+
+
+@pytest.mark.parametrize(("given", "namespaces"), WHOLE.values(), ids=WHOLE)
 def test_secrets_of_whole_namespaces_are_read_only_if_a_value_says_so(
     template: Template, given: dict[str, Any], namespaces: set[str]
 ) -> None:

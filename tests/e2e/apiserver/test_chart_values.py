@@ -465,6 +465,7 @@ def test_settings_reach_the_daemon_as_they_are_written(template: Template, tmp_p
             "allowed_service_accounts": ["a", "b"],
             "forbidden_versions": [{"chart": "*", "versions": ">1.0.0 <2.0.0"}],
             "cluster_id": 'a, "b" & {c}',
+            "watch_secrets": True,
         },
         "quota": {"semantics": "v0.14"},
         "election": {"lease_seconds": 30, "renew_seconds": 20.5},

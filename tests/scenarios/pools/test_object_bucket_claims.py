@@ -230,7 +230,7 @@ async def test_the_rules_of_the_chart_allow_every_request_of_an_instance_with_a_
     files = own_chart()
     allowed = {
         (group, resource, verb)
-        for name in ("rules.yaml", "rules-objectbucketclaims.yaml")
+        for name in ("rules.yaml", "rules-namespaces.yaml", "rules-objectbucketclaims.yaml")
         for rule in yaml.safe_load(files[f"files/pools/{name}"])["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]

@@ -1,4 +1,4 @@
-"""Whoever may write an object may forge its stamp: that object waits, and nothing else does, grows or is logged without end."""
+"""A writer of an object can forge its stamp: that object waits; no other object does, and nothing grows without end."""
 
 from __future__ import annotations
 

@@ -79,6 +79,6 @@ async def test_a_page_with_a_deep_item_is_cut_into_its_items() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"items":7}', b"\xff", b"[" * 5_000], ids=repr)
-async def test_a_page_that_is_no_list_is_a_failure_of_the_server(body: bytes) -> None:
+async def test_a_page_other_than_a_list_is_a_failure_of_the_server(body: bytes) -> None:
     with pytest.raises(ServerFailure, match="are no list"):
         await decode_page(body)

@@ -1,4 +1,4 @@
-"""What one object costs in memory and in one turn of the event loop is bounded, whatever its writer puts into it."""
+"""One object takes a bounded amount of memory, and of time in one turn of the event loop, whatever its writer puts into it."""
 
 from __future__ import annotations
 
