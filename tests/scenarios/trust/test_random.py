@@ -16,7 +16,7 @@ from trust.moves import Move, make_move, moves, names_of_victim
 
 from konverge.testing.loop import VirtualTimeLoop
 
-EXAMPLES: Final = int(os.environ.get("KONVERGE_TRUST_EXAMPLES", "10"))
+EXAMPLES: Final = int(os.environ.get("KONVERGE_TRUST_EXAMPLES", "8"))
 MOVES: Final = 20
 HELD: Final = 0.1
 """Seconds of CPU for which one step of the daemon may hold the event loop."""
@@ -52,7 +52,7 @@ class Theatre:
         if found or here.judge.findings():
             await self._leave()
         else:
-            here.judge.rebase()
+            here.judge.begin()
         return found, longest, where
 
     async def _leave(self) -> None:
@@ -74,9 +74,9 @@ def test_random_moves_of_a_tenant_reach_no_other_tenant() -> None:
 
     @settings(
         max_examples=EXAMPLES,
-        phases=[Phase.generate, Phase.shrink] if EXAMPLES > 10 else [Phase.generate],
+        phases=[Phase.generate, Phase.shrink] if EXAMPLES > 8 else [Phase.generate],
         deadline=None,
-        derandomize=EXAMPLES == 10,
+        derandomize=EXAMPLES == 8,
         print_blob=True,
         suppress_health_check=list(HealthCheck),
         database=None,

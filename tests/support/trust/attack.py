@@ -165,7 +165,7 @@ async def _run(attacks: Sequence[Attack]) -> dict[str, list[str]]:
         for here.number, attack in enumerate(attacks):
             found[attack.name] = await _try(here, attack)
             await here.clean()
-            here.judge.rebase()
+            here.judge.begin()
         here.stage.lab.dismiss()
     return found
 

@@ -39,16 +39,20 @@ class Judge:
         self.known: set[str] = set()
         """Words that a forger wrote into a status, and that messages may repeat."""
         self._written: set[str] = set()
+        self._decoded: dict[Key, tuple[Any, dict[str, Any]]] = {}
+        self._parts: dict[Key, tuple[Any, dict[str, Any] | None]] = {}
         self._store.observers.append(self._observe)
         self.rebase()
 
     def _observe(self, event: Any) -> None:
-        data, resource = event.entry.object(), _name_of(event.entry.resource)
+        namespace, resource = event.entry.namespace, _name_of(event.entry.resource)
+        if namespace != ATTACKER and (namespace, resource) != (INSTANCES, _INSTANCES):
+            return
+        data = event.entry.object()
         metadata = data["metadata"]
-        if event.entry.namespace == ATTACKER:
+        if namespace == ATTACKER:
             self.uids[metadata["uid"]] = resource
             self._written.add(json.dumps(_written(data), sort_keys=True))
-        if resource != _INSTANCES or event.entry.namespace != INSTANCES:
             return
         claim = (data.get("spec") or {}).get("claimRef") or {}
         of_attacker = self.uids.get(claim.get("uid", "")) == _NEXTCLOUDS
@@ -64,12 +68,16 @@ class Judge:
         self._workspaces.add(workspace)
 
     def rebase(self) -> None:
-        """Take the present state for the state before the next attack."""
-        self.known.clear()
-        self._written.clear()
+        """Take the present state for the state before the attack: an attack itself does so after an act of others."""
         self._before = self.snapshot()
         self._data = self.data()
         self._accesses = len(self._stage.s3.accesses)
+
+    def begin(self) -> None:
+        """Take the present state for the state before the next attack, which has written nothing yet."""
+        self.known.clear()
+        self._written.clear()
+        self.rebase()
 
     # --- the present state -------------------------------------------------------------------------------------------------------
 
@@ -77,16 +85,23 @@ class Judge:
         """Yield every stored object."""
         for resource in self._store.resources():
             for entry in self._store.list(resource):
-                yield (_name_of(resource), entry.namespace, entry.name), entry.object()
+                key = _name_of(resource), entry.namespace, entry.name
+                known = self._decoded.get(key)
+                if known is None or known[0] is not entry:
+                    known = self._decoded[key] = entry, entry.object()
+                yield key, known[1]
 
     def snapshot(self) -> Snapshot:
         """Return the parts of all objects that no attack may change."""
         found = {}
         for key, data in self.objects():
             if key[1] != ATTACKER and data["metadata"]["uid"] not in self.uids:
-                part = part_of(key[0], data, VICTIM)
-                if part is not None:
-                    found[key] = dict(flat(part))
+                known = self._parts.get(key)
+                if known is None or known[0] is not data:
+                    part = part_of(key[0], data, VICTIM)
+                    known = self._parts[key] = data, None if part is None else dict(flat(part))
+                if known[1] is not None:
+                    found[key] = known[1]
         return Snapshot(found)
 
     def data(self) -> dict[str, str]:
@@ -167,8 +182,7 @@ class Judge:
 
     def _leaks(self, present: Mapping[Key, Mapping[str, Any]]) -> list[str]:
         """Return the messages of the attacker's objects that name the victim's namespace or instances, which the attacker did not name."""
-        instances = {key[2] for key in self._before.objects if key[0] == _INSTANCES and not self._is_taken(key)}
-        secret = ({VICTIM} | instances) - self.known
+        secret = ({VICTIM} | {key[2] for key in self._before.objects if self._is_of_victim(key)}) - self.known
         written = "".join(self._written)
         found = []
         for key, data in present.items():
@@ -181,6 +195,11 @@ class Judge:
                 if word in told and word not in written
             ]
         return found
+
+    def _is_of_victim(self, key: Key) -> bool:
+        """Whether an instance is the victim's, or may only be the victim's: idle instances of the shared pool are everybody's."""
+        taken = any(path.startswith("spec.claimRef.") for path in self._before.objects[key])
+        return key[0] == _INSTANCES and not self._is_taken(key) and (taken or key[1] != INSTANCES)
 
     def _given_keys(self) -> list[str]:
         return [

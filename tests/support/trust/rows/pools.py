@@ -263,9 +263,30 @@ async def write_status_and_delete(here: Scene) -> None:
     await claim(here, PRIVATE_POOL)
     namespace, instance = await victims_instance(here)
     status = {"instanceRef": {"name": instance, "namespace": namespace}, "assignedAt": "2030-01-01T00:00:00Z"}
+    here.judge.known.add(instance)
     await here.landlord.patch(Nextcloud, mine(here), {"status": status}, subresource="status")
     await here.rest()
     await here.landlord.delete(Nextcloud, mine(here))
+
+
+async def hold_up(here: Scene) -> Sequence[str]:
+    """Older claims that are refused, or wait for nothing that exists, keep no claim of the victim waiting."""
+    parts: tuple[dict[str, Any], ...] = (
+        {"helm": {"values": {"a": 1}}},
+        {"mail": {"enabled": True, "credentialsSecret": "smtp-of-victim"}},
+        {"s3": {"endpoint": "https://mallory.example.com"}},
+        {"profile": "nobody"},
+    )
+    for number, part in enumerate(parts):
+        await claim(here, {**SHARED, **part}, f"evil-{number}")
+    await here.rest(30)
+    await here.admin.create(Nextcloud.decode({"metadata": {"name": "late", "namespace": VICTIM}, "spec": SHARED}))
+    await here.rest()
+    late = await here.admin.get(Nextcloud, "late", VICTIM)
+    await here.admin.delete(Nextcloud, "late", VICTIM)
+    await here.rest()
+    here.judge.rebase()  # the claim of the victim itself has changed the pool
+    return [] if late.status.instance_ref is not None else [f"the victim's claim waits: {late.conditions}"]
 
 
 async def drain_pool(here: Scene) -> None:
@@ -407,6 +428,7 @@ ATTACKS: Final = (
         forge_metadata,
     ),
     Attack("a claim has a finalizer of the attacker", ("Nextcloud metadata.finalizers",), hold_back),
+    Attack("refused claims hold up a claim of the victim", ("Nextcloud spec.poolSelector",), hold_up),
     Attack("claims empty the shared pool and go", ("Nextcloud spec.poolSelector",), drain_pool),
     Attack("a tenant writes the status of a claim", ("Nextcloud status",), write_status, Forbidden),
     Attack("a forged status names the victims instance", ("Nextcloud status",), write_status_and_delete),

@@ -152,7 +152,7 @@ ATTACKS: Final = (
         ),
         same_name,
     ),
-    Attack("a tenant writes the status of a claim", ("ResourcePoolClaim status",), write_status, Forbidden),
+    Attack("a tenant writes the status of a claim of a quota", ("ResourcePoolClaim status",), write_status, Forbidden),
     Attack("a forged status says that a claim is bound", ("ResourcePoolClaim status",), forged_status),
     Attack("the holder edits its ResourceQuota", ("ResourceQuota",), forged_quota),
     Attack("many claims come and go", ("ResourcePoolClaim metadata.name",), many),

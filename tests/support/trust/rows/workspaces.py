@@ -101,7 +101,7 @@ ATTACKS: Final = (
     Attack("a claim changes its id", ("WorkspaceClaim spec.id",), change_id, Invalid),
     Attack("a tenant deletes the victims claim", ("WorkspaceClaim",), delete_claim, Forbidden),
     Attack(
-        "a claim has forged labels annotations and owners",
+        "a claim of a workspace has forged labels annotations and owners",
         (
             "WorkspaceClaim metadata.labels",
             "WorkspaceClaim metadata.annotations",
