@@ -139,13 +139,17 @@ class Object:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """`spec`, {} where absent."""
-        return self.get("spec", default={})  # type: ignore[no-any-return]  # the API's own type
+        """`spec`, {} if it is absent, or is no map: a cache leaves out a spec with too many values."""
+        return self._map("spec")
 
     @property
     def status(self) -> dict[str, Any]:
-        """`status`, {} where absent."""
-        return self.get("status", default={})  # type: ignore[no-any-return]  # the API's own type
+        """`status`, {} if it is absent or is no map."""
+        return self._map("status")
+
+    def _map(self, name: str) -> dict[str, Any]:
+        found = self.get(name)
+        return found if isinstance(found, (dict, Mapping)) else {}  # type: ignore[return-value]  # the API's own type
 
     def get(self, *path: str | int, default: Any = None) -> Any:
         """Return the value at a path of keys and list positions, `default` where any step is absent or null."""

@@ -9,6 +9,7 @@ A row whose request the API server refuses, although the row does not expect it,
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -121,7 +122,12 @@ async def scene(*, seed: int = 0) -> AsyncIterator[Scene]:
         ]
         await furnish(stage)
         stage.meter.reset()
-        yield Scene(stage, mallory, landlord, wanda)
+        gc.collect()
+        gc.freeze()  # the heap of the server and the stand-ins, whose collection is not the daemon's work
+        try:
+            yield Scene(stage, mallory, landlord, wanda)
+        finally:
+            gc.unfreeze()
 
 
 def _landlord() -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from machines_lab import Farm
 from nstance_kit import dial
 from pools.memory_s3 import MemoryS3
 from pull_kit import TOKEN
-from trust.holding import LoopMeter
+from trust.holding import OF_DAEMON, LoopMeter
 
 from konverge.client import Client
 from konverge.client.credentials import TlsMaterial
@@ -137,6 +137,7 @@ class Stage:
             WorkflowController(config, random=Random(6)),
         ):
             await stack.enter_async_context(stand_in)
+        token = OF_DAEMON.set(True)
         await lab.start(
             self.build,
             name="konverge",
@@ -144,6 +145,7 @@ class Stage:
             settings=ManagerSettings(namespace=None, strict=True),
             crds=False,
         )
+        OF_DAEMON.reset(token)
         await self.farm.start_core()
         return self
 
