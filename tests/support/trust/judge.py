@@ -197,7 +197,7 @@ class Judge:
         return found
 
     def _is_of_victim(self, key: Key) -> bool:
-        """Whether an instance is the victim's, or may only be the victim's: idle instances of the shared pool are everybody's."""
+        """Whether an instance is the victim's, or may only be the victim's: idle instances of the shared pool are for all tenants."""
         taken = any(path.startswith("spec.claimRef.") for path in self._before.objects[key])
         return key[0] == _INSTANCES and not self._is_taken(key) and (taken or key[1] != INSTANCES)
 
