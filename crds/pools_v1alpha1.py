@@ -340,7 +340,7 @@ class TemplateSettings(InstanceSettings):
     tenant_helm: bool | None = None
     """Whether the Nextcloud of the instance may set `helm` and a flavour of the image (33.0.1-fpm); left out, the operator's settings
     decide. Such a tenant can read every Secret of the namespace: set it only if the namespace has one tenant. It needs a service
-    account. Not part of the original's API."""
+    account, and does not count in a profile that a Nextcloud names. Not part of the original's API."""
 
 
 class ReleaseRef(Model):

@@ -37,7 +37,7 @@ from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, POOL, PROFILE
 from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.names import name_for
 from konverge.reconcilers.pools.settings import PoolSettings
-from konverge.reconcilers.pools.tenant_fields import FieldsRefused, check_tenant, policy_of
+from konverge.reconcilers.pools.tenant_fields import FieldsRefused, check_tenant, defaults_without_pool, policy_of
 from konverge.reconcilers.pools.words import (
     DriftReason,
     InstancePhase,
@@ -155,7 +155,7 @@ class NextcloudReconciler:
             if profile is None or profile.metadata.deleting:
                 message = f"there is no NextcloudProfile {spec.profile}; create it, or name another one"
                 return Hindrance(InstanceReason.PROFILE_NOT_FOUND, message)
-            defaults = profile.get("spec", "defaults", default={}) or {}
+            defaults = defaults_without_pool(profile.get("spec", "defaults", default={}) or {})
         try:
             match mode_of(spec):
                 case ClaimMode.REFERENCE:

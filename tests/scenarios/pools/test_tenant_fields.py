@@ -107,6 +107,17 @@ async def test_chart_of_a_tenant_is_opened_by_the_administrators(clouds: Clouds,
     await here.lab.until(NextcloudInstance, served.status.instance_ref.name, lambda one: one.spec.helm is not None)
 
 
+async def test_profile_that_a_tenant_names_does_not_open_the_chart(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.profile(tenantHelm=True, serviceAccountName="installer")
+    await here.claim(tier=None, profile="base", **TAKEOVER)
+    await here.says("main", "False", "FieldsRefused")
+    await here.patch(Nextcloud, "main", {"spec": {"helm": None}})
+    await here.says("main", "True", "Created")
+    [instance] = await here.instances()
+    assert (instance.spec.get("tenantHelm"), instance.spec["serviceAccountName"]) == (None, "installer")
+
+
 async def test_pool_is_as_closed_as_its_own_template(clouds: Clouds) -> None:
     here = await clouds.start()
     await here.pool("open", replicas=1, template={"tenantHelm": True, "serviceAccountName": "installer"})
