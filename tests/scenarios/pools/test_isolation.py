@@ -59,7 +59,7 @@ NOT_IN: Final = {
 )
 @pytest.mark.parametrize("own", [False, True], ids=["shared namespace", "namespace of its own"])
 async def test_pool_serves_only_allowed_namespaces(clouds: Clouds, allowed: Any, served: list[str], own: bool) -> None:
-    here = await clouds.start()
+    here = await clouds.start(settings=PoolSettings(namespaces=("instances",)))
     await tenants(here, blue={"team": "a"}, green={"team": "b"}, instances={})
     where = {"instanceNamespace": "instances"} if own else {}
     await here.pool(replicas=2, allowedNamespaces=allowed, **where)
@@ -156,7 +156,7 @@ OWNER: Final = "owner"
 async def test_instance_of_another_namespace_is_bound_only_if_it_allows_it(
     clouds: Clouds, state: str, reason: str
 ) -> None:
-    here = await clouds.start()
+    here = await clouds.start(settings=PoolSettings(namespaces=(OWNER,)))
     await tenants(here, owner={}, blue={}, third={})
     rules: dict[str, Any] = {
         "open": {"from": "Names", "names": ["blue"]},
@@ -180,7 +180,7 @@ async def test_instance_of_another_namespace_is_bound_only_if_it_allows_it(
     await here.lab.settled()
     before = await stored_instances(here)
     reference = {"instanceRef": {"name": name, "namespace": OWNER}}
-    await claim(here, "blue", **reference, helm={"values": {"x": 1}})
+    await claim(here, "blue", **reference, replicas=3)
     await asyncio.sleep(60)
     status, said, message = await answer(here, "blue")
     assert said == reason

@@ -11,6 +11,7 @@ from pools.lab import NAMESPACE, Clouds
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.names import name_for
+from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
 from konverge.testing.apiserver.faults.rules import Delay, Match, Rule
 
@@ -326,7 +327,7 @@ async def test_nextcloud_is_not_woken_by_the_claim_of_a_foreign_instance(clouds:
 
 
 async def test_members_in_a_former_namespace_are_replaced(clouds: Clouds) -> None:
-    here = await clouds.start()
+    here = await clouds.start(settings=PoolSettings(namespaces=("elsewhere",)))
     await here.lab.client.create(NAMESPACE.new("elsewhere"))
     await here.pool(replicas=2)
     await here.filled()
