@@ -210,11 +210,13 @@ UNUSED_OF_POOLS: dict[Right, str] = {
 
 async def claim_and_release(lab: Lab) -> None:
     """Have a pool filled, an instance of it claimed, edited and deleted with its Nextcloud, and the pool removed."""
-    template = {
-        "metadata": {"labels": {"tier": "rights"}},
-        "spec": {"database": MANAGED, "helm": {"version": "6.6.10"}},
+    template = {"metadata": {"labels": {"tier": "rights"}}, "spec": {"database": MANAGED, "helm": {"version": "6.6.10"}}}
+    spec = {
+        "replicas": 1,
+        "allowedNamespaces": {"from": "All"},
+        "profileRef": {"name": "rights"},
+        "template": template,
     }
-    spec = {"replicas": 1, "profileRef": {"name": "rights"}, "template": template}
     await lab.client.create(NextcloudProfile.decode({"metadata": {"name": "rights"}, "spec": {"defaults": {}}}))
     await lab.client.create(NextcloudPool.decode({"metadata": {"name": "rights"}, "spec": spec}))
     spec = {"poolSelector": {"matchLabels": {"tier": "rights"}}, "version": "33.0.1"}

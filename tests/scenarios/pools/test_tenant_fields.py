@@ -44,7 +44,7 @@ MODES: dict[str, dict[str, Any]] = {
 async def test_refused_field_takes_and_creates_no_instance(clouds: Clouds, mode: str) -> None:
     here = await clouds.start()
     await here.profile(version="33.0.1")
-    await here.instance("one", FREE)
+    await here.member("one", FREE)
     await here.claim(**MODES[mode], **TAKEOVER)
     refused = await here.says("main", "False", "FieldsRefused")
 
@@ -57,7 +57,7 @@ async def test_refused_field_takes_and_creates_no_instance(clouds: Clouds, mode:
 
 async def test_refused_claim_does_not_hold_up_a_younger_one(clouds: Clouds) -> None:
     here = await clouds.start()
-    await here.instance("one", FREE)
+    await here.member("one", FREE)
     await here.claim("refused", **TAKEOVER)
     await here.says("refused", "False", "FieldsRefused")
     await here.claim("younger")
@@ -68,7 +68,7 @@ async def test_refused_claim_does_not_hold_up_a_younger_one(clouds: Clouds) -> N
 async def test_refused_edit_leaves_the_instance_as_it_was(clouds: Clouds, mode: str) -> None:
     here = await clouds.start()
     await here.profile(version="33.0.1")
-    await here.instance("one", FREE)
+    await here.member("one", FREE)
     await here.claim(**MODES[mode], replicas=2)
     served = await here.assigned()
     assert served.status.instance_ref is not None
