@@ -210,7 +210,10 @@ UNUSED_OF_POOLS: dict[Right, str] = {
 
 async def claim_and_release(lab: Lab) -> None:
     """Have a pool filled, an instance of it claimed, edited and deleted with its Nextcloud, and the pool removed."""
-    template = {"metadata": {"labels": {"tier": "rights"}}, "spec": {"database": MANAGED, "helm": {"version": "6.6.10"}}}
+    template = {
+        "metadata": {"labels": {"tier": "rights"}},
+        "spec": {"database": MANAGED, "helm": {"version": "6.6.10"}},
+    }
     spec = {
         "replicas": 1,
         "allowedNamespaces": {"from": "All"},
