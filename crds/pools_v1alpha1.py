@@ -4,10 +4,10 @@ NextcloudPool keeps a number of unassigned NextcloudInstances, a Nextcloud claim
 NextcloudVersionMap says which chart installs which version.
 
 Guarantees: group, kinds, fields, short names and labels are those of the bnerd Nextcloud operator, so its objects are accepted.
-`claimRef`, `reclaimPolicy`, `instanceNamespace` and the fields of a status that say so are ours. No field that a tenant writes has a
-default in the schema: a Nextcloud sets exactly the fields that its author wrote, and all others keep the values of the pool. The API
-server itself checks that the claim of an instance never changes and is never removed, so a used instance cannot go back into its pool,
-and that an assigned Nextcloud is not pointed at another instance.
+`claimRef`, `reclaimPolicy`, `instanceNamespace`, `allowedNamespaces` and the fields of a status that say so are ours. No field that a
+tenant writes has a default in the schema: a Nextcloud sets exactly the fields that its author wrote, and all others keep the values of
+the pool. The API server itself checks that the claim of an instance never changes and is never removed, so a used instance cannot go
+back into its pool, and that an assigned Nextcloud is not pointed at another instance.
 
 Caveats: the names of Secrets (`credentialsSecret`) are those of the namespace of the NextcloudInstance. The operator checks which fields
 of a Nextcloud it accepts (reconcilers/pools/tenant_fields.py); the schema does not know who writes.
@@ -24,7 +24,7 @@ from pydantic import Field
 
 from konverge.crds.declaration import Column, Scale
 from konverge.crds.durations import Duration, format_duration
-from konverge.crds.markers import Cel, Immutable, IntOrString, ListMap, ListSet, PreserveUnknown
+from konverge.crds.markers import Atomic, Cel, Immutable, IntOrString, ListMap, ListSet, PreserveUnknown
 from konverge.crds.resource import CustomResource, resource
 from konverge.crds.status import Status
 from konverge.model import Model
@@ -35,8 +35,10 @@ __all__ = [
     "MAX_POOL_NAME",
     "MIN_UNASSIGNED_AGE",
     "Admin",
+    "AllowedNamespaces",
     "AppliedS3Config",
     "Backups",
+    "BoundInstance",
     "ClaimRef",
     "DataBackup",
     "Database",
@@ -48,6 +50,8 @@ __all__ = [
     "InstanceSettings",
     "Lifecycle",
     "Mail",
+    "NamespaceRequirement",
+    "NamespaceSelector",
     "Nextcloud",
     "NextcloudInstance",
     "NextcloudInstanceSpec",
@@ -61,6 +65,7 @@ __all__ = [
     "NextcloudStatus",
     "NextcloudVersionMap",
     "NextcloudVersionMapSpec",
+    "NominatedInstance",
     "ObservedProfile",
     "Persistence",
     "Phase",
@@ -340,7 +345,7 @@ class TemplateSettings(InstanceSettings):
     tenant_helm: bool | None = None
     """Whether the Nextcloud of the instance may set `helm` and a flavour of the image (33.0.1-fpm); left out, the operator's settings
     decide. Such a tenant can read every Secret of the namespace: set it only if the namespace has one tenant. It needs a service
-    account. Not part of the original's API."""
+    account, and does not count in a profile that a Nextcloud names. Not part of the original's API."""
 
 
 class ReleaseRef(Model):
@@ -356,6 +361,72 @@ class InstanceRef(Model):
     name: ObjectName
     namespace: NamespaceName | None = None
     """Its namespace; left out, the one in which the operator creates instances."""
+
+
+class BoundInstance(InstanceRef):
+    """The NextcloudInstance that the operator bound."""
+
+    uid: Annotated[str, Field(max_length=128)] | None = None
+    """Its UID: an instance that is created later under the same name is another instance. Not part of the original's API."""
+
+
+class NominatedInstance(Model):
+    """The NextcloudInstance that the operator is about to take or to create for a Nextcloud: written before the instance is touched."""
+
+    name: ObjectName
+    namespace: NamespaceName
+    uid: Annotated[str, Field(max_length=128)] | None = None
+    """The UID of an instance that exists."""
+    nonce_digest: Annotated[str, Field(max_length=64)] | None = None
+    """The SHA-256 of the nonce that the new instance carries as an annotation."""
+    pool: Annotated[str, Field(max_length=253)] | None = None
+    """The pool of the instance."""
+
+
+class NamespaceRequirement(Model):
+    """A requirement on one label of a namespace."""
+
+    key: Annotated[str, Field(min_length=1, max_length=317)]
+    """The label."""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    """How the label relates to the values."""
+    values: Annotated[tuple[Annotated[str, Field(max_length=63)], ...], Field(max_length=64)] = ()
+    """The values, for In and NotIn."""
+
+
+@Cel(
+    "(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)",
+    "an empty selector would select every namespace: write from: All if that is meant",
+)
+class NamespaceSelector(Model):
+    """Selects namespaces by their labels: all requirements must hold."""
+
+    match_labels: Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=64)] = Field(
+        default_factory=dict
+    )
+    """Labels with exactly these values."""
+    match_expressions: Annotated[tuple[NamespaceRequirement, ...], Field(max_length=16)] = ()
+    """Requirements on labels."""
+
+
+@Cel(
+    "self.from == 'Names' ? has(self.names) && self.names.size() > 0 : !has(self.names)",
+    "names are needed with from: Names, and allowed only with it",
+)
+@Cel(
+    "(self.from == 'Selector') == has(self.selector)",
+    "a selector is needed with from: Selector, and allowed only with it",
+)
+class AllowedNamespaces(Model):
+    """The namespaces whose Nextclouds may take an instance, as the allowedRoutes of a Gateway select the namespaces of its routes."""
+
+    from_: Annotated[Literal["All", "Names", "Selector"], Field(alias="from")]
+    """All namespaces, those in `names`, or those that `selector` selects."""
+    names: Annotated[tuple[NamespaceName, ...], Atomic(), Field(max_length=256)] | None = None
+    """The names of namespaces, with from: Names."""
+    selector: NamespaceSelector | None = None
+    """Selects namespaces by labels, with from: Selector. Every writer of these labels on a namespace opens it: choose labels that only
+    administrators write."""
 
 
 class PoolSelector(Model):
@@ -379,8 +450,11 @@ class NextcloudSpec(InstanceSettings):
 class NextcloudStatus(Status):
     """The observed state; phase, helmRelease, url, version and most conditions are those of the instance."""
 
-    instance_ref: InstanceRef | None = None
+    instance_ref: BoundInstance | None = None
     """The assigned instance."""
+    nominated_instance: NominatedInstance | None = None
+    """The instance that the operator is about to take or create; an instance is the Nextcloud's only if it was recorded here before. Not
+    part of the original's API."""
     applied_profile: str | None = None
     phase: Phase | None = None
     helm_release: ReleaseRef | None = None
@@ -451,6 +525,9 @@ class NextcloudInstanceSpec(TemplateSettings):
     tenant_fields: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=32)] | None = None
     """The fields about Secrets and S3 servers that the Nextcloud set: it needs a grant for these Secrets, and no other credentials go to
     these servers. Not part of the original's API."""
+    allowed_namespaces: AllowedNamespaces | None = None
+    """The other namespaces whose Nextclouds may name this instance in instanceRef; left out, only the namespace of the instance. Not part
+    of the original's API."""
 
 
 class AppliedS3Config(Model):
@@ -555,6 +632,8 @@ class NextcloudPoolSpec(Model):
     template: Template = Template()
     instance_namespace: NamespaceName | None = None
     """The namespace of the instances; left out, that of the operator's settings. Not part of the original's API."""
+    allowed_namespaces: AllowedNamespaces | None = None
+    """The namespaces whose Nextclouds the pool serves; left out, none. Who has an instance keeps it. Not part of the original's API."""
     lifecycle: Lifecycle = Lifecycle()
 
 
@@ -572,6 +651,9 @@ class RecentCreation(Model):
 
     name: Annotated[str, Field(max_length=253)]
     created_at: Time
+    """When the instance was created; of an instance that is still to be created, when its name was chosen."""
+    nonce_digest: Annotated[str, Field(max_length=64)] | None = None
+    """The SHA-256 of the nonce that the instance carries as an annotation: recorded before the creation, it proves who created it."""
 
 
 class NextcloudPoolStatus(Status):
@@ -594,6 +676,13 @@ class NextcloudPoolStatus(Status):
     observed_profile: ObservedProfile | None = None
     recent_creations: Annotated[tuple[RecentCreation, ...], ListMap("name")] | None = None
     """The creations of the last minute in which there were any, also of instances that are gone: the limit of creations counts them."""
+    members: Annotated[tuple[Annotated[str, Field(max_length=128)], ...], Atomic(), Field(max_length=20_000)] | None = (
+        None
+    )
+    """The UIDs of the unassigned instances that the operator created for the pool. Only listed instances are members; labels do not
+    count."""
+    adopted: Annotated[str, Field(max_length=256)] | None = None
+    """The value of the annotation adopt-members at the last adoption."""
 
 
 _SHORT_POOL_NAME = Cel(
@@ -607,7 +696,7 @@ _SHORT_POOL_NAME = Cel(
     f"{GROUP}/v1alpha1",
     short_names=("ncp",),
     scope="Cluster",
-    conditions=("Ready", "ProfileResolved", "Progressing"),
+    conditions=("Ready", "ProfileResolved", "Progressing", "UnrecordedInstances"),
     columns=(
         Column("Desired", ".spec.replicas", type="integer"),
         Column("Ready", ".status.ready", type="integer"),

@@ -1,4 +1,4 @@
-"""Run pytest; run each failed test once more, in a process of its own with nothing beside it; report the tests that pass then as flakes.
+"""Run pytest; run each failed test once more, in a process of its own with nothing beside it; report the tests that succeed then as flakes.
 
     python tools/retry_failed.py build/ci/flakes --workers 4 --lab=quick -- tests/unit
 
@@ -26,7 +26,7 @@ from typing import Final
 __all__ = ["MAX_FAILED", "MAX_FLAKES", "failure_text", "run"]
 
 MAX_FLAKES: Final = 3
-"""The most flakes of a run that passes."""
+"""The most flakes of a run that succeeds."""
 MAX_FAILED: Final = 12
 """The most failed tests that are run again."""
 _TESTS_FAILED: Final = 1

@@ -6,13 +6,15 @@ visible to all others.
 
 from __future__ import annotations
 
-from random import Random
+from functools import partial
+from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any
 
 from konverge.crds.pools_v1alpha1 import GROUP, Nextcloud, NextcloudPool, NextcloudProfile, NextcloudVersionMap
 from konverge.errors import UsageError
 from konverge.logs import get_logger
 from konverge.objects import Object
+from konverge.reconcilers.pools import records
 from konverge.reconcilers.pools.buckets.act import HttpS3Connections, s3_client_installed
 from konverge.reconcilers.pools.buckets.api import S3Connections
 from konverge.reconcilers.pools.claims import indexes
@@ -24,8 +26,10 @@ from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.pool.indexes import (
     BY_POOL,
     by_pool,
+    changes_service,
     counts_for_pool,
     pool_of,
+    pools_of_nextcloud,
     pools_of_profile,
 )
 from konverge.reconcilers.pools.pool.reconciler import NextcloudPoolReconciler
@@ -62,25 +66,34 @@ def pool_controller(
     settings: PoolSettings, metrics: PoolMetrics, random: Random | None = None
 ) -> Controller[NextcloudPool]:
     """Return the controller of NextcloudPools."""
-    chosen = Random() if random is None else random  # noqa: S311  # names, no secrets
+    chosen = SystemRandom() if random is None else random  # a nonce must not follow from names that were seen
     # Not shared: it takes from the stock of instances that claims take from.
     return (
         Controller.of(NextcloudPool)
         .named(PoolsController.POOL)
         .finalizer(Finalizer.POOL)
         .counts_conditions()
-        .watches(INSTANCE, to=pool_of, when=counts_for_pool)
+        .watches(INSTANCE, to=partial(pool_of, default_namespace=settings.instance_namespace), when=counts_for_pool)
         .watches(PROFILE, to=pools_of_profile)
+        .watches(NEXTCLOUD, to=pools_of_nextcloud, when=changes_service)
         .indexes(INSTANCE, BY_POOL, by=by_pool)
-        .reads_live(INSTANCE)
-        .needs(Rule(GROUP, (str(INSTANCE.plural),), ("create", "delete", "list")))
+        .indexes(INSTANCE, records.BY_UID, by=records.by_uid)
+        .indexes(POOL, records.HOME, by=records.home)
+        .indexes(POOL, records.MEMBER, by=records.members)
+        .indexes(NEXTCLOUD, records.RECORDED, by=records.recorded)
+        .indexes(NEXTCLOUD, records.SERVED, by=records.served)
+        .reads_live(INSTANCE, POOL)
+        .needs(Rule(GROUP, (str(INSTANCE.plural),), ("create", "delete", "list", "patch")))
         .with_(concurrency=settings.pools_at_once, barrier=settings.barrier)
         .reconciled_by(NextcloudPoolReconciler(settings, metrics, chosen))
     )
 
 
-def claim_controller(settings: PoolSettings, metrics: PoolMetrics) -> Controller[Nextcloud]:
+def claim_controller(
+    settings: PoolSettings, metrics: PoolMetrics, random: Random | None = None
+) -> Controller[Nextcloud]:
     """Return the controller of Nextclouds."""
+    chosen = SystemRandom() if random is None else random
     # Not shared: which of a pool's claims comes next is decided over all of them.
     return (
         Controller.of(Nextcloud)
@@ -88,9 +101,10 @@ def claim_controller(settings: PoolSettings, metrics: PoolMetrics) -> Controller
         .finalizer(Finalizer.NEXTCLOUD)
         .counts_conditions(PoolsCondition.INSTANCE_ASSIGNED, PoolsCondition.DRIFT_FIGHT, PoolsCondition.READY)
         .watches(NEXTCLOUD, to=indexes.others_in_line, when=indexes.leaves_the_line)
-        .watches(INSTANCE, to=indexes.claims_of_instance)
+        .watches(INSTANCE, to=partial(indexes.claims_of_instance, default_namespace=settings.instance_namespace))
         .watches(PROFILE, to=indexes.claims_of_profile)
-        .watches(POOL, to=_none)
+        .watches(POOL, to=indexes.claims_of_pool, when=indexes.opens_pool)
+        .watches(records.NAMESPACE, to=indexes.claims_of_namespace, metadata_only=True, when=indexes.labels_changed)
         .indexes(NEXTCLOUD, indexes.WAITING, by=indexes.waiting)
         .indexes(NEXTCLOUD, indexes.BEGINNINGS, by=indexes.beginnings)
         .indexes(NEXTCLOUD, indexes.NAMED, by=indexes.named)
@@ -98,10 +112,15 @@ def claim_controller(settings: PoolSettings, metrics: PoolMetrics) -> Controller
         .indexes(INSTANCE, indexes.BY_CLAIM, by=indexes.by_claim)
         .indexes(INSTANCE, indexes.READY_IDLE, by=indexes.ready_idle)
         .indexes(INSTANCE, indexes.IDLE, by=indexes.idle)
-        .reads_live(INSTANCE)
-        .needs(Rule(GROUP, (str(INSTANCE.plural),), ("create", "delete", "list", "patch")))
+        .indexes(NEXTCLOUD, indexes.LIVES_IN, by=indexes.lives_in)
+        .indexes(NEXTCLOUD, records.RECORDED, by=records.recorded)
+        .indexes(POOL, records.MEMBER, by=records.members)
+        .indexes(POOL, records.SERVES, by=records.serves)
+        .indexes(POOL, records.TEMPLATED, by=records.templated)
+        .reads_live(INSTANCE, NEXTCLOUD)
+        .needs(Rule(GROUP, (str(INSTANCE.plural),), ("create", "delete", "patch")))
         .with_(concurrency=settings.claims_at_once)
-        .reconciled_by(NextcloudReconciler(settings, metrics))
+        .reconciled_by(NextcloudReconciler(settings, metrics, chosen))
     )
 
 
@@ -113,7 +132,10 @@ def orphan_controller(settings: PoolSettings) -> Controller[Object]:
         .writes_status_as(_NO_STATUS)
         .when(indexes.claim_changed)
         .watches(NEXTCLOUD, to=instances_of_claim, when=indexes.is_gone)
+        .watches(POOL, to=_none)
         .indexes(INSTANCE, indexes.BY_CLAIM, by=indexes.by_claim)
+        .indexes(NEXTCLOUD, records.RECORDED, by=records.recorded)
+        .indexes(POOL, records.MEMBER, by=records.members)
         .reads_live(INSTANCE, NEXTCLOUD)
         .needs(Rule(GROUP, (str(INSTANCE.plural),), ("delete", "patch")))
         .reconciled_by(OrphanReconciler(settings))
@@ -126,7 +148,7 @@ def controllers(
     """Return the controllers that fill pools and assign instances, without the one that makes instances run."""
     return (
         pool_controller(settings, metrics, random),
-        claim_controller(settings, metrics),
+        claim_controller(settings, metrics, random),
         orphan_controller(settings),
     )
 

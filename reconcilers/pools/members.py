@@ -1,4 +1,7 @@
-"""An instance as pools and claims see it. Pure."""
+"""An instance as pools and claims see it. Pure.
+
+Caveats: nothing here proves that an instance is a member of a pool; `konverge.reconcilers.pools.records` does.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from konverge.clock import from_rfc3339
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.pools.words import InstancePhase, PoolsAnnotation, PoolsCondition, PoolsLabel
 
-__all__ = ["Member", "is_idle", "is_taken", "member_of"]
+__all__ = ["Member", "is_claimed", "is_idle", "is_taken", "member_of"]
 
 _PROVISIONED = (InstancePhase.READY, InstancePhase.DEGRADED)
 
@@ -25,9 +28,10 @@ class Member:
     created: datetime
     phase: str = ""
     taken: bool = False
-    released: bool = False
-    """Whether the Nextcloud that took it let go of it: it is taken for ever, and has no tenant."""
+    """Whether it has a claim. Labels do not count: users write them too."""
     deleting: bool = False
+    misplaced: bool = False
+    """Whether it is in another namespace than the pool's instances by now."""
     stamp: str = ""
     """The digest of the profile that it was created with, "" if it was not stamped."""
     unready_since: datetime | None = None
@@ -57,11 +61,16 @@ class Member:
         return self.waits_since is not None and now - self.waits_since >= deadline
 
 
+def is_claimed(instance: Object) -> bool:
+    """Whether an instance has a claim, which is never removed."""
+    return bool(instance.get("spec", "claimRef", "uid", default=""))
+
+
 def is_taken(instance: Object) -> bool:
     """Whether an instance has a claim, or ever had one: each sign alone suffices."""
     metadata = instance.metadata
     return bool(
-        instance.get("spec", "claimRef", "uid", default="")
+        is_claimed(instance)
         or metadata.label(PoolsLabel.CLAIM_UID)
         or metadata.label(PoolsLabel.ASSIGNED) == PoolsLabel.TRUE
         or metadata.annotation(PoolsAnnotation.RELEASED)
@@ -74,8 +83,8 @@ def is_idle(instance: Object) -> bool:
     return not metadata.deleting and metadata.label(PoolsLabel.ASSIGNED) == PoolsLabel.FALSE and not is_taken(instance)
 
 
-def member_of(instance: Object, now: datetime) -> Member:
-    """Return the view of an instance."""
+def member_of(instance: Object, now: datetime, namespace: str = "") -> Member:
+    """Return the view of an instance of a pool whose instances belong into a namespace; "" is any."""
     metadata: Metadata = instance.metadata
     return Member(
         name=metadata.name,
@@ -84,9 +93,9 @@ def member_of(instance: Object, now: datetime) -> Member:
         version=metadata.resource_version,
         created=metadata.created or now,
         phase=str(instance.get("status", "phase", default="") or ""),
-        taken=is_taken(instance),
-        released=bool(metadata.annotation(PoolsAnnotation.RELEASED)),
+        taken=is_claimed(instance),
         deleting=metadata.deleting,
+        misplaced=namespace not in ("", metadata.namespace),
         stamp=metadata.annotation(PoolsAnnotation.PROFILE_DIGEST),
         unready_since=_unready_since(instance),
     )

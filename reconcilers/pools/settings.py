@@ -45,6 +45,8 @@ class PoolSettings(BaseModel):
     namespaces: tuple[Annotated[str, Field(pattern=r"^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$", max_length=63)], ...] = ()
     """Further namespaces in which pools may have instances. The rights on Secrets, releases, databases, volume claims and namespaces are
     needed in these and in instance_namespace only; `*`: in the whole cluster. An instance elsewhere is reported and left alone."""
+    namespaces_without_pool: tuple[Annotated[str, Field(pattern=r"^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$")], ...] = ("*",)
+    """The namespaces whose Nextclouds may have a new instance without a pool, in instance_namespace; * is every namespace."""
     creates_per_window: Annotated[int, Field(ge=1)] = 10
     """The most instances that one pool creates in a window: a large step must not overwhelm the API server or the databases."""
     window: Seconds = 60.0

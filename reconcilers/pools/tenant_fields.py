@@ -29,6 +29,7 @@ __all__ = [
     "FieldsRefused",
     "TenantPolicy",
     "check_tenant",
+    "defaults_without_pool",
     "endpoint_policy",
     "grants",
     "policy_of",
@@ -85,6 +86,17 @@ def policy_of(spec: Mapping[str, Any], settings: MaterialSettings) -> TenantPoli
         helm=wanted and limited,
         needs_account=wanted and not limited,
     )
+
+
+def defaults_without_pool(defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults of a profile for an instance without a pool.
+
+    Every tenant may name every profile, so a profile opens the chart only for the pools that name it.
+
+    >>> defaults_without_pool({"tenantHelm": True, "replicas": 2})
+    {'replicas': 2}
+    """
+    return {name: value for name, value in defaults.items() if name != "tenantHelm"}
 
 
 Check: TypeAlias = Callable[[Mapping[str, Any], TenantPolicy], Iterator[str]]

@@ -22,6 +22,7 @@ __all__ = [
     "PoolsCondition",
     "PoolsLabel",
     "StepReason",
+    "UnrecordedReason",
 ]
 
 
@@ -87,6 +88,10 @@ class PoolsAnnotation:
     """On an instance that a Nextcloud with a profile created: the defaults of that profile, as JSON."""
     ORPHANED_SINCE: Final = "k8s.bnerd.com/orphaned-since"
     """On an instance: since when its Nextcloud has been missing."""
+    CREATION_NONCE: Final = "k8s.bnerd.com/creation-nonce"
+    """On an instance that the operator created: the nonce whose SHA-256 a status had before the creation."""
+    ADOPT_MEMBERS: Final = "k8s.bnerd.com/adopt-members"
+    """On a pool: each new value records the instances of its namespace that have its label as members, once."""
 
 
 class InstancePhase:
@@ -118,6 +123,7 @@ class PoolsCondition:
     MAINTENANCE_RUN: Final = "MaintenanceRun"
     # of a pool, beside Ready
     PROFILE_RESOLVED: Final = "ProfileResolved"
+    UNRECORDED: Final = "UnrecordedInstances"
     PROGRESSING: Final = "Progressing"
 
 
@@ -137,6 +143,10 @@ class InstanceReason:
     INSTANCE_TAKEN: Final = "InstanceTaken"
     INSTANCE_LOST: Final = "InstanceLost"
     """The assigned instance was deleted; no other one is taken."""
+    POOL_NOT_ALLOWED: Final = "PoolNotAllowed"
+    """No pool with these labels serves the namespace."""
+    CREATION_NOT_ALLOWED: Final = "CreationNotAllowed"
+    """The settings do not let the namespace have instances without a pool."""
     RELEASING: Final = "Releasing"
     """The Nextcloud is being deleted, and waits for its instance, which does not say yet at which step it is."""
     INVALID: Final = "InvalidSpec"
@@ -177,6 +187,13 @@ class PoolReason:
     """Progressing=False: the namespace of new instances is not in the setting pools.namespaces."""
 
 
+class UnrecordedReason:
+    """Reasons of UnrecordedInstances."""
+
+    LOOK_ALIKES: Final = "LookAlikes"
+    """Instances have the label of the pool, and the pool's record does not list them."""
+
+
 class StepReason:
     """Reasons of Ready and of the steps of an instance, where the step has no word of its own."""
 
@@ -204,3 +221,9 @@ class PoolsEvent:
     """A deleted instance leaves its database."""
     ORPHANED: Final = "Orphaned"
     """The Nextcloud of an instance is gone without having released it."""
+    CLAIM_UNCONFIRMED: Final = "ClaimUnconfirmed"
+    """The claim of a member of a pool is not the operator's: the status of the Nextcloud does not have the instance."""
+    MARKS_CORRECTED: Final = "MarksCorrected"
+    """Labels or annotations of the family were edited on an instance, and have been set back."""
+    MEMBERS_ADOPTED: Final = "MembersAdopted"
+    """The instances that the label of a pool selects were recorded as its members, as an annotation of the pool asked."""

@@ -1,4 +1,4 @@
-"""CI runs a failed test once more, alone; a test that passes then is a flake."""
+"""CI runs a failed test once more, alone; a test that succeeds then is a flake."""
 
 from __future__ import annotations
 

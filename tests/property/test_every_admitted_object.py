@@ -68,10 +68,20 @@ COMMAND = {
 }
 CLUSTER = {"clusterId": "east", "controlPlaneEndpoint": "https://plane.example.com", "registrationToken": "t"}
 POOL = {"quota": {"hard": {CPU: "4"}}, "selectors": [{"matchLabels": {"capsule.clastix.io/tenant": "solar-lab"}}]}
-NEXTCLOUDS = {"replicas": 2, "profileRef": {"name": "base"}, "template": {"metadata": {"labels": {"tier": "small"}}}}
+NEXTCLOUDS = {
+    "replicas": 2,
+    "profileRef": {"name": "base"},
+    "allowedNamespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "a"}}},
+    "template": {"metadata": {"labels": {"tier": "small"}}},
+}
 FROM_POOL = {"poolSelector": {"matchLabels": {"tier": "small"}}, "version": "33.0.1"}
 FROM_PROFILE = {"profile": "base", "ingress": {"enabled": True, "host": "cloud.example.com"}}
-INSTANCE = {"version": "33.0.1", "redis": {"enabled": True}, "s3": {"enabled": True, "bucket": "files"}}
+INSTANCE = {
+    "version": "33.0.1",
+    "allowedNamespaces": {"from": "All"},
+    "redis": {"enabled": True},
+    "s3": {"enabled": True, "bucket": "files"},
+}
 CLAIM = {"pool": "p", "claim": {CPU: "1"}}
 
 

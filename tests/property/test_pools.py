@@ -24,6 +24,8 @@ from konverge.reconcilers.pools.pool.decide import PoolLimits, PoolState, decide
 
 LAGS = st.integers(0, 6)
 LIMITS = PoolLimits(creates=3, deadline=timedelta(minutes=5))
+FOREIGN = "foreign"
+NAMESPACES = ("ns", "ns", "ns", FOREIGN)
 SELECTORS = ("tier=small", "tier=small,zone=a")
 
 
@@ -36,8 +38,15 @@ def shown(member: Member) -> Metadata:
     )
 
 
+def serves(_: Metadata, namespace: str) -> bool:
+    """Whether the pool serves a namespace: all but the namespace of a foreign tenant."""
+    return namespace != FOREIGN
+
+
 def ready_for(claim: WaitingClaim, view: dict[str, Member]) -> list[str]:
     """Return the UIDs of the instances that a claim could have."""
+    if claim.namespace == FOREIGN:
+        return []
     return [uid for uid, one in view.items() if one.ready and matches(claim.selector, shown(one))]
 
 
@@ -95,13 +104,13 @@ class PoolAndClaims(RuleBasedStateMachine):
             if not one.phase:
                 self._store(replace(one, phase="Ready"), uid)
 
-    @rule(selectors=st.lists(st.sampled_from(SELECTORS), min_size=1, max_size=4))
-    def claims_come(self, selectors: list[str]) -> None:
+    @rule(claims=st.lists(st.tuples(st.sampled_from(SELECTORS), st.sampled_from(NAMESPACES)), min_size=1, max_size=4))
+    def claims_come(self, claims: list[tuple[str, str]]) -> None:
         line = dict(self.lines[-1])
-        for selector in selectors:
+        for selector, namespace in claims:
             self.version += 1
             uid = f"claim-{self.version:06}"
-            line[uid] = WaitingClaim(f"{self.version:06}", uid, "ns", uid, selector)
+            line[uid] = WaitingClaim(f"{self.version:06}", uid, namespace, uid, selector)
             self.lines.append(dict(line))
 
     @rule(seconds=st.sampled_from([1, 1, 20, 61, 400]))
@@ -199,7 +208,7 @@ class PoolAndClaims(RuleBasedStateMachine):
         if not taken:
             assert len(ready_for(me, before)) <= len(older), "an instance is left, and the claim waits"
             return
-        alike = [one for one in older if one.selector == me.selector]
+        alike = [one for one in older if one.selector == me.selector and one.namespace != FOREIGN]
         assert len(ready_for(me, before)) > len(alike), "an older claim was passed over"
         for one in older:
             assert ready_for(one, before) != [taken], "the only instance of an older claim was taken"
@@ -226,7 +235,8 @@ class PoolAndClaims(RuleBasedStateMachine):
             return ""
         known = {owner for uid, owner in self.owners.items() if uid in view and view[uid].taken}
         others = [one for uid, one in line.items() if uid not in known]
-        for chosen in candidates(self.lines[-1][claim], others, [shown(one) for one in view.values() if one.ready]):
+        ready = [shown(one) for one in view.values() if one.ready]
+        for chosen in candidates(self.lines[-1][claim], others, ready, serves):
             there = self.stored.get(chosen.uid)
             if there is None or there.version != view[chosen.uid].version:
                 continue  # 409
@@ -246,6 +256,11 @@ class PoolAndClaims(RuleBasedStateMachine):
     @invariant()
     def no_claim_has_two_instances(self) -> None:
         assert len(set(self.owners.values())) == len(self.owners)
+
+    @invariant()
+    def no_foreign_claim_has_an_instance(self) -> None:
+        claims = {uid: one for line in self.lines for uid, one in line.items()}
+        assert all(claims[owner].namespace != FOREIGN for owner in self.owners.values())
 
     @invariant()
     def what_was_taken_stays_taken(self) -> None:

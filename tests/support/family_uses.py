@@ -210,11 +210,19 @@ UNUSED_OF_POOLS: dict[Right, str] = {
 
 async def claim_and_release(lab: Lab) -> None:
     """Have a pool filled, an instance of it claimed, edited and deleted with its Nextcloud, and the pool removed."""
-    template = {"metadata": {"labels": {"tier": "rights"}}, "spec": {"database": MANAGED}}
-    spec = {"replicas": 1, "profileRef": {"name": "rights"}, "template": template}
+    template = {
+        "metadata": {"labels": {"tier": "rights"}},
+        "spec": {"database": MANAGED, "helm": {"version": "6.6.10"}},
+    }
+    spec = {
+        "replicas": 1,
+        "allowedNamespaces": {"from": "All"},
+        "profileRef": {"name": "rights"},
+        "template": template,
+    }
     await lab.client.create(NextcloudProfile.decode({"metadata": {"name": "rights"}, "spec": {"defaults": {}}}))
     await lab.client.create(NextcloudPool.decode({"metadata": {"name": "rights"}, "spec": spec}))
-    spec = {"poolSelector": {"matchLabels": {"tier": "rights"}}, "version": "33.0.1", "helm": {"version": "6.6.10"}}
+    spec = {"poolSelector": {"matchLabels": {"tier": "rights"}}, "version": "33.0.1"}
     await lab.create(Nextcloud.decode({"metadata": {"name": "main"}, "spec": spec}))
     served = await lab.until(Nextcloud, "main", lambda one: one.status.phase == "Ready", timeout=120)
     assert served.status.instance_ref is not None

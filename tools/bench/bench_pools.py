@@ -112,7 +112,7 @@ class World:
     async def pools(self) -> None:
         for number in range(POOLS):
             template = {"metadata": {"labels": {"tier": f"pool-{number:02}"}}, "spec": {"replicas": 1}}
-            spec = {"replicas": SIZE, "template": template}
+            spec = {"replicas": SIZE, "allowedNamespaces": {"from": "All"}, "template": template}
             await self.lab.client.create(
                 NextcloudPool.decode({"metadata": {"name": f"pool-{number:02}"}, "spec": spec})
             )

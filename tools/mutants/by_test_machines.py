@@ -101,7 +101,7 @@ MACHINES: Final = (
         "NstanceService.acts_in",
         "namespace == self.namespace",
         "True",
-        test=TRUST + "test_a_shard_group_that_came_first_elsewhere_sets_nothing_of_a_pool",
+        test=TRUST + "test_an_object_of_another_namespace_reports_so_and_reaches_no_server",
     ),
     Mutant(
         "machines-instance-by-annotation",
@@ -110,7 +110,7 @@ MACHINES: Final = (
         "owned_place",
         "own.annotated if adopts else NotPlaced(MachineReason.FOREIGN_INSTANCE, _foreign(own.annotated))",
         "own.annotated",
-        test=TRUST + "test_an_annotation_with_a_foreign_instance_deletes_nothing",
+        test=TRUST + "test_a_moved_object_takes_its_instance_over_only_if_an_administrator_allows_it",
     ),
     Mutant(
         "machines-settings-of-a-shard-group",

@@ -10,6 +10,8 @@ __all__ = ["POOLS"]
 
 FAMILY: Final = "konverge.reconcilers.pools."
 ROWS: Final = "tests/scenarios/pools/test_rows.py::"
+MEMBERSHIP: Final = "tests/scenarios/pools/test_membership.py::"
+ISOLATION: Final = "tests/scenarios/pools/test_isolation.py::"
 LAB: Final = "tests/scenarios/pools/test_lab.py::"
 WHOLE: Final = "tests/scenarios/pools/test_family_lab.py::"
 
@@ -24,51 +26,58 @@ POOLS: Final = (
         test=ROWS + "test_an_instance_that_fails_while_it_is_taken_is_left_for_the_next_one",
     ),
     Mutant(
-        "pools-conflict-takes-another",
-        "a claim whose lock another process of the same claim was faster with takes a second instance",
-        FAMILY + "claims.reconciler",
-        "NextcloudReconciler._take_from_pool",
-        "for candidate in free:\n"
-        "    before = await self._taken_before(nextcloud, ctx)\n"
-        "    if before is not None:\n"
-        "        return before\n"
-        "    chosen = instances.find(candidate.namespace, candidate.name)\n"
-        "    if chosen is None or chosen.metadata.resource_version != candidate.resource_version:\n"
-        "        continue\n"
-        "    try:\n"
-        "        return await self._lock(nextcloud, chosen, ctx)\n"
-        "    except (Conflict, NotFound):\n"
-        "        self._metrics.conflicts.inc()",
-        "before = await self._taken_before(nextcloud, ctx)\n"
-        "if before is not None:\n"
-        "    return before\n"
-        "for candidate in free:\n"
-        "    chosen = instances.find(candidate.namespace, candidate.name)\n"
-        "    if chosen is None or chosen.metadata.resource_version != candidate.resource_version:\n"
-        "        continue\n"
-        "    try:\n"
-        "        return await self._lock(nextcloud, chosen, ctx)\n"
-        "    except (Conflict, NotFound):\n"
-        "        self._metrics.conflicts.inc()",
-        test=ROWS + "test_two_processes_that_take_an_instance_for_the_same_claim_take_one",
-    ),
-    Mutant(
-        "pools-late-lock-moves-tenant",
-        "a lock that arrives late moves a tenant to another instance",
-        FAMILY + "claims.reconciler",
-        "NextcloudReconciler._own_instance",
-        "(one.namespace, one.name) == where",
-        "True",
-        test=ROWS + "test_a_claim_that_got_a_second_instance_keeps_its_first_and_takes_both_along",
+        "pools-member-by-label",
+        "an instance with the label of a pool is a member of it",
+        FAMILY + "records",
+        "pool_of_member",
+        "keepers[0].name if keepers else ''",
+        "instance.label('k8s.bnerd.com/pool')",
+        test=MEMBERSHIP + "test_forged_member_is_not_handed_out",
     ),
     Mutant(
         "pools-resume-forgotten",
         "after a crash behind the lock a claim takes a second instance",
-        FAMILY + "claims.reconciler",
-        "_claimed_by",
-        "one.get('spec', 'claimRef', 'uid', default='') == uid",
+        FAMILY + "claims.acquire",
+        "is_own",
+        "instance.metadata.uid == nominated.uid",
         "False",
         test=ROWS + "test_p4_after_a_crash_behind_the_lock_the_same_instance_is_resumed",
+    ),
+    Mutant(
+        "pools-claim-by-hand-stays",
+        "an idle member with a claim that is not the operator's stays for ever",
+        FAMILY + "claims.orphans",
+        "OrphanReconciler._is_unconfirmed_member",
+        "not pool_of_member(metadata, ctx.cache(POOL))",
+        "True",
+        test=MEMBERSHIP + "test_idle_member_with_a_claim_by_hand_is_reclaimed_and_replaced",
+    ),
+    Mutant(
+        "pools-marks-left",
+        "a label that is edited by hand hides a member from its pool",
+        FAMILY + "pool.record",
+        "corrected_marks",
+        "instance.label(name) != value",
+        "False",
+        test=MEMBERSHIP + "test_marks_that_are_edited_on_an_idle_member_are_set_back",
+    ),
+    Mutant(
+        "pools-creation-forgotten",
+        "a process does not know the instances that the former process created before its end",
+        FAMILY + "nonces",
+        "has_nonce",
+        "digest_of(nonce) == digest",
+        "False",
+        test=MEMBERSHIP + "test_process_that_dies_before_the_record_knows_its_instances_again",
+    ),
+    Mutant(
+        "pools-open-to-all",
+        "a pool serves namespaces that it does not allow",
+        FAMILY + "records",
+        "PoolMembership.admits",
+        "self._decide(pool, namespace)",
+        "True",
+        test=ISOLATION + "test_pool_serves_only_allowed_namespaces",
     ),
     Mutant(
         "pools-trim-of-any-version",

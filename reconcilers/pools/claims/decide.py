@@ -12,9 +12,18 @@ from dataclasses import dataclass
 from konverge.crds.pools_v1alpha1 import NextcloudSpec
 from konverge.objects import Object
 from konverge.reconcilers.pools.members import is_taken
-from konverge.reconcilers.pools.words import InstanceReason, PoolsLabel
+from konverge.reconcilers.pools.words import InstanceReason
 
-__all__ = ["Hindrance", "ClaimMode", "check_named", "exhausted", "mode_of"]
+__all__ = [
+    "ClaimMode",
+    "Hindrance",
+    "check_named",
+    "creation_not_allowed",
+    "exhausted",
+    "mode_of",
+    "not_allowed",
+    "unusable",
+]
 
 
 class ClaimMode(enum.Enum):
@@ -47,32 +56,54 @@ def mode_of(spec: NextcloudSpec) -> ClaimMode:
     return ClaimMode.VANILLA if spec.profile is None else ClaimMode.PROFILE
 
 
-def check_named(path: str, instance: Object | None) -> Hindrance | None:
-    """Return why the named instance cannot be bound, None if it can; one that the Nextcloud already has is not looked at."""
-    if instance is None:
-        return Hindrance(
-            InstanceReason.INSTANCE_NOT_FOUND, f"there is no NextcloudInstance {path}; create it, or name another one"
-        )
+def check_named(path: str, instance: Object, namespace: str) -> Hindrance | None:
+    """Return why an instance that the namespace may use cannot be bound, None if it can.
+
+    The message names nothing of the tenant that has the instance.
+    """
     if is_taken(instance):
-        tenant = instance.metadata.label(PoolsLabel.TENANT) or "another tenant"
-        return Hindrance(
-            InstanceReason.INSTANCE_TAKEN, f"NextcloudInstance {path} belongs to {tenant}; name another one"
-        )
+        message = f"NextcloudInstance {path} belongs to another Nextcloud; name another instance"
+        return Hindrance(InstanceReason.INSTANCE_TAKEN, message)
     if instance.metadata.deleting:
-        return Hindrance(
-            InstanceReason.INSTANCE_NOT_FOUND, f"NextcloudInstance {path} is being deleted; name another one"
-        )
+        return unusable(path, namespace)
     return None
 
 
-def exhausted(selector: str, ready: int, idle: int, ahead: int) -> Hindrance:
-    """Return why no instance of a pool can be taken.
+def unusable(path: str, namespace: str) -> Hindrance:
+    """Return that the namespace has no instance of this name: the same for an instance that does not exist and one that it may not use."""
+    return Hindrance(
+        InstanceReason.INSTANCE_NOT_FOUND,
+        f"there is no NextcloudInstance {path} that Nextclouds of the namespace {namespace} may take; create it, "
+        "or have its owner add the namespace to its spec.allowedNamespaces",
+    )
 
-    >>> exhausted("tier=small", 0, 2, 0).message
-    'no idle instance is left with the labels tier=small: 0 are ready, 2 are being made; 0 older Nextclouds come first'
+
+def not_allowed(selector: str, namespace: str) -> Hindrance:
+    """Return that no pool with these labels serves the namespace."""
+    return Hindrance(
+        InstanceReason.POOL_NOT_ALLOWED,
+        f"no NextcloudPool with the labels {selector} serves the namespace {namespace}; "
+        "an administrator adds it to spec.allowedNamespaces of the pool",
+    )
+
+
+def creation_not_allowed(namespace: str) -> Hindrance:
+    """Return that the namespace may have no instance without a pool."""
+    return Hindrance(
+        InstanceReason.CREATION_NOT_ALLOWED,
+        f"Nextclouds of the namespace {namespace} get instances only from a pool: set poolSelector, "
+        "or have an administrator add the namespace to the setting pools.namespaces_without_pool",
+    )
+
+
+def exhausted(selector: str, ready: int, idle: int) -> Hindrance:
+    """Return why no instance of a pool can be taken; how many other Nextclouds wait is not the tenant's business.
+
+    >>> exhausted("tier=small", 0, 2).message
+    'no idle instance is left with the labels tier=small: 0 are ready, 2 are being made; older Nextclouds come first'
     """
     return Hindrance(
         InstanceReason.POOL_EXHAUSTED,
         f"no idle instance is left with the labels {selector}: {ready} are ready, {idle - ready} are being made; "
-        f"{ahead} older Nextclouds come first",
+        "older Nextclouds come first",
     )

@@ -19,8 +19,16 @@ from konverge.reconcilers.pools.claims.turns import (
     selectors_of,
     turns,
 )
-from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD
+from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, POOL
 from konverge.reconcilers.pools.members import is_idle
+from konverge.reconcilers.pools.records import (
+    NAMESPACE,
+    PoolMembership,
+    is_confirmed,
+    keepers_of,
+    members,
+    pool_of_member,
+)
 from konverge.reconcilers.pools.words import InstancePhase, InstanceReason, PoolsCondition, PoolsLabel
 
 if TYPE_CHECKING:
@@ -30,6 +38,7 @@ __all__ = [
     "BEGINNINGS",
     "BY_CLAIM",
     "IDLE",
+    "LIVES_IN",
     "NAMED",
     "PROFILED",
     "READY_IDLE",
@@ -38,12 +47,17 @@ __all__ = [
     "by_claim",
     "claim_changed",
     "claims_of_instance",
+    "claims_of_namespace",
+    "claims_of_pool",
     "claims_of_profile",
     "competitors",
     "idle",
     "is_gone",
+    "labels_changed",
     "leaves_the_line",
+    "lives_in",
     "named",
+    "opens_pool",
     "others_in_line",
     "profiled",
     "ready_idle",
@@ -61,7 +75,9 @@ WAITING: Final = "waiting"
 BEGINNINGS: Final = "waiting-beginnings"
 """The same Nextclouds, by each shorter selector that theirs begins with."""
 NAMED: Final = "names-instance"
-"""Nextclouds without an instance, by the name of the instance that they name."""
+"""Nextclouds without an instance, by the namespace ("" for that of the settings) and name of the instance that they name."""
+LIVES_IN: Final = "waits-in-namespace"
+"""Nextclouds that wait for an instance, by their namespace."""
 PROFILED: Final = "waits-for-profile"
 """Nextclouds without an instance, by their profile."""
 
@@ -112,8 +128,8 @@ def beginnings(nextcloud: Object) -> tuple[str, ...]:
 
 def named(nextcloud: Object) -> tuple[str, ...]:
     """Return the values of the index NAMED."""
-    name = nextcloud.get("spec", "instanceRef", "name", default="")
-    return (str(name),) if name and _wants(nextcloud) else ()
+    ref = nextcloud.get("spec", "instanceRef", default={}) or {}
+    return (f"{ref.get('namespace') or ''}/{ref['name']}",) if ref.get("name") and _wants(nextcloud) else ()
 
 
 def profiled(nextcloud: Object) -> tuple[str, ...]:
@@ -122,10 +138,19 @@ def profiled(nextcloud: Object) -> tuple[str, ...]:
     return (str(name),) if name and _wants(nextcloud) else ()
 
 
+def lives_in(nextcloud: Object) -> tuple[str, ...]:
+    """Return the values of the index LIVES_IN."""
+    return (nextcloud.namespace,) if waiting(nextcloud) or named(nextcloud) else ()
+
+
 def competitors(
     instances: Iterable[Metadata], nextclouds: Reader[Any], taken: Reader[Any], *, but: str = ""
 ) -> list[WaitingClaim]:
     """Return the Nextclouds that wait for one of these instances and have none; that of the UID `but` aside."""
+
+    def has_instance(uid: str) -> bool:
+        # Anybody can write the UID into an instance: the claim counts only if its Nextcloud has that instance in its status.
+        return any(is_confirmed(one, uid, nextclouds) for one in taken.metadata_by_index(BY_CLAIM, uid))
 
     def begins(selector: str) -> bool:
         return bool(nextclouds.metadata_by_index(BEGINNINGS, selector))
@@ -134,7 +159,7 @@ def competitors(
         WaitingClaim(one.creation_timestamp or "", one.uid, one.namespace, one.name, selector)
         for selector in selectors_of(instances, begins)
         for one in nextclouds.metadata_by_index(WAITING, selector)
-        if one.uid != but and not taken.metadata_by_index(BY_CLAIM, one.uid)
+        if one.uid != but and not has_instance(one.uid)
     ]
 
 
@@ -144,24 +169,58 @@ def _key(namespace: str, name: str) -> Key:
 
 def _with_a_turn(labels: dict[str, str], caches: Caches) -> list[Key]:
     """Return the Nextclouds whose turn it is to take an instance with one of these labels."""
-    instances = caches(INSTANCE)
+    instances, membership = caches(INSTANCE), PoolMembership(caches(POOL), caches(NAMESPACE))
     found = {
         (one.namespace, one.name): one
         for name, value in labels.items()
         for one in instances.metadata_by_index(READY_IDLE, pair(name, value))
+        if membership.pool_of(one)
     }
     line = competitors(found.values(), caches(NEXTCLOUD), instances)
-    return [_key(claim.namespace, claim.name) for claim, _ in turns(line, found.values())]
+    return [_key(claim.namespace, claim.name) for claim, _ in turns(line, found.values(), membership.serves)]
 
 
-def claims_of_instance(instance: Object, caches: Caches) -> Iterable[Key]:
-    """Map an instance to the Nextcloud that has it, to those that name it, and to those whose turn it is to take it."""
-    claim = instance.get("spec", "claimRef", default={}) or {}
-    keys = [_key(str(claim.get("namespace", "")), str(claim.get("name", "")))] if claim.get("name") else []
-    keys += [_key(one.namespace, one.name) for one in caches(NEXTCLOUD).metadata_by_index(NAMED, instance.name)]
-    if ready_idle(instance):
+def claims_of_instance(instance: Object, caches: Caches, *, default_namespace: str) -> Iterable[Key]:
+    """Map an instance to the Nextcloud that has it, to those that name it, and to those whose turn it is to take it.
+
+    spec.claimRef is not read: its writer could wake any Nextcloud.
+    """
+    nextclouds = caches(NEXTCLOUD)
+    keys = [_key(one.namespace, one.name) for one in keepers_of(instance.metadata, nextclouds)]
+    paths = [f"{instance.namespace}/{instance.name}"]
+    if instance.namespace == default_namespace:
+        paths.append(f"/{instance.name}")
+    keys += [_key(one.namespace, one.name) for path in paths for one in nextclouds.metadata_by_index(NAMED, path)]
+    if ready_idle(instance) and pool_of_member(instance.metadata, caches(POOL)):
         keys += _with_a_turn(labels_of(instance.metadata), caches)
     return keys
+
+
+def claims_of_pool(pool: Object, caches: Caches) -> Iterable[Key]:
+    """Map a pool to the Nextclouds whose turn it is to take one of its instances."""
+    return _with_a_turn({PoolsLabel.POOL: pool.name}, caches)
+
+
+def opens_pool(change: Change) -> bool:
+    """Accept changes of a pool after which it has other members or serves other namespaces."""
+    return change.new is not None and (change.old is None or _service(change.old) != _service(change.new))
+
+
+def _service(cached: Cached) -> tuple[tuple[str, ...], Any]:
+    pool = cached.decode(POOL)
+    return members(pool), pool.get("spec", "allowedNamespaces", default=None)
+
+
+def claims_of_namespace(namespace: Metadata, caches: Caches) -> Iterable[Key]:
+    """Map a namespace to its Nextclouds that wait for an instance."""
+    return [_key(one.namespace, one.name) for one in caches(NEXTCLOUD).metadata_by_index(LIVES_IN, namespace.name)]
+
+
+def labels_changed(change: Change) -> bool:
+    """Accept changes of the labels of an object."""
+    if change.old is None or change.new is None:
+        return change.new is not None
+    return change.old.metadata.labels != change.new.metadata.labels
 
 
 def claims_of_profile(profile: Object, caches: Caches) -> Iterable[Key]:

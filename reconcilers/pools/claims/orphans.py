@@ -1,7 +1,10 @@
 """The sweeper: instances whose Nextcloud is gone without having released them, for instance because its finalizer was removed by hand.
 
-Guarantees: an instance is an orphan only if the API server itself has no Nextcloud of its claim's UID. It is marked first, with an event,
-and reclaimed by its policy after a grace time. It never goes back into a pool.
+Guarantees: an instance is an orphan only if the API server itself has no Nextcloud of its claim's UID, or if a pool has it in its record
+and the Nextcloud does not: then the claim is not the operator's. It is marked first, with an event, and reclaimed by its policy after a
+grace time. It never goes back into a pool.
+
+Caveats: every writer of spec.claimRef of an instance can have that instance reclaimed, and only that instance.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ from konverge.objects import Metadata, Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.pools.claims.indexes import BY_CLAIM
 from konverge.reconcilers.pools.claims.release import release_step
-from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD
+from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, POOL
+from konverge.reconcilers.pools.records import is_confirmed, pool_of_member, recorded
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsEvent
 from konverge.words import EventType
@@ -51,20 +55,21 @@ class OrphanReconciler:
             return Done()
         where = (str(claim.get("namespace", "")), str(claim.get("name", "")))
         marked = metadata.annotation(PoolsAnnotation.ORPHANED_SINCE)
-        cached = ctx.cache(NEXTCLOUD).metadata(*where)
-        if cached is not None and cached.uid == uid and not marked:
+        if not marked and is_confirmed(metadata, uid, ctx.cache(NEXTCLOUD)):
             return Done()
         stored = await ctx.live(NEXTCLOUD).find(*where)
-        if stored is not None and stored.metadata.uid == uid:
+        exists = stored is not None and stored.metadata.uid == uid
+        if exists and not self._is_unconfirmed_member(metadata, stored, ctx):
             if marked:
                 await self._mark(metadata, None, ctx)
             return Done()
         if not marked:
             await self._mark(metadata, rfc3339(ctx.now()), ctx)
-            message = (
-                f"Nextcloud {'/'.join(where)} is gone without having released it; it is reclaimed in {self._grace}"
-            )
-            ctx.event(PoolsEvent.ORPHANED, message, type_=EventType.WARNING)
+            path = "/".join(where)
+            reason, fault = PoolsEvent.ORPHANED, f"Nextcloud {path} is gone without having released it"
+            if exists:
+                reason, fault = PoolsEvent.CLAIM_UNCONFIRMED, f"Nextcloud {path} does not have it in its status"
+            ctx.event(reason, f"{fault}; it is reclaimed in {self._grace}", type_=EventType.WARNING)
             return RequeueAfter(self._grace)
         since = _since(marked, ctx.now())
         if since is None:
@@ -77,6 +82,12 @@ class OrphanReconciler:
         if found is not None and found.metadata.uid == metadata.uid:
             await release_step(found, uid, ctx)
         return Done()
+
+    def _is_unconfirmed_member(self, metadata: Metadata, nextcloud: Object | None, ctx: Context[Any]) -> bool:
+        """Whether a pool has the instance in its record, and the Nextcloud of its claim does not have it in its status."""
+        if nextcloud is None or not pool_of_member(metadata, ctx.cache(POOL)):
+            return False
+        return not {metadata.uid, f"{metadata.namespace}/{metadata.name}"}.intersection(recorded(nextcloud))
 
     async def _mark(self, metadata: Metadata, since: str | None, ctx: Context[Any]) -> None:
         patch = {"metadata": {"uid": metadata.uid, "annotations": {PoolsAnnotation.ORPHANED_SINCE: since}}}

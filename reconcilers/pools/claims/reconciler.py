@@ -1,13 +1,11 @@
 """The reconciler of Nextclouds: the async shell around the pure decisions of this folder.
 
-`reconcile`: find the own instance by the UID of the claim; without one, take one by the mode; then apply what the tenant set, and copy the
-status of the instance. `finalize`: release or delete the instance.
+`reconcile`: find the own instance by the status; without one, get one (`acquire`); then apply what the tenant set, and copy the status of
+the instance. `finalize`: release or delete the instance.
 
 Guarantees
-- An instance is taken by one write that names the version that was read. Every later step is repeated from what is stored, so a crash after
-  that write neither loses the instance nor takes a second one.
-- Before an instance is taken the API server is asked whether there is one already: the cache of a new leader may be behind the last write
-  of the old one.
+- The instance of a Nextcloud is the instance that its status names, which tenants do not write. A claim in an instance proves nothing.
+- Every step is repeated from what is stored, so a crash neither loses an instance nor takes a second one.
 - An instance that is gone is reported and not replaced by another one.
 - No owner reference is written: an owner in another namespace counts as absent, and the garbage collector would delete the instance
   (docs/reference/pools.md#owner-references).
@@ -15,27 +13,23 @@ Guarantees
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from collections.abc import Container
 from datetime import timedelta
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from konverge.clock import rfc3339
-from konverge.crds.pools_v1alpha1 import InstanceRef, Nextcloud, ReleaseRef
-from konverge.errors import ApiError, BadRequest, Conflict, FieldConflict, Forbidden, Invalid, NotFound, RetryAfter
-from konverge.objects import Metadata, Object
+from konverge.crds.pools_v1alpha1 import BoundInstance, Nextcloud, NominatedInstance, ReleaseRef
+from konverge.errors import ApiError, BadRequest, Conflict, FieldConflict, Invalid, NotFound, RetryAfter
+from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
-from konverge.reconcilers.pools.claims.decide import ClaimMode, Hindrance, check_named, exhausted, mode_of
+from konverge.reconcilers.pools.claims.acquire import Acquirer, Created, is_own
+from konverge.reconcilers.pools.claims.decide import ClaimMode, Hindrance, mode_of
 from konverge.reconcilers.pools.claims.drift import Corrections, drift_message, drifted
-from konverge.reconcilers.pools.claims.indexes import BY_CLAIM, IDLE, READY_IDLE, competitors
-from konverge.reconcilers.pools.claims.release import release_step
-from konverge.reconcilers.pools.claims.render import lock_patch, spec_before, spec_text, tenant_intent, tenant_spec
-from konverge.reconcilers.pools.claims.turns import WaitingClaim, ahead_of, candidates, matches, order_of, selector_key
-from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, POOL, PROFILE
+from konverge.reconcilers.pools.claims.release import is_retained, release_step
+from konverge.reconcilers.pools.claims.render import spec_before, spec_text, tenant_intent, tenant_spec
+from konverge.reconcilers.pools.kinds import INSTANCE, POOL, PROFILE
 from konverge.reconcilers.pools.metrics import PoolMetrics
-from konverge.reconcilers.pools.names import name_for
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.tenant_fields import FieldsRefused, check_tenant, policy_of
 from konverge.reconcilers.pools.words import (
@@ -56,8 +50,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NextcloudReconciler"]
 
-_TRIES: Final = 4
-_REFUSALS: Final = (BadRequest, Forbidden, Invalid, NotFound)
+_AT_ONCE: Final = timedelta(milliseconds=1)
+_REFUSED: Final = (InstanceReason.INVALID, InstanceReason.FIELDS_REFUSED)
+_MARKS_OF_THE_END: Final = (PoolsAnnotation.RELEASED, PoolsAnnotation.ORPHANED_SINCE)
 _COPIED: Final = (
     *(PoolsCondition.READY, PoolsCondition.SECRETS_READY, PoolsCondition.DATABASE_READY),
     *(PoolsCondition.BUCKET_READY, PoolsCondition.BACKUPS_READY, PoolsCondition.RELEASE_READY),
@@ -70,19 +65,13 @@ _REASONS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Created:
-    """An instance that this reconcile created, with everything that the tenant set."""
-
-    instance: Object
-
-
 class NextcloudReconciler:
     """Gives each Nextcloud one instance, and keeps it as the tenant wants it."""
 
-    def __init__(self, settings: PoolSettings, metrics: PoolMetrics) -> None:
+    def __init__(self, settings: PoolSettings, metrics: PoolMetrics, random: Random) -> None:
         self._settings = settings
         self._metrics = metrics
+        self._acquirer = Acquirer(settings, metrics, random)
         self._corrections = Corrections(
             settings.drift_limit,
             timedelta(seconds=settings.drift_window),
@@ -91,190 +80,84 @@ class NextcloudReconciler:
 
     async def reconcile(self, nextcloud: Nextcloud, ctx: Context[Any]) -> Outcome:
         """Take an instance if there is none yet, apply what the tenant set, copy the status."""
-        mine = await self._own_instance(nextcloud, ctx)
-        if mine is None and nextcloud.status.instance_ref is not None:
-            ref = nextcloud.status.instance_ref
-            message = (
-                f"NextcloudInstance {ref.namespace}/{ref.name} was deleted; delete this Nextcloud and create it anew"
-            )
-            self._blocked(Hindrance(InstanceReason.INSTANCE_LOST, message), ctx)
-            ctx.status.draft.phase, ctx.status.draft.url = InstancePhase.FAILED, None
-            _forget_steps(ctx)
-            ctx.status.set_condition(PoolsCondition.READY, False, InstanceReason.INSTANCE_LOST, message)
+        ref = nextcloud.status.instance_ref
+        if ref is not None:
+            mine = await self._own_instance(nextcloud, ref, ctx)
+            return self._lost(ref, ctx) if mine is None else await self._follow(nextcloud, mine, ctx)
+        step = await self._acquirer.next_step(nextcloud, ctx)
+        if isinstance(step, Hindrance):
+            if step.reason not in _REFUSED:  # of a refused instance the record stays, and serves the next try
+                ctx.status.draft.nominated_instance = None
+            return self._blocked(step, ctx)
+        if isinstance(step, NominatedInstance):
+            ctx.status.draft.nominated_instance = step
+            return RequeueAfter(_AT_ONCE)
+        self._acquirer.forget(nextcloud.uid)
+        if isinstance(step, Created):  # the creation was the apply
+            self._copy_status(nextcloud, step.instance, ctx)
             return Done()
-        if mine is None:
-            found = await self._acquire(nextcloud, ctx)
-            if isinstance(found, Hindrance):
-                return self._blocked(found, ctx)
-            if isinstance(found, _Created):  # its creation was the apply
-                self._copy_status(nextcloud, found.instance, ctx)
-                return Done()
-            mine = found
-        return await self._follow(nextcloud, mine, ctx)
+        return await self._follow(nextcloud, step, ctx)
 
     async def finalize(self, nextcloud: Nextcloud, ctx: Context[Any]) -> Outcome:
         """Delete or release the instance; Done when it is gone, or released for good."""
-        found = await ctx.live(INSTANCE).list(labels=f"{PoolsLabel.CLAIM_UID}={nextcloud.uid}")
-        mine = [one for one in found if one.get("spec", "claimRef", "uid", default="") == nextcloud.uid]
-        waits = [instance for instance in mine if await release_step(instance, nextcloud.uid, ctx)]
-        if waits:
-            ctx.status.draft.phase = InstancePhase.DELETING
-            ctx.status.set_condition(PoolsCondition.READY, False, *_waits_for(waits[0]))
-            return RequeueAfter(timedelta(seconds=self._settings.retry))
-        for instance in mine:
-            ctx.event(
-                PoolsEvent.INSTANCE_RELEASED,
-                f"NextcloudInstance {instance.metadata.path} is kept: reclaimPolicy is Retain",
-            )
+        instance = await self._instance_to_release(nextcloud, ctx)
+        if instance is not None:
+            if await release_step(instance, nextcloud.uid, ctx):
+                ctx.status.draft.phase = InstancePhase.DELETING
+                ctx.status.set_condition(PoolsCondition.READY, False, *_waits_for(instance))
+                return RequeueAfter(timedelta(seconds=self._settings.retry))
+            if is_retained(instance):
+                ctx.event(
+                    PoolsEvent.INSTANCE_RELEASED,
+                    f"NextcloudInstance {instance.metadata.path} is kept: reclaimPolicy is Retain",
+                )
         self._corrections.forget(nextcloud.uid)
+        self._acquirer.forget(nextcloud.uid)
         return Done()
+
+    async def _instance_to_release(self, nextcloud: Nextcloud, ctx: Context[Any]) -> Object | None:
+        """Return the instance in the status as the API server has it: the cache may lack the last write of a former leader."""
+        stored = await ctx.live(Nextcloud).find(nextcloud.namespace, nextcloud.name)
+        status = stored.status if stored is not None and stored.uid == nextcloud.uid else nextcloud.status
+        ref = status.instance_ref
+        if ref is not None:
+            where = (ref.namespace or self._settings.instance_namespace, ref.name)
+            instance = await ctx.live(INSTANCE).find(*where)
+            return instance if instance is not None and _is_bound(instance, nextcloud.uid, ref) else None
+        nominated = status.nominated_instance
+        if nominated is None:
+            return None
+        instance = await ctx.live(INSTANCE).find(nominated.namespace, nominated.name)
+        return instance if is_own(instance, nextcloud, nominated) else None
 
     # --- to an instance ------------------------------------------------------------------------------------------------------
 
-    async def _own_instance(self, nextcloud: Nextcloud, ctx: Context[Any]) -> Object | None:
-        """Return the instance whose claim has this UID; once the status names one, that one or None."""
-        ref = nextcloud.status.instance_ref
-        found = list(ctx.cache(INSTANCE).by_index(BY_CLAIM, nextcloud.uid))
-        if ref is not None:
-            # A lock that arrives late, of a process that stopped to lead, must not move a tenant to another instance.
-            where = (ref.namespace or self._settings.instance_namespace, ref.name)
-            found = [one for one in found if (one.namespace, one.name) == where]
-        cached = _claimed_by(nextcloud.uid, found)
-        if cached is not None:
+    async def _own_instance(self, nextcloud: Nextcloud, ref: BoundInstance, ctx: Context[Any]) -> Object | None:
+        """Return the instance that the status names, if it has the claim of the Nextcloud."""
+        where = (ref.namespace or self._settings.instance_namespace, ref.name)
+        cached = ctx.cache(INSTANCE).find(*where)
+        if cached is not None and _is_bound(cached, nextcloud.uid, ref):
             return cached
-        if ref is None:
-            return None
-        stored = await ctx.live(INSTANCE).find(ref.namespace or self._settings.instance_namespace, ref.name)
-        return None if stored is None else _claimed_by(nextcloud.uid, [stored])
+        stored = await ctx.live(INSTANCE).find(*where)
+        return stored if stored is not None and _is_bound(stored, nextcloud.uid, ref) else None
 
-    async def _acquire(self, nextcloud: Nextcloud, ctx: Context[Any]) -> Object | _Created | Hindrance:
-        spec = nextcloud.spec
-        defaults: dict[str, Any] = {}
-        if spec.profile is not None:
-            profile = ctx.cache(PROFILE).find("", spec.profile)
-            if profile is None or profile.metadata.deleting:
-                message = f"there is no NextcloudProfile {spec.profile}; create it, or name another one"
-                return Hindrance(InstanceReason.PROFILE_NOT_FOUND, message)
-            defaults = profile.get("spec", "defaults", default={}) or {}
-        try:
-            match mode_of(spec):
-                case ClaimMode.REFERENCE:
-                    return await self._bind(nextcloud, ctx)
-                case ClaimMode.POOL:
-                    return await self._take_from_pool(nextcloud, ctx)
-                case mode:
-                    return await self._create(nextcloud, mode, defaults, ctx)
-        except _REFUSALS as error:
-            return Hindrance(InstanceReason.INVALID, f"the API server refuses the instance: {error.message}")
-        except FieldsRefused as problem:
-            return Hindrance(InstanceReason.FIELDS_REFUSED, str(problem))
-
-    async def _taken_before(self, nextcloud: Nextcloud, ctx: Context[Any]) -> Object | None:
-        """Ask the API server for the instance of the claim."""
-        found = await ctx.live(INSTANCE).list(labels=f"{PoolsLabel.CLAIM_UID}={nextcloud.uid}")
-        return _claimed_by(nextcloud.uid, found)
-
-    async def _bind(self, nextcloud: Nextcloud, ctx: Context[Any]) -> Object | Hindrance:
-        ref = nextcloud.spec.instance_ref
-        assert ref is not None
-        namespace = ref.namespace or self._settings.instance_namespace
-        before = await self._taken_before(nextcloud, ctx)
-        if before is not None:
-            return before
-        instance = await ctx.live(INSTANCE).find(namespace, ref.name)
-        problem = check_named(f"{namespace}/{ref.name}", instance)
-        if problem is not None:
-            return problem
-        assert instance is not None
-        try:
-            return await self._lock(nextcloud, instance, ctx)
-        except Conflict:
-            self._metrics.conflicts.inc()
-            raise RetryAfter(1, f"NextcloudInstance {instance.metadata.path} changed; reading it again") from None
-
-    async def _take_from_pool(self, nextcloud: Nextcloud, ctx: Context[Any]) -> Object | Hindrance:
-        selector = nextcloud.spec.pool_selector
-        assert selector is not None
-        key = selector_key(selector.match_labels)
-        instances = ctx.cache(INSTANCE)
-        ready = _matching(key, instances.metadata_by_index(READY_IDLE, key.split(",")[0]))
-        me = WaitingClaim(
-            nextcloud.metadata.creation_timestamp or "", nextcloud.uid, nextcloud.namespace, nextcloud.name, key
-        )
-        line = competitors(ready, ctx.cache(NEXTCLOUD), instances, but=nextcloud.uid)
-        free = candidates(me, line, ready)
-        for candidate in free:
-            # Before each write: the conflict with the last candidate may be the same claim's, by another process or by a write of
-            # ours whose response was lost.
-            before = await self._taken_before(nextcloud, ctx)
-            if before is not None:
-                return before
-            chosen = instances.find(candidate.namespace, candidate.name)
-            if chosen is None or chosen.metadata.resource_version != candidate.resource_version:
-                continue
-            try:
-                return await self._lock(nextcloud, chosen, ctx)
-            except (Conflict, NotFound):
-                self._metrics.conflicts.inc()  # another claim, a trim or the instance itself was faster: never the same one again
-        if free:
-            raise RetryAfter(1, "the idle instances changed; reading them again")
-        idle = _matching(key, instances.metadata_by_index(IDLE, key.split(",")[0]))
-        return exhausted(key, len(ready), len(idle), len(ahead_of(me, line)))
-
-    async def _lock(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]) -> Object:
-        """Take exactly this version of an instance; raises Conflict if it changed, FieldsRefused for fields that its pool keeps."""
-        self._check_fields(nextcloud, instance)
-        metadata = instance.metadata
-        name = metadata.label(PoolsLabel.POOL)
-        pool = ctx.cache(POOL).find("", name) if name else None
-        # Of a pool that is gone the instance has the policy since its creation.
-        policy = "" if pool is None else str(pool.get("spec", "lifecycle", "reclaimPolicy", default="Delete"))
-        patch = lock_patch(nextcloud, metadata, policy, spec_text(instance.to_dict().get("spec") or {}))
-        taken = await ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)
-        self._served(nextcloud, ctx)
-        return taken
-
-    def _served(self, nextcloud: Nextcloud, ctx: Context[Any]) -> None:
-        """Count the wait of a claim, at the one write that ends it: what follows may be repeated."""
-        created = nextcloud.metadata.created
-        if created is not None:
-            self._metrics.wait.observe(max(0.0, (ctx.now() - created).total_seconds()))
-
-    async def _create(
-        self, nextcloud: Nextcloud, mode: ClaimMode, defaults: dict[str, Any], ctx: Context[Any]
-    ) -> Object | _Created:
-        """Create a new instance; its name follows from the claim, so a second try meets the first one's."""
-        before = await self._taken_before(nextcloud, ctx)
-        if before is not None:
-            return before
-        settings = self._settings
-        check_tenant(tenant_spec(nextcloud), policy_of(defaults, settings.instances))
-        for attempt in range(_TRIES):
-            name = name_for(nextcloud.uid, attempt, settings.adjectives, settings.nouns)
-            if await ctx.live(INSTANCE).find(settings.instance_namespace, name) is not None:
-                continue
-            text = msgspec.json.encode(defaults, order="deterministic").decode() if defaults else ""
-            intent = tenant_intent(
-                nextcloud,
-                name,
-                settings.instance_namespace,
-                creates=True,
-                defaults=text,
-                profile=nextcloud.spec.profile or "",
+    def _lost(self, ref: BoundInstance, ctx: Context[Any]) -> Outcome:
+        """Report that the instance in the status is not the Nextcloud's, or not any more."""
+        path = f"{ref.namespace}/{ref.name}"
+        if ref.uid is None:
+            message = (
+                f"NextcloudInstance {path} does not exist, or has no claim of this Nextcloud: have an administrator write spec.claimRef of "
+                "the instance, or delete this Nextcloud and create it again"
             )
-            try:
-                made = await ctx.apply(intent, force=True)
-            except Conflict:  # one was created since the read: another one's, or this claim's by another process
-                before = await self._taken_before(nextcloud, ctx)
-                if before is not None:
-                    return before
-                continue
-            self._served(nextcloud, ctx)
-            if mode is ClaimMode.VANILLA:
-                message = f"created {made.metadata.path} without pool and profile: SQLite and no S3, unless the spec says otherwise"
-                ctx.event(PoolsEvent.BARE_FRESH_CREATION, message)
-            return _Created(made)
-        raise RetryAfter(60, "no free name for a new instance; trying again")
+            why = Hindrance(InstanceReason.INSTANCE_NOT_FOUND, message)
+        else:
+            message = f"NextcloudInstance {path} was deleted; delete this Nextcloud and create it again"
+            why = Hindrance(InstanceReason.INSTANCE_LOST, message)
+        waits = self._blocked(why, ctx)
+        ctx.status.draft.phase, ctx.status.draft.url = InstancePhase.FAILED, None
+        _forget_steps(ctx)
+        ctx.status.set_condition(PoolsCondition.READY, False, why.reason, message)
+        return Done() if ref.uid is not None else waits
 
     def _blocked(self, why: Hindrance, ctx: Context[Any]) -> Outcome:
         before = ctx.status.find(PoolsCondition.INSTANCE_ASSIGNED)
@@ -311,7 +194,7 @@ class NextcloudReconciler:
         self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]
     ) -> tuple[Object, timedelta | None]:
         self._check_fields(nextcloud, instance)
-        instance = await self._recorded(nextcloud, instance, ctx)
+        instance = await self._recorded(nextcloud, await self._corrected(instance, ctx), ctx)
         metadata, now = instance.metadata, ctx.now()
         intent = tenant_intent(
             nextcloud,
@@ -321,6 +204,10 @@ class NextcloudReconciler:
             defaults=metadata.annotation(PoolsAnnotation.PROFILE_DEFAULTS),
             before=metadata.annotation(PoolsAnnotation.SPEC_BEFORE),
             replaced=metadata.annotation(PoolsAnnotation.REPLACED),
+            nonce=metadata.annotation(PoolsAnnotation.CREATION_NONCE)
+            if _how(nextcloud) == InstanceReason.CREATED
+            else "",
+            pool=_pool_of(nextcloud) or "",
             profile=str(instance.get("spec", "profile", default="") or "")
             if metadata.annotation(PoolsAnnotation.PROFILE_DEFAULTS)
             else "",
@@ -354,12 +241,28 @@ class NextcloudReconciler:
         """Raise FieldsRefused if the tenant sets what the administrators keep to themselves for this instance."""
         check_tenant(tenant_spec(nextcloud), policy_of(instance.to_dict().get("spec") or {}, self._settings.instances))
 
+    async def _corrected(self, instance: Object, ctx: Context[Any]) -> Object:
+        """Take back marks of a release or of an orphan that another writer put on the instance: its release would be uninstalled."""
+        metadata = instance.metadata
+        marks = [mark for mark in _MARKS_OF_THE_END if mark in (metadata.annotations or {})]
+        if not marks:
+            return instance
+        guard = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+        patch = {"metadata": {**guard, "annotations": dict.fromkeys(marks)}}
+        try:
+            corrected = await ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)
+        except (Conflict, NotFound):
+            raise RetryAfter(1, f"NextcloudInstance {metadata.path} changed; reading it again") from None
+        message = f"set back {', '.join(marks)}: the Nextcloud has not let go of its instance"
+        ctx.event(PoolsEvent.MARKS_CORRECTED, message, type_=EventType.WARNING)
+        return corrected
+
     async def _recorded(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]) -> Object:
         """Record the spec that an instance had before, if it was taken without: by an older version, or by hand."""
         metadata = instance.metadata
         if metadata.annotation(PoolsAnnotation.SPEC_BEFORE) or _how(nextcloud) == InstanceReason.CREATED:
             return instance
-        pool = ctx.cache(POOL).find("", metadata.label(PoolsLabel.POOL))
+        pool = ctx.cache(POOL).find("", _pool_of(nextcloud) or metadata.label(PoolsLabel.POOL))
         named = "" if pool is None else str(pool.get("spec", "profileRef", "name", default="") or "")
         profile = ctx.cache(PROFILE).find("", named) if named else None
         text = spec_text(spec_before(nextcloud, instance, pool, profile))
@@ -388,10 +291,11 @@ class NextcloudReconciler:
 
     def _copy_status(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]) -> None:
         metadata, draft, status = instance.metadata, ctx.status.draft, instance.status
-        draft.instance_ref = InstanceRef(namespace=metadata.namespace, name=metadata.name)
+        draft.instance_ref = BoundInstance(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
+        draft.pool = _pool_of(nextcloud)
+        draft.nominated_instance = None
         draft.applied_profile = nextcloud.status.applied_profile or nextcloud.spec.profile
         draft.assigned_at = nextcloud.status.assigned_at or rfc3339(ctx.now())
-        draft.pool = metadata.label(PoolsLabel.POOL) or None
         draft.phase = InstancePhase.DELETING if metadata.deleting else status.get("phase") or InstancePhase.PENDING
         release = status.get("helmRelease")
         draft.helm_release = ReleaseRef.model_validate(release) if isinstance(release, dict) else None
@@ -428,11 +332,12 @@ def _waits_for(instance: Object) -> tuple[str, str]:
     return InstanceReason.RELEASING, f"NextcloudInstance {instance.metadata.path} is being deleted"
 
 
-def _claimed_by(uid: str, found: Iterable[Object]) -> Object | None:
-    """Return the instance with this claim; the oldest, should there be several."""
-    mine = [one for one in found if one.get("spec", "claimRef", "uid", default="") == uid]
-    return min(mine, key=lambda one: order_of(one.metadata), default=None)
+def _is_bound(instance: Object, uid: str, ref: BoundInstance) -> bool:
+    """Whether an instance has the claim of a Nextcloud, and is the very instance of its status."""
+    return instance.get("spec", "claimRef", "uid", default="") == uid and ref.uid in (None, instance.metadata.uid)
 
 
-def _matching(selector: str, found: Iterable[Metadata]) -> list[Metadata]:
-    return [instance for instance in found if matches(selector, instance)]
+def _pool_of(nextcloud: Nextcloud) -> str | None:
+    """Return the pool that the instance came from, as it was recorded before the instance was taken."""
+    nominated = nextcloud.status.nominated_instance
+    return nextcloud.status.pool or (None if nominated is None else nominated.pool)

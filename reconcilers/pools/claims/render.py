@@ -124,6 +124,8 @@ def tenant_intent(
     before: str = "",
     replaced: str = "",
     profile: str = "",
+    nonce: str = "",
+    pool: str = "",
 ) -> Object:
     """Return what the Nextcloud says about its instance.
 
@@ -131,16 +133,21 @@ def tenant_intent(
     and come back where the tenant removes a field. `before` and `replaced` are the annotations SPEC_BEFORE and REPLACED of an instance that
     was taken: of that spec only what the tenant's fields replaced comes back, since all else belongs to others. With `creates` the apply is
     a conflict if an instance of the name exists.
+    `nonce` proves that the operator created the instance; `pool` is the pool that it came from.
     """
     tenant = tenant_spec(nextcloud)
     under = merge(beneath(_decoded(before), tenant), _decoded(replaced))
-    notes = {PoolsAnnotation.PROFILE_DEFAULTS: defaults, PoolsAnnotation.REPLACED: spec_text(under)}
+    notes = {
+        PoolsAnnotation.PROFILE_DEFAULTS: defaults,
+        PoolsAnnotation.REPLACED: spec_text(under),
+        PoolsAnnotation.CREATION_NONCE: nonce,
+    }
     spec = merge(merge(_decoded(defaults), under), tenant)
     recorded = recorded_fields(tenant)
     made = INSTANCE.new(
         name,
         namespace,
-        labels=claim_labels(nextcloud),
+        labels={**claim_labels(nextcloud), **({PoolsLabel.POOL: pool} if pool else {})},
         annotations={key: text for key, text in notes.items() if text} or None,
         spec={
             **spec,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from konverge.objects import Metadata
 from konverge.reconcilers.pools.words import PoolsLabel
 
 __all__ = [
+    "Serves",
     "WaitingClaim",
     "ahead_of",
     "beginnings_of",
@@ -27,12 +28,14 @@ __all__ = [
     "turns",
 ]
 
-_TRIES: Final = 4
-"""The most instances that one reconcile of a claim tries: each costs a request and a write that is refused."""
 _NOT_SELECTED: Final = frozenset(
     {PoolsLabel.ASSIGNED, PoolsLabel.CLAIM_UID, PoolsLabel.TENANT, PoolsLabel.NEXTCLOUD, PoolsLabel.FORCE_DELETE}
 )
 """Labels that do not tell one idle instance from another."""
+
+
+Serves: TypeAlias = Callable[[Metadata, str], bool]
+"""Whether the pool of an instance serves a namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +111,20 @@ def order_of(instance: Metadata) -> tuple[str, str, str]:
     return (instance.creation_timestamp or "", instance.name, instance.namespace)
 
 
-def turns(claims: Iterable[WaitingClaim], instances: Iterable[Metadata]) -> list[tuple[WaitingClaim, Metadata]]:
-    """Return who takes what: claims in the order of their age, each with the oldest instance that is left and matches."""
+def turns(
+    claims: Iterable[WaitingClaim], instances: Iterable[Metadata], serves: Serves
+) -> list[tuple[WaitingClaim, Metadata]]:
+    """Return who takes what: claims in the order of their age, each with the oldest instance that is left, matches and may be taken.
+
+    A claim that may not take an instance does not keep younger claims from it.
+    """
     left = sorted(instances, key=order_of)
     found: list[tuple[WaitingClaim, Metadata]] = []
     for claim in sorted(claims, key=lambda one: (one.created, one.uid)):
         if not left:
             break
         for place, instance in enumerate(left):
-            if matches(claim.selector, instance):
+            if matches(claim.selector, instance) and serves(instance, claim.namespace):
                 found.append((claim, left.pop(place)))
                 break
     return found
@@ -127,15 +135,17 @@ def ahead_of(me: WaitingClaim, line: Iterable[WaitingClaim]) -> list[WaitingClai
     return [one for one in line if (one.created, one.uid) < (me.created, me.uid)]
 
 
-def candidates(me: WaitingClaim, line: Iterable[WaitingClaim], ready: Collection[Metadata]) -> list[Metadata]:
-    """Return the instances that a claim may try to take, in their order: those of the ready ones that no older claim of the line takes.
+def candidates(
+    me: WaitingClaim, line: Iterable[WaitingClaim], ready: Collection[Metadata], serves: Serves
+) -> list[Metadata]:
+    """Return the instances that a claim may take, in their order: those of the ready ones that no older claim of the line takes.
 
     >>> def instance(name: str) -> Metadata:
     ...     return Metadata(name=name, uid=name, labels={"tier": "small"})
     >>> old, young = (WaitingClaim(created, "uid", "ns", "name", "tier=small") for created in ("1", "2"))
-    >>> [one.name for one in candidates(young, [old, young], [instance("a"), instance("b")])]
+    >>> [one.name for one in candidates(young, [old, young], [instance("a"), instance("b")], lambda *_: True)]
     ['b']
     """
-    own = [instance for instance in ready if matches(me.selector, instance)]
-    reserved = {instance.uid for _, instance in turns(ahead_of(me, line), own)}
-    return [instance for instance in sorted(own, key=order_of) if instance.uid not in reserved][:_TRIES]
+    own = [instance for instance in ready if matches(me.selector, instance) and serves(instance, me.namespace)]
+    reserved = {instance.uid for _, instance in turns(ahead_of(me, line), own, serves)}
+    return [instance for instance in sorted(own, key=order_of) if instance.uid not in reserved]

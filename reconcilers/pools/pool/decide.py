@@ -4,8 +4,8 @@
 
 1. A profile that is missing, or a namespace that is not ours: nothing is created or deleted.
 2. Too many: failed ones are deleted first, then the oldest.
-3. Replacement of failed ones (with backoff), and of stale and expired ones: so many at a time that at most a quarter of the pool, or
-   one instance, is not ready because of it.
+3. Replacement of failed ones (with backoff), and of stale, expired and misplaced ones: so many at a time that at most a quarter of the
+   pool, or one instance, is not ready because of it.
 4. Too few: as many are created as the window still allows.
 
 Guarantees: an instance that was taken is never deleted. In no window more than the allowed number is created, whatever the cache shows and
@@ -41,6 +41,7 @@ EXCESS: Final = "excess"
 FAILED: Final = "failed"
 STALE: Final = "made with another profile"
 EXPIRED: Final = "too old"
+MISPLACED: Final = "in a former namespace of the pool's instances"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class PoolState:
 
     replicas: int
     members: tuple[Member, ...] = ()
+    assigned: int = 0
+    """How many Nextclouds have an instance of the pool."""
     digest: str | None = ""
     """The digest of its profile; "" without one, None if it is missing."""
     observed_digest: str | None = None
@@ -108,10 +111,9 @@ class PoolPlan:
     """When time alone changes the plan."""
 
 
-def counts_of(members: tuple[Member, ...], now: datetime, limits: PoolLimits) -> PoolCounts:
-    """Count the members by state; those that are being deleted, and released ones that are retained, count as neither."""
-    alive = [member for member in members if not member.deleting]
-    free = [member for member in alive if not member.taken]
+def counts_of(members: tuple[Member, ...], now: datetime, limits: PoolLimits, assigned: int = 0) -> PoolCounts:
+    """Count the members by state, without those that are being deleted or have a claim."""
+    free = [member for member in members if not member.deleting and not member.taken]
     ready = sum(member.ready for member in free)
     failed = sum(not member.ready and member.failed(now, limits.deadline) for member in free)
     return PoolCounts(
@@ -119,7 +121,7 @@ def counts_of(members: tuple[Member, ...], now: datetime, limits: PoolLimits) ->
         provisioning=len(free) - ready - failed,
         failed=failed,
         unassigned=len(free),
-        assigned=sum(member.taken and not member.released for member in alive),
+        assigned=assigned,
     )
 
 
@@ -131,7 +133,7 @@ def age_limit(member: Member, max_age: timedelta) -> timedelta:
 
 def decide_pool(state: PoolState, now: datetime, limits: PoolLimits) -> PoolPlan:
     """Return the plan for a pool."""
-    counts = counts_of(state.members, now, limits)
+    counts = counts_of(state.members, now, limits, state.assigned)
     if state.digest is None or state.refusal:
         return PoolPlan(counts=counts)
     free = sorted(
@@ -209,10 +211,10 @@ def _replaced(
         doomed = [Doomed(member, FAILED) for member in failed]
     known = {member.uid for member in failed}
     unwanted = [
-        Doomed(member, STALE if member in stale else EXPIRED)
+        Doomed(member, MISPLACED if member.misplaced else STALE if member in stale else EXPIRED)
         for member in free
         if member.uid not in known
-        and ((state.recreate and member in stale) or _expired(member, state.max_age, now, moments))
+        and (member.misplaced or (state.recreate and member in stale) or _expired(member, state.max_age, now, moments))
     ]
     budget = max(1, state.replicas // _SHARE)
     waiting = sum(not one.member.ready for one in unwanted)
@@ -237,8 +239,11 @@ def _expired(member: Member, max_age: timedelta, now: datetime, moments: list[ti
 def _tokens(state: PoolState, now: datetime, limits: PoolLimits) -> tuple[int, timedelta]:
     """Return how many instances may be created now, and when that number grows."""
     since = now - limits.window
-    shown = {member.name: member.created for member in state.members}
-    used = sorted(moment for moment in (shown | dict(state.recent)).values() if moment > since)
+    moments = {member.name: member.created for member in state.members}
+    for name, moment in state.recent:
+        # A name is recorded before its instance exists: the later moment is nearer to the creation.
+        moments[name] = max(moment, moments.get(name, moment))
+    used = sorted(moment for moment in moments.values() if moment > since)
     left = max(0, limits.creates - len(used))
     # A timestamp of the API has whole seconds: one more second keeps a window's creations apart from the next one's.
     return left, (limits.window - (now - used[0]) + timedelta(seconds=1) if used else limits.window)

@@ -24,7 +24,13 @@ def selector_of(pool: str) -> str:
 
 
 def new_member(
-    pool: NextcloudPool, name: str, namespace: str, profile: str, defaults: Mapping[str, Any], digest: str
+    pool: NextcloudPool,
+    name: str,
+    namespace: str,
+    profile: str,
+    defaults: Mapping[str, Any],
+    digest: str,
+    nonce: str,
 ) -> Object:
     """Return a new unassigned instance: the template over the defaults of the profile, without labels of the family's own."""
     template = pool.spec.template
@@ -34,7 +40,10 @@ def new_member(
         name,
         namespace,
         labels={**labels, PoolsLabel.ASSIGNED: PoolsLabel.FALSE, PoolsLabel.POOL: pool.name},
-        annotations={PoolsAnnotation.PROFILE_DIGEST: digest} if digest else None,
+        annotations={
+            PoolsAnnotation.CREATION_NONCE: nonce,
+            **({PoolsAnnotation.PROFILE_DIGEST: digest} if digest else {}),
+        },
         spec={
             **spec,
             "reclaimPolicy": pool.spec.lifecycle.reclaim_policy,

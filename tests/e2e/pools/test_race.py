@@ -32,6 +32,7 @@ MEMBERS: Final = ("one", "two")
 POOLS: Final = "pools"
 INSTANCES: Final = 10
 CLAIMS: Final = 100
+ALL: Final = {"from": "All"}
 SELECTOR: Final = {"tier": "race", "zone": "a"}
 _OPERATOR: Final = Path(__file__).parents[2] / "support" / "pools" / "claim_operator.py"
 
@@ -65,11 +66,20 @@ def is_delete(call: ProxiedRequest) -> bool:
     return call.method == "DELETE" and call.resource == "nextcloudinstances"
 
 
-async def instance(client: Client, number: int) -> None:
-    labels = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, **SELECTOR}
-    await client.create(INSTANCE.new(f"one-{number}", NAMESPACE, labels=labels, spec={}))
+async def instance(client: Client, number: int) -> str:
+    """Create an instance that is ready; returns its UID."""
+    labels, spec = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, **SELECTOR}, {"reclaimPolicy": "Delete"}
+    created = await client.create(INSTANCE.new(f"one-{number}", NAMESPACE, labels=labels, spec=spec))
     patch = {"status": {"phase": "Ready"}}
     await client.patch(INSTANCE, f"one-{number}", NAMESPACE, patch=patch, style="merge", subresource="status")
+    return created.metadata.uid
+
+
+async def pool_of(client: Client, members: list[str]) -> None:
+    """Create a pool with these members in its record; no process fills it."""
+    await client.create(NextcloudPool.decode({"metadata": {"name": "race"}, "spec": {"allowedNamespaces": ALL}}))
+    record = {"status": {"members": members}}
+    await client.patch(NextcloudPool, "race", patch=record, style="merge", subresource="status")
 
 
 async def claim(client: Client, number: int, selector: dict[str, str] = SELECTOR) -> None:
@@ -121,7 +131,7 @@ async def test_p3_of_100_claims_of_two_processes_on_10_instances_exactly_10_win_
     fleet = Rivals(plane, NAMESPACE, tmp_path, lease=(0, 0, 0))
     async with Client(config, name="test-user") as client:
         await install_crds(client, [crd(one) for one in KINDS])
-        await asyncio.gather(*(instance(client, number) for number in range(INSTANCES)))
+        await pool_of(client, await asyncio.gather(*(instance(client, number) for number in range(INSTANCES))))
         async with fleet.member(MEMBERS[0]) as one, fleet.member(MEMBERS[1]) as two:
             # Each write that takes an instance is held up, so that many have chosen it before the first arrives.
             for member in (one, two):
@@ -136,6 +146,7 @@ async def test_p3_of_100_claims_of_two_processes_on_10_instances_exactly_10_win_
             for each in await claims(client)
             if each.status.instance_ref is not None
         }
+        await client.delete(NextcloudPool, "race")
         for each in await claims(client):
             await _free(client, Nextcloud, each.name, each.namespace)
         for taken in found:
@@ -167,7 +178,8 @@ async def test_p5_a_pool_that_shrinks_leaves_the_instance_that_was_claimed_while
     async with Client(config, name="test-user") as client:
         await install_crds(client, [crd(one) for one in KINDS])
         async with fleet.member(POOLS) as pools, fleet.member(MEMBERS[0]):
-            spec = {"replicas": 1, "template": {"metadata": {"labels": {"tier": name}}}}
+            template = {"metadata": {"labels": {"tier": name}}}
+            spec = {"replicas": 1, "allowedNamespaces": ALL, "template": template}
             await client.create(NextcloudPool.decode({"metadata": {"name": name}, "spec": spec}))
             spare = await until_one(client, name)
             ready = {"status": {"phase": "Ready"}}

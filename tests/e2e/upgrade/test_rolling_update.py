@@ -96,7 +96,7 @@ class Deployment:
         replica = Operator(
             (
                 *("--controllers", FAMILIES, "--kubeconfig", str(self.kubeconfig), "--log-format", "json"),
-                *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0"),
+                *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0", "--debug", "127.0.0.1:0"),
                 *(word for key, value in sets.items() for word in ("--set", f"{key}={value}")),
             ),
             self.folder / f"{name}.log",

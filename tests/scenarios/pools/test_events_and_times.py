@@ -69,7 +69,7 @@ async def test_a_served_nextcloud_says_how_with_a_normal_event_and_is_not_looked
     tier, spec, reason, more = SERVED[case]
     here = await clouds.start()
     await here.profile(replicas=1)
-    await here.instance("free", FREE)
+    await here.member("free", FREE)
     await here.lab.until(NextcloudInstance, "free", lambda one: one.status.phase == "Ready")
     await here.claim(tier=tier, **spec)
     await here.says("main", "True", reason)
@@ -106,7 +106,7 @@ async def test_an_edit_of_a_blocked_nextcloud_is_tried_at_once(clouds: Clouds, c
     wrong, reason, right, how = RECOVERED[case]
     here = await clouds.start()
     await here.profile(replicas=1)
-    await here.instance("free", FREE)
+    await here.member("free", FREE)
     await here.claim(tier=None, **wrong)
     await here.says("main", "False", reason)
     await asyncio.sleep(20)
@@ -127,13 +127,13 @@ async def test_a_nextcloud_that_waits_for_its_profile_does_not_hold_up_others_an
     # The older one may not be served: while it waits for a profile it is out of the line, and back in it, it is the first again.
     await here.patch(Nextcloud, "old", {"spec": {"profile": "none"}})
     await here.says("old", "False", "ProfileNotFound")
-    await here.instance("one", FREE)
+    await here.member("one", FREE)
     await asyncio.sleep(5)
     await here.says("young", "True", "Assigned")
     await here.profile("none")
     await here.says("old", "False", "PoolExhausted")
     await here.claim("last")
-    await here.instance("two", FREE)
+    await here.member("two", FREE)
     await asyncio.sleep(5)
     await here.says("old", "True", "Assigned")
     await here.says("last", "False", "PoolExhausted")
@@ -144,7 +144,7 @@ async def test_each_new_value_of_the_annotation_causes_a_reconcile_and_the_same_
     clouds: Clouds, controller: str
 ) -> None:
     here = await clouds.start()
-    await here.instance("free", FREE)
+    await here.member("free", FREE)
     await here.claim(tier="small")
     await here.assigned()
     what, name = (Nextcloud, "main") if controller == PoolsController.NEXTCLOUD else (NextcloudInstance, "free")

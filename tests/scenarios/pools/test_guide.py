@@ -12,7 +12,7 @@ import yaml
 from pools.lab import Clouds
 from pools.materials import NAME, Materials
 
-from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance
+from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool
 from konverge.kinds import kind_of
 from konverge.objects import Object
 from konverge.reconcilers.pools.kinds import INSTANCE
@@ -63,9 +63,9 @@ async def test_each_of_the_four_modes_of_the_guide_does_what_the_page_says(cloud
 
 
 def migration_patch(kind: str, words: dict[str, str]) -> dict[str, Any]:
-    """Return the patch of the page for a kind, with the words in capitals replaced."""
+    """Return the patch of the page for a kind and the name of its object, with the words in capitals replaced."""
     page = (GUIDE / "pools-migration.md").read_text()
-    [found] = re.findall(rf"patch {kind} INSTANCE --type merge -p '(\{{\n.*?)'\n", page, re.DOTALL)
+    [found] = re.findall(rf"patch {kind} --type merge -p '(\{{\n.*?)'\n", page, re.DOTALL)
     patch: dict[str, Any] = json.loads(re.sub("|".join(words), lambda word: words[word[0]], found))
     return patch
 
@@ -76,17 +76,20 @@ async def test_an_instance_of_the_original_keeps_its_tenant_once_the_page_of_the
     here = await clouds.start()
     await here.lab.stop()
     taken = {PoolsLabel.ASSIGNED: PoolsLabel.TRUE, "tier": "small"}
+    taken[PoolsLabel.POOL] = "small"
     await here.instance("nc-old-one-a1b2c3", taken, replicas=3)
     await here.instance("nc-free-one-a1b2c3", {**taken, PoolsLabel.ASSIGNED: PoolsLabel.FALSE})
+    await here.pool(replicas=1, allowedNamespaces=None)
     claim = await here.claim(replicas=3)
     status = {"status": {"instanceRef": {"name": "nc-old-one-a1b2c3", "namespace": here.lab.namespace}}}
     await here.lab.patch(Nextcloud, "main", status, subresource="status")
+    words = {"UID": claim.uid, "TENANT": here.lab.namespace, "NEXTCLOUD": "main"}
+    await here.patch(NextcloudPool, "small", migration_patch("nextcloudpool POOL", words), "")
     await here.run()
-    await here.says("main", "False", "InstanceLost")
+    await here.says("main", "False", "InstanceNotFound")
     await here.claim("next", tier="small")
     await here.says("next", "True", "Assigned")
-    words = {"UID": claim.uid, "TENANT": here.lab.namespace, "NEXTCLOUD": "main"}
-    await here.patch(INSTANCE, "nc-old-one-a1b2c3", migration_patch("nextcloudinstance", words))
+    await here.patch(INSTANCE, "nc-old-one-a1b2c3", migration_patch("nextcloudinstance INSTANCE", words))
     served = await here.assigned()
     assert served.status.instance_ref is not None
     assert served.status.instance_ref.name == "nc-old-one-a1b2c3"
@@ -111,7 +114,7 @@ async def test_a_helm_release_of_the_original_is_handed_over_as_the_page_of_the_
     instance = await here.reason("Ready", "ReleaseTaken")
     assert (await lab.get(HELM_RELEASE, NAME)).spec == before.spec, "nothing of it was changed"
     words = {"INSTANCE": NAME, "UID": instance.uid}
-    await lab.patch(HELM_RELEASE, NAME, migration_patch("helmrelease", words))
+    await lab.patch(HELM_RELEASE, NAME, migration_patch("helmrelease INSTANCE", words))
     await lab.until(HELM_RELEASE, NAME, lambda one: bool(one.get("spec", "values")))
     assert "suspended" in (await here.reason("Ready", "Reconciling")).condition("Ready").message
     await lab.patch(HELM_RELEASE, NAME, {"spec": {"suspend": None}})

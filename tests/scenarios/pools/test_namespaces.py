@@ -90,8 +90,9 @@ async def test_a_deleted_instance_waits_while_its_namespace_is_not_listed(lab: L
     await lab.start(here.build, name="konverge")
     everything = await here.left()
     await lab.delete(NextcloudInstance, NAME)
-    instance = await here.until(says_so)
-    assert instance.condition("Ready").message.startswith("nothing of the instance is deleted: ")
+    await here.until(
+        lambda one: says_so(one) and one.condition("Ready").message.startswith("nothing of the instance is deleted: ")
+    )
     await asyncio.sleep(300)
     assert await here.left() == everything
     await lab.stop()

@@ -44,7 +44,7 @@ MODES: dict[str, dict[str, Any]] = {
 async def test_refused_field_takes_and_creates_no_instance(clouds: Clouds, mode: str) -> None:
     here = await clouds.start()
     await here.profile(version="33.0.1")
-    await here.instance("one", FREE)
+    await here.member("one", FREE)
     await here.claim(**MODES[mode], **TAKEOVER)
     refused = await here.says("main", "False", "FieldsRefused")
 
@@ -57,7 +57,7 @@ async def test_refused_field_takes_and_creates_no_instance(clouds: Clouds, mode:
 
 async def test_refused_claim_does_not_hold_up_a_younger_one(clouds: Clouds) -> None:
     here = await clouds.start()
-    await here.instance("one", FREE)
+    await here.member("one", FREE)
     await here.claim("refused", **TAKEOVER)
     await here.says("refused", "False", "FieldsRefused")
     await here.claim("younger")
@@ -68,7 +68,7 @@ async def test_refused_claim_does_not_hold_up_a_younger_one(clouds: Clouds) -> N
 async def test_refused_edit_leaves_the_instance_as_it_was(clouds: Clouds, mode: str) -> None:
     here = await clouds.start()
     await here.profile(version="33.0.1")
-    await here.instance("one", FREE)
+    await here.member("one", FREE)
     await here.claim(**MODES[mode], replicas=2)
     served = await here.assigned()
     assert served.status.instance_ref is not None
@@ -105,6 +105,17 @@ async def test_chart_of_a_tenant_is_opened_by_the_administrators(clouds: Clouds,
     served = await here.assigned()
     assert served.status.instance_ref is not None
     await here.lab.until(NextcloudInstance, served.status.instance_ref.name, lambda one: one.spec.helm is not None)
+
+
+async def test_profile_that_a_tenant_names_does_not_open_the_chart(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.profile(tenantHelm=True, serviceAccountName="installer")
+    await here.claim(tier=None, profile="base", **TAKEOVER)
+    await here.says("main", "False", "FieldsRefused")
+    await here.patch(Nextcloud, "main", {"spec": {"helm": None}})
+    await here.says("main", "True", "Created")
+    [instance] = await here.instances()
+    assert (instance.spec.get("tenantHelm"), instance.spec["serviceAccountName"]) == (None, "installer")
 
 
 async def test_pool_is_as_closed_as_its_own_template(clouds: Clouds) -> None:

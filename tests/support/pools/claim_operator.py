@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import replace
+from random import SystemRandom
 from typing import Any
 
 import konverge as kv
@@ -26,7 +27,7 @@ class OfOneTenant(NextcloudReconciler):
     """Leaves the Nextclouds of other namespaces to other processes."""
 
     def __init__(self, settings: PoolSettings, metrics: PoolMetrics, tenant: str) -> None:
-        super().__init__(settings, metrics)
+        super().__init__(settings, metrics, SystemRandom())
         self._tenant = tenant
 
     async def reconcile(self, nextcloud: Nextcloud, ctx: kv.Context[Any]) -> kv.Outcome:

@@ -91,6 +91,20 @@ CASES: dict[str, Case] = {
     "a pool with a label whose key has a space": Case("NextcloudPool", _labelled({"the tier": "small"}), LABELS),
     "a pool with a label whose key has two domains": Case("NextcloudPool", _labelled({"a/b/c": "small"}), LABELS),
     "a pool with a label whose name is too long": Case("NextcloudPool", _labelled({f"a/{'k' * 64}": "small"}), LABELS),
+    **{
+        f"{what} for {words}": Case(what, {"allowedNamespaces": allowed}, refusal)
+        for what in ("NextcloudPool", "NextcloudInstance")
+        for words, allowed, refusal in (
+            ("all namespaces", {"from": "All"}, ""),
+            ("two namespaces", {"from": "Names", "names": ["a", "b"]}, ""),
+            ("namespaces with a label", {"from": "Selector", "selector": {"matchLabels": {"team": "a"}}}, ""),
+            ("nobody knows whom", {}, "Required value"),
+            ("names without names", {"from": "Names"}, "names are needed with from: Names"),
+            ("all namespaces and a name", {"from": "All", "names": ["a"]}, "names are needed with from: Names"),
+            ("a selector without a selector", {"from": "Selector"}, "a selector is needed with from: Selector"),
+            ("an empty selector", {"from": "Selector", "selector": {}}, "an empty selector would select every"),
+        )
+    },
     "a Nextcloud with a selector that no label meets": Case(
         "Nextcloud", {"poolSelector": {"matchLabels": {"tier": "-small"}}}, LABELS
     ),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from pools.lab import Clouds, OneTenant, forget_names
+from pools.lab import Clouds, OneTenant, forget_names, forget_uids
 from pools.materials import FULL, Materials
 
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudPool
@@ -151,6 +151,6 @@ def whole_family(lab: Lab) -> Family:
     random = "the names of instances are random, and so are those of all that is theirs"
     for kind in (INSTANCE, SECRET, CNPG_CLUSTER, VOLUME_CLAIM, HELM_RELEASE, HELM_REPOSITORY, HELM_CHART):
         lab.may_differ(kind, why=random)
-    lab.may_differ(NextcloudPool, "status.recentCreations", why=random)
+    lab.may_differ(NextcloudPool, "status.recentCreations", forget_uids, why=random)
     lab.may_differ(Nextcloud, "status.instanceRef", "status.url", "status.helmRelease", forget_names, why=random)
     return here

@@ -21,9 +21,11 @@ from konverge.reconcilers.pools.words import Finalizer, InstancePhase, PoolsAnno
 from konverge.runtime import Context, Controller, ElectionSettings, Manager, ManagerSettings
 from konverge.testing import Lab, install_crds
 
-__all__ = ["EVENT", "NAMESPACE", "Clouds", "OneTenant", "guarded"]
+__all__ = ["EVENT", "NAMESPACE", "STOCK", "Clouds", "OneTenant", "forget_names", "forget_uids", "guarded"]
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
+STOCK = "stock"
+"""The pool of `Clouds.member`."""
 NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 
 
@@ -50,7 +52,9 @@ class OneTenant:
             if owner:
                 self._owner[uid] = owner
                 assert of_claim.setdefault(owner, uid) == uid, f"{owner} has two instances"
-                assert metadata["labels"].get(PoolsLabel.ASSIGNED) != PoolsLabel.FALSE, f"{metadata['name']} is free"
+                assert metadata.get("labels", {}).get(PoolsLabel.ASSIGNED) != PoolsLabel.FALSE, (
+                    f"{metadata['name']} is free"
+                )
             pool = metadata.get("labels", {}).get(PoolsLabel.POOL)
             if pool:
                 self._made.setdefault(pool, {}).setdefault(uid, now)
@@ -86,7 +90,9 @@ def guarded(lab: Lab, creates: int = 10) -> Clouds:
         INSTANCE, why="the names of instances are random, and which of them is taken depends on when the process was up"
     )
     lab.may_differ(Nextcloud, "status.instanceRef", "status.url", forget_names, why="the names of instances are random")
-    lab.may_differ(NextcloudPool, "status.recentCreations", why="the names of instances are random")
+    lab.may_differ(
+        NextcloudPool, "status.recentCreations", forget_uids, why="the names and UIDs of instances are random"
+    )
     lab.always.append(OneTenant(lab, creates))
     lab.skip_plans("the namespace is deleted *", why="a pool cannot be full without the namespace of its instances")
     lab.skip_plans(
@@ -100,6 +106,13 @@ def forget_names(data: dict[str, Any]) -> None:
     """Take the messages out of a status: they name instances."""
     for condition in (data.get("status") or {}).get("conditions") or []:
         condition.pop("message", None)
+
+
+def forget_uids(data: dict[str, Any]) -> None:
+    """Leave the number of members in the status of a pool."""
+    status = data.get("status") or {}
+    if "members" in status:
+        status["members"] = len(status["members"])
 
 
 class Clouds:
@@ -158,7 +171,12 @@ class Clouds:
     async def pool(self, name: str = "small", replicas: int = 2, **spec: Any) -> NextcloudPool:
         labels = spec.pop("labels", {"tier": name})
         template = {"metadata": {"labels": labels}, "spec": {"replicas": 1, **spec.pop("template", {})}}
-        data = {"metadata": {"name": name}, "spec": {"replicas": replicas, "template": template, **spec}}
+        annotations = spec.pop("annotations", {})
+        spec = {"allowedNamespaces": {"from": "All"}, **spec}
+        data = {
+            "metadata": {"name": name, "annotations": annotations},
+            "spec": {"replicas": replicas, "template": template, **spec},
+        }
         return await self.lab.client.create(NextcloudPool.decode(data))
 
     async def profile(self, name: str = "base", **defaults: Any) -> NextcloudProfile:
@@ -174,6 +192,25 @@ class Clouds:
     async def instance(self, name: str, labels: Mapping[str, str] | None = None, **spec: Any) -> NextcloudInstance:
         data = {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": spec}
         return await self.lab.create(NextcloudInstance.decode(data))
+
+    async def member(self, name: str, labels: Mapping[str, str] | None = None, **spec: Any) -> NextcloudInstance:
+        """Create an instance, and have it adopted by a pool that creates and deletes nothing because its profile is missing."""
+        if all(one.name != STOCK for one in (await self.lab.client.list(NextcloudPool)).items):
+            await self.pool(STOCK, replicas=0, labels={}, profileRef={"name": "missing"})
+        marks = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, PoolsLabel.POOL: STOCK}
+        instance = await self.instance(name, {**marks, **(labels or {})}, **spec)
+        await self.adopt(STOCK, name)
+        await self.pool_until(STOCK, lambda pool: pool.status.adopted == name)
+        return instance
+
+    async def adopt(self, pool: str, wish: str) -> None:
+        """Ask a pool to record the instances that its label selects."""
+        await self.patch(NextcloudPool, pool, {"metadata": {"annotations": {PoolsAnnotation.ADOPT_MEMBERS: wish}}}, "")
+
+    async def nominate(self, claim: Nextcloud, instance: Object) -> None:
+        """Record an instance in the status of a Nextcloud, as the operator does it before it takes the instance."""
+        record = {"name": instance.name, "namespace": instance.namespace, "uid": instance.metadata.uid}
+        await self.lab.patch(Nextcloud, claim.name, {"status": {"nominatedInstance": record}}, subresource="status")
 
     async def instances(self) -> list[Object]:
         return sorted((await self.lab.client.list(INSTANCE)).items, key=lambda one: one.name)

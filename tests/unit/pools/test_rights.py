@@ -12,7 +12,7 @@ PARTS = {
     *("cronjobs", "clusters", "scheduledbackups"),
 }
 CLAIMS = {"configmaps", "objectbucketclaims"}
-WATCHED = {"helmreleases", "helmrepositories", "ocirepositories", "cronjobs", "clusters"}
+WATCHED = {"helmreleases", "helmrepositories", "ocirepositories", "cronjobs", "clusters", "namespaces"}
 
 
 def rules(settings: PoolSettings) -> tuple[Rule, ...]:

@@ -144,7 +144,7 @@ def test_only_fields_of_a_nextcloud_reach_its_instance() -> None:
     own = {field.alias or name for name, field in NextcloudInstanceSpec.model_fields.items()}
     assert own - TENANT_FIELDS == {
         *("serviceAccountName", "tenantHelm", "tenantFields"),
-        *("profile", "claimRef", "reclaimPolicy"),
+        *("profile", "claimRef", "reclaimPolicy", "allowedNamespaces"),
     }
     spec = {"replicas": 2, "instanceRef": {"name": "a"}, "poolSelector": {}, "profile": "p"}
     claim = Nextcloud.decode({"metadata": {"name": "n", "namespace": "web", "uid": "u"}, "spec": spec})

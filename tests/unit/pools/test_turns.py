@@ -35,15 +35,25 @@ def idle(name: str, created: str = "1", **labels: str) -> Metadata:
     return Metadata(name=name, namespace="ns", uid=name, creation_timestamp=created, labels={**SMALL, **labels})
 
 
+def to_all(_instance: Metadata, _namespace: str) -> bool:
+    return True
+
+
+def test_a_claim_whose_namespace_a_pool_does_not_serve_does_not_hold_up_others() -> None:
+    line = [WaitingClaim("1", "old", "foreign", "old", "tier=small"), claim("young", "2")]
+    served = turns(line, [idle("a")], lambda _, namespace: namespace == "ns")
+    assert [(one.name, instance.name) for one, instance in served] == [("young", "a")]
+
+
 def test_the_oldest_claim_gets_the_oldest_instance() -> None:
     line = [claim("young", "3"), claim("old", "1"), claim("late", "9")]
-    found = turns(line, [idle("b", "2"), idle("a", "1")])
+    found = turns(line, [idle("b", "2"), idle("a", "1")], to_all)
     assert [(one.name, instance.name) for one, instance in found] == [("old", "a"), ("young", "b")]
 
 
 def test_a_claim_whose_labels_no_instance_has_does_not_hold_up_others() -> None:
     line = [claim("picky", "1", "tier=small,zone=x"), claim("any", "2")]
-    assert [(one.name, instance.name) for one, instance in turns(line, [idle("a")])] == [("any", "a")]
+    assert [(one.name, instance.name) for one, instance in turns(line, [idle("a")], to_all)] == [("any", "a")]
 
 
 @given(
@@ -57,7 +67,7 @@ def test_no_instance_has_two_turns_and_no_claim_has_two(
     instances = [
         idle(f"i{place}", str(age), **({"zone": "x"} if zoned else {})) for place, (age, zoned) in enumerate(stock)
     ]
-    found = turns(claims, instances)
+    found = turns(claims, instances, to_all)
     assert len({one.uid for one, _ in found}) == len(found) == len({instance.uid for _, instance in found})
     assert all(matches(one.selector, instance) for one, instance in found)
     # An instance is left only if no claim that is left matches it.
