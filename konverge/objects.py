@@ -139,12 +139,12 @@ class Object:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """`spec`, {} if it is absent, or is no map: a cache leaves out a spec with too many values."""
+        """`spec`, {} if it is absent or not a map: a cache leaves out a spec with too many values."""
         return self._map("spec")
 
     @property
     def status(self) -> dict[str, Any]:
-        """`status`, {} if it is absent or is no map."""
+        """`status`, {} if it is absent or not a map."""
         return self._map("status")
 
     def _map(self, name: str) -> dict[str, Any]:

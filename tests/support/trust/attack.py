@@ -43,7 +43,7 @@ class Scene:
     """The stage at rest, and its users.
 
     `mallory` is a tenant: the role `konverge-edit` and Kubernetes' `edit` in the attacker's namespace. `landlord` may write every object
-    of the families in that namespace, statuses included: it is no tenant, but a namespace of others is not the daemon's either. `wanda`
+    of the families in that namespace, statuses included: the landlord is not a tenant, but the namespace is not the daemon's either. `wanda`
     may create WorkspaceClaims, which have no namespace, and change those whose names she was given.
     """
 
