@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-__all__ = ["nulls", "secrets"]
+__all__ = ["has_more_values", "nulls", "secrets"]
 
 _ENDINGS: Final = (
     *("password", "passwd", "passphrase", "secret", "token"),
@@ -120,6 +120,24 @@ def secrets(values: Mapping[str, Any], path: str) -> list[str]:
     ['.values.db.password']
     """
     return [leaf.path for leaf in _leaves(values, path) if _is_secret(leaf)]
+
+
+def has_more_values(values: Any, limit: int) -> bool:
+    """Tell whether maps and lists hold more members than the limit, at any depth; the walk ends at the limit.
+
+    >>> has_more_values({"a": [1, {"b": 2}]}, 3), has_more_values({"a": [1, {"b": 2}]}, 4)
+    (True, False)
+    """
+    count = 0
+    parts = [values]
+    while parts:
+        part = parts.pop()
+        members = part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ()
+        count += len(members)
+        if count > limit:
+            return True
+        parts.extend(member for member in members if isinstance(member, (Mapping, list)))
+    return False
 
 
 def nulls(values: Mapping[str, Any], path: str) -> list[str]:

@@ -12,17 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from konverge.crds.apps_v1alpha1 import MAX_NAME, ApplicationInstance
 from konverge.objects import Object
-from konverge.reconcilers.apps.secrets import nulls, secrets
+from konverge.reconcilers.apps.secrets import has_more_values, nulls, secrets
 from konverge.reconcilers.apps.settings import Settings
 from konverge.reconcilers.apps.words import Annotation, Blocked, Label
 from konverge.reconcilers.shared.helm_release.versions import VersionRange, parse
 
 __all__ = ["AT_ADMISSION", "CHECKS", "SpecProblem", "CheckInput", "problem_of", "refusals"]
 
+MOST_VALUES: Final = 5_000
+"""The most inline values, so that one instance holds the event loop for less than 100 ms; charts have a few hundred."""
 _SCHEMES: Final = {"helm": ("https", "http"), "oci": ("oci",)}
 
 
@@ -137,18 +139,30 @@ def one_source_of_values(given: CheckInput) -> Iterator[str]:
             yield f"spec.values.{name} is not allowed beside source {values.source}; remove one of them"
 
 
+def inline_values_are_few(given: CheckInput) -> Iterator[str]:
+    """Each reconcile walks through all inline values."""
+    values = given.instance.spec.values
+    if values is not None and has_more_values(values.inline or {}, MOST_VALUES):
+        yield f"spec.values.inline has more than {MOST_VALUES:,} values; put them into a ConfigMap or Secret and refer to it"
+
+
+def _inline(given: CheckInput) -> Mapping[str, Any]:
+    """Return the inline values, {} if they are too many to be walked through."""
+    values = given.instance.spec.values
+    inline = (values.inline if values is not None else None) or {}
+    return {} if has_more_values(inline, MOST_VALUES) else inline
+
+
 def no_secrets_inline(given: CheckInput) -> Iterator[str]:
     """Every reader of the instance or the HelmRelease can read inline values."""
-    values = given.instance.spec.values
-    found = secrets(values.inline or {}, "spec.values.inline") if values is not None else []
+    found = secrets(_inline(given), "spec.values.inline")
     if found:
         yield f"{', '.join(found)} look like secrets; put them into a Secret and refer to it with spec.values.secretRef"
 
 
 def no_nulls_inline(given: CheckInput) -> Iterator[str]:
     """Server-side apply carries no nulls: the chart's default would stay although the spec removes it."""
-    values = given.instance.spec.values
-    found = nulls(values.inline or {}, "spec.values.inline") if values is not None else []
+    found = nulls(_inline(given), "spec.values.inline")
     if found:
         yield (
             f"{', '.join(found)}: a null in inline values cannot be passed on; leave the key out, or put the values into a "
@@ -234,6 +248,7 @@ CHECKS: Final[tuple[tuple[str, tuple[Check, ...]], ...]] = (
             release_namespace_is_own,
             release_identity_is_immutable,
             one_source_of_values,
+            inline_values_are_few,
             no_secrets_inline,
             no_nulls_inline,
         ),
@@ -255,6 +270,7 @@ CHECKS: Final[tuple[tuple[str, tuple[Check, ...]], ...]] = (
 AT_ADMISSION: Final[tuple[Check, ...]] = (
     url_fits_the_source,
     release_namespace_is_own,
+    inline_values_are_few,
     no_secrets_inline,
     no_nulls_inline,
     account_is_allowed,

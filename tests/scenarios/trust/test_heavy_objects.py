@@ -32,6 +32,8 @@ def nested(levels: int) -> dict[str, Any]:
 
 
 WIDE: Final = {f"key-{number}": "x" * 20 for number in range(3_000)}
+WIDEST: Final = {f"key-{number}": number for number in range(5_000)}
+BEYOND: Final = {f"key-{number}": number for number in range(60_000)}
 LONG: Final = {"text": "x" * 900_000}
 LISTS: Final = {"list": [[number] for number in range(4_000)]}
 RELEASE: Final = {**APP, "release": {"name": "heavy", "namespace": ATTACKER}}
@@ -39,7 +41,14 @@ COMMAND: Final = {"image": "busybox", "command": ["sh"]}
 OBJECTS: Final[dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]]] = {
     **{
         f"values-{name}": (ApplicationInstance, {}, {**RELEASE, "values": {"source": "inline", "inline": value}})
-        for name, value in {"wide": WIDE, "long": LONG, "lists": LISTS, "deep": nested(190)}.items()
+        for name, value in {
+            "wide": WIDE,
+            "widest": WIDEST,
+            "beyond": BEYOND,
+            "long": LONG,
+            "lists": LISTS,
+            "deep": nested(190),
+        }.items()
     },
     **{
         f"parameters-{name}": (Operation, {}, operation("RunCommand", "job", parameters={**COMMAND, "x": value}))

@@ -46,6 +46,10 @@ def test_a_good_instance_has_no_problem(make: Any) -> None:
             "spec.values.inline.db.password look like secrets",
         ),
         (
+            {"values": {"source": "inline", "inline": {"list": [[]] * 5_001, "password": "hunter2"}}},
+            "spec.values.inline has more than 5,000 values; put them into a ConfigMap or Secret and refer to it",
+        ),
+        (
             {"values": {"source": "inline", "inline": {"resources": None}}},
             "a null in inline values cannot be passed on",
         ),
