@@ -45,8 +45,8 @@ def body(spec: str) -> bytes:
 def cached(text: bytes) -> bytes:
     """Return what is cached of an object that a watch shows."""
     decoder = Decoder(Selection(WIDGET), frozenset({"konverge"}), lambda *_: pytest.fail("an object was dropped"))
-    (items,) = decoder.events([WatchEvent("ADDED", text)])  # type: ignore[arg-type]  # bytes do as well
-    (delta,) = items.deltas  # type: ignore[union-attr]  # Items
+    (items,) = decoder.events([WatchEvent("ADDED", text)])  # type: ignore[arg-type]  # msgspec decodes bytes as well as Raw
+    (delta,) = items.deltas  # type: ignore[union-attr]  # the decoder returns items for an event
     assert delta.cached is not None
     return delta.cached.body
 
