@@ -55,6 +55,7 @@ from konverge.errors import KonvergeError
 from konverge.kinds import kind
 from konverge.reconcilers.apps import Settings as AppsSettings
 from konverge.reconcilers.apps.clusters import Settings as ClusterSettings
+from konverge.reconcilers.pools import PoolSettings
 from konverge.tasks import wait_first
 from konverge.testing.flux import HelmController, flux_crds
 
@@ -189,7 +190,12 @@ async def _prepare(admin: Client) -> None:
 
 
 def _settings(**more: Any) -> DaemonSettings:
-    return DaemonSettings(apps=AppsSettings(namespace=HOME), clusters=ClusterSettings(namespace=HOME), **more)
+    return DaemonSettings(
+        apps=AppsSettings(namespace=HOME),
+        clusters=ClusterSettings(namespace=HOME),
+        pools=PoolSettings(instance_namespace=NAMESPACE),
+        **more,
+    )
 
 
 async def _apply(admin: Client, document: dict[str, Any]) -> None:
