@@ -44,7 +44,7 @@ def daemon(folder: Path) -> Iterator[tuple[int, Path]]:
     """Run `konverge run` as a shell with 256 open files would; yields its process id and its log."""
     kubeconfig, log = folder / "kubeconfig", folder / "log"
     kubeconfig.write_text(json.dumps(KUBECONFIG))
-    words = f"run --kubeconfig {kubeconfig} --metrics 127.0.0.1:0 --health 127.0.0.1:0 --log-format json --drain 0"
+    words = f"run --kubeconfig {kubeconfig} --metrics 127.0.0.1:0 --health 127.0.0.1:0 --debug 127.0.0.1:0 --log-format json --drain 0"
     command = f"ulimit -Sn 256; exec {sys.executable} -m konverge.daemon.main {words}"
     with log.open("wb") as file, subprocess.Popen(["/bin/sh", "-c", command], stderr=file) as process:
         try:
