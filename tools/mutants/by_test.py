@@ -584,8 +584,8 @@ BY_TEST: Final = (
         "the deadline of writes counts from the answer to a renewal and not from its request",
         "konverge.runtime.election.elector",
         "LeaseElection._try",
-        "self.fence.extend(begun + self.settings.renew_seconds)",
-        "self.fence.extend(self._now() + self.settings.renew_seconds)",
+        "self.fence.extend(fenced + self.settings.renew_seconds)",
+        "self.fence.extend(self.fence.now() + self.settings.renew_seconds)",
         test=TWO_REPLICAS
         + "test_the_writes_of_a_leader_end_with_the_time_of_the_last_renewal_that_was_sent_not_of_the_one_that_was_answered",
     ),
