@@ -161,7 +161,7 @@ SHARDING: Final = (
         "a replica that has lost its Lease joins again under the name that others take for dead",
         ROOM + "ring",
         "Ring.acquire",
-        "f'{self.name}-{self._host}-{self._random.getrandbits(40):010x}'",
+        "member_name(self.name, self._host, self._random.getrandbits(40))",
         "f'{self.name}-{self._host}-0000000000'",
         test=ROWS + "test_s7_a_replica_that_was_paused_for_a_minute_writes_nothing_when_it_wakes_and_owns_nothing",
     ),
