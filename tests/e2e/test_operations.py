@@ -276,7 +276,9 @@ async def test_an_operation_without_the_right_to_its_job_gives_its_turn_back_and
     assert f"lacks the right to {verb} jobs of API group batch" in found.condition("Blocked").message
     back = await lab.until(Operation, "run", lambda one: lacking(one) and one.status.started_at is None, timeout=100)
     assert back.status.engine_ref is None
-    assert "run" not in [one.name for one in holders_of(await lab.get(LEASE, lease_name(lab.namespace), account.config.namespace))]
+    assert "run" not in [
+        one.name for one in holders_of(await lab.get(LEASE, lease_name(lab.namespace), account.config.namespace))
+    ]
     rule = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": [verb]}
     await lab.create(ROLE.new("later", rules=[rule]))
     subject = {"kind": "ServiceAccount", "name": "operator", "namespace": lab.namespace}
