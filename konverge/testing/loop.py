@@ -77,8 +77,6 @@ _IN_FLIGHT_SECONDS = 0.002
 """Real seconds in which the kernel of a machine delivers what one end of a connection sent to the other."""
 _OWN_FILES = 1
 """The descriptors that an asyncio loop registers for itself: the pipe that wakes it."""
-_RESOLUTION = 1e-9
-"""Seconds before its time at which a timer may run, as with the clock of Linux."""
 _ROUNDING = 1e-3
 """Far above what sums of floats lose, far below what asyncio cuts a long wait to (a day)."""
 
@@ -138,6 +136,8 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An asyncio loop with virtual time; see the module."""
+
+    _clock_resolution: float
 
     def __init__(self, random: Random | None = None) -> None:
         selector = _JumpingSelector()
@@ -275,7 +275,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         than the distance to the next float: the sum would be the time itself, and no timer would ever be due.
         """
         self._now = now
-        self._clock_resolution = max(_RESOLUTION, math.ulp(now))
+        self._clock_resolution = max(self._clock_resolution, math.ulp(now))
 
     def _shuffle(self) -> None:
         """Draw the order in which the tasks that are ready take their steps, between one callback of asyncio's own and the next."""

@@ -36,6 +36,7 @@ from konverge.runtime.admission.review import (
     ReviewRequest,
     decode_review,
     encode_review,
+    flattened_review,
     nests_deeply,
     object_of,
     request_of,
@@ -133,7 +134,12 @@ class ReviewHandler:
         limit = limit_of(min(seconds or self.webhook.timeout, self.webhook.timeout))
         try:
             async with asyncio.timeout(limit) as timer:
-                return await self._call_handler(request)
+                try:
+                    return await self._call_handler(request)
+                except RecursionError:
+                    if not nests_deeply(request):
+                        raise
+                    return await self._call_handler(flattened_review(request))
         except NoReview:
             raise
         except Exception as error:  # containment: whatever a handler raises is an answer

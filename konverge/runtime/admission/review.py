@@ -27,6 +27,7 @@ __all__ = [
     "NoReview",
     "ReviewRequest",
     "decode_review",
+    "flattened_review",
     "encode_review",
     "nests_deeply",
     "object_of",
@@ -113,11 +114,25 @@ def decode_review(body: bytes) -> ReviewRequest:
         raise NoReview("the request has no body; an AdmissionReview of admission.k8s.io/v1 is expected")
     try:
         return _decoded(body)
-    except RecursionError as error:
-        request = _decoded(_flattened(body))
-        if LEFT_OUT in bytes(request.object) and not _is_deleting(request.object):
-            raise too_deep() from error
-        return request
+    except RecursionError:
+        return _unless_kept(_decoded(_flattened(body)))
+
+
+def flattened_review(request: ReviewRequest) -> ReviewRequest:
+    """Return a request without the parts of its objects that are nested too deeply.
+
+    Raises NoReview if its object has such parts, unless the object is being deleted. Python 3.12 and newer decode objects of several
+    thousand levels, which functions written in Python cannot follow.
+    """
+    objects = {name: msgspec.Raw(_flattened(bytes(getattr(request, name)))) for name in ("object", "old_object")}
+    return _unless_kept(msgspec.structs.replace(request, **objects))
+
+
+def _unless_kept(request: ReviewRequest) -> ReviewRequest:
+    """Return a flattened request; raises NoReview if the write would keep parts that were left out."""
+    if LEFT_OUT in bytes(request.object) and not _is_deleting(request.object):
+        raise too_deep()
+    return request
 
 
 def nests_deeply(request: ReviewRequest) -> bool:

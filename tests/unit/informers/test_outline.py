@@ -64,8 +64,9 @@ def test_an_object_with_long_texts_is_cached_as_it_is(name: str) -> None:
 
 
 def test_an_object_with_too_many_values_and_levels_keeps_its_metadata() -> None:
-    text = outline(body("[" * 5_000 + "[]," * 100_000 + "]" * 5_000), Metadata(name="one", resource_version="7"))
-    assert json.loads(text)["metadata"] == {"name": "one", "resourceVersion": "7"}
+    metadata = Metadata(name="one", namespace="web", resource_version="7")
+    text = outline(body("[" * 5_000 + "[]," * 100_000 + "[]" + "]" * 5_000), metadata)
+    assert json.loads(text)["metadata"] == {"name": "one", "namespace": "web", "resourceVersion": "7"}
     assert LEFT_OUT in text
 
 

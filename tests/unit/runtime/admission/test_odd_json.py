@@ -72,7 +72,7 @@ def ask(webhook: kv.Webhook[Any], body: bytes) -> AdmissionResponse:
 
 
 @pytest.mark.parametrize("lists", [False, True], ids=["mappings", "lists"])
-@pytest.mark.parametrize("levels", [1_000, 9_990, 20_000, 1_000_000])
+@pytest.mark.parametrize("levels", [9_990, 20_000, 1_000_000])
 @pytest.mark.parametrize("webhook", WEBHOOKS)
 def test_deep_json_gets_400_and_no_line_in_the_log(
     webhook: kv.Webhook[Any], levels: int, lists: bool, logs: list[Any]
@@ -82,10 +82,13 @@ def test_deep_json_gets_400_and_no_line_in_the_log(
     assert logs == []
 
 
-@pytest.mark.parametrize("levels", range(100, 1_000, 50))
+@pytest.mark.parametrize("lists", [False, True], ids=["mappings", "lists"])
+@pytest.mark.parametrize("levels", [*range(100, 1_000, 50), 1_000, 3_000, 5_000])
 @pytest.mark.parametrize("webhook", WEBHOOKS)
-def test_at_no_depth_is_a_trace_logged(webhook: kv.Webhook[Any], levels: int, logs: list[Any]) -> None:
-    response = ask(webhook, review(widget(nested(levels)), widget(nested(levels))))
+def test_at_no_depth_is_a_trace_logged(webhook: kv.Webhook[Any], levels: int, lists: bool, logs: list[Any]) -> None:
+    # From some depth on, which depends on the version of Python, an object cannot be followed.
+    deep = widget(nested(levels, lists=lists))
+    response = ask(webhook, review(deep, deep))
     assert response.status in ((200,) if levels < 250 else (200, 400))
     assert logs == []
 
