@@ -81,6 +81,10 @@ else
 	GOGC=400 $(BIN)/pytest -n 4 --lab=quick $(ARGS)
 endif
 
+.PHONY: flakes
+flakes: venv ## Run the slowest tests and those that wait most twenty times on a busy machine, and list failures; tests in ARGS, ROUNDS=5
+	$(BIN)/python tools/flakes.py --rounds $(or $(ROUNDS),20) $(ARGS)
+
 .PHONY: conformance
 conformance: control-plane ## Send the conformance cases to kube-apiserver and to the server in memory; print the matrix and what differs
 	CONFORMANCE_REPORT=1 KONVERGE_REQUIRE_CONTROL_PLANE=1 $(BIN)/pytest tests/conformance -q $(ARGS)

@@ -1,8 +1,12 @@
-"""How `make test` shares the tests among its processes (pytest-xdist), and a table of times after a long run. No test knows of it."""
+"""How `make test` shares the tests among its processes (pytest-xdist), and a table and a record of times after a long run.
+
+No test knows of it. `tools/flakes.py` reads the record.
+"""
 
 from __future__ import annotations
 
 import gc
+import json
 import os
 from collections.abc import Generator, Iterator
 from typing import Any, Final
@@ -12,7 +16,7 @@ import structlog
 import suite_planes
 from hypothesis import HealthCheck, settings
 from suite_order import FILLER_NICENESS, chosen, is_filler, unit_of
-from suite_times import lines
+from suite_times import lines, totals
 
 if not os.environ.get("CI"):  # with CI set, Hypothesis loads a profile of its own that has no deadlines either
     settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -107,6 +111,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if sum(seconds for _, seconds, _ in _phases) >= _LONG:
+        record = terminalreporter.config.rootpath / "build" / "test-times.json"
+        record.parent.mkdir(exist_ok=True)
+        record.write_text(json.dumps(totals(_phases)))
         terminalreporter.section("where the time went")
         for line in lines(_phases):
             terminalreporter.write_line(line)

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-__all__ = ["MAX_FAILED", "MAX_FLAKES", "failure_text", "run"]
+__all__ = ["MAX_FAILED", "MAX_FLAKES", "failure_text", "last_failed", "log_name", "run", "run_pytest"]
 
 MAX_FLAKES: Final = 3
 """The most flakes of a run that succeeds."""
@@ -38,17 +38,19 @@ def run(folder: Path, workers: int, options: Sequence[str], paths: Sequence[str]
     """Run the tests, and the failed tests again; return the exit status."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        status, output = _pytest([*(["-n", str(workers)] if workers else []), *options, *paths], Path(scratch) / "all")
+        status, output = run_pytest(
+            [*(["-n", str(workers)] if workers else []), *options, *paths], Path(scratch) / "all"
+        )
         if status != _TESTS_FAILED:
             return status
-        failed = _last_failed(Path(scratch) / "all")
+        failed = last_failed(Path(scratch) / "all")
         if not failed or len(failed) > MAX_FAILED:
             print(f"==> {len(failed)} tests failed: none is run again", flush=True)
             return status
         flakes = 0
         for number, test in enumerate(failed):
             print(f"==> running {test} again, alone", flush=True)
-            again, retry_output = _pytest([*options, test], Path(scratch) / str(number))
+            again, retry_output = run_pytest([*options, test], Path(scratch) / str(number))
             if again != 0:
                 print(f"==> {test} failed again", flush=True)
                 continue
@@ -77,7 +79,7 @@ def failure_text(output: str, test: str) -> str:
     return "\n".join(section or output.splitlines()[-40:])
 
 
-def _pytest(arguments: Sequence[str], cache: Path) -> tuple[int, str]:
+def run_pytest(arguments: Sequence[str], cache: Path) -> tuple[int, str]:
     """Run pytest, print its output while it runs, and return its exit status and output."""
     command = [str(Path(sys.executable).with_name("pytest")), "-o", f"cache_dir={cache}", *arguments]
     lines: list[str] = []
@@ -91,20 +93,28 @@ def _pytest(arguments: Sequence[str], cache: Path) -> tuple[int, str]:
     return process.returncode, "".join(lines)
 
 
-def _last_failed(cache: Path) -> list[str]:
+def last_failed(cache: Path) -> list[str]:
     """Return the names of the failed tests that pytest remembers in its cache folder."""
     stored = cache / "v" / "cache" / "lastfailed"
     return sorted(json.loads(stored.read_text())) if stored.exists() else []
 
 
+def log_name(test: str) -> str:
+    """Return the name of a test as the name of a file, without an extension.
+
+    >>> log_name("tests/test_a.py::test_b[c d]")
+    'tests-test_a.py-test_b-c-d-'
+    """
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", test)[-120:]
+
+
 def _report(folder: Path, test: str, first: str, second: str) -> None:
     """Write the log of a flake."""
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", test)[-120:]
     load = " ".join(f"{value:.1f}" for value in os.getloadavg())
     text = (
         f"{test}\nload of the machine: {load}\n\n==== failed\n{first}\n\n==== passed when it ran again, alone\n{second}"
     )
-    (folder / f"{name}.log").write_text(text)
+    (folder / f"{log_name(test)}.log").write_text(text)
 
 
 def main() -> int:

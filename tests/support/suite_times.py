@@ -32,9 +32,7 @@ def family_of(nodeid: str) -> str:
 
 def lines(phases: Iterable[tuple[str, float, float]], *, slowest: int = SLOWEST) -> list[str]:
     """Return the tables of folders, families and tests that take longest, given a test, its seconds and its CPU seconds for each set-up, call and end."""
-    by_test = defaultdict[str, _Spent](_Spent)
-    for nodeid, seconds, cpu in phases:
-        by_test[nodeid].add(seconds, cpu)
+    by_test = _by_test(phases)
     whole = _Spent()
     for spent in by_test.values():
         whole.add(spent.seconds, spent.cpu)
@@ -54,6 +52,22 @@ def lines(phases: Iterable[tuple[str, float, float]], *, slowest: int = SLOWEST)
         f"seconds      CPU  the {len(busy)} tests that take most CPU time",
         *(f"{spent}  {nodeid}" for nodeid, spent in busy),
     ]
+
+
+def totals(phases: Iterable[tuple[str, float, float]]) -> list[tuple[str, float, float]]:
+    """Return the seconds and the CPU seconds of each test, given those of its set-up, call and end.
+
+    >>> totals([("a", 1.0, 0.5), ("b", 1.0, 1.0), ("a", 2.0, 0.5)])
+    [('a', 3.0, 1.0), ('b', 1.0, 1.0)]
+    """
+    return [(nodeid, spent.seconds, spent.cpu) for nodeid, spent in _by_test(phases).items()]
+
+
+def _by_test(phases: Iterable[tuple[str, float, float]]) -> dict[str, _Spent]:
+    by_test = defaultdict[str, _Spent](_Spent)
+    for nodeid, seconds, cpu in phases:
+        by_test[nodeid].add(seconds, cpu)
+    return by_test
 
 
 def _table(by_test: Mapping[str, _Spent], group_of: Callable[[str], str]) -> list[str]:

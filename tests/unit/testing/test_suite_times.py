@@ -69,3 +69,4 @@ def test_the_table_is_printed_at_the_end_of_a_long_run_alone(
     table = [line.split() for line in result.outlines if "1  all, summed over" in line]
     assert len(table) == printed
     assert all(float(cpu) > 0.0 for _, cpu, *_ in table)
+    assert (pytester.path / "build" / "test-times.json").exists() == printed
