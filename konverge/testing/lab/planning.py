@@ -323,10 +323,10 @@ def _foreign_writes(reference: Run) -> Iterator[Plan]:
         about: dict[str, Any] = {"after": after, "resource": resource, "namespace": namespace, "name": name}
         for do in gone if made else unmade if resource in primaries else ():
             # An object that the scenario itself deletes may stay after a foreign recreate.
-            same = made or where in reference.state
+            same = made or reference.places.get(where, where) in reference.state
             name_ = f"{where}: {do} by hand after write {after}"
             yield Plan(name=name_, foreign=(Foreign(do=do, **about),), same_end=same)
-        for path, value in _fields(reference.state.get(where)) if made else ():
+        for path, value in _fields(reference.state.get(reference.places.get(where, where))) if made else ():
             for do in changed:
                 what = Foreign(do=do, path=path, value=value, **about)
                 name_ = f"{where}: {do} .{'.'.join(path)} after write {after}"
