@@ -32,6 +32,7 @@ from konverge.testing.lab.foreign import ForeignWriter
 from konverge.testing.lab.lab import Lab
 from konverge.testing.lab.masks import State, state_of
 from konverge.testing.lab.plans import MOST_DOWN, MOST_JOINED, Plan
+from konverge.testing.lab.reconcile_oracle import ReconcileOracle
 from konverge.testing.lab.replicas import LeaseFaults
 from konverge.testing.lab.timeline import Timeline, TimelineEntry
 from konverge.testing.loop import MOST_SECONDS, MOST_TURNS, Deadlock, Livelock, VirtualTimeLoop
@@ -193,6 +194,7 @@ async def _run_scenario(
                 leases=plan.leases,
             )
             injector.always = lab.always
+            findings.oracle = injector.oracle = ReconcileOracle(lab, findings.add)
             if plan.leases:
                 faults = LeaseFaults(other_client, server.faults, lab.replicas)
                 injector.disturb_lease, injector.other_leaders = faults.act, faults.other_leaders
@@ -285,6 +287,7 @@ def _take_allowances(result: Run, server: ApiServer, lab: Lab) -> None:
     )
     result.skipped = tuple(lab.skipped)
     reasons = [(mask.kind, mask.why) for mask in lab.allowed] + [(what, why) for what, _, why in lab.gone]
+    reasons += [*lab.resync_writers, *lab.silent]
     result.allowed = tuple(f"{'any kind' if what is None else what.kind}: {why}" for what, why in reasons)
 
 
