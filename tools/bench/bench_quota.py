@@ -190,6 +190,9 @@ class Scale:
     async def after(self, number: int, request: Request, answer: Response) -> None:
         """Nothing."""
 
+    def broke(self, request: Request, error: Exception) -> None:
+        """Nothing."""
+
     def event(self, call: Call, about: About, answer: ServerAnswer) -> None:
         """Count a write of an Event, which does not go through the gate of the lab."""
         del answer

@@ -288,6 +288,8 @@ class ControllerRunner:
         reconcile_id = f"{self._shared.random.getrandbits(48):012x}"
         log = ReconcileLog(self._log, key, reconcile_id, reasons)
         self.events.held_back[key] = []
+        if self._shared.observer is not None:
+            self._shared.observer.reconciling(self.spec.name, key, reasons)
         try:
             result = await self._reconciles.run(key, cached, reasons, log, epoch)
         finally:
@@ -317,7 +319,7 @@ class ControllerRunner:
         )
         self._reports.reconciled(log, decision, record, failures=self.queue.failures)
         if self._shared.observer is not None:
-            self._shared.observer.reconciled(self.spec.name, key)
+            self._shared.observer.reconciled(self.spec.name, record)
         if decision.error is not None:
             self._observe(key, decision.error, retried=decision.action is Action.BACK_OFF)
         if trace.contained is not None:

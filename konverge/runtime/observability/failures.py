@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from konverge.keys import Key
+from konverge.runtime.observability.history import ReconcileRecord
 
 __all__ = ["Failure", "FailureObserver"]
 
@@ -31,8 +32,11 @@ class FailureObserver(Protocol):
     def failed(self, failure: Failure) -> None:
         """Called with each contained exception."""
 
-    def reconciled(self, controller: str, key: Key) -> None:
-        """Called when a reconcile has ended."""
+    def reconciling(self, controller: str, key: Key, reasons: tuple[str, ...]) -> None:
+        """Called in the task of a reconcile before it begins."""
+
+    def reconciled(self, controller: str, record: ReconcileRecord) -> None:
+        """Called in the task of a reconcile that has ended."""
 
     def check_reconcile(self) -> None:
         """Called in the task of a reconcile that returned, before its status is written; an exception fails the reconcile."""

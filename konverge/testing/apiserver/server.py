@@ -41,6 +41,7 @@ from konverge.testing.apiserver.controllers.namespaces import NamespaceControlle
 from konverge.testing.apiserver.controllers.protection import ProtectionController
 from konverge.testing.apiserver.controllers.quotas import QuotaController
 from konverge.testing.apiserver.discovery import Discovery
+from konverge.testing.apiserver.draws import Draws
 from konverge.testing.apiserver.faults import Faults, Orders
 from konverge.testing.apiserver.faults.rules import About, about_call
 from konverge.testing.apiserver.faults.streams import close_lines
@@ -106,6 +107,7 @@ class ApiServer:
         controllers: bool = True,
     ) -> None:
         chance = Random() if random is None else random  # noqa: S311  # uids and names of a test server are no secrets
+        self.draws = Draws(chance)
         self.store = Store(window=history)
         self.objects = StoredObjects(self.store)
         self.rbac = Rbac(self.objects)
@@ -114,13 +116,13 @@ class ApiServer:
             self.rbac,
             tokens=tokens or {},
             key=chance.randbytes(32),
-            rng=chance,
+            uid=self.draws.uid,
         )
         self.webhooks: dict[str, Handler] = {}
         """Functions of this process that answer webhooks, by URL or by `namespace/service`; others are called over HTTPS."""
         self.admission = Admission(
             self.objects,
-            rng=chance,
+            draws=self.draws,
             handlers=self.webhooks,
             store_quota=self._store_quota,
             settle=settled,
@@ -128,7 +130,7 @@ class ApiServer:
             authorize=self._authorized,
             service_accounts=service_accounts,
         )
-        self.registry = Registry(self.store, random=chance, admission=self.admission)
+        self.registry = Registry(self.store, draws=self.draws, admission=self.admission)
         self.registry.guards.append(self._escalation)
         self.faults = Faults(lambda: self.store.version)
         self.on_call: list[OnCall] = []
@@ -201,7 +203,7 @@ class ApiServer:
             self._put(SERVICES, own_service(now), now)
 
     def _put(self, resource: tuple[str, str], data: dict[str, Any], now: str) -> None:
-        data["metadata"] |= {"uid": self.registry.uid(), "creationTimestamp": now}
+        data["metadata"] |= {"uid": self.draws.uid(), "creationTimestamp": now}
         self.store.create(resource, data)
 
     @property

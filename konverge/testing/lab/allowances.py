@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from konverge.errors import UsageError
+from konverge.keys import Key
 from konverge.kinds import Kind, kind_of
 
 __all__ = ["Allowances", "Mask", "Part"]
@@ -45,6 +46,10 @@ class Allowances:
         """Kind, name ("" for all) and reason of objects that may be missing at the end."""
         self.skipped: list[tuple[str, str]] = []
         """Pattern of the names of plans that do not apply, and the reason."""
+        self.resync_writers: list[tuple[Kind[Any] | None, str]] = []
+        """Kinds (None: all) whose reconcile may write because of a resync alone, and the reason."""
+        self.silent: list[tuple[Kind[Any] | None, str]] = []
+        """Kinds (None: all) whose reconcile may return Done after a failed write, and the reason."""
         self.clock_end: float | None = None
         """The virtual second at which runs end, or None if they end when they have converged."""
 
@@ -72,12 +77,40 @@ class Allowances:
         _needs_reason(why)
         self.skipped.append((pattern, why))
 
+    def may_write_on_resync(self, what: Kind[Any] | type[Any] | None, *, why: str) -> None:
+        """Declare that the reconcile of a kind (None: of any) may have work for no other reason than the resync.
+
+        An operator that compares an outside world with its objects at each resync, and is woken by no event of it, needs this.
+        """
+        _needs_reason(why)
+        self.resync_writers.append((None if what is None else kind_of(what), why))
+
+    def may_stay_silent(self, what: Kind[Any] | type[Any] | None, *, why: str) -> None:
+        """Declare that the reconcile of a kind (None: of any) may return Done after a failed write without a change of a condition.
+
+        An operator that writes something which may be missing, a record for people, needs this.
+        """
+        _needs_reason(why)
+        self.silent.append((None if what is None else kind_of(what), why))
+
+    def allows_resync_writes(self, key: Key) -> bool:
+        """Return whether the reconcile of an object may write because of a resync alone."""
+        return _covers(self.resync_writers, key)
+
+    def allows_silence(self, key: Key) -> bool:
+        """Return whether the reconcile of an object may return Done after a failed write."""
+        return _covers(self.silent, key)
+
     def clock_ends(self, *, after: float) -> None:
         """End every run a minute after this virtual second instead of when it has converged: for an operator that always has work.
 
         The end states are compared at that moment. A run whose scenario or faults last longer ends a minute after these.
         """
         self.clock_end = after
+
+
+def _covers(kinds: list[tuple[Kind[Any] | None, str]], key: Key) -> bool:
+    return any(what is None or what.group_kind == key.kind.group_kind for what, _ in kinds)
 
 
 def _needs_reason(why: str) -> None:

@@ -4,7 +4,8 @@
     assert report.passed, report.text()
 
 Guarantees: the reference runs first, with several seeds, and a difference between these is a finding of its own. Then plans run, in an
-order that the seed draws, in which one plan of each kind of fault precedes the second one of any kind. `quick` runs the first plans
+order that the seed draws, in which one plan of each kind of fault precedes the second one of any kind; deletions and edits of children
+after the last write come early. `quick` runs the first plans
 of that order, a fixed number, so that a slow machine runs the same plans as a fast one; `full` runs all of them, and then random joins of
 them for the rest of the budget, which is CPU time. Plans that did not run are counted, apart for each reason. An exploration in which no
 plan ran, or in which the budget left a plan out, is incomplete (`Report.shortfall`): the first never passes, the second does not pass in

@@ -26,6 +26,7 @@ from konverge.testing.lab.foreign import ForeignWriter
 from konverge.testing.lab.invariants import QUIET, broken, place_of, violated
 from konverge.testing.lab.plans import Crash, Lease, Plan, Timed
 from konverge.testing.lab.process import WRITE, about_of
+from konverge.testing.lab.reconcile_oracle import ReconcileOracle
 from konverge.testing.lab.timeline import Timeline, TimelineEntry
 
 __all__ = ["MOST_WRITES", "FaultInjector", "TargetProcess"]
@@ -75,6 +76,8 @@ class FaultInjector:
     """The objects of the calls of `finalize`, in the order in which they began."""
     touched: set[str] = field(default_factory=set)
     """Objects that the foreign writer touched; their counts of creations and deletions are not compared."""
+    oracle: ReconcileOracle | None = None
+    """Judges each reconcile by its writes."""
     _taken: int | None = None
     _halted: bool = False
     _effects: set[int] = field(default_factory=set)
@@ -109,6 +112,8 @@ class FaultInjector:
         """Called with the response to a write, before the process gets it."""
         outcome = "" if answer.status < 400 else f" -> {answer.status}"
         self._note("write", "process", f"{_describe(request)}{outcome}", number, effect=number in self._effects)
+        if self.oracle is not None:
+            self.oracle.answered(_describe(request), answer.status)
         self._start_faults_after(number)
         for foreign in self.plan.foreign:
             if foreign.after == number:
@@ -127,6 +132,11 @@ class FaultInjector:
         for crash in self.plan.crashes:
             if crash.write == number and crash.moment == "after":
                 self._crash(crash, number)
+
+    def broke(self, request: Request, error: Exception) -> None:
+        """Called with the error of a write that got no response."""
+        if self.oracle is not None:
+            self.oracle.broke(_describe(request), error)
 
     # --- the gate at every finalize ------------------------------------------------------------------------------------------
 
@@ -257,6 +267,8 @@ class FaultInjector:
         elif event.type == "DELETED":
             self.deleted[where] += 1
         self._note("commit", "process" if number else "", f"{event.type.lower()} {where}", number)
+        if number and self.oracle is not None:
+            self.oracle.committed(event)
         problems = violated(event, self._places) if number else []  # invariants concern the process's own writes
         problems += self.other_leaders() if number else []
         self.problems += problems + [words for _, words in broken(self.always, event)]

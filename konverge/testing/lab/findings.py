@@ -22,10 +22,12 @@ from typing import Any, Final
 from konverge.errors import ForgottenAwait, KonvergeError, ReconcileTimeout
 from konverge.keys import Key
 from konverge.runtime.observability.failures import Failure
+from konverge.runtime.observability.history import ReconcileRecord
 from konverge.runtime.reconcile.containment import is_mistake
 from konverge.testing.apiserver.storage import Event
 from konverge.testing.frames import line_of_error
 from konverge.testing.lab.invariants import QUIET, broken
+from konverge.testing.lab.reconcile_oracle import ReconcileOracle
 
 __all__ = ["AT_ONCE", "Findings", "Mistakes", "unawaited_coroutines"]
 
@@ -74,6 +76,8 @@ class Findings:
     """Called if one key was reconciled `AT_ONCE` times at one moment."""
     always: list[Callable[[], None]] = field(default_factory=list)
     """Predicates that must hold after every write; each raises AssertionError."""
+    oracle: ReconcileOracle | None = None
+    """Judges each reconcile; None in an ordinary test, which may call for a resync itself."""
     _at: float = 0.0
     _times: Counter[tuple[str, Key]] = field(default_factory=Counter)
     _violated: list[Callable[[], None]] = field(default_factory=list)
@@ -110,18 +114,25 @@ class Findings:
             return
         where = f"in {failure.where} {failure.key.path}"
         if self.is_finding(error):
-            self._add(f"unhandled {type(error).__name__} {where}: {error}{_place(error)}")
+            self.add(f"unhandled {type(error).__name__} {where}: {error}{_place(error)}")
         for words in forgotten:
-            self._add(f"{words} {where}")
+            self.add(f"{words} {where}")
 
-    def reconciled(self, controller: str, key: Key) -> None:
-        """Count the reconciles of each key at one moment."""
+    def reconciling(self, controller: str, key: Key, reasons: tuple[str, ...]) -> None:
+        """Pass the beginning of a reconcile to the oracle of reconciles."""
+        if self.oracle is not None:
+            self.oracle.begins(controller, key, reasons)
+
+    def reconciled(self, controller: str, record: ReconcileRecord) -> None:
+        """Judge a reconcile, and count the reconciles of each key at one moment."""
+        if self.oracle is not None:
+            self.oracle.ends(record)
         now = asyncio.get_running_loop().time()
         if now != self._at:
             self._at = now
             self._times.clear()
-        self._times[controller, key] += 1
-        if self._times[controller, key] == AT_ONCE and self.most_at_once is not None:
+        self._times[controller, record.key] += 1
+        if self._times[controller, record.key] == AT_ONCE and self.most_at_once is not None:
             self.most_at_once()
 
     def check_reconcile(self) -> None:
@@ -140,14 +151,14 @@ class Findings:
         """Take what the event loop reports: an exception that no code retrieved."""
         error, message = context.get("exception"), context.get("message")
         if error is None:
-            self._add(f"unhandled: {message}")
+            self.add(f"unhandled: {message}")
         elif not self.expects(error):
-            self._add(f"unhandled: {message}: {type(error).__name__}: {error}{_place(error)}")
+            self.add(f"unhandled: {message}: {type(error).__name__}: {error}{_place(error)}")
 
     def webhook_failed(self, path: str, error: BaseException) -> None:
         """Take an exception of a webhook's handler."""
         if not self.expects(error) and self.is_finding(error):
-            self._add(f"unhandled {type(error).__name__} in the webhook {path}: {error}{_place(error)}")
+            self.add(f"unhandled {type(error).__name__} in the webhook {path}: {error}{_place(error)}")
 
     def observe(self, event: Event) -> None:
         """Check the predicates after a commit; one that did not hold is not checked again."""
@@ -155,7 +166,7 @@ class Findings:
             left = [check for check in self.always if check not in self._violated]
             for check, words in broken(left, event):
                 self._violated.append(check)
-                self._add(words)
+                self.add(words)
 
     # --- at the end ----------------------------------------------------------------------------------------------------------
 
@@ -163,7 +174,7 @@ class Findings:
         """Add the coroutines that were never awaited outside of reconciles."""
         for words in [words for forgotten in self._forgotten.values() for words in forgotten]:
             if not self.expects(ForgottenAwait(words)):
-                self._add(words)
+                self.add(words)
         self._forgotten.clear()
 
     def is_finding(self, error: BaseException) -> bool:
@@ -174,7 +185,8 @@ class Findings:
             return any(self.is_finding(inner) for inner in error.exceptions)
         return is_mistake(error)
 
-    def _add(self, problem: str) -> None:
+    def add(self, problem: str) -> None:
+        """Add a finding, once."""
         if problem not in self.problems:
             self.problems.append(problem)
 

@@ -106,6 +106,13 @@ async def _served(client: Client, spec: dict[str, Any]) -> None:
             client.forget_discovery(resource.api_version)
 
 
+def _workers(replicas: list[Manager]) -> Iterator[tuple[Manager, bool]]:
+    """Yield replicas of one manager, each with whether its elected controllers work: those of the leader, or of all while none leads."""
+    led = any(manager.leads for manager in replicas)
+    for manager in replicas:
+        yield manager, manager.leads or not led
+
+
 @dataclass(slots=True)
 class _Life:
     """One manager that was started, with everything that is needed to start it again."""
@@ -583,28 +590,46 @@ class Lab(Allowances):
     async def settled(self, *, quiet: float = 0.3, timeout: float = 20.0) -> None:
         """Wait until no controller of any manager, and none of the in-memory server, has had anything to do for `quiet` seconds.
 
-        Raises Unmet on a timeout.
+        The queues of replicas that do not lead are full on purpose, and count only while no replica leads. Raises Unmet on a timeout.
         """
         loop = asyncio.get_running_loop()
-        since, seen = loop.time(), -1
+        since, seen, began = loop.time(), -1, loop.time()
         timeout = self.limit(timeout)
         try:
             async with asyncio.timeout(timeout):
-                while loop.time() - since < quiet:
+                while True:
                     busy, adds = self._activity()
                     if busy or adds != seen:
                         since, seen = loop.time(), adds
-                    await asyncio.sleep(_POLL)
+                    elif loop.time() - since >= quiet:
+                        return
+                    await self._pause(began)
         except TimeoutError:
             raise Unmet(self._story(f"{quiet:g} s without work", None, "", None, timeout)) from None
 
     def _activity(self) -> tuple[bool, int]:
         """Whether any controller is busy, and how many keys were added so far."""
         lives = [life for life in self._lives if not life.halted]
-        up = [life.manager for life in lives if life.up]
-        queues = [manager.runner(spec.name).queue.statistics() for manager in up for spec in manager.controllers]
-        busy = any(queue.ready or queue.held or queue.working for queue in queues) or len(up) < len(lives)
+        queues = [
+            manager.runner(spec.name).queue.statistics()
+            for group in self._electorates(lives)
+            for manager, elected in _workers(group)
+            for spec in manager.controllers
+            if elected or not spec.elected
+        ]
+        busy = any(queue.ready or queue.held or queue.working for queue in queues) or any(not life.up for life in lives)
         return busy or (self._server is not None and not self._server.idle), sum(queue.adds for queue in queues)
+
+    def _electorates(self, lives: list[_Life]) -> list[list[Manager]]:
+        """Return the managers that run, those that elect one leader together."""
+        groups: dict[object, list[Manager]] = {}
+        for life in lives:
+            election = life.settings.election
+            group = groups.setdefault(election.name or life.name if election.enabled else id(life), [])
+            group += [life.manager] * life.up
+            if life.standby is not None:
+                group.append(life.standby.manager)
+        return list(groups.values())
 
     def _story(self, awaited: Any, what: Kind[Any] | None, name: str, last: Resource | None, timeout: float) -> str:
         words = awaited if isinstance(awaited, str) else getattr(awaited, "__qualname__", repr(awaited))

@@ -1,17 +1,19 @@
 """The end state of a run as it is compared: everything that is stored, under masks for what must differ from run to run.
 
 Guarantees: pure. Masked are uids (an owner reference shows whom it names, and whether that one is there), versions, times, generation
-numbers (an observedGeneration shows whether it is current), and what the caller names. Who owns which field is not compared: a
-process that died between two writes may own the same fields otherwise. Everything else counts.
+numbers (an observedGeneration shows whether it is current), values that the server drew, and what the caller names. Who owns which field is
+not compared: a process that died between two writes may own the same fields otherwise. Everything else counts.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from konverge.testing.lab.allowances import Mask
+from konverge.testing.lab.drawn import DrawnValues
 
 __all__ = ["IGNORED", "State", "masked", "state_of"]
 
@@ -39,11 +41,16 @@ _DROPPED: Final = frozenset({"uid", "resourceVersion", "generation", "creationTi
 def state_of(
     objects: Mapping[tuple[tuple[str, str], str, str], dict[str, Any]],
     masks: Iterable[Mask] = (),
+    drawn: Mapping[str | int, str] = MappingProxyType({}),
 ) -> State:
-    """Return the masked state of all objects; the keys are resource, namespace and name."""
+    """Return the masked state of all objects; the keys are resource, namespace and name.
+
+    `drawn` has the values that the server drew, each with its field. Objects whose names were drawn alike are numbered.
+    """
     uids = {data["metadata"].get("uid", ""): f"{data['kind']} {data['metadata']['name']}" for data in objects.values()}
-    masks = list(masks)
+    masks, values = list(masks), DrawnValues(drawn)
     state: State = {}
+    alike: dict[str, list[dict[str, Any]]] = {}
     for ((group, plural), namespace, name), data in sorted(objects.items(), key=lambda item: item[0]):
         if (group, plural) in IGNORED:
             continue
@@ -53,10 +60,18 @@ def state_of(
         parts = [part for mask in meant for part in mask.parts]
         paths = [tuple(path.strip(".").split(".")) for path in parts if isinstance(path, str)]
         where = f"{namespace}/{name}" if namespace else name
-        shown = state[f"{plural}.{group} {where}" if group else f"{plural} {where}"] = masked(data, uids, paths)
+        shown = values.object(masked(data, uids, paths))
         for edit in parts:
             if callable(edit):
                 edit(shown)
+        place = f"{plural}.{group} {where}" if group else f"{plural} {where}"
+        if values.text(place) == place:
+            state[place] = shown
+        else:
+            alike.setdefault(values.text(place), []).append(shown)
+    for place, several in alike.items():
+        for number, shown in enumerate(sorted(several, key=repr)):
+            state[f"{place} ({number + 1})" if number else place] = shown
     return state
 
 

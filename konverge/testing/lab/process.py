@@ -42,6 +42,9 @@ class Gate(Protocol):
     async def after(self, number: int, request: Request, answer: Response) -> None:
         """Called with the response to a write, before the process gets it."""
 
+    def broke(self, request: Request, error: Exception) -> None:
+        """Called with the error of a write that got no response."""
+
 
 @runtime_checkable
 class FinalizeGate(Gate, Protocol):
@@ -104,6 +107,9 @@ class Wire:
             token, wire = WRITE.set(number), WIRE.set(self)
             try:
                 answer = await transport.send(request)
+            except Exception as error:
+                self.gate.broke(request, error)
+                raise
             finally:
                 WRITE.reset(token)
                 WIRE.reset(wire)

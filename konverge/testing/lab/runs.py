@@ -25,12 +25,14 @@ from konverge.runtime import Manager
 from konverge.testing.apiserver import ApiServer
 from konverge.testing.blocking import refused
 from konverge.testing.lab.branching import SharedPrefix
+from konverge.testing.lab.drawn import DrawnValues
 from konverge.testing.lab.fault_injector import FaultInjector
 from konverge.testing.lab.findings import Findings
 from konverge.testing.lab.foreign import ForeignWriter
 from konverge.testing.lab.lab import Lab
 from konverge.testing.lab.masks import State, state_of
 from konverge.testing.lab.plans import MOST_DOWN, MOST_JOINED, Plan
+from konverge.testing.lab.reconcile_oracle import ReconcileOracle
 from konverge.testing.lab.replicas import LeaseFaults
 from konverge.testing.lab.timeline import Timeline, TimelineEntry
 from konverge.testing.loop import MOST_SECONDS, MOST_TURNS, Deadlock, Livelock, VirtualTimeLoop
@@ -67,6 +69,8 @@ class Run:
     finalizes: list[str] = field(default_factory=list)
     """The objects of the calls of `finalize`, in the order in which they began."""
     touched: set[str] = field(default_factory=set)
+    places: dict[str, str] = field(default_factory=dict)
+    """Objects whose names the server drew, each with its key in `state` and in the counts."""
     watched: dict[str, int] = field(default_factory=dict)
     """Lines of watches that the process was sent, by `plural.group`."""
     definitions: tuple[str, ...] = ()
@@ -190,6 +194,7 @@ async def _run_scenario(
                 leases=plan.leases,
             )
             injector.always = lab.always
+            findings.oracle = injector.oracle = ReconcileOracle(lab, findings.add)
             if plan.leases:
                 faults = LeaseFaults(other_client, server.faults, lab.replicas)
                 injector.disturb_lease, injector.other_leaders = faults.act, faults.other_leaders
@@ -206,7 +211,9 @@ async def _run_scenario(
                 result.problems += injector.problems + _leaks(lab, server) + lab.findings.unmet()
                 if plan.same_end:
                     result.problems += lab.fails_for_ever()
-                result.created, result.deleted = injector.created, injector.deleted
+                drawn = DrawnValues(server.draws.drawn)
+                result.created, result.deleted = _shown(injector.created, drawn), _shown(injector.deleted, drawn)
+                result.places = {where: drawn.text(where) for where in injector.created if drawn.text(where) != where}
                 result.touched, result.finalizes = injector.touched, injector.finalizes
                 result.definitions = tuple(one.qualified for one in server.registry.resources if one.custom)
             server.store.observers.remove(injector.observe)
@@ -280,6 +287,7 @@ def _take_allowances(result: Run, server: ApiServer, lab: Lab) -> None:
     )
     result.skipped = tuple(lab.skipped)
     reasons = [(mask.kind, mask.why) for mask in lab.allowed] + [(what, why) for what, _, why in lab.gone]
+    reasons += [*lab.resync_writers, *lab.silent]
     result.allowed = tuple(f"{'any kind' if what is None else what.kind}: {why}" for what, why in reasons)
 
 
@@ -305,13 +313,21 @@ async def _counted(result: Run, what: str, lines: Any) -> Any:
         await lines.aclose()
 
 
+def _shown(counts: Counter[str], drawn: DrawnValues) -> Counter[str]:
+    """Return counts by object with drawn names masked."""
+    shown: Counter[str] = Counter()
+    for where, times in counts.items():
+        shown[drawn.text(where)] += times
+    return shown
+
+
 def _state(server: ApiServer, lab: Lab) -> State:
     objects = {
         (resource, entry.namespace, entry.name): entry.object()
         for resource in server.store.resources()
         for entry in server.store.list(resource)
     }
-    return state_of(objects, lab.allowed)
+    return state_of(objects, lab.allowed, server.draws.drawn)
 
 
 def _leaks(lab: Lab, server: ApiServer) -> list[str]:

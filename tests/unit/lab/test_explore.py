@@ -264,3 +264,19 @@ def test_pruned_plans_are_listed_and_run_on_request(prune: bool) -> None:
 def test_without_pruning_the_pruned_plans_run_too() -> None:
     pruned, whole = (explore(scenario(careful), budget=0.0, prune=prune) for prune in (True, False))
     assert whole.left == pruned.left + sum(1 for one in pruned.pruned if one.plan.faults)
+
+
+async def skips_what_it_holds_for_done(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+    if w.status.observed_generation == w.metadata.generation:
+        return kv.Done()  # the mistake: a child that somebody deleted or edited stays so
+    for number in range(2):
+        await ctx.own(part(number, w.namespace))
+    ctx.status.set_condition("Ready", True, "Made")
+    return kv.Done()
+
+
+def test_quick_begins_with_deletions_and_edits_of_each_child_after_the_last_write() -> None:
+    report = explore(scenario(skips_what_it_holds_for_done), quick=7)
+    assert sorted(failure.plan.name for failure in report.failures) == [
+        f"configmaps lab/part-{number}: delete by hand after write 3" for number in (0, 1)
+    ]

@@ -157,6 +157,25 @@ def test_with_a_fault_of_the_lease_two_replicas_run_and_the_work_is_done(do: Lea
     assert f"the lease: {do}" in done.timeline.text()
 
 
+@pytest.mark.parametrize("do", get_args(LeaseFault))
+@pytest.mark.parametrize("after", [1, 4])
+def test_settled_waits_for_the_replica_that_leads_and_no_other(do: LeaseFault, after: int) -> None:
+    waited, parts = list[float](), list[int]()
+
+    async def settles(lab: Lab) -> None:
+        await lab.start(build)
+        await lab.create(widget(parts=2))
+        began = asyncio.get_running_loop().time()
+        await lab.settled()
+        waited.append(asyncio.get_running_loop().time() - began)
+        parts.append((await lab.get(Widget, "one")).status.parts or 0)
+
+    done = run(settles, Plan(name=do, leases=(Lease(after=after, do=do),)))
+    assert done.problems == []
+    assert waited[0] < 400, "a lease runs out after 60 s, and a pause lasts 240 s"
+    assert parts == [2]
+
+
 @pytest.mark.parametrize(("do", "identities"), [("pause", 2), ("twins", 1)])
 def test_only_the_plan_of_twins_gives_both_replicas_one_identity(
     do: LeaseFault, identities: int, monkeypatch: pytest.MonkeyPatch

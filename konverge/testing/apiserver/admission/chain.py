@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -34,6 +33,7 @@ from konverge.testing.apiserver.admission.podsecurity import PodSecurity
 from konverge.testing.apiserver.admission.quota import QUOTAS, QuotaUpdate, charge
 from konverge.testing.apiserver.auth.attributes import Attributes
 from konverge.testing.apiserver.auth.rbac import Decision
+from konverge.testing.apiserver.draws import Draws
 from konverge.testing.apiserver.objects import Objects
 from konverge.testing.apiserver.requests import User
 
@@ -97,7 +97,7 @@ class Admission:
         self,
         objects: Objects,
         *,
-        rng: random.Random,
+        draws: Draws,
         handlers: Mapping[str, Handler] | None = None,
         settle: Settle = _unsettled,
         registered: Callable[[str, str], bool] = _registered,
@@ -107,13 +107,13 @@ class Admission:
         clock: WallClock = wall_clock,
     ) -> None:
         self._objects = objects
-        self._rng = rng
+        self._draws = draws
         self._mutating = Hooks(objects, "mutating")
         self._validating = Hooks(objects, "validating")
         self.handlers: Mapping[str, Handler] = handlers if handlers is not None else {}
         self.webhooks = Webhooks(self.handlers)
         """The way to all webhooks; conversion takes it too."""
-        self._dispatcher = Dispatcher(objects, self.webhooks, rng, settle, registered, authorize)
+        self._dispatcher = Dispatcher(objects, self.webhooks, draws.uid, settle, registered, authorize)
         self._store_quota = store_quota
         self._accounts: ServiceAccounts = service_accounts
         self._clock = clock
@@ -156,7 +156,7 @@ class Admission:
             return call
         call = replace(call, object=copy.deepcopy(call.object))
         fill_limits(call, ranges)
-        fill(call, self._objects, self._accounts, self._rng)
+        fill(call, self._objects, self._accounts, self._draws)
         return call
 
     def _ranges(self, call: AdmissionCall) -> list[Data]:

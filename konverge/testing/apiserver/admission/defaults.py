@@ -9,11 +9,11 @@ LimitRanger is in `limits`, the plugins that look for classes are in `classes`.
 
 from __future__ import annotations
 
-import random
 from typing import Any, Final, Literal, TypeAlias
 
 from konverge.testing.apiserver.admission.call import AdmissionCall, Data, denied
 from konverge.testing.apiserver.admission.classes import fill_ingress_class, fill_runtime, fill_storage_class
+from konverge.testing.apiserver.draws import Draws, ObjectDraws
 from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.objects import Objects
 
@@ -36,7 +36,6 @@ _TOPOLOGY: Final = ("topology.kubernetes.io/region", "topology.kubernetes.io/zon
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _MOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _VOLUME: Final = "kube-api-access-"
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
@@ -54,7 +53,7 @@ def fills(call: AdmissionCall) -> bool:
     return call.operation == "CREATE" and (call.id == PODS or call.id in _PROTECTED)
 
 
-def fill(call: AdmissionCall, objects: Objects, accounts: ServiceAccounts, rng: random.Random) -> None:
+def fill(call: AdmissionCall, objects: Objects, accounts: ServiceAccounts, draws: Draws) -> None:
     """Put into a new object what the built-in plugins do; raises what they refuse."""
     if not fills(call) or call.object is None:
         return
@@ -68,7 +67,7 @@ def fill(call: AdmissionCall, objects: Objects, accounts: ServiceAccounts, rng: 
             _again(pod, call.old or {})
             return
         if accounts != "off":
-            _account(call, pod, objects, accounts, rng)
+            _account(call, pod, objects, accounts, draws)
         spec = pod.setdefault("spec", {})
         _tolerations(spec)
         _priority(call, spec, objects)
@@ -158,7 +157,7 @@ def _default_class(objects: Objects) -> Data | None:
 # -- ServiceAccounts --------------------------------------------------------------------------------------------------
 
 
-def _account(call: AdmissionCall, pod: Data, objects: Objects, accounts: ServiceAccounts, rng: random.Random) -> None:
+def _account(call: AdmissionCall, pod: Data, objects: Objects, accounts: ServiceAccounts, draws: Draws) -> None:
     spec = pod.setdefault("spec", {})
     if _MIRROR in (pod.get("metadata", {}).get("annotations") or {}):
         if spec.get("serviceAccountName"):
@@ -173,15 +172,15 @@ def _account(call: AdmissionCall, pod: Data, objects: Objects, accounts: Service
         words = f"error looking up service account {call.namespace}/{name}: serviceaccount {quoted(name)} not found"
         raise denied(call, words)
     if spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken", True)):
-        _mount(spec, rng)
+        _mount(spec, draws.of(call.resource.kind, pod))
     if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
         spec["imagePullSecrets"] = [{"name": secret["name"]} for secret in account["imagePullSecrets"]]
 
 
-def _mount(spec: Data, rng: random.Random) -> None:
+def _mount(spec: Data, draws: ObjectDraws) -> None:
     volumes = spec.get("volumes") or []
     own = next((volume["name"] for volume in volumes if volume["name"].startswith(_VOLUME)), "")
-    name = own or _VOLUME + "".join(rng.choice(_LETTERS) for _ in range(5))
+    name = own or draws.suffixed("token volume", _VOLUME)
     needed = False
     for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
         mounts = container.setdefault("volumeMounts", [])

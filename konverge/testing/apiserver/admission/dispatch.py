@@ -12,8 +12,6 @@ The rules are those of k8s.io/apiserver `pkg/admission/plugin/webhook/{mutating,
 from __future__ import annotations
 
 import asyncio
-import random
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
@@ -75,14 +73,14 @@ class Dispatcher:
         self,
         objects: Objects,
         webhooks: Webhooks,
-        rng: random.Random,
+        uid: Callable[[], str],
         settle: Settle,
         registered: Callable[[str, str], bool],
         authorize: Authorize,
     ) -> None:
         self._objects = objects
         self._webhooks = webhooks
-        self._rng = rng
+        self._uid = uid
         self._settle = settle
         self._registered = registered
         self._authorize = authorize
@@ -145,8 +143,7 @@ class Dispatcher:
 
     def _review(self, call: AdmissionCall, invocation: Invocation) -> Data | None:
         """Return what a hook is to be sent, or None if its conditions exclude the call."""
-        uid = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
-        review = request_for(call, invocation.seen, uid)
+        review = request_for(call, invocation.seen, self._uid())
         return review if conditions_hold(invocation.hook, call, review, self._authorize) else None
 
     async def _call_webhook(self, call: AdmissionCall, hook: Hook, review: Data) -> WebhookResponse | None:

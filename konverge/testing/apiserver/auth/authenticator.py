@@ -10,8 +10,7 @@ Kubernetes' `pkg/serviceaccount/claims.go`, `pkg/registry/core/serviceaccount/st
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
@@ -61,7 +60,7 @@ class Authenticator:
         *,
         tokens: Mapping[str, User],
         key: bytes,
-        rng: random.Random,
+        uid: Callable[[], str],
         clock: WallClock = wall_clock,
         anonymous: bool = True,
     ) -> None:
@@ -69,7 +68,7 @@ class Authenticator:
         self._rbac = rbac
         self._tokens = dict(tokens)
         self._signer = Signer(key)
-        self._rng = rng
+        self._uid = uid
         self._clock = clock
         self._anonymous = anonymous
         self._read: dict[str, Data] = {}
@@ -173,7 +172,7 @@ class Authenticator:
         bound = self._bound(spec.get("boundObjectRef"), namespace, name)
         now = self._clock()
         token = self._signer.sign(
-            claims_for(account, spec["audiences"], now, spec["expirationSeconds"], self._rng, bound)
+            claims_for(account, spec["audiences"], now, spec["expirationSeconds"], self._uid(), bound)
         )
         given = {"name": name, "namespace": namespace, "uid": own, "creationTimestamp": rfc3339(now)}
         expiry = rfc3339(now + timedelta(seconds=spec["expirationSeconds"]))

@@ -13,8 +13,6 @@ import binascii
 import hashlib
 import hmac
 import json
-import random
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,7 +37,7 @@ class Bound:
 
 
 def claims_for(
-    account: Data, audiences: Sequence[str], now: datetime, seconds: int, rng: random.Random, bound: Bound | None = None
+    account: Data, audiences: Sequence[str], now: datetime, seconds: int, uid: str, bound: Bound | None = None
 ) -> Data:
     """Return the claims of a new token for a ServiceAccount."""
     metadata = account["metadata"]
@@ -55,7 +53,7 @@ def claims_for(
         "exp": moment + seconds,
         "iat": moment,
         "iss": ISSUER,
-        "jti": str(uuid.UUID(int=rng.getrandbits(128), version=4)),
+        "jti": uid,
         "kubernetes.io": own,
         "nbf": moment,
         "sub": f"system:serviceaccount:{metadata['namespace']}:{metadata['name']}",

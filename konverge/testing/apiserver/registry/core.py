@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
-from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from konverge.clock import rfc3339, wall_clock
+from konverge.testing.apiserver.draws import Draws
 from konverge.testing.apiserver.golang import quote
 from konverge.testing.apiserver.registry.converting import Converter
 from konverge.testing.apiserver.resources import Resource, Version
@@ -24,21 +23,18 @@ __all__ = ["Data", "Registry", "check_name"]
 
 Data = dict[str, Any]
 
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""The characters of generated suffixes: no vowels and none that are easily confused (apiserver `pkg/storage/names`)."""
-
 
 class Registry:
     """The served resources, the store behind them, and the sources of time, uids and generated names.
 
-    Time is the loop's wall time; uids and names come from `random` alone, so the same seed gives the same objects.
+    Time is the loop's wall time; uids, names and numbers come from `draws` alone, so the same seed gives the same objects.
     """
 
-    def __init__(self, store: Store, *, random: Random, admission: Admission) -> None:
+    def __init__(self, store: Store, *, draws: Draws, admission: Admission) -> None:
         self.store = store
-        self.random = random
+        self.draws = draws
         self.admission = admission
-        self.converter = Converter(admission.webhooks, self.uid)
+        self.converter = Converter(admission.webhooks, draws.uid)
         self._resources: dict[tuple[str, str], Resource] = {}
         self.guards: list[Callable[[ResourceRequest, Data | None, Data | None], None]] = []
         """Called with each write before it is stored; each may raise."""
@@ -102,7 +98,7 @@ class Registry:
         """Whether a group is one of custom kinds: their handler knows no words for what it does not serve."""
         return any(resource.custom for resource in self._resources.values() if resource.group == group)
 
-    # --- time and chance -----------------------------------------------------------------------------------------------------
+    # --- time -----------------------------------------------------------------------------------------------------
 
     def moment(self) -> datetime:
         """Return the present moment."""
@@ -111,14 +107,6 @@ class Registry:
     def now(self) -> str:
         """Return the present moment as it is written into objects."""
         return _written(int(wall_clock().timestamp()))
-
-    def uid(self) -> str:
-        """Return a new uid."""
-        return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
-
-    def suffix(self) -> str:
-        """Return what is appended to a generateName."""
-        return "".join(self.random.choice(_LETTERS) for _ in range(5))
 
     # --- objects -------------------------------------------------------------------------------------------------------------
 

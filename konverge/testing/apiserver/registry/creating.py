@@ -67,7 +67,7 @@ async def create(registry: Registry, request: ResourceRequest, data: Data, *, tr
             if b'"deletionTimestamp"' in there.raw and there.metadata().get("deletionTimestamp"):
                 raise being_deleted(request.group, request.plural, data["metadata"]["name"])
             raise already_exists(request.group, request.plural, data["metadata"]["name"])
-        data["metadata"]["name"] = stored["metadata"]["name"] = data["metadata"]["generateName"] + registry.suffix()
+        data["metadata"]["name"] = stored["metadata"]["name"] = _generated(registry, request, data)
     if request.options.dry_run:
         return await through_storage(registry, data, request.resource, request.version)
     try:
@@ -92,7 +92,7 @@ def allocated(registry: Registry, request: ResourceRequest, new: Data, old: Data
         return
     place = request.namespace, new["metadata"]["name"]
     others = [one.object() for one in registry.store.list(request.resource.id) if (one.namespace, one.name) != place]
-    errors = allocate(new, old, others, registry.random)
+    errors = allocate(new, old, others, registry.draws.of(request.resource.kind, new))
     if errors:
         raise invalid(request.group, request.resource.kind, place[1], errors)
 
@@ -132,10 +132,15 @@ def _name(registry: Registry, request: ResourceRequest, data: Data) -> bool:
         return False
     if not metadata.get("generateName"):
         if request.resource.id == ("", "limitranges"):
-            metadata["name"] = registry.uid()
+            metadata["name"] = registry.draws.of(request.resource.kind, data).named_by_uid()
         return False  # validation says so
-    metadata["name"] = metadata["generateName"][:58] + registry.suffix()
+    metadata["name"] = _generated(registry, request, data)
     return True
+
+
+def _generated(registry: Registry, request: ResourceRequest, data: Data) -> str:
+    prefix = data["metadata"]["generateName"][:58]
+    return registry.draws.of(request.resource.kind, data).suffixed("name", prefix)
 
 
 def _wipe(data: Data) -> None:
@@ -146,7 +151,7 @@ def _wipe(data: Data) -> None:
 
 
 def _system_fields(registry: Registry, data: Data) -> None:
-    data["metadata"]["uid"] = registry.uid()
+    data["metadata"]["uid"] = registry.draws.uid()
     data["metadata"]["creationTimestamp"] = registry.now()
 
 

@@ -183,7 +183,7 @@ class Reader:
             store,
             options,
             bookmark=bookmark_of(*about, zero=blank(request.version.schema) if form == "object" else {}),
-            random=self._registry.random,
+            random=self._registry.draws.random,
             encode=encode,
         )
         if isinstance(store, ConvertedStore):

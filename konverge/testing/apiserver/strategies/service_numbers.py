@@ -1,16 +1,16 @@
 """Cluster addresses and node ports of services: what the server hands out.
 
-Guarantees: pure: what is taken is an argument, and so is randomness. The ranges are those of a kube-apiserver with default flags on one
+Guarantees: pure: what is taken is an argument, and so are draws. The ranges are those of a kube-apiserver with default flags on one
 IPv4 family (`KUBERNETES_RANGE`, 30000-32767). Source: `pkg/registry/core/service/storage/{storage,alloc}.go`.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import random
 from collections.abc import Iterable
 from typing import Final
 
+from konverge.testing.apiserver.draws import ObjectDraws
 from konverge.testing.apiserver.strategies.addresses import family
 from konverge.testing.apiserver.strategies.base import Data, Errors, invalid
 
@@ -81,7 +81,7 @@ def _node_ports(spec: Data) -> set[int]:
     return {port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort")}
 
 
-def allocate(spec: Data, old: Data | None, others: Iterable[Data], chance: random.Random) -> Errors:
+def allocate(spec: Data, old: Data | None, others: Iterable[Data], draws: ObjectDraws) -> Errors:
     """Give a spec, in place, the families, addresses and ports that it lacks. `others` are the specs of all other services."""
     pair_addresses(spec, old)
     if spec.get("type") == "ExternalName":
@@ -91,10 +91,10 @@ def allocate(spec: Data, old: Data | None, others: Iterable[Data], chance: rando
         return errors
     rest = list(others)
     if needs_address(spec) and spec.get("clusterIP") != "None":
-        errors += _address(spec, old, {ip for other in rest for ip in other.get("clusterIPs") or ()}, chance)
+        errors += _address(spec, old, {ip for other in rest for ip in other.get("clusterIPs") or ()}, draws)
     if needs_ports(spec):
         taken = {number for other in rest for number in (*_node_ports(other), other.get("healthCheckNodePort", 0))}
-        errors += _ports(spec, old, taken, chance)
+        errors += _ports(spec, old, taken, draws)
     return errors
 
 
@@ -135,7 +135,7 @@ def _families(spec: Data, old: Data | None) -> Errors:
     return errors
 
 
-def _address(spec: Data, old: Data | None, taken: set[str], chance: random.Random) -> Errors:
+def _address(spec: Data, old: Data | None, taken: set[str], draws: ObjectDraws) -> Errors:
     wanted = (spec.get("clusterIPs") or [""])[0]
     if wanted and wanted in ((old or {}).get("clusterIPs") or ()):
         return []
@@ -151,18 +151,20 @@ def _address(spec: Data, old: Data | None, taken: set[str], chance: random.Rando
     later = [ip for ip in free if int(ip.rpartition(".")[2]) > 16] or free
     if not later:
         return [invalid("spec.clusterIPs", [], "failed to allocate IP: range is full")]
-    spec["clusterIP"] = chance.choice(later)
+    spec["clusterIP"] = draws.pick("clusterIP", later)
     spec["clusterIPs"] = [spec["clusterIP"]]
     return []
 
 
-def _ports(spec: Data, old: Data | None, taken: set[int], chance: random.Random) -> Errors:
+def _ports(spec: Data, old: Data | None, taken: set[int], draws: ObjectDraws) -> Errors:
     errors: Errors = []
     kept = _node_ports(old or {})
     for index, port in enumerate(spec.get("ports") or ()):
         number, path = port.get("nodePort", 0), f"spec.ports[{index}].nodePort"
         if not number:
-            port["nodePort"] = chance.choice([each for each in _PORTS if each not in taken | _node_ports(spec)])
+            port["nodePort"] = draws.pick(
+                "nodePort", [each for each in _PORTS if each not in taken | _node_ports(spec)]
+            )
         elif number not in kept:
             if number not in _PORTS:
                 text = f"provided port is not in the valid range. The range of valid ports is {_PORTS.start}-{_PORTS.stop - 1}"
@@ -170,5 +172,6 @@ def _ports(spec: Data, old: Data | None, taken: set[int], chance: random.Random)
             elif number in taken:
                 errors.append(invalid(path, number, "provided port is already allocated"))
     if needs_health_port(spec) and not spec.get("healthCheckNodePort"):
-        spec["healthCheckNodePort"] = chance.choice([each for each in _PORTS if each not in taken | _node_ports(spec)])
+        free = [each for each in _PORTS if each not in taken | _node_ports(spec)]
+        spec["healthCheckNodePort"] = draws.pick("healthCheckNodePort", free)
     return errors

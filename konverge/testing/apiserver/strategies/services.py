@@ -6,11 +6,11 @@ Addresses and ports are given by `Service.allocate`, which the registry calls af
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable
 from typing import Final
 
 from konverge.testing.apiserver import names
+from konverge.testing.apiserver.draws import ObjectDraws
 from konverge.testing.apiserver.golang import Struct
 from konverge.testing.apiserver.strategies import texts
 from konverge.testing.apiserver.strategies.addresses import cidr_errors, endpoint_ip_errors, family, ip_errors, is_ip
@@ -95,10 +95,10 @@ class Service(BuiltInStrategy):
         if spec.get("type") != "LoadBalancer":
             new["status"] = {**(new.get("status") or {}), "loadBalancer": {}}
 
-    def allocate(self, new: Data, old: Data | None, others: Iterable[Data], chance: random.Random) -> Errors:
+    def allocate(self, new: Data, old: Data | None, others: Iterable[Data], draws: ObjectDraws) -> Errors:
         """Give addresses and ports to a valid service, in place; `others` are all services but this one, `old` is None at creation."""
         before = None if old is None else old.get("spec") or {}
-        return allocate(new["spec"], before, [other.get("spec") or {} for other in others], chance)
+        return allocate(new["spec"], before, [other.get("spec") or {} for other in others], draws)
 
     def _errors(self, new: Data, old: Data | None) -> Errors:
         spec = new.get("spec") or {}

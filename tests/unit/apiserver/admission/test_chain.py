@@ -14,6 +14,7 @@ from record.admission.hooks import patch
 from stored_objects import Stored
 
 from konverge.testing.apiserver.admission import Admission, AdmissionCall, Handler, QuotaUpdate
+from konverge.testing.apiserver.draws import Draws
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import StatusError
@@ -59,7 +60,7 @@ def _map(name: str = "a", **more: Any) -> AdmissionCall:
 
 def _admission(*objects: Data, handlers: dict[str, Handler] | None = None, **more: Any) -> Admission:
     return Admission(
-        Stored([_namespace(), *objects]), rng=random.Random(1), handlers=handlers, clock=lambda: NOW, **more
+        Stored([_namespace(), *objects]), draws=Draws(random.Random(1)), handlers=handlers, clock=lambda: NOW, **more
     )
 
 
@@ -132,7 +133,7 @@ async def test_two_writes_cannot_spend_the_same_remainder() -> None:
         assert quota is not None
         objects.put({**quota, "status": update.status})
 
-    admission = Admission(objects, rng=random.Random(1), store_quota=store, clock=lambda: NOW)
+    admission = Admission(objects, draws=Draws(random.Random(1)), store_quota=store, clock=lambda: NOW)
     stored: list[Callable[[], None]] = []
 
     async def write(name: str) -> None:
@@ -203,7 +204,7 @@ async def test_validating_webhooks_are_asked_at_the_same_time() -> None:
 async def test_a_changed_configuration_counts_with_the_next_write() -> None:
     objects = Stored([_namespace()])
     handlers = {URL: _answering({"allowed": False})}
-    admission = Admission(objects, rng=random.Random(1), handlers=handlers, clock=lambda: NOW)
+    admission = Admission(objects, draws=Draws(random.Random(1)), handlers=handlers, clock=lambda: NOW)
     assert await admission.validate(_map()) is None
     objects.put(_configuration("Validating", {}))
     with pytest.raises(StatusError, match="without explanation"):
@@ -214,7 +215,7 @@ async def test_a_changed_configuration_counts_with_the_next_write() -> None:
 
 async def test_a_namespace_that_ends_is_noticed_at_once() -> None:
     objects = Stored([_namespace()])
-    admission = Admission(objects, rng=random.Random(1), clock=lambda: NOW)
+    admission = Admission(objects, draws=Draws(random.Random(1)), clock=lambda: NOW)
     await admission.mutate(_map())
     objects.put({**_namespace(), "status": {"phase": "Terminating"}})
     with pytest.raises(StatusError, match="because it is being terminated"):

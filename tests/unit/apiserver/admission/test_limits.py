@@ -12,6 +12,7 @@ from stored_objects import Stored
 
 from konverge.testing.apiserver.admission import Admission, AdmissionCall
 from konverge.testing.apiserver.admission.limits import check_limits, fill_limits, limited
+from konverge.testing.apiserver.draws import Draws
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import StatusError
@@ -52,7 +53,7 @@ def _stored(*objects: Data) -> Stored:
 
 
 def _admission(objects: Stored) -> Admission:
-    return Admission(objects, rng=random.Random(1), service_accounts="off")
+    return Admission(objects, draws=Draws(random.Random(1)), service_accounts="off")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from stored_objects import Stored
 
 from konverge.testing.apiserver.admission import Admission, AdmissionCall, Operation
+from konverge.testing.apiserver.draws import Draws
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import StatusError
@@ -36,7 +37,7 @@ def _pod(name: str = "a", *, metadata: Data | None = None, **spec: Any) -> Data:
 
 
 async def _refusal(namespace: Data, new: Data, old: Data | None = None, *, subresource: str = "") -> str:
-    admission = Admission(Stored([namespace]), rng=random.Random(1))
+    admission = Admission(Stored([namespace]), draws=Draws(random.Random(1)))
     operation: Operation = "CREATE" if old is None else "UPDATE"
     call = AdmissionCall(
         operation, PODS, "v1", namespace="n", name="a", object=new, old=old, subresource=subresource
@@ -89,7 +90,7 @@ async def test_pods_of_one_controller_are_checked_after_those_of_others_and_thre
     pods = [_pod(f"owned-{number:04}", metadata={"ownerReferences": owner}, hostPID=True) for number in range(3001)]
     pods.append(_pod("z-alone", hostIPC=True))
     old, new = _namespace(), _namespace(enforce="baseline")
-    admission = Admission(Stored([old, *pods]), rng=random.Random(1))
+    admission = Admission(Stored([old, *pods]), draws=Draws(random.Random(1)))
     call = AdmissionCall("UPDATE", NAMESPACES, "v1", namespace="n", name="n", object=new, old=old)
     await admission.validate(call)
     assert call.warnings == [

@@ -15,6 +15,7 @@ from stored_objects import Stored
 from konverge.testing.apiserver.admission import Admission, AdmissionCall, check_namespace, evict
 from konverge.testing.apiserver.admission.defaults import ServiceAccounts
 from konverge.testing.apiserver.auth import attributes_of
+from konverge.testing.apiserver.draws import Draws
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.requests import Call
 from konverge.testing.apiserver.resources import Resource, Version
@@ -103,7 +104,7 @@ def _pod_admission(accounts: ServiceAccounts = "full") -> Admission:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "n"}}
     objects = Stored([_namespace("n"), account])
     objects.put({**priority, "preemptionPolicy": "PreemptLowerPriority"}, "priorityclasses")
-    return Admission(objects, rng=random.Random(1), service_accounts=accounts, clock=lambda: NOW)
+    return Admission(objects, draws=Draws(random.Random(1)), service_accounts=accounts, clock=lambda: NOW)
 
 
 async def _outcome(action: Awaitable[Any]) -> tuple[Any, Data | None]:

@@ -15,6 +15,7 @@ from stored_objects import Stored
 
 from konverge.testing.apiserver.admission import Admission, AdmissionCall, Handler
 from konverge.testing.apiserver.auth import attributes_of
+from konverge.testing.apiserver.draws import Draws
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.requests import Call, User
 from konverge.testing.apiserver.resources import Resource, Version
@@ -45,7 +46,7 @@ class Room:
         configuration = {**head, "metadata": {"name": "probe"}, "webhooks": json.loads(text)}
         handlers = {f"{ADDRESS}/{name}": self._handler(f"/{name}") for name in ("hook", "one", "two")}
         self.admission = Admission(
-            Stored([namespace, configuration]), rng=random.Random(1), handlers=handlers, clock=lambda: NOW
+            Stored([namespace, configuration]), draws=Draws(random.Random(1)), handlers=handlers, clock=lambda: NOW
         )
 
     def outcome(self, call: AdmissionCall) -> tuple[Data, Data | None]:

@@ -21,6 +21,7 @@ from stored_objects import Stored
 from konverge.testing.apiserver.admission import Admission, AdmissionCall
 from konverge.testing.apiserver.admission.calling import Webhooks
 from konverge.testing.apiserver.admission.hooks import Hook
+from konverge.testing.apiserver.draws import Draws
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import StatusError
@@ -77,7 +78,7 @@ async def test_a_webhook_over_https_gets_the_review_of_a_real_server(case: Data)
         head = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
         objects = Stored([namespace, {**head, "metadata": {"name": "probe"}, "webhooks": json.loads(text)}])
-        admission = Admission(objects, rng=random.Random(1), clock=lambda: NOW)
+        admission = Admission(objects, draws=Draws(random.Random(1)), clock=lambda: NOW)
         body = case["request"][2]
         call = AdmissionCall("CREATE", MAPS, "v1", namespace="default", name="m", object=body)
         try:

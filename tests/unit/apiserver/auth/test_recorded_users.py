@@ -13,6 +13,7 @@ import pytest
 from stored_objects import Stored
 
 from konverge.testing.apiserver import auth
+from konverge.testing.apiserver.draws import Draws
 from konverge.testing.apiserver.requests import ADMIN, ANONYMOUS, Call, User
 from konverge.testing.apiserver.statuses import StatusError
 
@@ -41,7 +42,7 @@ class Desk:
             self.rbac,
             tokens={"letmein": ADMIN},
             key=b"k" * 32,
-            rng=random.Random(1),
+            uid=Draws(random.Random(1)).uid,
             clock=lambda: self.now,
         )
 
@@ -195,7 +196,7 @@ def test_a_token_is_invalid_once_its_bound_pod_is_gone(desk: Desk) -> None:
 
 def test_a_token_of_another_server_is_refused(desk: Desk) -> None:
     other = auth.Authenticator(
-        desk.objects, desk.rbac, tokens={}, key=b"x" * 32, rng=random.Random(1), clock=lambda: START
+        desk.objects, desk.rbac, tokens={}, key=b"x" * 32, uid=Draws(random.Random(1)).uid, clock=lambda: START
     )
     token = other.issue_token("rights", "robot", {"kind": "TokenRequest"})["status"]["token"]
     with pytest.raises(StatusError):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from konverge.testing.apiserver.base64s import canonical_base64, decoded_size, wrong_base64
+from konverge.testing.apiserver.draws import Draws
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.strategies import STRATEGIES, decode_errors, normalise
@@ -177,6 +178,9 @@ def test_a_schedule_is_checked_as_cron_checks_it(schedule: str, wrong: str | Non
     assert wrong_schedule(schedule) == wrong
 
 
+_DRAWS = Draws(random.Random(1)).of("Service", {})
+
+
 def _spec(**fields: Any) -> dict[str, Any]:
     return {"type": "ClusterIP", "selector": {"a": "b"}, "ports": [{"port": 80, "protocol": "TCP"}], **fields}
 
@@ -184,7 +188,7 @@ def _spec(**fields: Any) -> dict[str, Any]:
 def test_a_service_gets_a_free_address() -> None:
     taken = [_spec(clusterIPs=[f"10.0.0.{number}"]) for number in range(1, 254)]
     spec = _spec()
-    assert allocate(spec, None, taken, random.Random(1)) == []
+    assert allocate(spec, None, taken, _DRAWS) == []
     assert (spec["clusterIP"], spec["ipFamilies"], spec["ipFamilyPolicy"]) == ("10.0.0.254", ["IPv4"], "SingleStack")
 
 
@@ -201,13 +205,13 @@ def test_a_service_gets_a_free_address() -> None:
 )
 def test_a_number_that_is_taken_is_refused(fields: dict[str, Any], words: str) -> None:
     other = _spec(clusterIPs=["10.0.0.7"], ports=[{"port": 1, "nodePort": 30001}])
-    errors = allocate(_spec(**fields), None, [other], random.Random(1))
+    errors = allocate(_spec(**fields), None, [other], _DRAWS)
     assert [error.detail for error in errors] == [words]
 
 
 def test_an_update_keeps_the_numbers_of_a_service() -> None:
     old = _spec(type="NodePort")
-    allocate(old, None, [], random.Random(1))
+    allocate(old, None, [], _DRAWS)
     new = {"metadata": {"name": "s"}, "spec": _spec(type="NodePort", ports=[{"port": 81, "protocol": "TCP"}])}
     STRATEGIES["", "services"].prepare_update(new, {"metadata": {"name": "s"}, "spec": copy.deepcopy(old)})
     assert new["spec"]["clusterIP"] == old["clusterIP"]

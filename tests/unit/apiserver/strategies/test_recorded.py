@@ -15,6 +15,7 @@ import pytest
 
 from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.catalog import builtin
+from konverge.testing.apiserver.draws import Draws
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import FieldError, StatusError, invalid
 from konverge.testing.apiserver.strategies import STRATEGIES, decode_errors, normalise
@@ -75,7 +76,7 @@ def _written(case: Data) -> Data:
         errors += schemas.validate_metadata(new, namespaced=resource.namespaced, name_rule=rule)
     errors += strategy.validate(new, old, sub)
     if not errors and not sub and hasattr(strategy, "allocate"):
-        errors += strategy.allocate(new, old, [], random.Random(1))
+        errors += strategy.allocate(new, old, [], Draws(random.Random(1)).of("Service", new))
     if errors:
         raise invalid(resource.group, resource.kind, new["metadata"]["name"], errors)
     if strategy.generation and old is not None:
