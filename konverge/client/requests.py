@@ -22,7 +22,6 @@ import msgspec
 
 from konverge.client.resources import ListQuery, ResourceInfo, WatchQuery
 from konverge.errors import UsageError
-from konverge.fields import without_nulls
 
 __all__ = ["APPLY", "JSON", "MERGE", "METADATA", "METADATA_LIST", "PATCHES", "Propagation", "Request", "Style"]
 
@@ -303,11 +302,10 @@ def patch(
 
 
 def apply_body(info: ResourceInfo, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body of an apply: the intent without nulls (they would claim fields) and without managedFields (refused)."""
-    intent: dict[str, Any] = without_nulls(body)
-    metadata = dict(intent.get("metadata") or {})
+    """Return the body of an apply: the intent, with its kind and without managedFields, which the server refuses."""
+    metadata = dict(body.get("metadata") or {})
     metadata.pop("managedFields", None)
-    return {**intent, "apiVersion": info.api_version, "kind": info.kind, "metadata": metadata}
+    return {**body, "apiVersion": info.api_version, "kind": info.kind, "metadata": metadata}
 
 
 def apply(
@@ -322,7 +320,7 @@ def apply(
 ) -> Request:
     """Apply an intent by server-side apply; repeatable unless it carries a resourceVersion.
 
-    A `normalized` intent is sent as it is: it names its kind, and has neither nulls nor managedFields.
+    A `normalized` intent is sent as it is: it names its kind, and has no managedFields.
     """
     intent = body if normalized else apply_body(info, body)
     namespace, name = str(intent["metadata"].get("namespace") or ""), str(intent["metadata"].get("name") or "")

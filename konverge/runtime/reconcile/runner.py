@@ -31,7 +31,7 @@ from konverge.errors import (
     ReconcileTimeout,
     RetryAfter,
 )
-from konverge.fields import Owner, without_nulls
+from konverge.fields import Owner, has_nulls
 from konverge.informers import Cached
 from konverge.keys import Key
 from konverge.objects import Object
@@ -291,7 +291,7 @@ class ReconcileRunner:
         shape = None
         if self._spec.conditions is None and editor.asks_for_shape:
             shape = await self._services.client.condition_shape(key.kind)
-        status = without_nulls(editor.intent(failed=failed, shape=shape))
+        status = await self._settled(key, editor.intent(failed=failed, shape=shape))
         if not status and self._owner not in (cached.owned or {}):
             return
         said = status
@@ -331,6 +331,14 @@ class ReconcileRunner:
             ctx.event(after.reason or after.type, note, type_=kind, action=after.type)
         seen = {"uid": metadata["uid"], "resourceVersion": answer.metadata.resource_version}
         await self._take_out(key, seen, editor.left_over(answer.status or {}), ctx)
+
+    async def _settled(self, key: Key, status: dict[str, Any]) -> dict[str, Any]:
+        """Return a status without the nulls that are no values."""
+        if not has_nulls(status):
+            return status
+        settled = await self._services.client.settle_nulls(key.kind, {"status": status})
+        found: dict[str, Any] = settled["status"]
+        return found
 
     async def _take_out(self, key: Key, seen: Mapping[str, str], left: dict[str, Any], ctx: Context[Any]) -> None:
         """Take out of the status what the apply left there because another manager wrote it too, at this version of the object."""
