@@ -186,7 +186,9 @@ class Client:
         """Create an object and return it as stored; raises AlreadyExists. With `metadata.generateName` the server names it."""
         kind: Kind[R] = kind_of(obj)
         info = await self._info(kind)
-        request = requests.create(info, _body_of(obj), manager=self.name, dry_run=dry_run)
+        request = requests.create(
+            info, _body_of(obj), manager=self.name, dry_run=dry_run, validation=self.settings.field_validation
+        )
         response = await self._write(request, info, kind, obj.namespace, obj.name, writer, dry_run=dry_run)
         return kind.decode(decode_object(response.body))
 
@@ -196,7 +198,14 @@ class Client:
         """Replace an object by this one; if its resourceVersion is set and outdated, raises Conflict."""
         kind: Kind[R] = kind_of(obj)
         info = await self._info(kind)
-        request = requests.replace(info, _body_of(obj), manager=self.name, subresource=subresource, dry_run=dry_run)
+        request = requests.replace(
+            info,
+            _body_of(obj),
+            manager=self.name,
+            subresource=subresource,
+            dry_run=dry_run,
+            validation=self.settings.field_validation,
+        )
         response = await self._write(request, info, kind, obj.namespace, obj.name, writer, dry_run=dry_run)
         return kind.decode(decode_object(response.body))
 
@@ -224,6 +233,8 @@ class Client:
             manager=self.name,
             subresource=subresource,
             dry_run=dry_run,
+            # A JSON patch names places and not fields, and has to free an object that holds a field of an older schema.
+            validation="" if style == "json" else self.settings.field_validation,
         )
         response = await self._write(request, info, found, namespace, name, writer, dry_run=dry_run)
         return found.decode(decode_object(response.body))
@@ -276,6 +287,7 @@ class Client:
             subresource=subresource,
             dry_run=dry_run,
             normalized=normalized,
+            validation=self.settings.field_validation,
         )
         metadata = body.get("metadata") or {}
         namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")

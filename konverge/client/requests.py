@@ -23,10 +23,23 @@ import msgspec
 from konverge.client.resources import ListQuery, ResourceInfo, WatchQuery
 from konverge.errors import UsageError
 
-__all__ = ["APPLY", "JSON", "MERGE", "METADATA", "METADATA_LIST", "PATCHES", "Propagation", "Request", "Style"]
+__all__ = [
+    "APPLY",
+    "FieldValidation",
+    "JSON",
+    "MERGE",
+    "METADATA",
+    "METADATA_LIST",
+    "PATCHES",
+    "Propagation",
+    "Request",
+    "Style",
+]
 
 Style = Literal["merge", "json", "strategic"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
+FieldValidation = Literal["Strict", "Warn", "Ignore", ""]
+"""What the server does with unknown and repeated fields of a write; "" leaves it to the server, which warns."""
 
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"  # the body is JSON, cheaper to write, with the deviations of `yaml_of`
@@ -127,8 +140,8 @@ def _params(**named: str | bool) -> tuple[tuple[str, str], ...]:
 
 
 @lru_cache(maxsize=64)
-def _write_params(manager: str, dry_run: bool, *, force: bool = False) -> tuple[tuple[str, str], ...]:
-    return _params(fieldManager=manager, force=force, dryRun="All" if dry_run else "")
+def _write_params(manager: str, dry_run: bool, validation: str, *, force: bool = False) -> tuple[tuple[str, str], ...]:
+    return _params(fieldManager=manager, force=force, dryRun="All" if dry_run else "", fieldValidation=validation)
 
 
 def _json(body: Any, what: str) -> bytes:
@@ -237,7 +250,9 @@ def watch(info: ResourceInfo, query: WatchQuery) -> Request:
     )
 
 
-def create(info: ResourceInfo, body: Mapping[str, Any], *, manager: str, dry_run: bool) -> Request:
+def create(
+    info: ResourceInfo, body: Mapping[str, Any], *, manager: str, dry_run: bool, validation: FieldValidation = ""
+) -> Request:
     """Create an object; not repeatable, because a second create fails with AlreadyExists."""
     metadata = body.get("metadata") or {}
     namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
@@ -249,7 +264,7 @@ def create(info: ResourceInfo, body: Mapping[str, Any], *, manager: str, dry_run
     return Request(
         method="POST",
         path=collection_path(info, namespace or None),
-        params=_write_params(manager, dry_run),
+        params=_write_params(manager, dry_run, validation),
         body=_json(body, what),
         content_type=JSON,
         repeatable=dry_run,
@@ -257,7 +272,15 @@ def create(info: ResourceInfo, body: Mapping[str, Any], *, manager: str, dry_run
     )
 
 
-def replace(info: ResourceInfo, body: Mapping[str, Any], *, manager: str, subresource: str, dry_run: bool) -> Request:
+def replace(
+    info: ResourceInfo,
+    body: Mapping[str, Any],
+    *,
+    manager: str,
+    subresource: str,
+    dry_run: bool,
+    validation: FieldValidation = "",
+) -> Request:
     """Replace an object or one of its subresources."""
     metadata = body.get("metadata") or {}
     namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
@@ -265,7 +288,7 @@ def replace(info: ResourceInfo, body: Mapping[str, Any], *, manager: str, subres
     return Request(
         method="PUT",
         path=object_path(info, namespace, name, subresource),
-        params=_write_params(manager, dry_run),
+        params=_write_params(manager, dry_run, validation),
         body=_json(body, what),
         content_type=JSON,
         repeatable=dry_run,
@@ -283,6 +306,7 @@ def patch(
     manager: str,
     subresource: str,
     dry_run: bool,
+    validation: FieldValidation = "",
 ) -> Request:
     """Patch an object; not repeatable, because a JSON patch may add twice and a merge patch may undo a change made in between."""
     if style not in PATCHES:
@@ -293,7 +317,7 @@ def patch(
     return Request(
         method="PATCH",
         path=object_path(info, namespace, name, subresource),
-        params=_write_params(manager, dry_run),
+        params=_write_params(manager, dry_run, validation),
         body=_json(change, what),
         content_type=PATCHES[style],
         repeatable=dry_run,
@@ -317,6 +341,7 @@ def apply(
     subresource: str,
     dry_run: bool,
     normalized: bool = False,
+    validation: FieldValidation = "",
 ) -> Request:
     """Apply an intent by server-side apply; repeatable unless it carries a resourceVersion.
 
@@ -328,7 +353,7 @@ def apply(
     return Request(
         method="PATCH",
         path=object_path(info, namespace, name, subresource),
-        params=_write_params(manager, dry_run, force=force),
+        params=_write_params(manager, dry_run, validation, force=force),
         body=yaml_of(intent, what),
         content_type=APPLY,
         repeatable=dry_run or _is_idempotent(intent),
