@@ -24,7 +24,7 @@ OWNER = Match(verbs=("patch",), resources=("widgets.tests.konverge.dev",), subre
 UNKNOWN = (
     "failed to create typed patch object (web/a; apps/v1, Kind=Deployment): .spec.replcas: field not declared in schema"
 )
-FAULTS = {
+FAULTS: dict[str, tuple[Match, Any, str]] = {
     "an unknown field": (CHILD, Refuse(500, "", UNKNOWN), ".spec.replcas (the kind has no such field)"),
     "a webhook that is down": (CHILD, Refuse(500, "InternalError", "failed calling webhook x: hunter2"), "500 InternalError"),
     "a conflict": (CHILD, Refuse(409, "Conflict", "the object has been modified"), "409 Conflict"),
