@@ -4,7 +4,7 @@ Guarantees
 - `@resource` binds a class to its API version and checks the model as soon as pydantic can: at once, or, if a forward reference
   is still open, when it is resolved. A model that a structural schema cannot express raises SchemaError there.
 - `to_dict`, and so the body of a write, holds exactly the fields that were set; the server fills in its defaults. A field set
-  to None is not sent, unless it is marked `Nullable`.
+  to None is sent as null if it is marked `Nullable`, and is left out otherwise. A `Nullable` field that was not set is left out.
 - `decode` raises InvalidObject with the path of the mistake and never its value. A status that does not decode never raises: its
   readable part is kept, because the next reconcile writes the status again.
 - `undecoded` returns an object with readable metadata and status, whose `spec` raises that InvalidObject.
@@ -130,6 +130,12 @@ class CustomResource(MetadataProperties, Model, Generic[SpecT, StatusT]):
         decoded.model_fields_set.add("status")
         keep(decoded, invalid_status=misfit(what, found[0]))
         return decoded
+
+    @classmethod
+    def without_plain_nulls(cls, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an object in the API's spelling without the nulls that the schema of this class does not allow."""
+        settled: dict[str, Any] = without_plain_nulls(body, _shape_of(cls))
+        return settled
 
     @classmethod
     def undecoded(cls, data: dict[str, Any], error: InvalidObject) -> Self:

@@ -24,6 +24,7 @@ __all__ = [
     "applied_part",
     "decode_fields",
     "digest",
+    "has_nulls",
     "owned_by",
     "owners_of",
     "projection",
@@ -120,6 +121,19 @@ def _decode(fields: bytes) -> Mapping[str, Any]:
 
 
 _decode_cached = lru_cache(maxsize=512)(_decode)
+
+
+def has_nulls(value: Any) -> bool:
+    """Tell whether a map holds a null at any depth; null items of a list do not count.
+
+    >>> has_nulls({"a": [{"b": None}]}), has_nulls({"a": [None]})
+    (True, False)
+    """
+    if isinstance(value, _MAPPING):
+        return any(member is None or (type(member) not in _PLAIN and has_nulls(member)) for member in value.values())
+    if isinstance(value, _LISTS):
+        return any(type(item) not in _PLAIN and has_nulls(item) for item in value)
+    return False
 
 
 def without_nulls(value: Any) -> Any:

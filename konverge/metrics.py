@@ -152,6 +152,9 @@ class Metrics:
             "Number of request retries, by status code, verb and host",
             ("code", "verb", "host"),
         )
+        self.request_warnings = self._counter(
+            "konverge_request_warnings_total", "Number of warnings of the API server, by host", ("host",)
+        )
         self.leader = self._gauge("leader_election_master_status", "1 while this process leads, else 0", ("name",))
         self.leader_slowpath = self._counter(
             "leader_election_slowpath_total", "Number of renewals that had to read the lease first", ("name",)

@@ -100,6 +100,8 @@ class LogKey:
     FAILURES: Final = "failures"
     RULE: Final = "rbac_rule"
     STACK: Final = "stack"
+    REQUEST: Final = "request"
+    API_WARNING: Final = "api_warning"
     URL: Final = "url"
     VERSION: Final = "resource_version"
     COUNT: Final = "count"

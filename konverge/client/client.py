@@ -19,7 +19,7 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from konverge.client import requests
+from konverge.client import nulls, requests
 from konverge.client.config import ClientConfig
 from konverge.client.decoding import decode_metadata, decode_object, decode_page, decode_stored
 from konverge.client.discovery import Discovery
@@ -35,6 +35,7 @@ from konverge.client.status import deleted_uid
 from konverge.client.transport import Response
 from konverge.client.watch_stream import WatchStream
 from konverge.errors import Expired, Forbidden, NotFound, NotServed
+from konverge.fields import has_nulls, without_nulls
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.metrics import Metrics
 from konverge.objects import Metadata, Object
@@ -87,6 +88,7 @@ class Client:
         self._declared: dict[tuple[str, str, str, bool], ResourceInfo] = {}
         self._discovery = Discovery(self._discover, self.settings)
         self._shapes: dict[Kind[Any], tuple[float, ConditionShape | None]] = {}
+        self._nulls: dict[Kind[Any], tuple[float, nulls.NullPlaces]] = {}
         self._bound: BoundWriter | None = None
 
     async def __aenter__(self) -> Self:
@@ -184,7 +186,9 @@ class Client:
         """Create an object and return it as stored; raises AlreadyExists. With `metadata.generateName` the server names it."""
         kind: Kind[R] = kind_of(obj)
         info = await self._info(kind)
-        request = requests.create(info, _body_of(obj), manager=self.name, dry_run=dry_run)
+        request = requests.create(
+            info, _body_of(obj), manager=self.name, dry_run=dry_run, validation=self.settings.field_validation
+        )
         response = await self._write(request, info, kind, obj.namespace, obj.name, writer, dry_run=dry_run)
         return kind.decode(decode_object(response.body))
 
@@ -194,7 +198,14 @@ class Client:
         """Replace an object by this one; if its resourceVersion is set and outdated, raises Conflict."""
         kind: Kind[R] = kind_of(obj)
         info = await self._info(kind)
-        request = requests.replace(info, _body_of(obj), manager=self.name, subresource=subresource, dry_run=dry_run)
+        request = requests.replace(
+            info,
+            _body_of(obj),
+            manager=self.name,
+            subresource=subresource,
+            dry_run=dry_run,
+            validation=self.settings.field_validation,
+        )
         response = await self._write(request, info, kind, obj.namespace, obj.name, writer, dry_run=dry_run)
         return kind.decode(decode_object(response.body))
 
@@ -222,6 +233,8 @@ class Client:
             manager=self.name,
             subresource=subresource,
             dry_run=dry_run,
+            # A JSON patch names places and not fields, and has to free an object that holds a field of an older schema.
+            validation="" if style == "json" else self.settings.field_validation,
         )
         response = await self._write(request, info, found, namespace, name, writer, dry_run=dry_run)
         return found.decode(decode_object(response.body))
@@ -239,7 +252,7 @@ class Client:
     ) -> Object:
         """Apply a whole intent by server-side apply; return the object as stored, managedFields included.
 
-        Null members are dropped. Raises ApplyConflict, which names managers and fields, unless `force`.
+        A null that is no value is left out (`settle_nulls`). Raises ApplyConflict, which names managers and fields, unless `force`.
         """
         response = await self.apply_raw(
             kind, body, manager=manager, force=force, subresource=subresource, dry_run=dry_run, writer=writer
@@ -260,10 +273,12 @@ class Client:
     ) -> bytes:
         """Apply as `apply` does, and return the body of the response undecoded, for callers that need only a part of it.
 
-        `normalized` declares that the intent names its kind and has neither nulls nor managedFields; it is then sent as it is.
+        `normalized` declares that the intent names its kind, its nulls are values, and it has no managedFields; it is then sent as it is.
         """
         found = kind_of(kind)
         info = await self._info(found)
+        if not normalized:
+            body = await self.settle_nulls(found, body)
         request = requests.apply(
             info,
             body,
@@ -272,6 +287,7 @@ class Client:
             subresource=subresource,
             dry_run=dry_run,
             normalized=normalized,
+            validation=self.settings.field_validation,
         )
         metadata = body.get("metadata") or {}
         namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
@@ -337,6 +353,39 @@ class Client:
             shape, until = None, now + self.settings.discovery_absent_seconds
         self._shapes[found] = (until, shape)
         return shape
+
+    async def settle_nulls(self, kind: Kind[Any] | type[Resource], body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the body of an apply without the nulls that are no values; the body itself if it has none.
+
+        A class made by `@resource` knows its own schema. The schema of any other kind is read from the server, and cached as discovery is,
+        only for a body with a null; without the right to read it every null is left out.
+        """
+        if not has_nulls(body):
+            return body
+        found = kind_of(kind)
+        metadata = {"metadata": without_nulls(body["metadata"])} if "metadata" in body else {}
+        plain = {**body, **metadata}
+        if not has_nulls(plain):
+            return plain
+        own = getattr(found.model, "without_plain_nulls", None)
+        settled: dict[str, Any] = own(plain) if own else nulls.settled(plain, await self._null_places(found))
+        return {**settled, **metadata}
+
+    async def _null_places(self, kind: Kind[Any]) -> nulls.NullPlaces:
+        now = asyncio.get_running_loop().time()
+        until, places = self._nulls.get(kind, (now, nulls.NOWHERE))
+        if now < until:
+            return places
+        try:
+            places = nulls.places_in(decode_object(await self._discover(document_path(kind))), kind)
+            until = now + self.settings.discovery_seconds
+        except Forbidden:
+            places, until = nulls.NOWHERE, now + self.settings.discovery_absent_seconds
+        except (NotFound, LookupError):
+            # The document of a new CRD is published some seconds late. A null that is no value is refused until then, and not dropped.
+            places, until = nulls.ANYWHERE, now + self.settings.discovery_absent_seconds
+        self._nulls[kind] = (until, places)
+        return places
 
     def forget_discovery(self, group_version: str | None = None) -> None:
         """Drop the cached discovery of this group and version, or (None) of all."""

@@ -22,12 +22,24 @@ import msgspec
 
 from konverge.client.resources import ListQuery, ResourceInfo, WatchQuery
 from konverge.errors import UsageError
-from konverge.fields import without_nulls
 
-__all__ = ["APPLY", "JSON", "MERGE", "METADATA", "METADATA_LIST", "PATCHES", "Propagation", "Request", "Style"]
+__all__ = [
+    "APPLY",
+    "FieldValidation",
+    "JSON",
+    "MERGE",
+    "METADATA",
+    "METADATA_LIST",
+    "PATCHES",
+    "Propagation",
+    "Request",
+    "Style",
+]
 
 Style = Literal["merge", "json", "strategic"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
+FieldValidation = Literal["Strict", "Warn", "Ignore", ""]
+"""What the server does with unknown and repeated fields of a write; "" leaves it to the server, which warns."""
 
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"  # the body is JSON, cheaper to write, with the deviations of `yaml_of`
@@ -128,8 +140,8 @@ def _params(**named: str | bool) -> tuple[tuple[str, str], ...]:
 
 
 @lru_cache(maxsize=64)
-def _write_params(manager: str, dry_run: bool, *, force: bool = False) -> tuple[tuple[str, str], ...]:
-    return _params(fieldManager=manager, force=force, dryRun="All" if dry_run else "")
+def _write_params(manager: str, dry_run: bool, validation: str, *, force: bool = False) -> tuple[tuple[str, str], ...]:
+    return _params(fieldManager=manager, force=force, dryRun="All" if dry_run else "", fieldValidation=validation)
 
 
 def _json(body: Any, what: str) -> bytes:
@@ -238,7 +250,9 @@ def watch(info: ResourceInfo, query: WatchQuery) -> Request:
     )
 
 
-def create(info: ResourceInfo, body: Mapping[str, Any], *, manager: str, dry_run: bool) -> Request:
+def create(
+    info: ResourceInfo, body: Mapping[str, Any], *, manager: str, dry_run: bool, validation: FieldValidation = ""
+) -> Request:
     """Create an object; not repeatable, because a second create fails with AlreadyExists."""
     metadata = body.get("metadata") or {}
     namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
@@ -250,7 +264,7 @@ def create(info: ResourceInfo, body: Mapping[str, Any], *, manager: str, dry_run
     return Request(
         method="POST",
         path=collection_path(info, namespace or None),
-        params=_write_params(manager, dry_run),
+        params=_write_params(manager, dry_run, validation),
         body=_json(body, what),
         content_type=JSON,
         repeatable=dry_run,
@@ -258,7 +272,15 @@ def create(info: ResourceInfo, body: Mapping[str, Any], *, manager: str, dry_run
     )
 
 
-def replace(info: ResourceInfo, body: Mapping[str, Any], *, manager: str, subresource: str, dry_run: bool) -> Request:
+def replace(
+    info: ResourceInfo,
+    body: Mapping[str, Any],
+    *,
+    manager: str,
+    subresource: str,
+    dry_run: bool,
+    validation: FieldValidation = "",
+) -> Request:
     """Replace an object or one of its subresources."""
     metadata = body.get("metadata") or {}
     namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
@@ -266,7 +288,7 @@ def replace(info: ResourceInfo, body: Mapping[str, Any], *, manager: str, subres
     return Request(
         method="PUT",
         path=object_path(info, namespace, name, subresource),
-        params=_write_params(manager, dry_run),
+        params=_write_params(manager, dry_run, validation),
         body=_json(body, what),
         content_type=JSON,
         repeatable=dry_run,
@@ -284,6 +306,7 @@ def patch(
     manager: str,
     subresource: str,
     dry_run: bool,
+    validation: FieldValidation = "",
 ) -> Request:
     """Patch an object; not repeatable, because a JSON patch may add twice and a merge patch may undo a change made in between."""
     if style not in PATCHES:
@@ -294,7 +317,7 @@ def patch(
     return Request(
         method="PATCH",
         path=object_path(info, namespace, name, subresource),
-        params=_write_params(manager, dry_run),
+        params=_write_params(manager, dry_run, validation),
         body=_json(change, what),
         content_type=PATCHES[style],
         repeatable=dry_run,
@@ -303,11 +326,10 @@ def patch(
 
 
 def apply_body(info: ResourceInfo, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body of an apply: the intent without nulls (they would claim fields) and without managedFields (refused)."""
-    intent: dict[str, Any] = without_nulls(body)
-    metadata = dict(intent.get("metadata") or {})
+    """Return the body of an apply: the intent, with its kind and without managedFields, which the server refuses."""
+    metadata = dict(body.get("metadata") or {})
     metadata.pop("managedFields", None)
-    return {**intent, "apiVersion": info.api_version, "kind": info.kind, "metadata": metadata}
+    return {**body, "apiVersion": info.api_version, "kind": info.kind, "metadata": metadata}
 
 
 def apply(
@@ -319,10 +341,11 @@ def apply(
     subresource: str,
     dry_run: bool,
     normalized: bool = False,
+    validation: FieldValidation = "",
 ) -> Request:
     """Apply an intent by server-side apply; repeatable unless it carries a resourceVersion.
 
-    A `normalized` intent is sent as it is: it names its kind, and has neither nulls nor managedFields.
+    A `normalized` intent is sent as it is: it names its kind, and has no managedFields.
     """
     intent = body if normalized else apply_body(info, body)
     namespace, name = str(intent["metadata"].get("namespace") or ""), str(intent["metadata"].get("name") or "")
@@ -330,7 +353,7 @@ def apply(
     return Request(
         method="PATCH",
         path=object_path(info, namespace, name, subresource),
-        params=_write_params(manager, dry_run, force=force),
+        params=_write_params(manager, dry_run, validation, force=force),
         body=yaml_of(intent, what),
         content_type=APPLY,
         repeatable=dry_run or _is_idempotent(intent),

@@ -21,6 +21,7 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
+from konverge.client.api_warnings import texts_of
 from konverge.client.requests import Request
 
 __all__ = ["LARGE_BODY", "RoundTripper", "RawResponse", "is_plain", "is_supported"]
@@ -68,6 +69,12 @@ class RawResponse:
     def header(self, name: str) -> str:
         """Return a header, "" if it is absent."""
         return str(self._headers.get(name, ""))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The texts of the warnings."""
+        headers = self._headers.getall("Warning", ())
+        return texts_of(headers) if headers else ()
 
 
 class RoundTripper:

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from prometheus_client import Counter, Histogram
 
+from konverge.client.api_warnings import ApiWarnings
 from konverge.client.fence import Fence, FencedTransport
 from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
@@ -38,6 +39,7 @@ class RequestMeasures:
         self._requests: dict[tuple[str, str], Counter] = {}
         self._seconds: dict[str, Histogram] = {}
         self._retries: dict[tuple[str, str], Counter] = {}
+        self.warnings: Counter = metrics.request_warnings.labels(host=host)
 
     def count_attempt(self, code: str, method: str, seconds: float) -> None:
         """Count one attempt by its status code, or as `<error>` without a response, as client-go does."""
@@ -83,6 +85,7 @@ class Sender:
         self._measures = measures
         self._random = random
         self._slots = asyncio.Semaphore(settings.max_in_flight)
+        self._warnings = ApiWarnings(None if measures is None else measures.warnings)
 
     def fenced(self, fence: Fence) -> Sender:
         """Return a sender whose writes the fence checks, with the same limit of calls on the wire."""
@@ -183,6 +186,8 @@ class Sender:
         except (ConfigError, NotLeading, UsageError):  # raised before anything is sent
             call.outcome_unknown = was_unknown
             raise
+        if response.warnings:
+            self._warnings.note(response.warnings, request.what)
         if 200 <= response.status < 300:
             call.outcome_unknown = False
             return response

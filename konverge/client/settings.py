@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Literal, get_args
 
 from konverge.errors import UsageError
 
 __all__ = ["ClientSettings"]
+
+_VALIDATIONS = Literal["Strict", "Warn", "Ignore"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +69,15 @@ class ClientSettings:
     compression: bool = False
     """Whether to accept gzip. Inside a data centre compression takes longer than the transfer; turn it on for a slow link."""
 
+    field_validation: Literal["Strict", "Warn", "Ignore"] = "Strict"
+    """What the API server does with a write that holds a field which the kind does not have: Strict refuses the write (400), Warn drops the
+    field and warns, Ignore drops the field. Of applies to custom resources and of JSON patches it changes nothing."""
+
     def __post_init__(self) -> None:
+        if self.field_validation not in get_args(_VALIDATIONS):
+            choices = ", ".join(get_args(_VALIDATIONS))
+            raise UsageError(f"ClientSettings(field_validation={self.field_validation!r}): it is one of {choices}")
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name != "compression" and not value > 0:
+            if field.name not in ("compression", "field_validation") and not value > 0:
                 raise UsageError(f"ClientSettings({field.name}={value!r}): it must be above zero")

@@ -17,7 +17,7 @@ from typing import Any
 
 from konverge.kinds import Kind
 
-__all__ = ["ConditionShape", "document_path", "shape_in"]
+__all__ = ["ConditionShape", "document_path", "resolved", "schema_in", "schemas_in", "shape_in"]
 
 _REFERENCE = "#/components/schemas/"
 
@@ -37,15 +37,9 @@ def document_path(kind: Kind[Any]) -> str:
 
 def shape_in(document: Any, kind: Kind[Any]) -> ConditionShape | None:
     """Return the shape of a kind's conditions; None if any field is allowed in them. Raises LookupError if the document lacks the kind."""
-    schemas = _mapping(_mapping(_mapping(document).get("components")).get("schemas"))
-    wanted = {"group": kind.group, "version": kind.version, "kind": kind.kind}
-    for schema in schemas.values():
-        if wanted in (_mapping(schema).get("x-kubernetes-group-version-kind") or ()):
-            break
-    else:
-        raise LookupError(f"the document says nothing of {kind.group_kind}")
+    schema, schemas = schema_in(document, kind), schemas_in(document)
     conditions = _field(_field(schema, "status", schemas), "conditions", schemas)
-    entry = _resolved(conditions.get("items"), schemas)
+    entry = resolved(conditions.get("items"), schemas)
     fields = _mapping(entry.get("properties"))
     if not fields or entry.get("x-kubernetes-preserve-unknown-fields"):
         return None
@@ -55,11 +49,25 @@ def shape_in(document: Any, kind: Kind[Any]) -> ConditionShape | None:
     return ConditionShape(frozenset(fields), by_type)
 
 
+def schemas_in(document: Any) -> Mapping[str, Any]:
+    """Return the schemas of a document by name."""
+    return _mapping(_mapping(_mapping(document).get("components")).get("schemas"))
+
+
+def schema_in(document: Any, kind: Kind[Any]) -> Mapping[str, Any]:
+    """Return the schema of a kind. Raises LookupError if the document lacks the kind."""
+    wanted = {"group": kind.group, "version": kind.version, "kind": kind.kind}
+    for schema in schemas_in(document).values():
+        if wanted in (_mapping(schema).get("x-kubernetes-group-version-kind") or ()):
+            return _mapping(schema)
+    raise LookupError(f"the document has no schema of {kind.group_kind}")
+
+
 def _field(schema: Any, name: str, schemas: Mapping[str, Any]) -> Mapping[str, Any]:
-    return _resolved(_mapping(_mapping(schema).get("properties")).get(name), schemas)
+    return resolved(_mapping(_mapping(schema).get("properties")).get(name), schemas)
 
 
-def _resolved(schema: Any, schemas: Mapping[str, Any]) -> Mapping[str, Any]:
+def resolved(schema: Any, schemas: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a schema with its references resolved, also those in allOf; its own keys win over the referenced ones."""
     found = _mapping(schema)
     merged: dict[str, Any] = {}

@@ -26,6 +26,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from konverge.client.api_warnings import texts_of
 from konverge.client.credentials import Credentials, CredentialSource, TlsMaterial
 from konverge.client.requests import Request
 from konverge.client.round_tripper import LARGE_BODY, RoundTripper, is_plain, is_supported
@@ -59,6 +60,7 @@ class Response(msgspec.Struct, frozen=True):
     body: bytes
     content_type: str = ""
     retry_after: float | None = None
+    warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<response {self.status}, {len(self.body)} bytes of {self.content_type or 'unknown type'}>"
@@ -324,7 +326,8 @@ class HttpTransport:
                 body = await response.read()
             except (aiohttp.ClientError, OSError) as error:
                 raise self.unreachable(request, error) from error
-            return Response(response.status, body, response.content_type, _retry_after(response))
+            warnings = texts_of(response.headers.getall("Warning", ()))
+            return Response(response.status, body, response.content_type, _retry_after(response), warnings)
 
     def _headers_for(self, request: Request, credentials: Credentials) -> tuple[tuple[str, str], ...]:
         """All headers except Content-Length; cached, because `round_tripper` caches the encoded block by this tuple."""
@@ -361,9 +364,8 @@ class HttpTransport:
             self._source.distrust()
         again = head.header("Retry-After")
         retry_after = retry_after_seconds(again, wall_clock()) if again else None
-        return Response(
-            head.status, head.body, head.header("Content-Type").partition(";")[0].strip().lower(), retry_after
-        )
+        media_type = head.header("Content-Type").partition(";")[0].strip().lower()
+        return Response(head.status, head.body, media_type, retry_after, head.warnings)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[OpenStream]:

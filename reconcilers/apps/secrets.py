@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-__all__ = ["has_more_values", "nulls", "secrets"]
+__all__ = ["has_more_values", "secrets"]
 
 _ENDINGS: Final = (
     *("password", "passwd", "passphrase", "secret", "token"),
@@ -138,12 +138,3 @@ def has_more_values(values: Any, limit: int) -> bool:
             return True
         parts.extend(member for member in members if isinstance(member, (Mapping, list)))
     return False
-
-
-def nulls(values: Mapping[str, Any], path: str) -> list[str]:
-    """Return the paths of leaves that are null.
-
-    >>> nulls({"resources": None, "replicas": 1}, ".values")
-    ['.values.resources']
-    """
-    return [leaf.path for leaf in _leaves(values, path) if leaf.value is None]

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from konverge.crds.apps_v1alpha1 import MAX_NAME, ApplicationInstance
 from konverge.objects import Object
-from konverge.reconcilers.apps.secrets import has_more_values, nulls, secrets
+from konverge.reconcilers.apps.secrets import has_more_values, secrets
 from konverge.reconcilers.apps.settings import Settings
 from konverge.reconcilers.apps.words import Annotation, Blocked, Label
 from konverge.reconcilers.shared.helm_release.versions import VersionRange, parse
@@ -160,16 +160,6 @@ def no_secrets_inline(given: CheckInput) -> Iterator[str]:
         yield f"{', '.join(found)} look like secrets; put them into a Secret and refer to it with spec.values.secretRef"
 
 
-def no_nulls_inline(given: CheckInput) -> Iterator[str]:
-    """Server-side apply carries no nulls: the chart's default would stay although the spec removes it."""
-    found = nulls(_inline(given), "spec.values.inline")
-    if found:
-        yield (
-            f"{', '.join(found)}: a null in inline values cannot be passed on; leave the key out, or put the values into a "
-            "ConfigMap or Secret and refer to it"
-        )
-
-
 def url_is_allowed(given: CheckInput) -> Iterator[str]:
     """The setting `url_allow_list`."""
     chart, allowed = given.instance.spec.chart, given.settings.url_allow_list
@@ -250,7 +240,6 @@ CHECKS: Final[tuple[tuple[str, tuple[Check, ...]], ...]] = (
             one_source_of_values,
             inline_values_are_few,
             no_secrets_inline,
-            no_nulls_inline,
         ),
     ),
     (
@@ -272,7 +261,6 @@ AT_ADMISSION: Final[tuple[Check, ...]] = (
     release_namespace_is_own,
     inline_values_are_few,
     no_secrets_inline,
-    no_nulls_inline,
     account_is_allowed,
 )
 """Checks that need only the object, and that CEL cannot express."""

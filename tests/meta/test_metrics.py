@@ -75,6 +75,7 @@ INFORMERS = {
 }
 
 OURS = {
+    "konverge_request_warnings_total": Series("counter", ("host",)),
     "konverge_cached_objects": Series("gauge", KIND),
     "konverge_cached_bytes": Series("gauge", KIND),
     "konverge_watch_restarts_total": Series("counter", (*KIND, "cause")),

@@ -135,6 +135,11 @@ class Server:
     async def resource(self, kind: Kind[Any]) -> ResourceInfo:
         return self.info(kind)
 
+    async def settle_nulls(self, kind: Kind[Any], body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Drop every null, as for kinds in which null is no value."""
+        plain: dict[str, Any] = without_nulls(body)
+        return plain
+
     async def condition_shape(self, kind: Kind[Any]) -> None:
         """Say nothing of it, as a server without OpenAPI documents."""
 

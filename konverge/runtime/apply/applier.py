@@ -29,8 +29,8 @@ from konverge.fields import (
     applied_fields,
     decode_fields,
     digest,
+    has_nulls,
     owned_by,
-    without_nulls,
 )
 from konverge.informers import Cached
 from konverge.keys import Key
@@ -190,7 +190,8 @@ class Applier:
         if cached is not None and question and self._stood.get(key) == question:
             self._count(key.kind, "skipped")
             return Object(cached.data()), False
-        intent = without_nulls(intent)
+        if has_nulls(intent):
+            intent = await self._client.settle_nulls(key.kind, intent)
         standing = self.standing(intent, key, cached, owner)
         if standing is not None:
             self._count(key.kind, "skipped")
@@ -249,7 +250,7 @@ class Applier:
     ) -> StatusResult | None:
         """Apply a status by force; None if nothing would change and nothing was sent.
 
-        `intent` names its kind and has no nulls. Raises what the client raises.
+        `intent` names its kind, and its nulls are values. Raises what the client raises.
         """
         owner = Owner(manager, "Apply", "status")
         owned = (cached.owned or {}).get(owner)

@@ -227,10 +227,14 @@ class Controller(Generic[R]):
         `known_by` names the owner of an object without a controller reference ("" for none), which may be a child that lost it.
         With `own_writes=False` an event that shows nothing but an apply of this controller's own `ctx.own` enqueues nothing. Any other
         change that the same event shows enqueues the owner all the same. With `written_in` the rights to get and write children are
-        given in these namespaces only; the API server refuses children elsewhere.
+        given in these namespaces only; the API server refuses children elsewhere. The same kind may be watched too, for objects
+        that are not children: `.owns(SECRET).watches(SECRET, to=users_of)`. The two share one cache.
         """
+        kind = kind_of(what)
+        if any(other.kind == kind for other in self.owned):
+            raise UsageError(f"controller {self.name!r} declares .owns({kind.group_kind}) twice; one .owns is enough")
         watch = Watched(
-            self._another(kind_of(what)),
+            kind,
             optional=optional,
             predicate=when,
             namespaces=tuple(sorted(set(written_in))),
@@ -286,10 +290,14 @@ class Controller(Generic[R]):
         is watched in these alone, and the rights on it are given there alone. With `unlisted` the controller of an optional kind also runs
         while it has no right to list it: `ctx.serves(kind)` is False then, and `ctx.cache(kind).problem` says why.
 
-        Raises UsageError for `unlisted` without `optional`, and for `namespaces` with an invalid name.
+        A kind may be watched several times, with other labels, namespaces or map functions: `ctx.cache(kind)` then reads the objects of
+        all of them. If the kind is owned too, `ctx.cache(kind)` reads the cache of the children, which has every object.
+
+        Raises UsageError for `unlisted` without `optional`, for `namespaces` with an invalid name, for a declaration that repeats another
+        one, and for two declarations of a kind that differ in `metadata_only`.
         """
         LabelSelector.given(labels, f"controller {self.name!r}: .watches")
-        kind = self._another(kind_of(what))
+        kind = kind_of(what)
         where = () if isinstance(namespaces, str) else tuple(sorted(set(namespaces)))
         if namespaces and (not all(where) or not where or kind.namespaced is False):
             raise UsageError(
@@ -301,14 +309,18 @@ class Controller(Generic[R]):
                 "the kind waits until it may list it"
             )
         watch = Watched(kind, to, metadata_only, optional, when, labels, where, unlisted=unlisted)
+        self._check_beside_others(watch)
         return replace(self, watched=(*self.watched, watch))
 
-    def _another(self, kind: Kind[Any]) -> Kind[Any]:
-        if any(other.kind == kind for other in (*self.owned, *self.watched)):
-            raise UsageError(
-                f"controller {self.name!r} declares {kind.group_kind} twice; one .owns or .watches is enough"
-            )
-        return kind
+    def _check_beside_others(self, watch: Watched) -> None:
+        what = f"controller {self.name!r}: .watches({watch.kind.group_kind})"
+        for other in (other for other in self.watched if other.kind == watch.kind):
+            if replace(other, optional=watch.optional, unlisted=watch.unlisted) == watch:
+                raise UsageError(f"{what} is declared twice alike; one .watches is enough")
+            if other.metadata_only != watch.metadata_only:
+                raise UsageError(
+                    f"{what} is declared with and without metadata_only=True, and ctx.cache reads one cache: declare both alike"
+                )
 
     def indexes(self, what: Kind[Any] | type[Any], name: str, *, by: Callable[[Any], Iterable[str]]) -> Controller[R]:
         """File the cached objects of a declared kind under the values that `by` returns for each (`IndexField`).

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from konverge.kinds import Kind
 
 if TYPE_CHECKING:
-    from konverge.runtime.builder.builder import Controller
+    from konverge.runtime.builder.builder import Controller, Watched
 
 __all__ = ["Rule", "cluster_role", "may_read_live", "merged", "narrowed_roles", "plural_of", "rules_of"]
 
@@ -88,7 +88,7 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
             for place in owned.namespaces or ("",)
         ]
     watched = READ if controller.live is None else _WATCH
-    places = {watch.kind: watch.namespaces for watch in controller.watched if watch.namespaces}
+    places = _places(controller.watched)
     for kind, verbs in (
         *((watch.kind, watched) for watch in controller.watched),
         *((kind, ("get",)) for kind in controller.live or ()),
@@ -100,6 +100,14 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
             Rule(kind.group, (f"{plural_of(kind)}/status",), ("patch",)),
         ]
     return merged((*rules, *controller.rules))
+
+
+def _places(watched: Iterable[Watched]) -> dict[Kind[Any], tuple[str, ...]]:
+    """Return the namespaces in which a kind is watched; a kind that one declaration watches everywhere is left out."""
+    found: dict[Kind[Any], set[str]] = defaultdict(set)
+    for watch in watched:
+        found[watch.kind] |= set(watch.namespaces or ("",))
+    return {kind: tuple(sorted(places)) for kind, places in found.items() if "" not in places}
 
 
 def may_read_live(controller: Controller[Any], kind: Kind[Any], verb: Literal["get", "list"] = "get") -> bool:

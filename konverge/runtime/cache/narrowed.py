@@ -1,12 +1,13 @@
-"""The caches of one kind in some namespaces, read as if they were one.
+"""Several caches of one kind, each narrowed to a namespace or by labels, read as if they were one.
 
-Guarantees: an object of another namespace is absent. A read of all namespaces is one of these.
+Guarantees: an object that no cache selects is absent, and an object that several select is read once. A read of all namespaces is a read of
+these.
 """
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
+from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -19,60 +20,84 @@ __all__ = ["Narrowed", "NarrowedStore"]
 
 
 class NarrowedStore:
-    """The stores of these informers, by namespace."""
+    """The stores of these informers."""
 
     __slots__ = ("_informers",)
 
-    def __init__(self, informers: Mapping[str, Informer]) -> None:
-        self._informers = informers
+    def __init__(self) -> None:
+        self._informers: dict[str | None, builtins.list[Informer]] = {}
+        """The informers by the namespace that each watches; None is every namespace."""
+
+    def add(self, namespace: str | None, informer: Informer) -> None:
+        """Add an informer, unless it is one of these."""
+        if all(informer is not other for other in self.informers):
+            self._informers.setdefault(namespace, []).append(informer)
+
+    @property
+    def informers(self) -> builtins.list[Informer]:
+        """The informers."""
+        return [*chain.from_iterable(self._informers.values())]
 
     def get(self, namespace: str, name: str) -> Cached | None:
         """Return an object, None if no cache has it."""
-        informer = self._informers.get(namespace)
-        return None if informer is None else informer.store.get(namespace, name)
+        found = (one.store.get(namespace, name) for one in self._chosen(namespace))
+        return next((cached for cached in found if cached is not None), None)
 
     def list(self, namespace: str | None = None, labels: LabelSelector | None = None) -> builtins.list[Cached]:
         """Return the objects of a namespace, or of all, whose labels match."""
-        return list(chain.from_iterable(one.store.list(namespace, labels) for one in self._chosen(namespace)))
+        return _distinct([one.store.list(namespace, labels) for one in self._chosen(namespace)])
 
     def keys(self, namespace: str | None = None) -> builtins.list[tuple[str, str]]:
         """Return namespace and name of each object of a namespace, or of all."""
-        return list(chain.from_iterable(one.store.keys(namespace) for one in self._chosen(namespace)))
+        return [*dict.fromkeys(chain.from_iterable(one.store.keys(namespace) for one in self._chosen(namespace)))]
 
     def by_index(self, name: str, value: str) -> builtins.list[Cached]:
         """Return the objects that an index files under a value."""
-        return list(chain.from_iterable(one.store.by_index(name, value) for one in self._informers.values()))
+        return _distinct([one.store.by_index(name, value) for one in self.informers])
 
     def __len__(self) -> int:
-        return sum(len(one.store) for one in self._informers.values())
+        return len(self.keys())
 
     def _chosen(self, namespace: str | None) -> builtins.list[Informer]:
         if namespace is None:
-            return [*self._informers.values()]
-        return [self._informers[namespace]] if namespace in self._informers else []
+            return self.informers
+        return [*self._informers.get(namespace, ()), *self._informers.get(None, ())]
+
+
+def _distinct(parts: list[Iterable[Cached]]) -> list[Cached]:
+    """Return the objects of all parts, each once."""
+    if len(parts) == 1:
+        return [*parts[0]]
+    found: dict[tuple[str, str], Cached] = {}
+    for cached in chain.from_iterable(parts):
+        found.setdefault((cached.metadata.namespace, cached.metadata.name), cached)
+    return [*found.values()]
 
 
 class Narrowed:
-    """Several informers, by namespace, with the part of an informer's interface that a `Reader` and an index use."""
+    """Several informers, with the part of an informer's interface that a `Reader` and an index use."""
 
-    __slots__ = ("informers", "metadata_only", "store")
+    __slots__ = ("metadata_only", "store")
 
     def __init__(self, *, metadata_only: bool) -> None:
-        self.informers: dict[str, Informer] = {}
         self.metadata_only = metadata_only
-        self.store = NarrowedStore(self.informers)
+        self.store = NarrowedStore()
+
+    def add(self, namespace: str | None, informer: Informer) -> None:
+        """Add the informer of a namespace, or (None) of all."""
+        self.store.add(namespace, informer)
 
     @property
     def synced(self) -> bool:
         """Whether each first list is complete."""
-        return all(one.synced for one in self.informers.values())
+        return all(one.synced for one in self.store.informers)
 
     @property
     def problem(self) -> Problem | None:
         """Why one of them is not up to date."""
-        return next((one.problem for one in self.informers.values() if one.problem is not None), None)
+        return next((one.problem for one in self.store.informers if one.problem is not None), None)
 
     def add_index(self, name: str, function: IndexFunction) -> None:
         """Index each."""
-        for one in self.informers.values():
+        for one in self.store.informers:
             one.add_index(name, function)

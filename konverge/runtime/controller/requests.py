@@ -11,9 +11,17 @@ from konverge.keys import Key
 from konverge.runtime.builder.builder import Controller, Watched
 from konverge.runtime.builder.predicates import life_changed
 from konverge.runtime.cache.readers import Caches
+from konverge.selectors import LabelSelector
 from konverge.words import Why
 
-__all__ = ["INITIAL_PRIORITY", "ReconcileRequest", "requests_for_owner", "requests_for_object", "requests_mapped"]
+__all__ = [
+    "INITIAL_PRIORITY",
+    "ReconcileRequest",
+    "requests_for_object",
+    "requests_for_owner",
+    "requests_mapped",
+    "selected",
+]
 
 INITIAL_PRIORITY = -100
 """The priority of requests from the first list and from a resync: changes go first (controller-runtime's number)."""
@@ -114,6 +122,20 @@ def requests_mapped(
             if key not in asked:
                 asked.add(key)
                 yield ReconcileRequest(key, reason, _priority(change))
+
+
+def selected(watch: Watched, change: Change) -> Change | None:
+    """Return the change as a cache of the declaration's own labels and namespaces would show it, None if it would show nothing."""
+    if watch.namespaces and change.namespace not in watch.namespaces:
+        return None
+    if not watch.labels:
+        return change
+    selector = LabelSelector.given(watch.labels, f".watches({watch.kind.kind})")
+    old, new = (
+        side if side is not None and selector.matches(side.metadata.labels or {}) else None
+        for side in (change.old, change.new)
+    )
+    return None if old is None and new is None else Change(change.namespace, change.name, old, new, change.initial)
 
 
 def _sides(change: Change) -> tuple[Cached, ...]:

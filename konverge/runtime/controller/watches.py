@@ -24,6 +24,7 @@ from konverge.metrics import Metrics
 from konverge.runtime.builder.builder import Controller, Watched
 from konverge.runtime.cache.narrowed import Narrowed
 from konverge.runtime.consistency.catch_up import catch_up
+from konverge.runtime.controller.requests import selected
 from konverge.runtime.observability.readiness import Obstacle, why_not
 from konverge.tasks import Broadcast
 
@@ -113,15 +114,20 @@ class ControllerWatches:
             self.informers[index.kind].add_index(index.name, index)
 
     def _watch(self, one: Watched, handler: Callable[[Change], None]) -> None:
+        if any(other.kind == one.kind for other in self._spec.owned):
+            # The cache of the children has every object, so this declaration needs no cache of its own.
+            self._feed(one.kind, one, Selection(one.kind, self._namespace), partial(_handle_selected, one, handler))
+            return
         chosen = Selection(one.kind, self._namespace, labels=one.labels, metadata_only=one.metadata_only)
-        if not one.namespaces:
+        if not one.namespaces and [other.kind for other in self._spec.watched].count(one.kind) == 1:
             self._feed(one.kind, one, chosen, handler)
             return
-        narrowed = self.informers[one.kind] = Narrowed(metadata_only=one.metadata_only)
-        for namespace in one.namespaces:
-            if self._namespace in (None, namespace):
+        narrowed = self.informers.setdefault(one.kind, Narrowed(metadata_only=one.metadata_only))
+        for namespace in one.namespaces or (self._namespace,):
+            if namespace is None or self._namespace in (None, namespace):
                 informer = self._feed(one.kind, one, replace(chosen, namespace=namespace), handler)
-                narrowed.informers[namespace] = informer
+                if isinstance(narrowed, Narrowed):  # what is read of the controller's own kind is its own cache
+                    narrowed.add(namespace, informer)
 
     def _feed(
         self, kind: Kind[Any], watch: Watched | None, selection: Selection, handler: Callable[[Change], None]
@@ -211,6 +217,13 @@ class ControllerWatches:
             why_not(feed.kind, feed.informer, feed.watch, synced=feed.registration.has_synced) for feed in self._feeds
         )
         return tuple(problem for problem in found if problem is not None)
+
+
+def _handle_selected(watch: Watched, handler: Callable[[Change], None], change: Change) -> None:
+    """Handle a change of a shared cache as far as the declaration selects it."""
+    found = selected(watch, change)
+    if found is not None:
+        handler(found)
 
 
 def _catch_ups(metrics: Metrics, informer: Informer, *, shown: bool) -> Counter:

@@ -301,12 +301,8 @@ class Context(Generic[R_co]):
             metadata = {"name": name, "uid": uid, "resourceVersion": resource_version}
             if namespace:
                 metadata["namespace"] = namespace
-            intent = {
-                "apiVersion": kind.api_version,
-                "kind": kind.kind,
-                "metadata": metadata,
-                "status": self._status.fitted(status),
-            }
+            written = await self._services.client.settle_nulls(kind, {"status": self._status.fitted(status)})
+            intent = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **written}
             try:
                 answer = await self._services.applier.apply_status(
                     key, intent, cached=cached, manager=manager, writer=self.trace.writer

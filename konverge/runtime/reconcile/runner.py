@@ -31,7 +31,7 @@ from konverge.errors import (
     ReconcileTimeout,
     RetryAfter,
 )
-from konverge.fields import Owner, without_nulls
+from konverge.fields import Owner, has_nulls
 from konverge.informers import Cached
 from konverge.keys import Key
 from konverge.objects import Object
@@ -42,6 +42,7 @@ from konverge.runtime.consistency.barrier import StalenessBarrier
 from konverge.runtime.observability.history import ReconcileLog
 from konverge.runtime.reconcile.containment import (
     TOO_DEEP,
+    FailureStreaks,
     clear_failed,
     failing,
     failure_message,
@@ -87,6 +88,7 @@ class ReconcileRunner:
         self._owner = Owner(services.manager, "Apply", "status")
         self._limit = spec.numbers.timeout
         self._telling = failing(spec)
+        self._streaks = FailureStreaks()
         self._defaults = None if spec.conditions is None else status_defaults(_model_of(spec))
         # Looked up once and not in each reconcile.
         self._verbs: dict[FinalizerStep, tuple[str, Any, bool]] = {}
@@ -104,15 +106,24 @@ class ReconcileRunner:
                 return Result(Done(), trace)
             if step is FinalizerStep.ADD and not self._may_hold(cached):
                 step = FinalizerStep.RECONCILE  # its reconciler shows why
+            refused: Exception | None = None
             if step is FinalizerStep.ADD:
-                await self._add_finalizer(key, cached, trace)
-                return Result(Done(), trace)
+                try:
+                    await self._add_finalizer(key, cached, trace)
+                except Exception as error:  # noqa: BLE001  # counted and retried as the pass's outcome
+                    refused = error
+                else:
+                    return Result(Done(), trace)
             object_, invalid = self._decode(key, cached)
             ctx = self._context(cached, object_, trace, reasons, log)
+            if refused is not None:
+                return Result(await self._refused(key, cached, ctx, refused), trace)
             if invalid is not None and step is FinalizerStep.RECONCILE:
                 return await self._invalid(key, cached, ctx, invalid)
-            ended = await self._call(step, object_, ctx)
-            return Result(await self._after(step, key, cached, ctx, ended), trace, invalid=invalid is not None)
+            ended = await self._after(step, key, cached, ctx, await self._call(step, object_, ctx))
+            if not isinstance(ended, Exception):
+                self._streaks.succeeded(key)
+            return Result(ended, trace, invalid=invalid is not None)
         except Exception as error:  # noqa: BLE001  # containment: one key's failure is an outcome, whatever it is
             return Result(error, trace)
 
@@ -240,16 +251,33 @@ class ReconcileRunner:
             try:
                 await self._remove_finalizer(key, cached, ctx.trace)
             except Exception as error:  # noqa: BLE001  # counted and retried as the pass's outcome
-                return error
+                return await self._refused(key, cached, ctx, error)
             return ended
         if isinstance(ended, Exception):
             if is_mistake(ended):  # nothing that it set can be trusted: a forgotten await may stand before it
                 ctx.status.start_over()
-            report_failure(self._spec, ctx, failure_message(ended))
+            report_failure(self._spec, ctx, self._failure_words(key, ended))
         elif step is FinalizerStep.RECONCILE:
             self._clear_invalid(ctx)
             clear_failed(ctx.status, self._telling)
         return await self._written(key, cached, ctx, ended)
+
+    def _failure_words(self, key: Key, error: Exception) -> str | None:
+        """Count a failure of the key, and return the message that the status shows for it, None if it shows none."""
+        return failure_message(error, repeated=self._streaks.failed(key, asyncio.get_running_loop().time()))
+
+    async def _refused(self, key: Key, cached: Cached, ctx: Context[Any], error: Exception) -> Outcome | Exception:
+        """Report a failed change of the finalizer, if the status shows it."""
+        words = self._failure_words(key, error)
+        if words is None:
+            return error
+        report_failure(self._spec, ctx, words)
+        return await self._written(key, cached, ctx, error)
+
+    def forget(self, key: Key) -> None:
+        """Drop what is kept of an object that no longer exists."""
+        self.barrier.forget(key)
+        self._streaks.succeeded(key)
 
     async def _written(
         self, key: Key, cached: Cached, ctx: Context[Any], ended: Outcome | Exception
@@ -260,7 +288,8 @@ class ReconcileRunner:
             try:
                 await self.write_status(key, cached, ctx, failed=failed)
             except Exception as error:
-                words = None if isinstance(error, Forbidden) else failure_message(error)
+                expected = isinstance(error, (Forbidden, Conflict))
+                words = None if failed or expected else self._failure_words(key, error)
                 if words is not None:  # it cannot be written, or is refused: then the stored one is, with what is wrong
                     ctx.status.start_over()
                     report_failure(self._spec, ctx, words)
@@ -291,7 +320,7 @@ class ReconcileRunner:
         shape = None
         if self._spec.conditions is None and editor.asks_for_shape:
             shape = await self._services.client.condition_shape(key.kind)
-        status = without_nulls(editor.intent(failed=failed, shape=shape))
+        status = await self._settled(key, editor.intent(failed=failed, shape=shape))
         if not status and self._owner not in (cached.owned or {}):
             return
         said = status
@@ -331,6 +360,14 @@ class ReconcileRunner:
             ctx.event(after.reason or after.type, note, type_=kind, action=after.type)
         seen = {"uid": metadata["uid"], "resourceVersion": answer.metadata.resource_version}
         await self._take_out(key, seen, editor.left_over(answer.status or {}), ctx)
+
+    async def _settled(self, key: Key, status: dict[str, Any]) -> dict[str, Any]:
+        """Return a status without the nulls that are no values."""
+        if not has_nulls(status):
+            return status
+        settled = await self._services.client.settle_nulls(key.kind, {"status": status})
+        found: dict[str, Any] = settled["status"]
+        return found
 
     async def _take_out(self, key: Key, seen: Mapping[str, str], left: dict[str, Any], ctx: Context[Any]) -> None:
         """Take out of the status what the apply left there because another manager wrote it too, at this version of the object."""

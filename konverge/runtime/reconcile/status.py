@@ -40,6 +40,7 @@ __all__ = ["Ours", "StatusEditor", "Transition", "transitions"]
 
 St_co = TypeVar("St_co", covariant=True)
 
+_ABSENT = object()
 _APART = ("conditions",)
 _RUNTIMES = frozenset({"conditions", "observedGeneration"})
 """Fields of a status that the runtime writes: if nothing else is stored, an untouched draft adds nothing."""
@@ -285,7 +286,7 @@ class StatusEditor(Generic[St_co]):
             wire = _wire(self._draft)
             status = {key: value for key, value in wire.items() if self._speaks_of(key, value)}
             # Fields that are stored and no longer in the draft were removed: the draft begins as a copy of the stored status.
-            left = {*self._previous, *wire} - _RUNTIMES - status.keys()
+            left = {*self._previous, *wire} - _RUNTIMES - {key for key, value in status.items() if value is not None}
             self._cleared = tuple(sorted(left)) if left else ()
         judged = [self._stamped(condition) for condition in self._conditions if self._judges(condition.type)]
         conditions = write_conditions(judged) if self._declared is not None else self._foreign_conditions(judged, shape)
@@ -322,7 +323,7 @@ class StatusEditor(Generic[St_co]):
         others = (entry for entry in stored if entry["type"] not in self._retracted)
         whole = [*(dict(shaped.pop(str(entry["type"]), entry)) for entry in others), *shaped.values()]
         owned = self._ours is not None and "conditions" in self._ours.fields
-        return whole if owned or without_nulls(whole) != stored else []
+        return whole if owned or without_nulls(whole) != without_nulls(stored) else []
 
     def _shaped(self, entry: dict[str, Any], shape: ConditionShape | None) -> dict[str, Any]:
         """Return a condition of a kind that is not ours with the fields that the kind has, and with those that were given or kept."""
@@ -343,9 +344,9 @@ class StatusEditor(Generic[St_co]):
 
     def _speaks_of(self, name: str, value: Any) -> bool:
         """Tell whether a field belongs into the apply: of a status with several writers, only if this controller set or owns it."""
-        if value is None or name == "conditions" or (name == "observedGeneration" and self._declared is not None):
+        if name == "conditions" or (name == "observedGeneration" and self._declared is not None):
             return False
-        return self._ours is None or name in self._ours.fields or self._initial.get(name) != value
+        return self._ours is None or name in self._ours.fields or self._initial.get(name, _ABSENT) != value
 
     def _judges(self, type_: str) -> bool:
         return self._ours is None or type_ in self._ours.conditions or type_ in self._marked

@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from konverge.client.api_warnings import texts_of
 from konverge.client.config import ClientConfig
 from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
@@ -26,7 +27,7 @@ from konverge.errors import Unreachable, UsageError
 from konverge.testing.apiserver import requests
 from konverge.testing.apiserver.faults.streams import Dropped, close_lines
 from konverge.testing.apiserver.requests import ADMIN, Call, Query, User, read_target
-from konverge.testing.apiserver.shells import Handler, Pump, answered, refusal
+from konverge.testing.apiserver.shells import Handler, Pump, answered, refusal, warning_headers
 from konverge.testing.apiserver.statuses import StatusError
 
 __all__ = ["InProcessTransport", "in_process"]
@@ -82,7 +83,8 @@ class InProcessTransport:
         if answer.stream is not None:
             body = await _read_all(request, answer.stream)
         await asyncio.sleep(0)
-        return Response(answer.status, body, _media_type(answer), _retry_after(answer))
+        warnings = texts_of(warning_headers(answer.warnings)) if answer.warnings else ()
+        return Response(answer.status, body, _media_type(answer), _retry_after(answer), warnings)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[OpenStream]:

@@ -54,7 +54,7 @@ def inline(values: dict[str, Any]) -> dict[str, Any]:
     [
         pytest.param(EVERY_ACCOUNT, inline({"a": "x" * 500_000}), READY, id="half a megabyte of values, rolled out"),
         pytest.param(EVERY_ACCOUNT, inline(SECRETS), BLOCKED, id="three thousand inline secrets"),
-        pytest.param(EVERY_ACCOUNT, inline(NULLS), BLOCKED, id="three thousand nulls"),
+        pytest.param(EVERY_ACCOUNT, inline(NULLS), READY, id="three thousand nulls, rolled out"),
         pytest.param(
             EVERY_ACCOUNT, {"source": "secretRef", "secretRef": REFERRED}, says("Ready", "False"), id="no such Secret"
         ),

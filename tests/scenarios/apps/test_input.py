@@ -45,7 +45,6 @@ BAD: tuple[tuple[str, dict[str, Any], str], ...] = (
         {"values": {"source": "inline", "inline": {"db": {"password": "hunter2"}}}},
         "spec.values.inline.db.password",
     ),
-    ("a null inline", {"values": {"source": "inline", "inline": {"resources": None}}}, "spec.values.inline.resources"),
     (
         "two sources of values",
         {"values": {"source": "inline", "inline": {}, "secretRef": {"name": "a", "key": "b"}}},

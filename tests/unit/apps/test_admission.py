@@ -42,7 +42,6 @@ def given(make: Any, **changes: Any) -> Object:
             "spec.values.inline.dsn look like secrets",
             id="a password in a URL",
         ),
-        pytest.param({"values": {"source": "inline", "inline": {"a": None}}}, "spec.values.inline.a", id="a null inline"),
         pytest.param({"release": {"namespace": "other"}}, "must be the instance's own namespace", id="another namespace"),
         pytest.param(
             {"mode": "placeholder", "chart": None, "values": None, "release": {"namespace": "other"}},

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from konverge.reconcilers.apps.secrets import nulls, secrets
+from konverge.reconcilers.apps.secrets import secrets
 
 PRIVATE_KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----"
 REF = {"name": "shop-db", "key": "password"}
@@ -146,15 +146,11 @@ def test_secrets_are_reported_by_path_in_the_order_of_the_values_and_never_by_va
     ]
 
 
-def test_nulls_are_found_by_path() -> None:
-    assert nulls({"a": None, "b": {"c": [1, None]}, "d": 0}, ".v") == [".v.a", ".v.b.c[1]"]
-
-
 def test_secrets_are_found_at_any_depth() -> None:
     values: dict[str, Any] = {"password": "hunter2", "nothing": None}
     for _ in range(5000):
         values = {"a": values}
-    assert len(secrets(values, "")) == len(nulls(values, "")) == 1
+    assert len(secrets(values, "")) == 1
 
 
 @pytest.mark.timeout(20)

@@ -49,10 +49,6 @@ def test_a_good_instance_has_no_problem(make: Any) -> None:
             {"values": {"source": "inline", "inline": {"list": [[]] * 5_001, "password": "hunter2"}}},
             "spec.values.inline has more than 5,000 values; put them into a ConfigMap or Secret and refer to it",
         ),
-        (
-            {"values": {"source": "inline", "inline": {"resources": None}}},
-            "a null in inline values cannot be passed on",
-        ),
     ],
 )
 def test_a_spec_that_the_schema_cannot_check_is_refused_with_the_remedy(

@@ -84,12 +84,13 @@ async def test_writes_name_the_field_manager(client: Client, server: Any, say: S
     await client.patch(CONFIG_MAP, "a", "web", patch={"data": {}}, style="merge")
     await client.apply(CONFIG_MAP, {"metadata": {"name": "a", "namespace": "web"}})
     await client.apply(CONFIG_MAP, {"metadata": {"name": "a", "namespace": "web"}}, manager="other", force=True)
+    strict = {"fieldValidation": "Strict"}
     assert [(request.method, dict(request.params)) for request in server.seen] == [
-        ("POST", {"fieldManager": "tester"}),
-        ("PUT", {"fieldManager": "tester", "dryRun": "All"}),
-        ("PATCH", {"fieldManager": "tester"}),
-        ("PATCH", {"fieldManager": "tester"}),
-        ("PATCH", {"fieldManager": "other", "force": "true"}),
+        ("POST", {"fieldManager": "tester", **strict}),
+        ("PUT", {"fieldManager": "tester", "dryRun": "All", **strict}),
+        ("PATCH", {"fieldManager": "tester", **strict}),
+        ("PATCH", {"fieldManager": "tester", **strict}),
+        ("PATCH", {"fieldManager": "other", "force": "true", **strict}),
     ]
 
 
@@ -285,7 +286,9 @@ def test_a_name_that_cannot_be_a_field_manager_is_refused(name: str) -> None:
         Client(ClientConfig.direct("http://localhost"), name=name)
 
 
-@pytest.mark.parametrize("wrong", [{"attempts": 0}, {"request_timeout": -1.0}, {"page_size": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"attempts": 0}, {"request_timeout": -1.0}, {"page_size": 0}, {"field_validation": "strict"}]
+)
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
         ClientSettings(**wrong)

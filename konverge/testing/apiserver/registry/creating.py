@@ -159,6 +159,6 @@ def _prepare(request: ResourceRequest, data: Data) -> None:
     if request.resource.custom:
         if request.version.has_status:
             data.pop("status", None)
-            schemas.default(request.version.schema, data)
+            schemas.default(request.version.schema, data, keep_nulls=True)
         return
     request.resource.strategy.prepare_create(data)

@@ -151,7 +151,8 @@ def patch_document(request: ResourceRequest) -> Any:
         offers.insert(2, STRATEGIC)
     if request.media_type not in offers:
         raise unsupported_media_type(offers)
-    return patches.decode_patch(request.call.body, request.media_type)
+    document = patches.decode_patch(request.call.body, request.media_type)
+    return schemas.with_floats(document, request.call.body) if request.resource.custom else document
 
 
 def repeated_fields(request: ResourceRequest) -> list[str]:
@@ -172,10 +173,17 @@ def patched(request: ResourceRequest, old: Data, document: Any) -> Data:
 
 def decode_configuration(request: ResourceRequest) -> schemas.Decoded:
     """Decode the configuration of a server-side apply; raises 400 for fields given twice if they are to be refused."""
-    found = schemas.decode_intent(request.call.body, strict=request.options.validation != "Ignore")
+    found = _intent(request, strict=request.options.validation != "Ignore")
     if found.duplicates and request.options.validation == "Strict":
         lines = "".join(f"\n  {line}" for line in found.duplicates)
         raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:{lines}")
+    return found
+
+
+def _intent(request: ResourceRequest, *, strict: bool = False) -> schemas.Decoded:
+    found = schemas.decode_intent(request.call.body, strict=strict)
+    if request.resource.custom:
+        found.data = schemas.with_floats(found.data, request.call.body)
     return found
 
 
@@ -196,7 +204,7 @@ async def _apply(registry: Registry, request: ResourceRequest) -> tuple[Data, bo
     fresh = [found]  # what `apply` returns shares parts with the intent, so a second attempt needs one of its own
 
     def make(old: Data, steady: bool) -> Data:
-        given = fresh.pop() if fresh else schemas.decode_intent(request.call.body)
+        given = fresh.pop() if fresh else _intent(request)
         return _applied(registry, request, old, given.data, given.duplicates, steady=steady)
 
     return await change(registry, request, entry, make, uses="parts"), False
@@ -241,7 +249,7 @@ def _applied(
     if new["metadata"].get("resourceVersion") == version:
         new["metadata"].pop("resourceVersion", None)
     if not unchanged:  # what an apply left as it was is not given the defaults of its version
-        conform(request, new, like=live if steady else None)
+        conform(request, new, like=live if steady else None, applied=True)
     check_identity(request, new)
     return new
 

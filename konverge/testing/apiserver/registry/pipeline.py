@@ -73,6 +73,8 @@ def decode_body(request: ResourceRequest) -> Data:
     if request.call.body == b"null" and not custom:
         request.call.body = b"{}"
     found = schemas.decode(request.call.body, media_type, strict=strict, kind=kind_of(request), custom=custom)
+    if request.resource.custom:
+        found.data = schemas.with_floats(found.data, request.call.body)
     identify(request, found.data)
     conform(request, found.data, found.duplicates)
     return found.data
@@ -183,16 +185,18 @@ def conform(
     duplicates: list[str] | tuple[str, ...] = (),
     *,
     like: Mapping[str, Any] | None = None,
+    applied: bool = False,
 ) -> None:
     """Prune, report what was unknown as the client asked for it, normalise and default, in place.
 
-    `like` is an object that passed this before: what is one with a part of it, in memory, is not looked at again.
+    `like` is an object that passed this before: what is one with a part of it, in memory, is not looked at again. `applied`: the object is
+    the result of an apply, in which nulls of custom resources stay until validation.
     """
     node = request.version.schema
     if request.resource.custom:
         done = schemas.in_order(node, data, like)
         report(request, [*duplicates, *schemas.prune(node, data, done=done)])
-        schemas.default(node, data, done=done)
+        schemas.default(node, data, done=done, keep_nulls=applied)
         return
     from konverge.testing.apiserver.strategies import decode_errors, normalise
 

@@ -187,6 +187,8 @@ def _restore_custom(request: ResourceRequest, new: Data, old: Data) -> None:
         for key in [key for key in new if key not in ("status", "metadata")]:
             del new[key]
         new.update(kept)
+        if new.get("status", old) is None and "status" not in old:
+            del new["status"]  # of a status that never was, the server validates no null
         managed = new["metadata"].get("managedFields")
         new["metadata"] = {**old["metadata"]}
         if managed is not None:

@@ -13,7 +13,7 @@ from konverge.testing.apiserver.schemas.crd import (
     crd_warnings,
     validate_crd,
 )
-from konverge.testing.apiserver.schemas.decoding import Decoded, decode, decode_intent, strict_words
+from konverge.testing.apiserver.schemas.decoding import Decoded, decode, decode_intent, strict_words, with_floats
 from konverge.testing.apiserver.schemas.defaulting import default
 from konverge.testing.apiserver.schemas.fast_check import in_order
 from konverge.testing.apiserver.schemas.metadata import validate_metadata, validate_metadata_update
@@ -38,4 +38,5 @@ __all__ = [
     "validate_metadata",
     "validate_metadata_update",
     "validate_scale",
+    "with_floats",
 ]

@@ -13,15 +13,17 @@ from typing import Any, Final
 
 import msgspec
 
+from konverge.testing.apiserver.golang import MAX_INT64, MIN_INT64, float_json
 from konverge.testing.apiserver.schemas.jsonread import NotJson, beyond_floats, read_json
 from konverge.testing.apiserver.schemas.jsontext import differs_as_yaml, duplicates
 from konverge.testing.apiserver.statuses import StatusError, bad_request
 
-__all__ = ["Decoded", "decode", "strict_words"]
+__all__ = ["Decoded", "decode", "strict_words", "with_floats"]
 
 _TYPE_META: Final = (
     r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 )
+_NINETEEN_DIGITS: Final = re.compile(rb"[0-9]{19}")
 _VERSION: Final = re.compile(rb'"apiVersion"\s*:\s*"([^"]*)"')
 _JSON: Final = {str: "string", bool: "bool", int: "number", float: "number", list: "array"}
 
@@ -73,6 +75,28 @@ def decode_intent(body: bytes, *, strict: bool = False) -> Decoded:
         words = f"json: cannot unmarshal {_JSON.get(data.__class__, 'null')} into Go value of type map[string]interface {{}}"
         raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {words}")
     return Decoded(data, twice)
+
+
+def with_floats(data: Any, body: bytes) -> Any:
+    """Return the data of a custom resource's body with the integers that 64 bits cannot hold rounded to floats, as Go decodes them.
+
+    A rounded integer stays an integer here if JSON of Go writes it without an exponent.
+
+    >>> with_floats({"a": 2**63, "b": 2**63 - 1}, b"9223372036854775808")
+    {'a': 9223372036854776000, 'b': 9223372036854775807}
+    """
+    return _rounded(data) if body[:1] not in b"{[" or _NINETEEN_DIGITS.search(body) else data
+
+
+def _rounded(value: Any) -> Any:
+    if value.__class__ is dict:
+        return {name: _rounded(member) for name, member in value.items()}
+    if value.__class__ is list:
+        return [_rounded(item) for item in value]
+    if value.__class__ is not int or MIN_INT64 <= value <= MAX_INT64:
+        return value
+    text = float_json(float(value))
+    return float(text) if "e" in text else int(text)
 
 
 class _Unread(Exception):

@@ -120,14 +120,14 @@ def _nested(data: Data, path: str, wanted: str) -> tuple[Any, str]:
     names = path.removeprefix(".").split(".")
     value: Any = data
     for at, name in enumerate(names):
+        if value is None or (isinstance(value, dict) and name not in value):
+            return (0 if wanted == "int64" else ""), ""
         if not isinstance(value, dict):
             shown = ".".join(names[: at + 1])
             return (
                 0,
                 f".{shown} accessor error: {plain(value)} is of the type {_go_type(value)}, expected map[string]interface{{}}",
             )
-        if name not in value:
-            return (0 if wanted == "int64" else ""), ""
         value = value[name]
     if _go_type(value) != wanted:
         return (
