@@ -97,6 +97,7 @@ MIN_UNASSIGNED_AGE = timedelta(minutes=10)
 
 _SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 _DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+_SERVICE_NAME = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 _LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 _LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
 _HOST = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
@@ -558,10 +559,10 @@ class NextcloudInstanceStatus(Status):
     """When the instance became ready for the first time. Not part of the original's API."""
 
 
-_SHORT_INSTANCE_NAME = Cel(
-    f"oldSelf.hasValue() || (self.metadata.name.size() <= {MAX_INSTANCE_NAME} && self.metadata.name.matches('{_DNS_LABEL}'))",
-    f"the name of a NextcloudInstance has at most {MAX_INSTANCE_NAME} lower-case letters, digits and dashes, because its release and its "
-    "database are named after it; choose a shorter one",
+_INSTANCE_NAME = Cel(
+    f"oldSelf.hasValue() || (self.metadata.name.size() <= {MAX_INSTANCE_NAME} && self.metadata.name.matches('{_SERVICE_NAME}'))",
+    f"the name of a NextcloudInstance has at most {MAX_INSTANCE_NAME} lower-case letters, digits and dashes, and begins with a letter, "
+    "because its release, its Services and its database are named after it; choose another name",
     optional_old_self=True,
 )
 
@@ -577,7 +578,7 @@ _SHORT_INSTANCE_NAME = Cel(
         Column("Version", ".status.version"),
         Column("URL", ".status.url"),
     ),
-    rules=(_SHORT_INSTANCE_NAME,),
+    rules=(_INSTANCE_NAME,),
 )
 class NextcloudInstance(CustomResource[NextcloudInstanceSpec, NextcloudInstanceStatus]):
     """A Nextcloud that runs: a member of a pool, or assigned to a tenant."""

@@ -131,6 +131,7 @@ def orphan_controller(settings: PoolSettings) -> Controller[Object]:
         .named(PoolsController.ORPHANS)
         .writes_status_as(_NO_STATUS)
         .when(indexes.claim_changed)
+        .reconciles_deleting()
         .watches(NEXTCLOUD, to=instances_of_claim, when=indexes.is_gone)
         .watches(POOL, to=_none)
         .indexes(INSTANCE, indexes.BY_CLAIM, by=indexes.by_claim)

@@ -12,7 +12,18 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, overload, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    overload,
+    runtime_checkable,
+)
 
 from konverge.errors import UsageError
 from konverge.keys import Key
@@ -124,6 +135,11 @@ class Indexed:
         return self.values(cached.metadata if cached.metadata_only else cached.decode(self.kind))
 
 
+_TWICE_DELETING: Final = (
+    ".reconciles_deleting is for a controller without a finalizer: finalize gets objects under deletion"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
     """The numbers of one controller."""
@@ -175,6 +191,8 @@ class Controller(Generic[R]):
     finalizer_name: str = ""
     may_hold: Callable[[Metadata, Caches], bool] | None = None
     """Whether the finalizer may be added to an object now; None: always."""
+    also_deleting: bool = False
+    """Whether `reconcile` gets objects under deletion too."""
     invalid: tuple[str, str] | None = None
     failure_report: FailureReport | None = None
     conditions: tuple[str, ...] | None = None
@@ -351,7 +369,18 @@ class Controller(Generic[R]):
         """
         if not _FINALIZER.match(name):
             raise UsageError(f"finalizer {name!r}: write domain/name, for instance example.com/backup")
+        if self.also_deleting:
+            raise UsageError(f"controller {self.name!r}: {_TWICE_DELETING}")
         return replace(self, finalizer_name=name, may_hold=when)._ending_by_both()
+
+    def reconciles_deleting(self) -> Controller[R]:
+        """Give `reconcile` objects under deletion too, for as long as finalizers of other controllers hold them.
+
+        It is for a controller without a finalizer. Nothing that such an object would own can be made.
+        """
+        if self.finalizer_name:
+            raise UsageError(f"controller {self.name!r}: {_TWICE_DELETING}")
+        return replace(self, also_deleting=True)
 
     def invalid_as(self, type_: str, reason: str) -> Controller[R]:
         """Say how an object that no longer decodes is marked: condition `type_` becomes True, Ready False, both with `reason`."""

@@ -83,6 +83,7 @@ class Context(Generic[R_co]):
         self.reasons = reasons
         self._log = log
         self.trace = trace
+        self._reported: set[str] = set()
         self._applies: Children | None = None
         self._client: Client | None = None
 
@@ -331,8 +332,16 @@ class Context(Generic[R_co]):
         regarding = Regarding(kind_of(what), about.namespace, about.name, about.uid, about.resource_version)
         self._services.events.record(regarding, reason, message, type_=type_, action=action)
 
+    def has_reported(self, reason: str) -> bool:
+        """Whether this reconcile recorded an Event with the reason about the reconciled object."""
+        return reason in self._reported
+
     def event(self, reason: str, message: str, *, type_: str = "Normal", action: str = "Reconcile") -> None:
-        """Record a Kubernetes Event about the reconciled object. The runtime records transitions of conditions by itself."""
+        """Record a Kubernetes Event about the reconciled object.
+
+        The runtime records transitions of conditions by itself, except for those whose reason this reconcile has recorded already.
+        """
+        self._reported.add(reason)
         self._services.events.record(self._regarding, reason, message, type_=type_, action=action)
 
     def execute(self, plan: Plan[Any]) -> Effect[Outcome]:

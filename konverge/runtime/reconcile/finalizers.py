@@ -26,10 +26,13 @@ class FinalizerStep(enum.Enum):
     IGNORE = "ignore: it is being deleted and not held by us"
 
 
-def next_step(metadata: Metadata, finalizer: str) -> FinalizerStep:
-    """Decide by deletionTimestamp and finalizers; `finalizer` "" means that the controller declared none."""
+def next_step(metadata: Metadata, finalizer: str, *, also_deleting: bool = False) -> FinalizerStep:
+    """Decide by deletionTimestamp and finalizers; `finalizer` "" means that the controller declared none.
+
+    With `also_deleting` a controller without a finalizer reconciles objects under deletion too.
+    """
     held = bool(finalizer) and finalizer in metadata.finalizers
-    if metadata.deleting:
+    if metadata.deleting and not also_deleting:
         return FinalizerStep.FINALIZE if held else FinalizerStep.IGNORE
     return FinalizerStep.RECONCILE if held or not finalizer else FinalizerStep.ADD
 

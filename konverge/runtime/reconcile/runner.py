@@ -101,7 +101,7 @@ class ReconcileRunner:
         """Reconcile an object that the cache holds. Only cancellation leaves it as an exception."""
         trace = ReconcileTrace(key, self.barrier.writer(key), epoch)
         try:
-            step = next_step(cached.metadata, self._spec.finalizer_name)
+            step = next_step(cached.metadata, self._spec.finalizer_name, also_deleting=self._spec.also_deleting)
             if step is FinalizerStep.IGNORE:
                 return Result(Done(), trace)
             if step is FinalizerStep.ADD and not self._may_hold(cached):
@@ -355,6 +355,8 @@ class ReconcileRunner:
             self._services.own_versions.add(key, answer.metadata.resource_version)
         for change in transitions(editor.before, editor.conditions):
             after = change.after
+            if ctx.has_reported(after.reason or after.type):
+                continue
             kind = EventType.WARNING if after.type in ABNORMAL and after.is_true else EventType.NORMAL
             note = f"{after.type}={after.status}" + (f": {after.message}" if after.message else "")
             ctx.event(after.reason or after.type, note, type_=kind, action=after.type)

@@ -7,7 +7,7 @@ Guarantees: the beginning of each story is the one that the real operator was re
 test): Initialized is True long before anything runs, the Secret is there at once, and there is none if bootstrap names one.
 
 Caveats: no pods, Services and volumes are made, no backup is taken, and a Cluster is never reconfigured. Healthy states are read from
-CloudNativePG's sources, not recorded. The webhook's checks are those of the name's length and of the storage's size.
+CloudNativePG's sources, not recorded. The webhook's checks are those of the name's form and length and of the storage's size.
 """
 
 from __future__ import annotations

@@ -16,13 +16,16 @@ import asyncio
 import importlib
 import importlib.util
 import os
+import re
 import ssl
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import unquote_plus
 
 from konverge.client.credentials import TlsMaterial
 from konverge.client.tls import TlsOptions, make_context
@@ -43,6 +46,15 @@ _ACCOUNTS: Final = 16
 """How many accounts keep their connections; beyond that those that were not used for longest are closed."""
 _NO_TAGS: Final = frozenset({"NoSuchTagSet", "NoSuchTagSetError"})
 _NOT_IMPLEMENTED: Final = frozenset({"NotImplemented", "MethodNotAllowed"})
+_GONE: Final = frozenset({"NoSuchKey", "NoSuchVersion"})
+_KEPT: Final = _GONE | {"AccessDenied", "InvalidRequest", "ObjectLocked"}
+"""Codes about one version: a retention lock has the first or the second."""
+_NOT_IN_XML: Final = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+"""A character that no document of XML 1.0 can contain, not even as a reference (https://www.w3.org/TR/xml/#charsets)."""
+
+
+def _named(version: ObjectVersion) -> dict[str, str]:
+    return {"Key": version.key, "VersionId": version.version} if version.version else {"Key": version.key}
 
 
 def s3_client_installed() -> bool:
@@ -322,29 +334,52 @@ class HttpS3:
         return VersionPage(versions, bool(found.get("IsTruncated")))
 
     async def delete_versions(self, bucket: str, versions: Sequence[ObjectVersion]) -> Mapping[str, int]:
-        """Delete at most PAGE versions; return the error codes of those that stay, with their numbers."""
-        named = [
-            {"Key": one.key, "VersionId": one.version} if one.version else {"Key": one.key} for one in versions[:PAGE]
-        ]
-        found = await self._call(
-            "DeleteObjects", self._client.delete_objects, Bucket=bucket, Delete={"Objects": named, "Quiet": True}
-        )
-        stay: dict[str, int] = {}
-        for error in found.get("Errors", ()):
-            code = failure_of("DeleteObjects", str(error.get("Code", "")), 0).code or "Unknown"
-            if code not in {"NoSuchKey", "NoSuchVersion"}:
-                stay[code] = stay.get(code, 0) + 1
-        return stay
+        """Delete at most PAGE versions; return the error codes of those that stay, with their numbers.
+
+        One request names all whose key XML can carry. Each other version has a request of its own, with the key in the URL: servers refuse
+        the whole list for one such key (https://github.com/boto/boto3/issues/2005).
+        """
+        stay: Counter[str] = Counter()
+        alone: list[ObjectVersion] = []
+        listed: list[dict[str, str]] = []
+        for version in versions[:PAGE]:
+            if _NOT_IN_XML.search(version.key):
+                alone.append(version)
+            else:
+                listed.append(_named(version))
+        if listed:
+            found = await self._call(
+                "DeleteObjects", self._client.delete_objects, Bucket=bucket, Delete={"Objects": listed, "Quiet": True}
+            )
+            stay.update(str(error.get("Code", "")) for error in found.get("Errors", ()))
+        for version in alone:
+            try:
+                await self._call("DeleteObject", self._client.delete_object, Bucket=bucket, **_named(version))
+            except BucketFailure as failure:
+                if failure.transient or failure.code not in _KEPT:
+                    raise
+                stay[failure.code] += 1
+        codes: Counter[str] = Counter()
+        for code, number in stay.items():
+            codes[failure_of("DeleteObjects", code, 0).code or "Unknown"] += number
+        return {code: number for code, number in codes.items() if code not in _GONE}
 
     async def uploads(self, bucket: str) -> Sequence[Upload]:
         """Return some uploads that were not completed; none if the server cannot list them."""
         try:
-            found = await self._call("ListMultipartUploads", self._client.list_multipart_uploads, Bucket=bucket)
+            # botocore asks for encoded keys in all lists but this.
+            found = await self._call(
+                "ListMultipartUploads", self._client.list_multipart_uploads, Bucket=bucket, EncodingType="url"
+            )
         except BucketFailure as failure:
             if failure.code in _NOT_IMPLEMENTED:
                 return ()
             raise
-        return [Upload(one["Key"], one["UploadId"]) for one in found.get("Uploads", ())]
+        encoded = found.get("EncodingType") == "url"
+        return [
+            Upload(unquote_plus(upload["Key"]) if encoded else upload["Key"], upload["UploadId"])
+            for upload in found.get("Uploads", ())
+        ]
 
     async def abort(self, bucket: str, upload: Upload) -> None:
         """Abort an upload; succeeds if it is gone."""

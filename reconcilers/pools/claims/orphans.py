@@ -2,7 +2,7 @@
 
 Guarantees: an instance is an orphan only if the API server itself has no Nextcloud of its claim's UID, or if a pool has it in its record
 and the Nextcloud does not: then the claim is not the operator's. It is marked first, with an event, and reclaimed by its policy after a
-grace time. It never goes back into a pool.
+grace time. It never goes back into a pool. An orphan whose deletion was refused is marked and released as any other.
 
 Caveats: every writer of spec.claimRef of an instance can have that instance reclaimed, and only that instance.
 """
@@ -22,7 +22,7 @@ from konverge.reconcilers.pools.claims.release import release_step
 from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, POOL
 from konverge.reconcilers.pools.records import is_confirmed, pool_of_member, recorded
 from konverge.reconcilers.pools.settings import PoolSettings
-from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsEvent
+from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsEvent, PoolsLabel
 from konverge.words import EventType
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class OrphanReconciler:
         ctx.status.skip_write()
         metadata, claim = instance.metadata, instance.get("spec", "claimRef", default={}) or {}
         uid = str(claim.get("uid", ""))
-        if not uid or metadata.deleting or metadata.annotation(PoolsAnnotation.RELEASED) == uid:
+        if not uid or _ends_without_a_release(metadata, uid):
             return Done()
         where = (str(claim.get("namespace", "")), str(claim.get("name", "")))
         marked = metadata.annotation(PoolsAnnotation.ORPHANED_SINCE)
@@ -92,6 +92,12 @@ class OrphanReconciler:
     async def _mark(self, metadata: Metadata, since: str | None, ctx: Context[Any]) -> None:
         patch = {"metadata": {"uid": metadata.uid, "annotations": {PoolsAnnotation.ORPHANED_SINCE: since}}}
         await ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)
+
+
+def _ends_without_a_release(metadata: Metadata, uid: str) -> bool:
+    """Whether the instance was released, or its deletion is not refused; a refused deletion waits for the release."""
+    forced = metadata.deleting and metadata.label(PoolsLabel.FORCE_DELETE) == PoolsLabel.TRUE
+    return forced or metadata.annotation(PoolsAnnotation.RELEASED) == uid
 
 
 def _since(text: str, now: datetime) -> datetime | None:

@@ -28,6 +28,7 @@ from konverge.reconcilers.pools.claims.decide import ClaimMode, Hindrance, mode_
 from konverge.reconcilers.pools.claims.drift import Corrections, drift_message, drifted
 from konverge.reconcilers.pools.claims.release import is_retained, release_step
 from konverge.reconcilers.pools.claims.render import spec_before, spec_text, tenant_intent, tenant_spec
+from konverge.reconcilers.pools.instances.words import TeardownReason
 from konverge.reconcilers.pools.kinds import INSTANCE, POOL, PROFILE
 from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.settings import PoolSettings
@@ -163,7 +164,7 @@ class NextcloudReconciler:
         before = ctx.status.find(PoolsCondition.INSTANCE_ASSIGNED)
         ctx.status.draft.phase = InstancePhase.PENDING
         # The runtime reports a change of the status, not one of the reason alone, nor a first condition that is False.
-        if before is None or (before.is_false and before.reason != why.reason):
+        if before is None or before.reason != why.reason:
             ctx.event(why.reason, why.message, type_=EventType.WARNING)
         ctx.status.set_condition(PoolsCondition.INSTANCE_ASSIGNED, False, why.reason, why.message)
         return RequeueAfter(timedelta(seconds=self._settings.retry))
@@ -308,6 +309,9 @@ class NextcloudReconciler:
             copied = there.get(type_)
             if copied is not None:
                 state = None if copied.status == "Unknown" else copied.is_true
+                before = ctx.status.find(type_)
+                if copied.reason == TeardownReason.PROTECTED and (before is None or before.reason != copied.reason):
+                    ctx.event(copied.reason, copied.message, type_=EventType.WARNING)
                 ctx.status.set_condition(type_, state, copied.reason, copied.message)
 
 

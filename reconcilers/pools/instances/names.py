@@ -1,10 +1,18 @@
-"""Names of the objects of an instance. Each is derived from name or UID, so every reconcile finds the objects of the last one."""
+"""Names of the objects of an instance. Each is derived from name or UID, so every reconcile finds the objects of the last one.
+
+Guarantees: each name is valid for its kind, for every name of an instance that the API server admits.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from typing import Final
 
 __all__ = ["bucket_name", "copy_name", "claim_name", "cluster_name", "secret_name"]
+
+_LONGEST_CRON_JOB: Final = 52
+"""The controller of CronJobs appends eleven characters for the name of a Job."""
+_FILES: Final = "-files"
 
 
 def cluster_name(instance: str) -> str:
@@ -27,8 +35,15 @@ def claim_name(instance: str) -> str:
 
 
 def copy_name(instance: str) -> str:
-    """Return the name of the CronJob that copies the files."""
-    return f"{instance}-files"
+    """Return the name of the CronJob that copies the files; a long name of an instance is cut and gets a hash.
+
+    >>> copy_name("nc-a"), len(copy_name("n" * 47))
+    ('nc-a-files', 52)
+    """
+    most = _LONGEST_CRON_JOB - len(_FILES)
+    if len(instance) <= most:
+        return f"{instance}{_FILES}"
+    return f"{instance[: most - 11].rstrip('-')}-{_digest(instance)}{_FILES}"
 
 
 def bucket_name(instance: str, uid: str) -> str:
@@ -37,4 +52,8 @@ def bucket_name(instance: str, uid: str) -> str:
     >>> bucket_name("nc-a", "uid-1")
     'nc-a-4a49acf8a6'
     """
-    return f"{instance}-{hashlib.sha256(uid.encode()).hexdigest()[:10]}"
+    return f"{instance}-{_digest(uid)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:10]

@@ -109,7 +109,10 @@ class NextcloudInstanceReconciler:
             ctx.status.set_condition(PoolsCondition.READY, False, StepReason.NAMESPACE_NOT_LISTED, message)
             return RequeueAfter(self._again)
         if teardown.is_protected(instance):
-            message = "the instance is assigned: delete its Nextcloud, or label it k8s.bnerd.com/force-delete=true"
+            message = teardown.refusal(instance)
+            before = ctx.status.find(PoolsCondition.READY)
+            if before is None or before.reason != TeardownReason.PROTECTED:
+                ctx.event(TeardownReason.PROTECTED, message, type_=EventType.WARNING)
             ctx.status.set_condition(PoolsCondition.READY, False, TeardownReason.PROTECTED, message)
             return RequeueAfter(self._again)
         state = await self._dismantle.next_step(instance, ctx)

@@ -23,6 +23,7 @@ __all__ = [
     "is_younger",
     "keeps_data",
     "owns_namespace",
+    "refusal",
 ]
 
 
@@ -37,6 +38,18 @@ def is_protected(instance: NextcloudInstance) -> bool:
     taken = instance.spec.claim_ref is not None or instance.metadata.label(PoolsLabel.ASSIGNED) == PoolsLabel.TRUE
     forced = instance.metadata.label(PoolsLabel.FORCE_DELETE) == PoolsLabel.TRUE
     return taken and not forced and not is_released(instance)
+
+
+def refusal(instance: NextcloudInstance) -> str:
+    """Return why the deletion of a protected instance waits, and what ends the wait."""
+    claim, since = instance.spec.claim_ref, instance.metadata.annotation(PoolsAnnotation.ORPHANED_SINCE)
+    force = f"label the instance {PoolsLabel.FORCE_DELETE}={PoolsLabel.TRUE}"
+    if claim is None:
+        return f"the label {PoolsLabel.ASSIGNED} marks the instance as assigned, and it names no Nextcloud: {force}"
+    path = f"{claim.namespace}/{claim.name}"
+    if since:
+        return f"Nextcloud {path} has been missing since {since}: the deletion goes on after the grace time, or {force}"
+    return f"the instance is assigned: delete Nextcloud {path}, or {force}"
 
 
 def is_spare(instance: NextcloudInstance) -> bool:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 import pytest
+from pools.family import whole_family
 from pools.lab import Clouds
 
 from konverge.clock import rfc3339, wall_clock
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance
 from konverge.reconcilers.pools.claims.render import lock_patch
 from konverge.reconcilers.pools.kinds import INSTANCE
-from konverge.reconcilers.pools.words import PoolsAnnotation
+from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
+from konverge.testing import Lab
 from konverge.testing.apiserver.faults.rules import Drop, Expire, Match, Rule
 
 GRACE = 600
@@ -127,3 +130,56 @@ async def test_a_nextcloud_of_the_same_name_gets_an_instance_of_its_own_and_that
     await asyncio.sleep(120)
     assert taken not in {one.name for one in await here.instances()}
     assert (await here.assigned()).status.instance_ref == served.status.instance_ref
+
+
+ORDERS: Final = ("deleted first", "deleted while the grace time runs", "both while the process is down")
+
+
+@pytest.mark.parametrize("policy", ["Delete", "Retain"])
+@pytest.mark.parametrize("order", ORDERS)
+async def test_an_orphan_whose_deletion_was_refused_goes_after_the_grace_time(
+    lab: Lab, order: str, policy: str
+) -> None:
+    here = await whole_family(lab).start()
+    await here.pool(replicas=1, lifecycle={"reclaimPolicy": policy})
+    await here.claim()
+    taken = await here.ready()
+    if order == "both while the process is down":
+        await lab.stop()
+    if order != "deleted while the grace time runs":
+        await lab.delete(NextcloudInstance, taken)
+        await asyncio.sleep(30)
+    await vanish(here)
+    if order == "both while the process is down":
+        await here.run()
+    await asyncio.sleep(30)
+    if order == "deleted while the grace time runs":
+        await lab.delete(NextcloudInstance, taken)
+    await asyncio.sleep(GRACE - 120)
+    waits = await lab.get(NextcloudInstance, taken)
+    ready = waits.condition("Ready")
+    assert (ready.reason, PoolsAnnotation.ORPHANED_SINCE in waits.annotations) == ("DeletionRefused", True)
+    assert f"Nextcloud {lab.namespace}/main has been missing since 20" in ready.message
+    events = [
+        (event.get("reason"), event.get("regarding", "kind"), event.get("type"))
+        for event in await here.events("Orphaned", "DeletionRefused")
+    ]
+    shown = [("DeletionRefused", "Nextcloud", "Warning")] if order == "deleted first" else []
+    about = [("DeletionRefused", "NextcloudInstance", "Warning"), ("Orphaned", "NextcloudInstance", "Warning")]
+    assert sorted(events) == sorted(shown + about)
+    await lab.until_gone(NextcloudInstance, taken, timeout=300)
+    assert (await here.parts(taken) == set()) is (policy == "Delete")
+
+
+async def test_a_forced_deletion_of_an_orphan_waits_for_nothing(lab: Lab) -> None:
+    here = await whole_family(lab).start()
+    await here.pool(replicas=1)
+    await here.claim()
+    taken = await here.ready()
+    await lab.stop()
+    await here.patch(NextcloudInstance, taken, {"metadata": {"labels": {PoolsLabel.FORCE_DELETE: PoolsLabel.TRUE}}})
+    await lab.delete(NextcloudInstance, taken)
+    await vanish(here)
+    await here.run()
+    await lab.until_gone(NextcloudInstance, taken, timeout=60)
+    assert await here.events("Orphaned", "DeletionRefused") == []

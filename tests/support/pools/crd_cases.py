@@ -166,6 +166,7 @@ CASES: dict[str, Case] = {
         "NextcloudInstance", {}, "at most 47 lower-case letters", name="n" * 48
     ),
     "an instance with a dot in its name": Case("NextcloudInstance", {}, "at most 47 lower-case letters", name="a.b"),
+    "an instance whose name no Service can have": Case("NextcloudInstance", {}, "begins with a letter", name="0a"),
     "an instance is taken": Case("NextcloudInstance", {}, "", _claimed()),
     "a taken instance is edited": Case("NextcloudInstance", _claimed(), "", {**_claimed(), "replicas": 2}),
     "a taken instance is released": Case(

@@ -19,7 +19,7 @@ from konverge.reconcilers.pools.instances.secrets import SECRET
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.shared.helm_release.kinds import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY
-from konverge.runtime import Manager, ManagerSettings
+from konverge.runtime import Manager
 from konverge.testing import Lab
 
 __all__ = ["DataKept", "Family", "whole_family"]
@@ -96,6 +96,7 @@ class Family(Clouds):
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
         self.below = Materials(lab)
+        self._played = False
 
     def build(self, manager: Manager) -> None:
         """Add all controllers, with a connection to the S3 server in memory."""
@@ -108,9 +109,11 @@ class Family(Clouds):
         )
 
     async def run(self) -> None:
-        """Play the operators below, and run the process."""
-        await self.below.prepare()
-        await self.lab.start(self.build, name="konverge", settings=ManagerSettings(namespace=None, strict=True))
+        """Run the process; the first time also play the operators below."""
+        if not self._played:
+            self._played = True
+            await self.below.prepare()
+        await super().run()
 
     async def full_pool(self, *, replicas: int = 1, policy: str = "Delete", **spec: Any) -> None:
         """Create a pool of instances that have everything."""

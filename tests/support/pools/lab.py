@@ -261,6 +261,6 @@ class Clouds:
             while not await test():
                 await asyncio.sleep(max(0.2, (loop.time() - began) / 50))
 
-    async def events(self, reason: str) -> list[Object]:
+    async def events(self, *reasons: str) -> list[Object]:
         found = (await self.lab.client.list(EVENT)).items
-        return [event for event in found if event.get("reason") == reason]
+        return [event for event in found if event.get("reason") in reasons]

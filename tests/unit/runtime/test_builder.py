@@ -75,6 +75,8 @@ def test_the_name_is_the_kind_until_it_is_given() -> None:
         (lambda: Controller.of(BACKUP).finalizer("example.com/b").reconciled_by(Reconciler()), "has no finalize"),
         (lambda: Controller.of(BACKUP).reconciled_by(Reconciler()).finalizer("example.com/b"), "has no finalize"),
         (lambda: Controller.of(BACKUP).reconciled_by(Finalizing()), r"declare a finalizer, .finalizer\("),
+        (lambda: Controller.of(BACKUP).finalizer("example.com/b").reconciles_deleting(), "finalize gets objects"),
+        (lambda: Controller.of(BACKUP).reconciles_deleting().finalizer("example.com/b"), "finalize gets objects"),
         (lambda: Controller.of(untyped(Metadata)), "declares no kind"),
         (lambda: kind("batch/v1/x", "Job"), "group/version"),
         (lambda: kind("ConfigMap", "v1"), r'write kind\("v1", "ConfigMap"\)'),

@@ -26,6 +26,12 @@ def test_deletion_and_finalizers_decide_the_step(
     assert next_step(Metadata(name="a", finalizers=finalizers, deletion_timestamp=stamp), declared) is step
 
 
+@pytest.mark.parametrize("finalizers", [(), ("other/one",)])
+def test_a_controller_that_reconciles_deleting_objects_never_ignores_them(finalizers: tuple[str, ...]) -> None:
+    deleting = Metadata(name="a", finalizers=finalizers, deletion_timestamp="2030-01-01T00:00:00Z")
+    assert next_step(deleting, "", also_deleting=True) is FinalizerStep.RECONCILE
+
+
 def test_adding_to_a_list_tests_the_list_it_saw() -> None:
     patch = adding(Metadata(name="a", uid="u", finalizers=("other/one",)), OURS)
     assert {"op": "test", "path": "/metadata/finalizers", "value": ["other/one"]} in patch
