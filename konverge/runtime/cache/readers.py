@@ -9,8 +9,8 @@ A read that starts an informer for all Secrets of a cluster: https://github.com/
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from konverge.client import Client
 from konverge.errors import CacheNotWatched, NotFound, UsageError
@@ -21,10 +21,14 @@ from konverge.objects import Metadata, MetadataObject
 from konverge.runtime.cache.narrowed import Narrowed
 from konverge.selectors import LabelSelector
 
-__all__ = ["Caches", "Live", "Reader", "not_watched"]
+__all__ = ["Caches", "Live", "Reader", "Reorder", "not_watched"]
 
+T = TypeVar("T")
 R = TypeVar("R", bound=Resource)
 R_co = TypeVar("R_co", bound=Resource, covariant=True)
+
+Reorder: TypeAlias = Callable[[builtins.list[Any]], None]
+"""Puts a list into another order, in place: a test kit's, for reads that promise none."""
 
 
 def not_watched(controller: str, kind: Kind[Any], word: str) -> CacheNotWatched:
@@ -48,12 +52,20 @@ class Reader(Generic[R_co]):
     ...     return jobs.find("web", name) is not None
     """
 
-    __slots__ = ("_cluster", "_informer", "_kind")
+    __slots__ = ("_cluster", "_informer", "_kind", "_reorder")
 
-    def __init__(self, kind: Kind[R_co], informer: Informer | Narrowed, cluster: str = "") -> None:
+    def __init__(
+        self, kind: Kind[R_co], informer: Informer | Narrowed, cluster: str = "", *, reorder: Reorder | None = None
+    ) -> None:
         self._kind = kind
         self._informer = informer
         self._cluster = cluster
+        self._reorder = reorder
+
+    def _ordered(self, found: builtins.list[T]) -> builtins.list[T]:
+        if self._reorder is not None:
+            self._reorder(found)
+        return found
 
     def _decoded(self, cached: Cached) -> R_co:
         if not _metadata_only(self._informer):
@@ -95,23 +107,27 @@ class Reader(Generic[R_co]):
         Raises UsageError for a malformed selector.
         """
         selector = LabelSelector.given(labels, f"the cache of {self._kind.kind}") if labels else None
-        return [self._decoded(cached) for cached in self._informer.store.list(namespace, selector)]
+        return [self._decoded(cached) for cached in self._ordered(self._informer.store.list(namespace, selector))]
 
     def keys(self, namespace: str | None = None) -> builtins.list[Key]:
-        """Return the keys of the objects of a namespace, or of all."""
-        return [Key(self._cluster, self._kind, found, name) for found, name in self._informer.store.keys(namespace)]
+        """Return the keys of the objects of a namespace, or of all, in no promised order."""
+        keys = self._ordered(self._informer.store.keys(namespace))
+        return [Key(self._cluster, self._kind, found, name) for found, name in keys]
 
     def by_index(self, index: str, value: str) -> builtins.list[R_co]:
-        """Return copies of the objects that an index files under a value; `owner` (uid of the controlling owner) always exists."""
-        return [self._decoded(cached) for cached in self._informer.store.by_index(index, value)]
+        """Return copies of the objects that an index files under a value, in no promised order.
+
+        `owner` (uid of the controlling owner) always exists.
+        """
+        return [self._decoded(cached) for cached in self._ordered(self._informer.store.by_index(index, value))]
 
     def all_metadata(self, namespace: str | None = None) -> builtins.list[Metadata]:
         """Return the metadata of the objects of a namespace, or of all, without decoding the rest."""
-        return [cached.metadata for cached in self._informer.store.list(namespace)]
+        return [cached.metadata for cached in self._ordered(self._informer.store.list(namespace))]
 
     def metadata_by_index(self, index: str, value: str) -> builtins.list[Metadata]:
         """Return the metadata of the objects that an index files under a value, without decoding the rest."""
-        return [cached.metadata for cached in self._informer.store.by_index(index, value)]
+        return [cached.metadata for cached in self._ordered(self._informer.store.by_index(index, value))]
 
     def __len__(self) -> int:
         return len(self._informer.store)
@@ -125,11 +141,14 @@ class Caches:
     ...     return caches(kind("example.com/v1", "Backup")).keys(namespace=secret.namespace)
     """
 
-    __slots__ = ("_controller", "_informers")
+    __slots__ = ("_controller", "_informers", "_reorder")
 
-    def __init__(self, controller: str, informers: Mapping[Kind[Any], Informer | Narrowed]) -> None:
+    def __init__(
+        self, controller: str, informers: Mapping[Kind[Any], Informer | Narrowed], *, reorder: Reorder | None = None
+    ) -> None:
         self._controller = controller
         self._informers = informers
+        self._reorder = reorder
 
     def __call__(self, what: Kind[R] | type[R]) -> Reader[R]:
         """Return the reader of a kind; raises CacheNotWatched for one that the controller did not declare."""
@@ -137,7 +156,7 @@ class Caches:
         informer = self._informers.get(kind)
         if informer is None:
             raise not_watched(self._controller, kind, getattr(what, "__name__", None) or kind.kind.upper())
-        return Reader(kind, informer)
+        return Reader(kind, informer, reorder=self._reorder)
 
     def informer(self, kind: Kind[Any]) -> Informer | None:
         """Return the informer of a kind, for the runtime; None also for a kind that is watched in some namespaces alone."""

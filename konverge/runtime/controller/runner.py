@@ -71,7 +71,7 @@ class ControllerRunner:
             whole=ownership.is_mine if ownership is not None and spec.kind in services.trimmed else None,
             window=services.window if spec.kind in services.windowed else None,
         )
-        self.caches = Caches(spec.name, self._watches.informers)
+        self.caches = Caches(spec.name, self._watches.informers, reorder=services.reorder)
         self._services = ReconcileServices.of(spec, services, caches=self.caches, serves=self._watches.serves)
         self._reconciles = ReconcileRunner(spec, self._services)
         self._shards: ShardGate | None = None

@@ -36,6 +36,7 @@ from konverge.runtime.admission.registry import WebhookRegistry
 from konverge.runtime.admission.webhook import Webhook
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.builder.rules import Rule, merged, rules_of
+from konverge.runtime.cache.readers import Reorder
 from konverge.runtime.controller.runner import ControllerRunner
 from konverge.runtime.election.elector import LeaseElection
 from konverge.runtime.election.leadership import Leadership, Turn
@@ -106,6 +107,8 @@ class Manager:
         self.settings = ManagerSettings() if settings is None else settings
         self.observer: FailureObserver | None = None
         """Receives the exceptions that the runtime contains, for tests; set it before the start."""
+        self.reorder: Reorder | None = None
+        """Puts each list that a cache returns into another order, for tests; set it before the start."""
         self._config = config
         self._random = Random() if random is None else random  # noqa: S311  # jitter and ids, no secret
         self._leadership = leadership
@@ -425,6 +428,7 @@ class Manager:
                 fence=None if leadership is None else leadership.fence,
                 readiness=self._readiness,
                 observer=self.observer,
+                reorder=self.reorder,
             )
             self._unfenced = self._services
             if leadership is not None:

@@ -20,7 +20,7 @@ from konverge.runtime.apply.applier import Applier, Recent
 from konverge.runtime.apply.owners import Claims
 from konverge.runtime.apply.rivals import Rivals
 from konverge.runtime.builder.rules import may_read_live, plural_of
-from konverge.runtime.cache.readers import Caches
+from konverge.runtime.cache.readers import Caches, Reorder
 from konverge.runtime.consistency.own_versions import OwnVersions
 from konverge.runtime.consistency.undone import UndoneApplies
 from konverge.runtime.election.leadership import Turn
@@ -77,6 +77,8 @@ class ManagerServices:
     wall_clock: Callable[[], datetime] = wall_clock
     observer: FailureObserver | None = None
     """Receives contained exceptions; None in production."""
+    reorder: Reorder | None = None
+    """Puts what a cache lists into another order; None in production."""
     ownership: ShardOwnership | None = None
     """Which objects this replica owns; None if objects are not shared among replicas."""
     trimmed: frozenset[Kind[Any]] = frozenset()

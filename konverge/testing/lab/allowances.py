@@ -50,6 +50,10 @@ class Allowances:
         """Kinds (None: all) whose reconcile may write because of a resync alone, and the reason."""
         self.silent: list[tuple[Kind[Any] | None, str]] = []
         """Kinds (None: all) whose reconcile may return Done after a failed write, and the reason."""
+        self.survivors: list[tuple[Kind[Any], str]] = []
+        """Kinds whose objects may outlive their owners, and the reason."""
+        self.shown_secrets: list[tuple[str, str, str]] = []
+        """Name and key ("" for all) of Secrets whose values may be shown, and the reason."""
         self.clock_end: float | None = None
         """The virtual second at which runs end, or None if they end when they have converged."""
 
@@ -92,6 +96,24 @@ class Allowances:
         """
         _needs_reason(why)
         self.silent.append((None if what is None else kind_of(what), why))
+
+    def may_show_secret(self, name: str, key: str = "", *, why: str) -> None:
+        """Declare that a value of a Secret (any of its keys: "") may be in Events, statuses and log lines: it is no secret."""
+        _needs_reason(why)
+        self.shown_secrets.append((name, key, why))
+
+    def may_outlive_owner(self, what: Kind[Any] | type[Any], *, why: str) -> None:
+        """Declare that objects of a kind may stay when their owner is deleted: a volume that keeps the data of its former owner."""
+        _needs_reason(why)
+        self.survivors.append((kind_of(what), why))
+
+    def may_outlive_owners(self, data: dict[str, Any]) -> bool:
+        """Return whether an object may stay when its owner is deleted."""
+        return any(Mask(what, (), why).means(data) for what, why in self.survivors)
+
+    def allows_showing(self, name: str, key: str) -> bool:
+        """Return whether a value of a Secret may be shown."""
+        return any(name == shown and part in ("", key) for shown, part, _ in self.shown_secrets)
 
     def allows_resync_writes(self, key: Key) -> bool:
         """Return whether the reconcile of an object may write because of a resync alone."""

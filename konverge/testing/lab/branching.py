@@ -61,7 +61,7 @@ def _size(left: int, workers: int) -> int:
 
 def _shares(plans: Sequence[Plan]) -> Iterator[tuple[int, int | None]]:
     """Yield each place with the seed of a shared prefix that its neighbours have too, or None if a plan is alone."""
-    seeds = [plan.seed if plan.faults and not plan.leases else None for plan in plans]
+    seeds = [plan.seed if plan.faults and not plan.leases and not plan.services else None for plan in plans]
     for place, seed in enumerate(seeds):
         neighbours = seeds[max(place - 1, 0) : place] + seeds[place + 1 : place + 2]
         yield place, seed if seed in neighbours else None

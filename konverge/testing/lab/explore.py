@@ -346,7 +346,7 @@ def _with_own_plans(
             ours, theirs = plans[place], failure.plan
             parts = {
                 word: tuple(one for one in getattr(ours, word) if one in getattr(theirs, word))
-                for word in ("crashes", "rules", "foreign", "leases", "interruptions")
+                for word in ("crashes", "rules", "foreign", "leases", "interruptions", "services")
             }
             ours = msgspec.structs.replace(ours, **parts)
             if ours == theirs:

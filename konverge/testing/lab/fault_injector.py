@@ -24,6 +24,7 @@ from konverge.testing.lab.branching import SharedPrefix
 from konverge.testing.lab.finalizing import raise_interruption
 from konverge.testing.lab.foreign import ForeignWriter
 from konverge.testing.lab.invariants import QUIET, broken, place_of, violated
+from konverge.testing.lab.leaks import LeakSearch
 from konverge.testing.lab.plans import Crash, Lease, Plan, Timed
 from konverge.testing.lab.process import WRITE, about_of
 from konverge.testing.lab.reconcile_oracle import ReconcileOracle
@@ -78,6 +79,8 @@ class FaultInjector:
     """Objects that the foreign writer touched; their counts of creations and deletions are not compared."""
     oracle: ReconcileOracle | None = None
     """Judges each reconcile by its writes."""
+    leaks: LeakSearch | None = None
+    """Searches what the process shows for values of Secrets."""
     _taken: int | None = None
     _halted: bool = False
     _effects: set[int] = field(default_factory=set)
@@ -256,6 +259,8 @@ class FaultInjector:
         number = WRITE.get()
         if number:
             self._effects.add(number)
+        if self.leaks is not None:
+            self.leaks.committed(event, by_process=number > 0)
         if entry.resource in QUIET:
             return
         self.commits += 1
@@ -272,6 +277,10 @@ class FaultInjector:
         problems = violated(event, self._places) if number else []  # invariants concern the process's own writes
         problems += self.other_leaders() if number else []
         self.problems += problems + [words for _, words in broken(self.always, event)]
+
+    def note_fault(self, text: str) -> None:
+        """Take a fault that strikes elsewhere into the timeline."""
+        self._note("fault", "plan", text)
 
     def _note(self, kind: Any, who: str, text: str, number: int = 0, *, effect: bool = False) -> None:
         self.timeline.add(TimelineEntry(asyncio.get_running_loop().time(), kind, who, text, number, effect))

@@ -41,6 +41,7 @@ from konverge.testing.lab.findings import Findings, Mistakes, unawaited_coroutin
 from konverge.testing.lab.plans import Lease
 from konverge.testing.lab.process import FinalizeGate, Gate, Wire, killable
 from konverge.testing.lab.replicas import Replica, elected, wrong_clock
+from konverge.testing.lab.services import ServiceGate, is_service
 from konverge.testing.lab.stories import busiest_keys, managers_story, object_story
 from konverge.testing.lab.webhook_probe import wait_until_called
 from konverge.testing.loop import VirtualTimeLoop
@@ -158,6 +159,7 @@ class Lab(Allowances):
         patience: float = 1.0,
         outage: float = 0.0,
         random: Random | None = None,
+        order: Random | None = None,
         install: bool = True,
         findings: Findings | None = None,
         leases: Sequence[Lease] = (),
@@ -172,10 +174,13 @@ class Lab(Allowances):
         self._patience = patience
         self._outage = outage
         self._random = random
+        self._order = order
         self._install = install
         self._leases = leases
         self.findings = Findings() if findings is None else findings
         """Mistakes of the program under test. Those of a lab that was given none fail its end."""
+        self.services: ServiceGate | None = None
+        """Disturbs the requests to the services of the scenario; None in an ordinary test."""
         self._reported = 0
         self._silent = findings is not None
         self._dismissed = False
@@ -445,6 +450,7 @@ class Lab(Allowances):
         random = None if seed is None else Random(seed)  # noqa: S311  # jitter, no secret
         manager = self._manager(name, behind, metrics, settings, random, wire)
         manager.observer = self.findings
+        manager.reorder = None if self._order is None else self._order.shuffle
         build(manager)
         return _Life(build, name, config, settings, metrics, manager, wire, seed=seed)
 
@@ -462,7 +468,12 @@ class Lab(Allowances):
         return LabManager(name, config, gate=self.gate, wire=wire, metrics=metrics, settings=settings, random=random)
 
     async def enter(self, other: AbstractAsyncContextManager[T]) -> T:
-        """Enter a context manager for the life of the lab: a stand-in of another controller, a webhook."""
+        """Enter a context manager for the life of the lab: a stand-in of another controller, a webhook, a service.
+
+        The plans disturb the requests to a service that is a TestServer of aiohttp.
+        """
+        if self.services is not None and is_service(other):
+            self.services.guard(other)
         return await self._others.enter_async_context(other)
 
     def rng(self) -> Random:

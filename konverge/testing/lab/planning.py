@@ -29,6 +29,7 @@ from konverge.testing.lab.plans import (
     Lease,
     LeaseFault,
     Plan,
+    ServiceFault,
     Timed,
     Touch,
 )
@@ -55,6 +56,14 @@ _MOST_EVENTS: Final = 12
 _FINALIZES: Final = 2
 """Calls of `finalize` that get plans of their own, beside the last one, at whose end everything is cleaned up."""
 _INTERRUPTIONS: Final[tuple[Literal["raise", "cancel"], ...]] = ("raise", "cancel")
+
+_MOST_REQUESTS: Final = 12
+"""Requests of one service that get plans of their own."""
+_SERVICE_FAULTS: Final[dict[Literal["unavailable", "silent", "lost"], str]] = {
+    "unavailable": "is answered with 503",
+    "silent": "gets no response",
+    "lost": "is carried out, and its response is lost",
+}
 
 _LEASE_FAULTS: Final[dict[LeaseFault, str]] = {
     "lose": "the lease is lost",
@@ -122,6 +131,11 @@ def plans_of(reference: Run, *, process: str, foreign: bool = True) -> Planned:
     if len(reference.finalizes) > _FINALIZES + 1:
         reason = f"{len(reference.finalizes)} calls; the first {_FINALIZES} and the last one have plans"
         pruned.append(Pruned(Plan(name=f"calls of finalize from number {_FINALIZES + 1} to the last but one"), reason))
+    for service, requests in sorted(reference.requests.items()):
+        plans += _of_service(service, requests)
+        if len(requests) > _MOST_REQUESTS:
+            reason = f"{len(requests)} requests; the first {_MOST_REQUESTS} have plans"
+            pruned.append(Pruned(Plan(name=f"requests of {service} from number {_MOST_REQUESTS + 1} on"), reason))
     by_others = list(_foreign_writes(reference))
     if foreign:
         plans += by_others
@@ -194,6 +208,7 @@ def kind_of_fault(plan: Plan) -> str:
     ]
     kinds += [foreign.do for foreign in plan.foreign]
     kinds += [f"lease {lease.do}" for lease in plan.leases]
+    kinds += [f"service {fault.do}" for fault in plan.services]
     return "; ".join([*kinds, *(f"finalize {one.do} {one.moment}" for one in plan.interruptions)])
 
 
@@ -334,6 +349,16 @@ def _at_finalize(reference: Run) -> Iterator[Plan]:
                 yield Plan(name=f"{one.text} ({what})", interruptions=(one,))
 
 
+# --- at a request of a service ---------------------------------------------------------------------------------------------------
+
+
+def _of_service(service: str, requests: Sequence[str]) -> Iterator[Plan]:
+    for number, what in enumerate(requests[:_MOST_REQUESTS], 1):
+        for do, words in _SERVICE_FAULTS.items():
+            fault = ServiceFault(service=service, request=number, do=do)
+            yield Plan(name=f"request {number} of {service} ({what}) {words}", services=(fault,))
+
+
 # --- other people ----------------------------------------------------------------------------------------------------------------
 
 
@@ -430,5 +455,6 @@ def random_plan(plans: Iterable[Plan], random: Random, number: int, *, seed: int
         foreign=tuple(foreign for plan in chosen for foreign in plan.foreign),
         leases=tuple(lease for plan in chosen for lease in plan.leases),
         interruptions=tuple(one for plan in chosen for one in plan.interruptions),
+        services=tuple(fault for plan in chosen for fault in plan.services),
         same_end=all(plan.same_end for plan in chosen),
     )

@@ -23,6 +23,7 @@ __all__ = [
     "Lease",
     "LeaseFault",
     "Plan",
+    "ServiceFault",
     "Timed",
     "Touch",
 ]
@@ -116,6 +117,18 @@ class Interruption(_Part, frozen=True):
         return f"finalize {self.finalize} {words} {'before it begins' if self.moment == 'before' else 'at its end'}"
 
 
+class ServiceFault(_Part, frozen=True):
+    """A fault of a service of the scenario, at its `request`-th request.
+
+    `unavailable`: the response is 503, and nothing is done. `silent`: no response arrives, and nothing is done. `lost`: the request is
+    carried out, and the connection breaks before the response.
+    """
+
+    service: str
+    request: int
+    do: Literal["unavailable", "silent", "lost"]
+
+
 class Plan(_Part, frozen=True):
     """All faults of one run. A plan without faults is the reference run.
 
@@ -130,6 +143,7 @@ class Plan(_Part, frozen=True):
     foreign: tuple[Foreign, ...] = ()
     leases: tuple[Lease, ...] = ()
     interruptions: tuple[Interruption, ...] = ()
+    services: tuple[ServiceFault, ...] = ()
     same_end: bool = True
     """Whether the run has to end as the reference did; if a foreign change may stay, it only has to come to rest."""
 
@@ -139,7 +153,7 @@ class Plan(_Part, frozen=True):
         return sum(map(len, self._parts()))
 
     def _parts(self) -> tuple[tuple[Any, ...], ...]:
-        return (self.crashes, self.rules, self.foreign, self.leases, self.interruptions)
+        return (self.crashes, self.rules, self.foreign, self.leases, self.interruptions, self.services)
 
     def to_json(self) -> str:
         """Return the plan as the text of its file."""
@@ -164,7 +178,13 @@ class Plan(_Part, frozen=True):
                 del part[place]
                 break
             place -= len(part)
-        crashes, rules, foreign, leases, interruptions = (tuple(part) for part in parts)
+        crashes, rules, foreign, leases, interruptions, services = (tuple(part) for part in parts)
         return msgspec.structs.replace(
-            self, crashes=crashes, rules=rules, foreign=foreign, leases=leases, interruptions=interruptions
+            self,
+            crashes=crashes,
+            rules=rules,
+            foreign=foreign,
+            leases=leases,
+            interruptions=interruptions,
+            services=services,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
@@ -30,10 +31,13 @@ from konverge.testing.lab.fault_injector import FaultInjector
 from konverge.testing.lab.findings import Findings
 from konverge.testing.lab.foreign import ForeignWriter
 from konverge.testing.lab.lab import Lab
+from konverge.testing.lab.leaks import LeakSearch, captured_logs
 from konverge.testing.lab.masks import State, state_of
+from konverge.testing.lab.orphans import orphans
 from konverge.testing.lab.plans import MOST_DOWN, MOST_JOINED, Plan
 from konverge.testing.lab.reconcile_oracle import ReconcileOracle
 from konverge.testing.lab.replicas import LeaseFaults
+from konverge.testing.lab.services import ServiceGate
 from konverge.testing.lab.timeline import Timeline, TimelineEntry
 from konverge.testing.loop import MOST_SECONDS, MOST_TURNS, Deadlock, Livelock, VirtualTimeLoop
 
@@ -68,6 +72,8 @@ class Run:
     deleted: Counter[str] = field(default_factory=Counter)
     finalizes: list[str] = field(default_factory=list)
     """The objects of the calls of `finalize`, in the order in which they began."""
+    requests: dict[str, list[str]] = field(default_factory=dict)
+    """Requests of the services of the scenario, in the order of their arrival."""
     touched: set[str] = field(default_factory=set)
     places: dict[str, str] = field(default_factory=dict)
     """Objects whose names the server drew, each with its key in `state` and in the counts."""
@@ -131,10 +137,11 @@ def run(
     disturbed = bool(plan.faults) or prefix is not None
     findings = Findings(result.problems, disturbed=disturbed)
     loop.set_exception_handler(lambda _, context: findings.unhandled(context))
-    with _logged(loop, result), refused(result.problems.append), warnings.catch_warnings():
+    leaks = LeakSearch()
+    with _logged(loop, result, leaks), refused(result.problems.append), warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         try:
-            loop.run_until_complete(_run_scenario(scenario, plan, result, findings, long, prefix))
+            loop.run_until_complete(_run_scenario(scenario, plan, result, findings, leaks, long, prefix))
         except (Deadlock, Livelock) as error:
             result.problems.append(f"the run hangs: {error}")
             _cancel_everything(loop)
@@ -165,7 +172,13 @@ def _cancel_everything(loop: VirtualTimeLoop) -> None:
 
 
 async def _run_scenario(
-    scenario: Scenario, plan: Plan, result: Run, findings: Findings, long: bool, prefix: SharedPrefix | None
+    scenario: Scenario,
+    plan: Plan,
+    result: Run,
+    findings: Findings,
+    leaks: LeakSearch,
+    long: bool,
+    prefix: SharedPrefix | None,
 ) -> None:
     random = Random(f"konverge {plan.seed}")  # noqa: S311  # the seed is the plan's
     async with ApiServer(random=random, rbac=False) as server:
@@ -178,6 +191,7 @@ async def _run_scenario(
             injector = FaultInjector(
                 plan, server.faults, target, ForeignWriter(other_client, server.registry), result.timeline, prefix
             )
+            injector.leaks = leaks
             server.store.observers.append(injector.observe)
             server.on_call.append(lambda _, about, answer: _count(result, about, answer))
             await client.create(_namespace("lab"))
@@ -190,10 +204,12 @@ async def _run_scenario(
                 patience=PATIENCE if findings.disturbed else 1.0,
                 outage=MOST_JOINED * MOST_DOWN if findings.disturbed else 0.0,
                 random=random,
+                order=Random(f"konverge order {plan.seed}"),  # noqa: S311  # the seed is the plan's
                 findings=findings,
                 leases=plan.leases,
             )
             injector.always = lab.always
+            lab.services = ServiceGate(plan.services, injector.note_fault)
             findings.oracle = injector.oracle = ReconcileOracle(lab, findings.add)
             if plan.leases:
                 faults = LeaseFaults(other_client, server.faults, lab.replicas)
@@ -209,11 +225,14 @@ async def _run_scenario(
                 result.state = _state(server, lab)
                 _take_allowances(result, server, lab)
                 result.problems += injector.problems + _leaks(lab, server) + lab.findings.unmet()
+                result.problems += leaks.findings(lab.allows_showing)
                 if plan.same_end:
+                    result.problems += orphans(server.store, lab.may_outlive_owners)
                     result.problems += lab.fails_for_ever()
                 drawn = DrawnValues(server.draws.drawn)
                 result.created, result.deleted = _shown(injector.created, drawn), _shown(injector.deleted, drawn)
                 result.places = {where: drawn.text(where) for where in injector.created if drawn.text(where) != where}
+                result.requests = lab.services.requests
                 result.touched, result.finalizes = injector.touched, injector.finalizes
                 result.definitions = tuple(one.qualified for one in server.registry.resources if one.custom)
             server.store.observers.remove(injector.observe)
@@ -287,8 +306,9 @@ def _take_allowances(result: Run, server: ApiServer, lab: Lab) -> None:
     )
     result.skipped = tuple(lab.skipped)
     reasons = [(mask.kind, mask.why) for mask in lab.allowed] + [(what, why) for what, _, why in lab.gone]
-    reasons += [*lab.resync_writers, *lab.silent]
+    reasons += [*lab.resync_writers, *lab.silent, *lab.survivors]
     result.allowed = tuple(f"{'any kind' if what is None else what.kind}: {why}" for what, why in reasons)
+    result.allowed += tuple(f"Secret {name}: {why}" for name, _, why in lab.shown_secrets)
 
 
 def _namespace(name: str) -> Any:
@@ -366,10 +386,11 @@ def _leftovers(manager: Manager) -> list[str]:
 
 
 @contextlib.contextmanager
-def _logged(loop: VirtualTimeLoop, result: Run) -> Iterator[None]:
-    """Take the reconciles that are logged into the timeline."""
+def _logged(loop: VirtualTimeLoop, result: Run, leaks: LeakSearch) -> Iterator[None]:
+    """Take the reconciles that are logged into the timeline, and every line into the search for values of Secrets."""
 
     def take(_: Any, _level: str, event: MutableMapping[str, Any]) -> str:
+        leaks.logged(f"{event}{sys.exc_info()[1] or ''}")
         controller = event.get("controller")
         if controller and event.get("event", "").startswith("reconcile"):
             reasons = "; ".join(event.get("reasons") or ())
@@ -385,7 +406,8 @@ def _logged(loop: VirtualTimeLoop, result: Run) -> Iterator[None]:
         processors=[take], wrapper_class=structlog.make_filtering_bound_logger(0), cache_logger_on_first_use=False
     )
     try:
-        yield
+        with captured_logs(leaks.logged):
+            yield
     finally:
         if before is None:
             structlog.reset_defaults()

@@ -16,6 +16,7 @@ from konverge.testing.lab import Crash, Plan, Timed, explore
 from konverge.testing.lab.budget import CpuBudget
 from konverge.testing.lab.explore import QUICK
 from konverge.testing.lab.planning import Planned, kind_of_fault
+from konverge.testing.lab.runs import run
 
 pytestmark = pytest.mark.slow
 
@@ -280,3 +281,62 @@ def test_quick_begins_with_deletions_and_edits_of_each_child_after_the_last_writ
     assert sorted(failure.plan.name for failure in report.failures) == [
         f"configmaps lab/part-{number}: delete by hand after write 3" for number in (0, 1)
     ]
+
+
+async def takes_the_first_of_a_list(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+    chosen = w.status.note or ctx.cache(CONFIG_MAP).list(w.namespace)[0].name  # the mistake: no order is promised
+    ctx.status.draft.note = chosen
+    ctx.status.set_condition("Ready", True, "Chosen")
+    return kv.Done()
+
+
+async def takes_the_first_name(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+    ctx.status.draft.note = min(found.name for found in ctx.cache(CONFIG_MAP).list(w.namespace))
+    ctx.status.set_condition("Ready", True, "Chosen")
+    return kv.Done()
+
+
+@pytest.mark.parametrize(("reconcile", "passed"), [(takes_the_first_of_a_list, False), (takes_the_first_name, True)])
+def test_a_choice_by_the_order_of_a_cached_list_is_found(reconcile: Any, passed: bool) -> None:
+    async def chosen(lab: Lab) -> None:
+        for number in range(6):
+            await lab.create(part(number))
+        await scenario(reconcile)(lab)
+
+    report = explore(chosen, quick=1)
+    assert report.passed is passed, report.text()
+    assert passed or ".status.note:" in report.text()
+
+
+READS: dict[str, Callable[[kv.Reader[Any]], list[str]]] = {
+    "list": lambda reader: [found.name for found in reader.list("lab")],
+    "list of all": lambda reader: [found.name for found in reader.list()],
+    "keys": lambda reader: [key.name for key in reader.keys("lab")],
+    "by_index": lambda reader: [found.name for found in reader.by_index("all", "yes")],
+    "all_metadata": lambda reader: [found.name for found in reader.all_metadata("lab")],
+    "metadata_by_index": lambda reader: [found.name for found in reader.metadata_by_index("all", "yes")],
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_each_read_of_several_cached_objects_has_an_order_of_its_own(read: str) -> None:
+    orders = list[tuple[str, ...]]()
+
+    async def reads(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        orders.extend(tuple(READS[read](ctx.cache(CONFIG_MAP))) for _ in range(5))
+        return await careful(w, ctx)
+
+    async def chosen(lab: Lab) -> None:
+        for number in range(5):
+            await lab.create(part(number))
+        controller = kv.Controller.of(Widget).owns(CONFIG_MAP).indexes(CONFIG_MAP, "all", by=lambda _: ["yes"])
+        await lab.start(lambda manager: manager.add(controller.reconciled_by(By(reads))))
+        await lab.create(widget())
+        await lab.until(Widget, "one", kv.is_true("Ready"))
+
+    run(chosen, Plan(name="reference"))
+    again = list(orders)
+    orders.clear()
+    run(chosen, Plan(name="reference"))
+    assert orders == again
+    assert len(set(orders[:5])) > 1

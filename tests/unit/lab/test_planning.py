@@ -295,6 +295,7 @@ def test_every_plan_fits_one_row_of_the_table_in_the_guide_and_every_row_has_a_p
         own=("configmaps",),
     )
     run.finalizes[:] = ["widget lab/one"]
+    run.requests["service 1"] = ["PUT /photos"]
     planned = plans_of(run, process="lab")
     everything = [plan.name for plan in planned.plans] + [random_plan(planned.plans, Random(1), 1).name]
     fitting = {name: [one for one in patterns if fnmatchcase(name, one)] for name in everything}

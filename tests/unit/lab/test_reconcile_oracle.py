@@ -207,8 +207,10 @@ def test_an_error_that_stays_reported_is_no_finding_at_each_reconcile() -> None:
 
 def test_a_scenario_may_allow_silence_with_a_reason() -> None:
     allowed = changed(swallows, lambda lab: lab.may_stay_silent(Widget, why="a part is a record for people"))
-    rule = {"match": {"verbs": ["write"], "resources": ["configmaps"], "user_agent": "lab *"}}
-    rule["fault"] = {"type": "refuse", "status": 422}
+    rule = {
+        "match": {"verbs": ["write"], "resources": ["configmaps"], "user_agent": "lab *"},
+        "fault": {"type": "refuse", "status": 422},
+    }
     some = {"name": "a plan", "rules": [{"rule": rule, "after": 2, "seconds": 600}]}
     result = run(allowed, Plan.from_json(json.dumps(some)))
     assert [problem for problem in result.problems if SILENT in problem] == []
