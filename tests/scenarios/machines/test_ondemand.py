@@ -384,7 +384,7 @@ async def test_a_pod_of_an_unknown_group_is_refused_until_a_shard_has_the_group(
 
 
 async def test_a_pod_hears_that_the_server_refused_its_instance(running: Farm) -> None:
-    """While a shard was never reached nobody knows its groups, so the instance is asked for."""
+    """The groups of a shard that was never reached are unknown, so the server is asked for the instance."""
     await running.write_document(*running.document, "unreached")
     await running.cluster(lambda found: "unreached" in found.condition("ShardsReachable").message)
     pod = await running.demand("job", group="gpu")
