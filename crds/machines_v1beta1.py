@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from konverge.crds.declaration import Column
-from konverge.crds.markers import Atomic, Immutable, ListMap, PreserveUnknown
+from konverge.crds.markers import Atomic, Cel, Immutable, ListMap, PreserveUnknown
 from konverge.crds.resource import CustomResource, resource
 from konverge.crds.status import Status
 from konverge.model import Model
@@ -199,10 +199,51 @@ class NstanceMachinePoolStatus(Status):
     """Whether the configuration of a server has the group: then its template, subnets and shards are fixed."""
     template: Text | None = None
     """The template that the servers use."""
-    subnets: Annotated[tuple[Text, ...], Atomic()] = ()
+    subnets: Annotated[tuple[Text, ...], Field(max_length=64), Atomic()] = ()
     """The subnet pools that the servers use."""
     observed_owner_generation: Annotated[int | None, Field(json_schema_extra={"format": "int64"})] = None
     """The generation of the MachinePool that was last distributed."""
+
+
+def _of_static(field: str, rule: str, words: str) -> Cel:
+    """Return the rule about a field of a pool whose group is static; without the webhook it is the only one."""
+    is_static = "has(oldSelf.status) && has(oldSelf.status.isStatic) && oldSelf.status.isStatic"
+    return Cel(
+        f"!({is_static}) || {rule}",
+        f"the group is static: change its {words} in the configuration of the servers",
+        reason="FieldValueForbidden",
+        field_path=f".spec.{field}",
+    )
+
+
+def _text(owner: str) -> str:
+    return f"(has({owner}.template) ? {owner}.template : '')"
+
+
+def _list(owner: str) -> str:
+    return f"(has({owner}.subnets) ? {owner}.subnets : [])"
+
+
+_STATIC_POOL: Final = (
+    # A setting that is not the servers' may be taken out, or set to theirs.
+    _of_static(
+        "template",
+        f"{_text('self.spec')} == {_text('oldSelf.spec')} || ({_text('oldSelf.spec')} != {_text('oldSelf.status')} "
+        f"&& {_text('self.spec')} in ['', {_text('oldSelf.status')}])",
+        "template",
+    ),
+    _of_static(
+        "subnets",
+        f"{_list('self.spec')} == {_list('oldSelf.spec')} || (!{_list('oldSelf.spec')}.all(s, s in {_list('oldSelf.status')}) "
+        f"&& {_list('self.spec')}.all(s, s in {_list('oldSelf.status')}))",
+        "subnets",
+    ),
+    _of_static(
+        "shards",
+        "(self.spec.shards.all(s, s in oldSelf.spec.shards) && oldSelf.spec.shards.all(s, s in self.spec.shards))",
+        "shards",
+    ),
+)
 
 
 @resource(
@@ -215,6 +256,7 @@ class NstanceMachinePoolStatus(Status):
         Column("Static", ".status.isStatic", type="boolean"),
         Column("Ready", ".status.ready", type="boolean"),
     ),
+    rules=_STATIC_POOL,
 )
 class NstanceMachinePool(CustomResource[NstanceMachinePoolSpec, NstanceMachinePoolStatus]):
     """A group of instances over shards, scaled by its MachinePool."""

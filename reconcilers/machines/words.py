@@ -174,6 +174,8 @@ class GroupReason:
     """No pool controls the shard group, or its settings are not those of the pool: nothing is sent."""
     VARS_NOT_REMOVABLE: Final = "VarsNotRemovable"
     """The server has variables that the spec does not name any more."""
+    STATIC_SETTINGS: Final = "StaticSettings"
+    """The group is static, and its settings on the server are others than those of the spec."""
     SYNCING: Final = "Syncing"
     """The server does not have the present settings yet."""
 

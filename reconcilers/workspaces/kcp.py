@@ -174,8 +174,8 @@ class KcpWorkspaces:
             yield self._root[0]
         except (NotLeading, ProviderUnavailable, RetryAfter, WorkspaceRefused, WorkspaceTaken):
             raise
-        except Conflict:
-            raise RetryAfter(_SOON, "the workspace changed since it was read") from None
+        except Conflict as error:
+            raise RetryAfter(_SOON, "the workspace changed since it was read") from error
         except KonvergeError as error:
             raise ProviderUnavailable(f"kcp: {error}") from error
 

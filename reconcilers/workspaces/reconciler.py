@@ -93,7 +93,7 @@ class WorkspaceClaimReconciler:
                 text = f"there is no namespace {namespace} for the Secret: make it, or set workspaces.namespace"
                 return replace(observed, problem=WorkspaceProblem(WorkspaceReason.NAMESPACE_MISSING, text))
             # Another writer made, replaced or deleted it since the read.
-            raise RetryAfter(_SOON, "the Secret with the kubeconfig changed since it was read") from None
+            raise RetryAfter(_SOON, "the Secret with the kubeconfig changed since it was read") from error
         ctx.event(
             WorkspaceEvent.CREDENTIAL_ISSUED, f"a kubeconfig was written into the Secret {namespace}/{stored.name}"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from konverge.errors import stack_of
 from konverge.keys import Key
@@ -13,6 +13,9 @@ from konverge.runtime.observability.history import History, ReconcileLog, Reconc
 from konverge.words import LogKey
 
 __all__ = ["ReconcileReports"]
+
+_RACES_IN_A_ROW: Final = 5
+"""So many lost races in a row are an error: two writers fight, or a precondition never holds."""
 
 
 class ReconcileReports:
@@ -24,6 +27,8 @@ class ReconcileReports:
         self.history = History()
         self.denials = Denials(changed)
         self.last_error = ""
+        self._races: dict[Key, int] = {}
+        """How many tries of a key in a row found that another write had come first."""
 
     def reconciled(
         self, log: ReconcileLog, decision: RequeueDecision, record: ReconcileRecord, *, failures: Callable[[Key], int]
@@ -31,6 +36,8 @@ class ReconcileReports:
         """Record and log the end of one reconcile; `failures` counts those of a key in a row."""
         self.history.add(record)
         rule = self.denials.note(record.key, decision.error)
+        if self._lost_a_race(log, decision, record):
+            return
         if decision.failed:
             self.last_error = f"{record.key}: {decision.error}"
             log.bound.error(
@@ -53,6 +60,22 @@ class ReconcileReports:
         if self.last_error and not decision.interrupted:
             self._clear_error(record.key)
 
+    def _lost_a_race(self, log: ReconcileLog, decision: RequeueDecision, record: ReconcileRecord) -> bool:
+        """Log a race that is lost once in a while at level debug; a key that loses each of its tries has an error."""
+        if not decision.raced:
+            self._races.pop(record.key, None)
+            return False
+        self._races[record.key] = lost = self._races.get(record.key, 0) + 1
+        if lost >= _RACES_IN_A_ROW:
+            return False
+        if self._debugs:
+            log.bound.debug(
+                "another write came first; it is read, and the object reconciled again",
+                error=str(decision.error),
+                next_run=record.next_run,
+            )
+        return True
+
     def defect(self, key: Key, error: Exception) -> None:
         """Record and log an exception of the runtime itself."""
         self.last_error = f"{key}: {error}"
@@ -61,6 +84,7 @@ class ReconcileReports:
     def forget(self, key: Key) -> None:
         """Drop a key that is gone."""
         self._clear_error(key)
+        self._races.pop(key, None)
         self.history.forget(key)
         self.denials.forget(key)
 

@@ -29,11 +29,24 @@ from typing import Any
 
 import msgspec
 
-from konverge.errors import KonvergeError, NotLeading, ReconcileTimeout, RetryAfter, Terminal
+from konverge.errors import (
+    AlreadyExists,
+    Conflict,
+    KonvergeError,
+    NotFound,
+    NotLeading,
+    ReconcileTimeout,
+    RetryAfter,
+    Terminal,
+)
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.runtime.apply.conflicts import FieldsHeld
 
 __all__ = ["Action", "RequeueDecision", "requeue_decision"]
+
+
+_RACES = (AlreadyExists, Conflict)
+"""Every 409 but a conflict of field managers, which does not end by another try."""
 
 
 class Action(enum.Enum):
@@ -63,6 +76,12 @@ class RequeueDecision(msgspec.Struct, frozen=True):
     def failed(self) -> bool:
         """Whether the reconcile ended in an error."""
         return self.error is not None
+
+    @property
+    def raced(self) -> bool:
+        """Whether another write came first, which the next try reads: optimistic locking at work, and no failure unless it goes on."""
+        error = self.error.__cause__ if isinstance(self.error, RetryAfter) else self.error
+        return isinstance(error, _RACES) or (isinstance(self.error, RetryAfter) and isinstance(error, NotFound))
 
 
 def requeue_decision(ended: Outcome | BaseException) -> RequeueDecision:

@@ -444,8 +444,9 @@ class ReconcileRunner:
         except Invalid as error:
             if error.causes:
                 raise  # the stored object breaks its schema by now, or is under deletion
-            # A test of the patch did not hold: the object changed meanwhile, and the event of that change is on its way.
-            raise RetryAfter(1, f"{key} changed while its finalizers were patched: {error.message}") from error
+            # A test of the patch did not hold, which is a conflict by another status: the event of the change is on its way.
+            race = Conflict(error.message, status=error.status)
+            raise RetryAfter(1, f"{key} changed while its finalizers were patched: {error.message}") from race
 
 
 def _model_of(spec: Controller[Any]) -> type[CustomResource[Any, Any]]:

@@ -85,6 +85,74 @@ class _Pipe(asyncio.Transport):
             self.other.close()
 
 
+class _Front:
+    """The port that clients see: it hands bytes on to the port with TLS, as the network is at that moment.
+
+    While the network is silent, neither handshakes nor closes come through. A connection that was silent once stays so: bytes of it are
+    missing.
+    """
+
+    def __init__(self, faults: ShardFaults, inner: int) -> None:
+        self._faults = faults
+        self._inner = inner
+        self._server: asyncio.Server | None = None
+        self._relays: set[asyncio.Task[None]] = set()
+
+    async def listen(self, port: int) -> int:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", port)
+        return _port_of(self._server)
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        relays = tuple(self._relays)
+        for relay in relays:
+            relay.cancel()
+        await asyncio.gather(*relays, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._faults.network is Network.REFUSED:
+            writer.transport.abort()
+            return
+        relay = asyncio.create_task(self._relay(reader, writer))
+        self._relays.add(relay)
+        relay.add_done_callback(self._relays.discard)
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner, within = await asyncio.open_connection("127.0.0.1", self._inner)
+        silenced = asyncio.Event()
+        try:
+            async with asyncio.TaskGroup() as pumps:
+                pumps.create_task(self._pump(reader, within, silenced))
+                pumps.create_task(self._pump(inner, writer, silenced))
+        finally:
+            writer.transport.abort()
+            within.transport.abort()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silenced: asyncio.Event) -> None:
+        """Hand bytes on until an end closes; then the other end is closed too, unless the network is silent."""
+        try:
+            while data := await reader.read(65536):
+                if self._is_silent(silenced):
+                    continue
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass
+        if not self._is_silent(silenced):
+            writer.close()
+
+    def _is_silent(self, silenced: asyncio.Event) -> bool:
+        if self._faults.network is Network.SILENT:
+            silenced.set()
+        return silenced.is_set()
+
+
+def _port_of(server: asyncio.Server) -> int:
+    bound: int = server.sockets[0].getsockname()[1]
+    return bound
+
+
 class Listener:
     """A port of a shard: its services, and the connections to them."""
 
@@ -104,15 +172,15 @@ class Listener:
         self._asks = asks_for_certificate
         self._server: Server | None = None
         self._sockets: asyncio.Server | None = None
+        self._front: _Front | None = None
         self._connections: list[H2Protocol] = []
 
     async def listen(self, identity: KeyPair, port: int = 0) -> int:
         """Listen on the loopback with TLS, and return the port."""
-        context = self._context(identity)
         loop = asyncio.get_running_loop()
-        self._sockets = await loop.create_server(self._accept, "127.0.0.1", port, ssl=context)
-        bound: int = self._sockets.sockets[0].getsockname()[1]
-        return bound
+        self._sockets = await loop.create_server(self._protocol, "127.0.0.1", 0, ssl=self._context(identity))
+        self._front = _Front(self._faults, _port_of(self._sockets))
+        return await self._front.listen(port)
 
     def accept(self, client: Callable[[], H2Protocol], tls: TlsMaterial) -> H2Protocol:
         """Connect a client in memory, or raise as a handshake that fails does. The servers' clock is right, also if the client's is not."""
@@ -140,13 +208,15 @@ class Listener:
 
     async def close(self) -> None:
         """Close the port and all connections."""
+        if self._front is not None:
+            await self._front.close()
         if self._sockets is not None:
             self._sockets.close()
         self.end_connections()
         for one in self._connections:
             await one.handler.wait_closed()  # type: ignore[attr-defined]  # the handler of a server has it
         self._connections.clear()
-        self._sockets = None
+        self._sockets = self._front = None
 
     def _open(self) -> list[H2Protocol]:
         return [one for one in self._connections if hasattr(one, "connection") and not one.connection.is_closing()]
@@ -157,9 +227,6 @@ class Listener:
         made = self._server._protocol_factory()
         self._connections = [*self._open(), made]
         return made
-
-    def _accept(self) -> asyncio.Protocol:
-        return self._protocol() if self._faults.network is Network.OPEN else asyncio.Protocol()
 
     def _context(self, identity: KeyPair) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

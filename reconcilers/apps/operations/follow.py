@@ -142,8 +142,8 @@ class _Running:
                 made = not_served(kind)
             except Forbidden as error:
                 return self._without_right(error)
-            except (AlreadyExists, Conflict):
-                raise RetryAfter(1, f"{kind.kind} {ref.name} changed while it was made; reading it again") from None
+            except (AlreadyExists, Conflict) as error:
+                raise RetryAfter(1, f"{kind.kind} {ref.name} changed while it was made; reading it again") from error
             if isinstance(made, Plan):
                 return made
             if isinstance(made, EngineBlocked):

@@ -36,6 +36,7 @@ __all__ = [
     "not_of_pool",
     "pool_share",
     "shown_config",
+    "static_differences",
     "unreachable",
     "wanted_config",
 ]
@@ -201,19 +202,53 @@ def leftover_vars(wanted: GroupConfig, shown: Group) -> tuple[str, ...]:
     return () if shown.is_static else tuple(sorted(shown.vars.keys() - wanted.vars.keys()))
 
 
-def in_sync(leftover: Collection[str] = ()) -> tuple[ConditionUpdate, ...]:
-    """Return the conditions of a group that its shard has, with `leftover` variables that cannot be removed."""
+def static_differences(wanted: GroupConfig, shown: Group) -> tuple[str, ...]:
+    """Return the settings of a spec that a static group does not have and that are never sent, as sentences.
+
+    >>> static_differences(GroupConfig(2, template="gpu"), Group("workers", "std", is_static=True))
+    ("template is 'gpu' here and 'std' on the shard",)
+    """
+    if not shown.is_static:
+        return ()
+    pairs = (("template", wanted.template, shown.template), ("subnets", wanted.subnet_pool, shown.subnet_pool))
+    return tuple(
+        f"{name} is {mine!r} here and {theirs!r} on the shard"
+        for name, mine, theirs in pairs
+        if mine not in ("", theirs)
+    )
+
+
+def in_sync(
+    leftover: Collection[str] = (), *, static: Collection[str] = (), differing: Collection[str] = ()
+) -> tuple[ConditionUpdate, ...]:
+    """Return the conditions of a group that its shard has.
+
+    `leftover` are variables that cannot be removed, `static` differences of a static group, `differing` the settings that were sent and
+    that the shard has otherwise.
+    """
     valid = ConditionUpdate(MachinesCondition.CONFIG_VALID, True, GroupReason.VALID, "the shard accepts the settings")
+    ready = ConditionUpdate(
+        MachinesCondition.READY, True, GroupReason.SYNC_SUCCEEDED, "the shard has the present settings"
+    )
     if leftover:
         message = (
             f"the server keeps the vars {', '.join(leftover)}, which the spec does not name, and can remove none: "
             "name each, with an empty value if need be, or replace the group by one of another name"
         )
         valid = ConditionUpdate(MachinesCondition.CONFIG_VALID, False, GroupReason.VARS_NOT_REMOVABLE, message)
+    if static:
+        message = (
+            f"the group is static, so the settings of the server count: {'; '.join(static)}. Take them out of the pool, set them to those "
+            "of the server, or change the configuration of the server"
+        )
+        valid = ConditionUpdate(MachinesCondition.CONFIG_VALID, False, GroupReason.STATIC_SETTINGS, message)
+        message = "the shard has the present settings, except for those that ConfigValid names"
+        ready = ConditionUpdate(MachinesCondition.READY, True, GroupReason.SYNC_SUCCEEDED, message)
+    if differing:
+        message = f"the shard has another value than it was sent: {', '.join(differing)}"
+        ready = ConditionUpdate(MachinesCondition.READY, False, GroupReason.PROVIDER_ERROR, message)
     return (
-        ConditionUpdate(
-            MachinesCondition.READY, True, GroupReason.SYNC_SUCCEEDED, "the shard has the present settings"
-        ),
+        ready,
         ConditionUpdate(MachinesCondition.SHARD_REACHABLE, True, GroupReason.CONNECTED, "the shard answers"),
         valid,
     )

@@ -19,6 +19,7 @@ from konverge.reconcilers.machines.groups.decide import (
     SendGroup,
     WaitForShard,
     conditions_of_failure,
+    drift,
     has_share_name,
     in_sync,
     is_named_share,
@@ -27,6 +28,7 @@ from konverge.reconcilers.machines.groups.decide import (
     not_of_pool,
     pool_share,
     shown_config,
+    static_differences,
     unreachable,
     wanted_config,
 )
@@ -95,20 +97,24 @@ class ShardGroupReconciler:
             if accepted:
                 return Done()
             raise RetryAfter(settings.unreachable_retry, f"shard {spec.shard}: {step.problem}")
+        differing: tuple[str, ...] = ()
         if isinstance(step, SendGroup):
             try:
                 shown = await self._send(spec.shard, spec.group, step.config)
             except ShardFailure as failure:
                 _set(conditions_of_failure(failure, ready_reason=GroupReason.PROVIDER_ERROR), ctx)
                 raise RetryAfter(self._delays.after(group.uid, failure), str(failure)) from failure
+            differing = drift(step.config, shown)
         else:
             shown = step.shown
         self._delays.forget(group.uid)
         ids = admitted_ids(shown.provider_ids, group.status.provider_ids, _ids_of_others(group, shown, ctx))
         _show(group, replace(shown, provider_ids=ids.ids), ctx)
-        _set(in_sync(leftover_vars(wanted_config(spec), shown)), ctx)
+        wanted = wanted_config(spec)
+        static = static_differences(wanted, shown)
+        _set(in_sync(leftover_vars(wanted, shown), static=static, differing=differing), ctx)
         if not ids.foreign:
-            return Done()
+            return RequeueAfter(settings.retry) if differing else Done()
         message = f"the shard lists {len(ids.foreign)} instances that are recorded for another shard: they are left out"
         ctx.event(MachinesEvent.PROVIDER_ERROR, message, type_="Warning")
         return RequeueAfter(settings.unreachable_retry)

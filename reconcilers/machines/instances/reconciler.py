@@ -15,7 +15,7 @@ from konverge.crds.machines_v1beta1 import Initialization, MachineAddress, Nstan
 from konverge.errors import RetryAfter
 from konverge.keys import Key
 from konverge.kinds import kind_of
-from konverge.objects import Object
+from konverge.objects import Metadata, Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.machines.instances.decide import (
     InstancePlan,
@@ -33,8 +33,9 @@ from konverge.reconcilers.machines.instances.ownership import (
     not_of_group,
     owned_place,
 )
-from konverge.reconcilers.machines.kinds import CAPI_GROUP, MACHINE, NODE, NSTANCE_MACHINE, SHARD_GROUP
+from konverge.reconcilers.machines.kinds import CAPI_GROUP, MACHINE, NODE, NSTANCE_MACHINE, POD, SHARD_GROUP
 from konverge.reconcilers.machines.namespaces import show_other_namespace
+from konverge.reconcilers.machines.ondemand.observe import made_object
 from konverge.reconcilers.machines.pausing import pause_of, show_pause
 from konverge.reconcilers.machines.pools.indexes import BY_INSTANCE
 from konverge.reconcilers.machines.records import BY_RECORDED_ID, bare_id, recorded_shard
@@ -255,7 +256,7 @@ class NstanceMachineReconciler:
             has_machine=stays,
             failure_domain=wanted or machine.spec.failure_domain or "",
             document=expected,
-            reachable=[name for name in expected or () if not states.problem(name)],
+            reachable=states.places_for(machine.spec.group),
         )
 
     async def _store(self, machine: NstanceMachine, place: InstancePlace, ctx: Context[Any]) -> None:
@@ -291,6 +292,17 @@ class NstanceMachineReconciler:
             FailureKind.UNREACHABLE: MachineReason.SHARD_UNREACHABLE,
             FailureKind.INVALID: MachineReason.INVALID,
         }.get(failure.kind, MachineReason.PROVIDER_ERROR)
+        before = ctx.status.find(MachinesCondition.READY)
+        pod = made_object(ctx.object.metadata).pod
+        if (
+            pod is not None
+            and reason != MachineReason.SHARD_UNREACHABLE
+            and (before is None or before.reason != reason)
+        ):
+            # The words of the server are for the operator's namespace.
+            about = Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid)
+            message = f"the server does not make the instance: see the condition Ready of NstanceMachine {ctx.key.path}"
+            ctx.event_about(POD, about, MachinesEvent.ON_DEMAND_REFUSED, message, type_="Warning")
         ctx.status.set_condition(MachinesCondition.READY, False, reason, failure.said)
 
     # --- what is shown -------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from konverge.reconcilers.machines.ondemand.observe import Demand
 from konverge.reconcilers.machines.settings import EVERY, OnDemandAllowance
 from konverge.reconcilers.machines.shards.addresses import is_identifier
 
-__all__ = ["demand_problem", "over_limit"]
+__all__ = ["demand_problem", "over_limit", "unknown_group"]
 
 _ASK = "ask an administrator for an entry of the setting machines.on_demand_allowances"
 _LONGEST_TYPE = 128
@@ -36,6 +36,11 @@ def demand_problem(demand: Demand, allowances: Collection[OnDemandAllowance], *,
     if demand.instance_type and not any(_has(one.instance_types, demand.instance_type) for one in found):
         return f"pods of this namespace may not ask for the instance type {demand.instance_type!r}: leave it out, or {_ASK}"
     return ""
+
+
+def unknown_group(demand: Demand) -> str:
+    """Return why a pod of a group that no shard has gets no instance."""
+    return f"no shard has the group {demand.group}: correct the annotation, or create the group; then the pod gets its instance"
 
 
 def over_limit(demand: Demand, allowances: Collection[OnDemandAllowance], *, home: str, used: int) -> str:

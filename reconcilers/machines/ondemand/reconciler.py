@@ -20,7 +20,7 @@ from konverge.kinds import Kind
 from konverge.objects import Metadata, Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE, NSTANCE_MACHINE, POD
-from konverge.reconcilers.machines.ondemand.allowances import demand_problem, over_limit
+from konverge.reconcilers.machines.ondemand.allowances import demand_problem, over_limit, unknown_group
 from konverge.reconcilers.machines.ondemand.decide import OnDemandAction, OnDemandStep, Seen, next_steps
 from konverge.reconcilers.machines.ondemand.observe import (
     BY_DEMAND,
@@ -65,7 +65,7 @@ class OnDemandReconciler:
             kind: [made_object(one) for one in ctx.cache(kind).all_metadata(metadata.namespace)]
             for kind in (NSTANCE_MACHINE, MACHINE)
         }
-        demands, refused = self._demands(cached, ctx)
+        demands, refused, unknown = self._demands(cached, ctx)
         seen = Seen(demands, tuple(cached[NSTANCE_MACHINE]), tuple(cached[MACHINE]))
         self._forget({pod.uid for pod in (*seen.pods, *refused)})
         for pod, why in refused.items():
@@ -80,18 +80,20 @@ class OnDemandReconciler:
             steps = await self._steps(seen, ctx)
         if any(step.creates for step in steps) and await self._cluster_goes(metadata.namespace, ctx):
             steps = tuple(step for step in steps if not step.creates)  # the next Cluster enqueues this key
-        return await self._carry_out(steps, metadata.namespace, ctx)
+        outcome = await self._carry_out(steps, metadata.namespace, ctx)
+        # No event says that a shard has a group more.
+        return RequeueAfter(settings.poll) if unknown and isinstance(outcome, Done) else outcome
 
     def _demands(
         self, made: Mapping[Kind[Object], list[MadeObject]], ctx: Context[Any]
-    ) -> tuple[tuple[Demand, ...], dict[PodRef, str]]:
-        """Return the demands that may be met, and the refused ones with the reason: nothing is read or created for those.
+    ) -> tuple[tuple[Demand, ...], dict[PodRef, str], bool]:
+        """Return the demands that may be met, the refused ones with the reason, and whether one of these names an unknown group.
 
-        A Pod that has its objects already keeps them.
+        Nothing is read or created for a refused demand. A Pod that has its objects already keeps them.
         """
         settings, home = self._service.settings, self._service.namespace
         served = {one.pod.uid for found in made.values() for one in found if one.pod is not None}
-        demands, refused = [], {}
+        demands, refused, unknown = [], {}, False
         for metadata in ctx.cache(POD).metadata_by_index(BY_DEMAND, BY_DEMAND):
             demand = demand_of(metadata)
             if demand is None:
@@ -99,9 +101,12 @@ class OnDemandReconciler:
             if why := demand_problem(demand, settings.on_demand_allowances, home=home):
                 if demand.pod.uid not in served:
                     refused[demand.pod] = why
+            elif demand.pod.uid not in served and self._service.states.lacks(demand.group):
+                refused[demand.pod] = unknown_group(demand)
+                unknown = True
             else:
                 demands.append(demand)
-        return tuple(demands), refused
+        return tuple(demands), refused, unknown
 
     async def _steps(self, seen: Seen, ctx: Context[Any]) -> tuple[OnDemandStep, ...]:
         limit = partial(

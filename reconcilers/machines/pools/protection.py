@@ -2,9 +2,9 @@
 
 Guarantees: of a static pool, template, subnets and shards stay (the order of shards does not count), and instance type, vars and the
 replicas of its MachinePool may change. It is deleted with an annotation or with its namespace. Writes of status, metadata and provider
-ids pass. That the group of a pool stays is a rule of its definition.
+ids pass. A template or subnet pool that is not the servers' may be taken out, or set to theirs.
 
-Caveats: failurePolicy Ignore. Without it a server refuses the change, and the pool shows so.
+Caveats: failurePolicy Ignore. Rules of the definition refuse the same changes; the deletion is refused by the webhook only.
 """
 
 from __future__ import annotations
@@ -25,18 +25,27 @@ _CHANGES_THE_SPEC: Final = "request.operation == 'DELETE' || object.spec != oldO
 _STATIC: Final = "the group is static: change it in the configuration of the servers"
 
 
-def refused_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
+def refused_changes(
+    old: Mapping[str, Any], new: Mapping[str, Any], servers: Mapping[str, Any] | None = None
+) -> dict[str, str]:
     """Return the fields of a static pool's spec that must not be changed so, with the reason.
+
+    `servers` are the settings that the servers have, as the status shows them: a field that differs may be taken out, or set to theirs.
 
     >>> refused_changes({"shards": ["a", "b"]}, {"shards": ["b", "a"], "instanceType": "c7"})
     {}
+    >>> refused_changes({"template": "gpu"}, {"template": "std"}, {"template": "std"})
+    {}
     """
-    found = {}
-    if (old.get("template") or "") != (new.get("template") or ""):
+    shown, found = servers or {}, {}
+    before, after, theirs = (str(spec.get("template") or "") for spec in (old, new, shown))
+    if after != before and (before == theirs or after not in ("", theirs)):
         found["spec.template"] = _STATIC
-    for field in ("subnets", "shards"):
-        if set(old.get(field) or ()) != set(new.get(field) or ()):
-            found[f"spec.{field}"] = _STATIC
+    has, gets, shows = (set(spec.get("subnets") or ()) for spec in (old, new, shown))
+    if gets != has and (has <= shows or not gets <= shows):
+        found["spec.subnets"] = _STATIC
+    if set(old.get("shards") or ()) != set(new.get("shards") or ()):
+        found["spec.shards"] = _STATIC
     return found
 
 
@@ -50,7 +59,8 @@ def _check(request: AdmissionRequest[Object]) -> Allow | Deny:
         return _deleted(old, request)
     if old.metadata.deleting:
         return Allow()
-    wrong = refused_changes(old.get("spec", default={}) or {}, request.object.get("spec", default={}) or {})
+    before, after = (found.get("spec", default={}) or {} for found in (old, request.object))
+    wrong = refused_changes(before, after, old.get("status", default={}) or {})
     return Deny(f"pool {old.name} cannot be changed so", fields=wrong) if wrong else Allow()
 
 

@@ -9,7 +9,8 @@ original's file with `cluster_id`, `tenant` and both addresses of each shard bel
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 from typing import Any, Final
@@ -46,6 +47,12 @@ class Address:
     def __str__(self) -> str:
         """Return it as documents have it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def plain(self) -> Address:
+        """The address in one spelling: names in lower case, IPv4 addresses not as IPv6 ones."""
+        mapped = IPv6Address(self.host).ipv4_mapped if ":" in self.host else None
+        return Address(self.host.lower() if mapped is None else str(mapped), self.port)
 
     @classmethod
     def parse(cls, text: str) -> Address:
@@ -118,12 +125,24 @@ def parse_shard_map(data: Mapping[str, str]) -> ShardMap:
             f"the keys {sorted(data)} hold a document and other things: keep the document {documents[0]} alone"
         )
     try:
-        read = yaml.safe_load(data[documents[0]])
+        read = yaml.load(data[documents[0]], _Loader)  # noqa: S506  # a safe loader
     except yaml.YAMLError as error:
         raise ConfigError(f"{documents[0]} is neither YAML nor JSON: {error}") from error
     if not isinstance(read, Mapping):
         raise ConfigError(f"{documents[0]} is not a mapping of shards to addresses")
     return _shard_map(read)
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader, which refuses a key that stands twice in a mapping: the last would win in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Return a mapping; raises ConstructorError."""
+        keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<")
+        for key, number in keys.items():
+            if number > 1:
+                raise yaml.constructor.ConstructorError(problem=f"the key {key!r} stands {number} times")
+        return super().construct_mapping(node, deep)
 
 
 def _shard_map(read: Mapping[str, Any]) -> ShardMap:
@@ -151,7 +170,19 @@ def _shards(listed: Mapping[Any, Any]) -> dict[str, ShardAddresses]:
             found[name] = _addresses(value)
         except ConfigError as error:
             raise ConfigError(f"shard {name}: {error}") from error
+    _check_distinct(found)
     return found
+
+
+def _check_distinct(shards: Mapping[str, ShardAddresses]) -> None:
+    """Raise ConfigError if two shards have one operator address: one server would get the groups of both, and lose them to each in turn."""
+    holders: dict[Address, str] = {}
+    for name, found in sorted(shards.items()):
+        other = holders.setdefault(found.operator.plain, name)
+        if other != name:
+            raise ConfigError(
+                f"the shards {other} and {name} have one address, {found.operator}: each shard has a server of its own"
+            )
 
 
 def _addresses(value: object) -> ShardAddresses:

@@ -120,6 +120,11 @@ class ShardStates:
             return self._failures[shard]
         return "" if shard in self._listings else "it was not reached yet"
 
+    def places_for(self, group: str) -> tuple[str, ...]:
+        """Return the shards that can be asked for an instance: those that list the group, or all if none of them does."""
+        asked = tuple(shard for shard in self.expected or () if not self.problem(shard))
+        return tuple(shard for shard in asked if group in self._listings.get(shard, {})) or asked
+
     def view(self, shard: str, group: str) -> GroupView:
         """Return a group on a shard."""
         if self.expected is None:
@@ -138,6 +143,12 @@ class ShardStates:
         if self.expected is None or set(self.expected) - self._listings.keys():
             return None
         return sum(max(listed[group].size, 0) for listed in self._listings.values() if group in listed)
+
+    def lacks(self, group: str) -> bool:
+        """Tell whether each shard of the document has listed its groups, and none has the group."""
+        if self.expected is None or set(self.expected) - self._listings.keys():
+            return False
+        return not any(group in listed for listed in self._listings.values())
 
     def take_error(self, shard: str, group: str) -> str:
         """Return the errors of the provider about a group on one shard since the last call, each once."""

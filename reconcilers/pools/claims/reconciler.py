@@ -252,8 +252,8 @@ class NextcloudReconciler:
         patch = {"metadata": {**guard, "annotations": dict.fromkeys(marks)}}
         try:
             corrected = await ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)
-        except (Conflict, NotFound):
-            raise RetryAfter(1, f"NextcloudInstance {metadata.path} changed; reading it again") from None
+        except (Conflict, NotFound) as error:
+            raise RetryAfter(1, f"NextcloudInstance {metadata.path} changed; reading it again") from error
         message = f"set back {', '.join(marks)}: the Nextcloud has not let go of its instance"
         ctx.event(PoolsEvent.MARKS_CORRECTED, message, type_=EventType.WARNING)
         return corrected
@@ -273,8 +273,8 @@ class NextcloudReconciler:
         patch = {"metadata": {**guard, "annotations": {PoolsAnnotation.SPEC_BEFORE: text}}}
         try:
             return await ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)
-        except (Conflict, NotFound):
-            raise RetryAfter(1, f"NextcloudInstance {metadata.path} changed; reading it again") from None
+        except (Conflict, NotFound) as error:
+            raise RetryAfter(1, f"NextcloudInstance {metadata.path} changed; reading it again") from error
 
     async def _rivals(self, intent: Object, ctx: Context[Any]) -> tuple[FieldConflict, ...]:
         """Return who owns the fields that differ: a dry run without force says it."""

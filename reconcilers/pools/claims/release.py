@@ -46,6 +46,6 @@ async def release_step(instance: Object, uid: str, ctx: Context[Any]) -> bool:
             )
     except NotFound:
         return False
-    except Conflict:
-        raise RetryAfter(1, f"NextcloudInstance {metadata.path} changed; reading it again") from None
+    except Conflict as error:
+        raise RetryAfter(1, f"NextcloudInstance {metadata.path} changed; reading it again") from error
     return True

@@ -24,7 +24,7 @@ from konverge.reconcilers.machines.shards.pace import SessionPace
 from konverge.reconcilers.machines.wire.operator_grpc import OperatorServiceStub
 from konverge.reconcilers.machines.wire.registration_grpc import RegistrationServiceStub
 from konverge.reconcilers.machines.wire.registration_pb2 import RegisterClientRequest
-from konverge.testing.nstance import GroupSpec, NstanceWorld
+from konverge.testing.nstance import GroupSpec, Network, NstanceWorld
 from konverge.testing.nstance.pki import public_pem
 from konverge.testing.nstance.world import private_pem
 
@@ -86,6 +86,31 @@ async def test_a_restarted_server_listens_on_its_ports_again(world: NstanceWorld
                 await stream.recv_message()
         assert shard.address == before
         await stub.ListGroups(Empty())
+
+
+async def test_a_silent_network_swallows_calls_and_handshakes_and_a_refusing_one_resets_them(
+    world: NstanceWorld,
+) -> None:
+    shard = world.shards["a"]
+    async with await channel(shard.address.operator, world.operator_tls()) as standing:
+        stub = OperatorServiceStub(standing)
+        await stub.ListGroups(Empty())
+        shard.faults.network = Network.SILENT
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await stub.ListGroups(Empty())
+        assert shard.called("ListGroups") == 1, "the call did not come through"
+        async with await channel(shard.address.operator, world.operator_tls()) as second:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await second.__connect__()
+    shard.faults.network = Network.REFUSED
+    async with await channel(shard.address.operator, world.operator_tls()) as refused:
+        with pytest.raises(OSError):
+            await OperatorServiceStub(refused).ListGroups(Empty())
+    shard.faults.network = Network.OPEN
+    async with await channel(shard.address.operator, world.operator_tls()) as last:
+        await OperatorServiceStub(last).ListGroups(Empty())
 
 
 class Reached:

@@ -369,3 +369,26 @@ async def test_the_example_of_the_guide_gets_an_instance_of_its_group_and_type(r
     assert (made.spec.group, made.spec.instance_type) == ("gpu", "g5.xlarge")
     await running.finish(pod)
     await gone(running, "on-demand-training")
+
+
+async def test_a_pod_of_an_unknown_group_is_refused_until_a_shard_has_the_group(running: Farm) -> None:
+    pod = await running.demand("job", group="gpu")
+    await asyncio.sleep(120)
+    assert (await running.machines_of(pod), running.on_demand()) == ([], {})
+    assert await events_about(running, pod) == ["OnDemandRefused"]
+    last = max(running.world.shards)
+    running.set_static(last, 0, group="gpu")
+    below = await running.machine("on-demand-job", timeout=300)
+    assert below.status.shard == last, "the other shards do not have the group"
+    assert await events_about(running, pod) == ["OnDemandRefused", "OnDemandMachineCreated"]
+
+
+async def test_a_pod_hears_that_the_server_refused_its_instance(running: Farm) -> None:
+    """The groups of a shard that was never reached are unknown, so the server is asked for the instance."""
+    await running.write_document(*running.document, "unreached")
+    await running.cluster(lambda found: "unreached" in found.condition("ShardsReachable").message)
+    pod = await running.demand("job", group="gpu")
+    refused = await running.machine("on-demand-job", lambda found: found.condition("Ready").reason == "ProviderError")
+    assert "not found" in refused.condition("Ready").message
+    await asyncio.sleep(60)
+    assert await events_about(running, pod) == ["OnDemandMachineCreated", "OnDemandRefused"]

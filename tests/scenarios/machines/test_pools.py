@@ -9,6 +9,7 @@ import pytest
 from machines_lab import NAME, Farm
 
 from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceMachine, NstanceMachinePool, NstanceShardGroup
+from konverge.errors import Invalid
 from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE_POOL, NODE
 from konverge.runtime.http.health import checks_of
@@ -217,24 +218,35 @@ async def test_vars_of_a_static_group_are_not_left_over(farm: Farm) -> None:
     assert config_valid(await farm.lab.get(NstanceShardGroup, "workers--a")) == (True, "Valid")
 
 
-async def test_template_and_subnets_are_not_sent_for_a_static_group(farm: Farm) -> None:
-    farm.set_static("a", 1)
+async def test_settings_that_a_static_group_does_not_have_are_shown_and_can_be_set_right(farm: Farm) -> None:
     await farm.start()
+    await farm.create_pool(replicas=1, shards=["a"], subnets=["private"])
     await farm.pool()
-    other = {"template": "other", "subnets": ["private"], "instanceType": "c7.large"}
-    await farm.lab.patch(NstanceMachinePool, "workers", {"spec": other})
+    farm["a"].set_static("workers", GroupSpec("fixed", 1, subnet_pool="private"))
+    await farm.pool(test=lambda one: bool(one.status.is_static))
+    group = await farm.lab.until(
+        NstanceShardGroup, "workers--a", lambda one: config_valid(one) == (False, "StaticSettings"), timeout=100
+    )
+    assert "template is 'std' here and 'fixed' on the shard" in group.condition("ConfigValid").message
+    assert "except for those that ConfigValid names" in group.condition("Ready").message
+    with pytest.raises(Invalid, match="the group is static"):
+        await farm.lab.patch(NstanceMachinePool, "workers", {"spec": {"template": "arm"}})
     await farm.scale("workers", 4)
-    await farm.pool()
-    assert farm.sizes() == {"a": 4}
-    farm["a"].set_static("workers", None)  # from now on it is a dynamic group, without the template that it needs
+    await farm.until(lambda: farm.sizes() == {"a": 4})
+    await farm.lab.patch(NstanceMachinePool, "workers", {"spec": {"template": "fixed", "instanceType": "c7.large"}})
+    await farm.lab.until(NstanceShardGroup, "workers--a", lambda one: config_valid(one) == (True, "Valid"))
+
+
+async def test_a_template_that_the_server_does_not_have_is_an_invalid_setting_of_the_group(farm: Farm) -> None:
+    await farm.start()
+    await farm.create_pool(replicas=4, shards=["a"], template="other")
     group = await farm.lab.until(
         NstanceShardGroup, "workers--a", lambda one: not one.condition("Ready").is_true, timeout=100
     )
     assert group.condition("ConfigValid").reason == "ConfigValidationFailed"
     assert "failed to upsert group" in group.condition("Ready").message
     await farm.lab.patch(NstanceMachinePool, "workers", {"spec": {"template": "std"}})
-    pool = await farm.pool(timeout=400)
-    assert pool.status.is_static is False
+    await farm.pool(timeout=400)
     assert farm.sizes() == {"a": 4}
 
 

@@ -18,6 +18,7 @@ from konverge.reconcilers.machines.groups.decide import (
     in_sync,
     leftover_vars,
     next_step,
+    static_differences,
 )
 from konverge.reconcilers.machines.pools.decide import SameGroupPool, SeenPool, ShardSize, duplicate_of, plan_pool
 from konverge.reconcilers.machines.settings import MachineSettings
@@ -244,6 +245,30 @@ def test_vars_that_only_the_server_has_make_the_config_invalid_and_the_group_no_
     found = {one.type: (one.status, one.reason) for one in in_sync(left)}
     assert found["Ready"] == (True, "SyncSucceeded")
     assert found["ConfigValid"] == ((False, "VarsNotRemovable") if left else (True, "Valid"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shown", "named"),
+    [
+        (GroupConfig(3), STATIC, ()),
+        (GroupConfig(3, template="fixed", subnet_pool="public"), STATIC, ()),
+        (GroupConfig(3, template="gpu"), STATIC, ("template",)),
+        (GroupConfig(3, template="gpu", subnet_pool="private"), STATIC, ("template", "subnets")),
+        (GroupConfig(3, template="gpu"), SHOWN, ()),
+    ],
+)
+def test_settings_that_a_static_group_does_not_have_make_the_config_invalid(
+    wanted: GroupConfig, shown: Group, named: tuple[str, ...]
+) -> None:
+    differences = static_differences(wanted, shown)
+    assert tuple(difference.partition(" ")[0] for difference in differences) == named
+    found = {one.type: (one.status, one.reason) for one in in_sync(static=differences)}
+    assert found["ConfigValid"] == ((False, "StaticSettings") if named else (True, "Valid"))
+
+
+def test_a_shard_that_keeps_another_value_than_it_was_sent_is_not_in_sync() -> None:
+    ready = {one.type: one for one in in_sync(differing=("instance_type", "size"))}["Ready"]
+    assert (ready.status, ready.message) == (False, "the shard has another value than it was sent: instance_type, size")
 
 
 def test_refused_changes_are_sent_again_later_and_later_and_those_of_a_shard_that_is_away_always_soon() -> None:

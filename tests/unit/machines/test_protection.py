@@ -13,6 +13,7 @@ from konverge.reconcilers.machines.pools.protection import protecting, refused_c
 from konverge.testing import admit
 
 SPEC = {"group": "workers", "template": "std", "shards": ["a", "b"], "subnets": ["private"], "vars": {"x": "1"}}
+SERVERS = {"template": "std", "subnets": ["private"]}
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ SPEC = {"group": "workers", "template": "std", "shards": ["a", "b"], "subnets": 
 )
 async def test_of_a_static_pool_template_subnets_and_shards_stay(change: dict[str, Any], refused: list[str]) -> None:
     changed = {**SPEC, **change}
-    assert list(refused_changes(SPEC, changed)) == refused
+    assert list(refused_changes(SPEC, changed, SERVERS)) == refused
     for static in (True, False):
         old = pool() if static else POOLS.decode({**pool().to_dict(), "status": {}})
         answer = await admit(protecting(), POOLS.decode({**old.to_dict(), "spec": changed}), old=old, cache=[])
@@ -39,7 +40,7 @@ async def test_of_a_static_pool_template_subnets_and_shards_stay(change: dict[st
 
 def pool(**metadata: Any) -> Object:
     found = {"name": "workers", "namespace": "lab", "uid": "u", **metadata}
-    return POOLS.decode({"metadata": found, "spec": SPEC, "status": {"isStatic": True}})
+    return POOLS.decode({"metadata": found, "spec": SPEC, "status": {"isStatic": True, **SERVERS}})
 
 
 def namespace(**metadata: Any) -> Object:

@@ -28,6 +28,10 @@ ORIGINAL = {
 }
 
 
+def both(operator: str, registration: str) -> dict[str, str]:
+    return {"operator_addr": operator, "registration_addr": registration}
+
+
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
@@ -76,11 +80,27 @@ def test_both_forms_of_the_document_are_read(data: dict[str, str], expected: Sha
         ({"a": "[10.0.0.1]:8993"}, "write \\[IPv6\\]:port"),
         ({"s.json": '{"a": 8993}'}, "shard a: its address is not a text"),
         ({"s.json": '{"shards": {"a": {"operator_addr": "h:1"}}}'}, "shard a: it has no registration_addr"),
+        ({"a": "h:1", "b": "g:1", "c": "h:1"}, "the shards a and c have one address, h:1"),
+        ({"a": "Host.test:8993", "b": "host.test:8993"}, "the shards a and b have one address"),
+        ({"a": "10.0.0.1:8993", "b": "[::ffff:10.0.0.1]:8993"}, "the shards a and b have one address"),
+        ({"a": "[2600:0::a]:8993", "b": "[2600::000a]:8993"}, "the shards a and b have one address"),
+        (
+            {"s.json": json.dumps({"shards": {name: both("h:1", f"{name}:2") for name in ("a", "b")}})},
+            "the shards a and b have one address, h:1",
+        ),
+        ({"s.json": '{"a": "h:1", "a": "h:2"}'}, "the key 'a' stands 2 times"),
+        ({"s.yaml": "shards:\n  a: h:1\n  b: h:2\n  a: h:3"}, "the key 'a' stands 2 times"),
     ],
 )
 def test_a_document_with_a_mistake_is_refused_whole_and_names_it(data: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         parse_shard_map(data)
+
+
+def test_shards_may_share_a_host_and_the_address_of_registrations() -> None:
+    shared = {name: both(f"h:{port}", "h:9") for name, port in (("a", 1), ("b", 2))}
+    assert set(parse_shard_map({"s.json": json.dumps(shared)}).shards) == {"a", "b"}
+    assert set(parse_shard_map({"a": "h:1", "b": "h:2"}).shards) == {"a", "b"}
 
 
 def test_the_changes_of_a_document_are_its_added_removed_and_moved_shards() -> None:

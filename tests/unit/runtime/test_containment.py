@@ -365,3 +365,24 @@ async def test_in_production_a_condition_that_is_too_long_is_cut_until_the_api_a
             while (found := await client.get(Widget, "long", "default")).find_condition("Ready") is None:
                 await asyncio.sleep(0.02)
         assert len(found.condition("Ready").message) == MAX_MESSAGE
+
+
+@pytest.mark.parametrize(("races", "errors"), [(4, 0), (6, 2)])
+async def test_a_lost_race_is_logged_as_an_error_only_if_it_is_lost_five_times_in_a_row(
+    lab: Lab, logs: list[Any], races: int, errors: int
+) -> None:
+    tries = 0
+
+    async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        nonlocal tries
+        tries += 1
+        if tries <= races:
+            await ctx.patch(Widget, w.name, w.namespace, patch={"metadata": {"resourceVersion": "1", "labels": {}}})
+        ctx.status.set_condition("Ready", True, "Fine")
+        return kv.Done()
+
+    await _start(lab, reconcile)
+    await lab.create(widget("w"))
+    await lab.until(Widget, "w", kv.is_true("Ready"))
+    levels = [line["log_level"] for line in logs if "Conflict" in line.get("error_type", "")]
+    assert levels == ["error"] * errors

@@ -4,7 +4,18 @@ from typing import Any
 
 import pytest
 
-from konverge.errors import FieldConflict, NotAnOutcome, NotFound, NotLeading, ReconcileTimeout, RetryAfter, Terminal
+from konverge.errors import (
+    AlreadyExists,
+    Conflict,
+    FieldConflict,
+    Invalid,
+    NotAnOutcome,
+    NotFound,
+    NotLeading,
+    ReconcileTimeout,
+    RetryAfter,
+    Terminal,
+)
 from konverge.keys import Key
 from konverge.kinds import kind
 from konverge.outcome import Done, RequeueAfter
@@ -42,6 +53,33 @@ def test_an_exception_group_is_requeued_as_its_first_retried_error_unless_one_is
     verdict = requeue_decision(ExceptionGroup("of a TaskGroup", errors))
     assert (type(verdict.error), verdict.action, verdict.delay) == (leading, action, delay)
     assert verdict.unexpected is (leading is ExceptionGroup)
+
+
+def because_of(cause: Exception) -> RetryAfter:
+    error = RetryAfter(1, "it changed; reading it again")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("ended", "raced"),
+    [
+        (Conflict("modified", status=409), True),
+        (AlreadyExists("exists", status=409), True),
+        (because_of(Conflict("modified", status=409)), True),
+        (because_of(NotFound("gone", status=404)), True),
+        (ExceptionGroup("of a TaskGroup", [because_of(Conflict("modified", status=409))]), True),
+        (RetryAfter(1), False),
+        (because_of(Invalid("no", status=422)), False),
+        (NotFound("gone", status=404), False),
+        (HELD, False),
+        (ValueError("bug"), False),
+        (Done(), False),
+    ],
+    ids=repr,
+)
+def test_a_reconcile_lost_a_race_if_another_write_came_first(ended: Any, raced: bool) -> None:
+    assert requeue_decision(ended).raced is raced
 
 
 @pytest.mark.parametrize(

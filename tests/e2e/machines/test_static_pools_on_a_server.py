@@ -1,0 +1,31 @@
+"""The rules about static pools on kube-apiserver: they keep within its budget for CEL, and decide as on the in-memory server."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from conformance.targets import memory_target, real_target
+from static_pools import CASES, play_all
+
+from konverge.testing import ControlPlane
+
+pytestmark = pytest.mark.control_plane
+
+Answers = dict[str, tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def answers(control_plane: ControlPlane) -> tuple[Answers, Answers]:
+    async def ask() -> tuple[Answers, Answers]:
+        async with real_target(control_plane) as real, memory_target() as memory:
+            return await play_all(real), await play_all(memory)
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_servers_decide_alike_about_a_static_pool(answers: tuple[Answers, Answers], name: str) -> None:
+    real, memory = answers
+    assert memory[name] == real[name]
+    assert CASES[name].refused in real[name][1]

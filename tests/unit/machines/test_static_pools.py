@@ -1,0 +1,38 @@
+"""The definition itself refuses what no server does to a static group, also without the webhook, which decides the same.
+
+The same table runs on kube-apiserver in tests/e2e/machines/test_static_pools_on_a_server.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from conformance.targets import memory_target
+from static_pools import CASES, SPEC, play_all
+
+from konverge.reconcilers.machines.pools.protection import refused_changes
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, tuple[int, str]]:
+    async def ask() -> dict[str, tuple[int, str]]:
+        async with memory_target() as target:
+            return await play_all(target)
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_definition_refuses_edits_of_a_static_pool(answers: dict[str, tuple[int, str]], name: str) -> None:
+    status, message = answers[name]
+    assert (status, "is static" in message) == ((422, True) if CASES[name].refused else (200, False)), message
+    assert CASES[name].refused in message
+
+
+@pytest.mark.parametrize("name", [name for name, edit in CASES.items() if edit.status.get("isStatic")])
+def test_the_webhook_refuses_the_same_edits(name: str) -> None:
+    edit = CASES[name]
+    stored = {**SPEC, **edit.spec}
+    refused = refused_changes(stored, {**stored, **edit.change}, edit.status)
+    assert list(refused) == ([edit.refused] if edit.refused else [])
