@@ -102,8 +102,8 @@ def last_failed(cache: Path) -> list[str]:
 def log_name(test: str) -> str:
     """Return the name of a test as the name of a file, without an extension.
 
-    >>> log_name("tests/test_a.py::test_b[c d]")
-    'tests-test_a.py-test_b-c-d-'
+    >>> log_name("test_a.py::test_b[c d]")
+    'test_a.py-test_b-c-d-'
     """
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", test)[-120:]
 

@@ -20,6 +20,7 @@ VERBS = {
     "conformance",
     "mutants",
     "demo",
+    "flakes",
     "test",
     "lab",
     "test-unit",
