@@ -119,7 +119,11 @@ class _Front:
         relay.add_done_callback(self._relays.discard)
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        inner, within = await asyncio.open_connection("127.0.0.1", self._inner)
+        try:
+            inner, within = await asyncio.open_connection("127.0.0.1", self._inner)
+        except OSError:  # the server behind it has closed its port
+            writer.transport.abort()
+            return
         silenced = asyncio.Event()
         try:
             async with asyncio.TaskGroup() as pumps:

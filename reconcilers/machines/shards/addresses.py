@@ -128,6 +128,8 @@ def parse_shard_map(data: Mapping[str, str]) -> ShardMap:
         read = yaml.load(data[documents[0]], _Loader)  # noqa: S506  # a safe loader
     except yaml.YAMLError as error:
         raise ConfigError(f"{documents[0]} is neither YAML nor JSON: {error}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{documents[0]}: {error}") from error
     if not isinstance(read, Mapping):
         raise ConfigError(f"{documents[0]} is not a mapping of shards to addresses")
     return _shard_map(read)
@@ -137,11 +139,11 @@ class _Loader(yaml.SafeLoader):
     """The safe loader, which refuses a key that stands twice in a mapping: the last would win in silence."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """Return a mapping; raises ConstructorError."""
+        """Return a mapping; raises ConfigError."""
         keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<")
         for key, number in keys.items():
             if number > 1:
-                raise yaml.constructor.ConstructorError(problem=f"the key {key!r} stands {number} times")
+                raise ConfigError(f"the key {key!r} stands {number} times: keep one of them")
         return super().construct_mapping(node, deep)
 
 

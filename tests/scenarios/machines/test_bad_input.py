@@ -32,6 +32,8 @@ async def notes(farm: Farm, reason: str) -> list[str]:
         ({"a": "10.0.0.1"}, "shard a: '10.0.0.1' has no port: write host:port or [IPv6]:port"),
         ({"A": "10.0.0.1:8993"}, "the shard 'A' is not an identifier"),
         ({"config.yaml": "shards: ["}, "config.yaml is neither YAML nor JSON"),
+        ({"a": "a.nstance:8993", "b": "a.nstance:8993"}, "the shards a and b have one address, a.nstance:8993"),
+        ({"config.yaml": "{a: 'a.nstance:1', a: 'b.nstance:1'}"}, "config.yaml: the key 'a' stands 2 times"),
         (
             {
                 "config.yaml": "{cluster_id: other, tenant: blue, shards: {a: {operator_addr: 'a:1', registration_addr: 'a:2'}}}"

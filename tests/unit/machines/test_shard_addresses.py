@@ -88,8 +88,8 @@ def test_both_forms_of_the_document_are_read(data: dict[str, str], expected: Sha
             {"s.json": json.dumps({"shards": {name: both("h:1", f"{name}:2") for name in ("a", "b")}})},
             "the shards a and b have one address, h:1",
         ),
-        ({"s.json": '{"a": "h:1", "a": "h:2"}'}, "the key 'a' stands 2 times"),
-        ({"s.yaml": "shards:\n  a: h:1\n  b: h:2\n  a: h:3"}, "the key 'a' stands 2 times"),
+        ({"s.json": '{"a": "h:1", "a": "h:2"}'}, ": the key 'a' stands 2 times: keep one"),
+        ({"s.yaml": "shards:\n  a: h:1\n  b: h:2\n  a: h:3"}, ": the key 'a' stands 2 times: keep one"),
     ],
 )
 def test_a_document_with_a_mistake_is_refused_whole_and_names_it(data: dict[str, str], words: str) -> None:
