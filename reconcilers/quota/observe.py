@@ -97,11 +97,14 @@ def has_lost_its_owner(quota: Metadata, pool: str) -> bool:
 
 
 def _quotas(pool: ResourcePool, ctx: Context[Any], books: PoolViewCaches, namespaces: set[str]) -> dict[str, QuotaView]:
-    """Return the ResourceQuotas that the pool controls, and those to adopt, by namespace."""
+    """Return the ResourceQuotas that the pool controls, and those to adopt, by namespace.
+
+    A copy under another name has the owner reference too, and grants nothing.
+    """
     reader = complete(ctx, RESOURCE_QUOTA)
     book = books.quotas.setdefault(pool.name, ViewCache())
-    mine = reader.metadata_by_index("owner", pool.uid)
     name = quota_name(pool.name)
+    mine = [metadata for metadata in reader.metadata_by_index("owner", pool.uid) if metadata.name == name]
     others = (reader.metadata(namespace, name) for namespace in namespaces - {metadata.namespace for metadata in mine})
     strays = [metadata for metadata in others if metadata is not None and has_lost_its_owner(metadata, pool.name)]
     found = book.read(reader, [*mine, *strays], lambda quota: (pool.generation, quota_view(quota, pool)))
