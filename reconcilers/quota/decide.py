@@ -19,6 +19,7 @@ from typing import Final
 from konverge.reconcilers.quota.allocate import PoolAllocation
 from konverge.reconcilers.quota.amounts import Amounts
 from konverge.reconcilers.quota.assign import Offer, choose
+from konverge.reconcilers.quota.claim_conditions import conditions_are_current
 from konverge.reconcilers.quota.claim_decision import ASSIGNED, QUEUED, ClaimDecision, failed, unassigned
 from konverge.reconcilers.quota.observation import (
     NOWHERE,
@@ -147,6 +148,7 @@ def status_is_current(
         and claim.semantics == semantics
         and claim.in_use == decision.in_use
         and not claim.has_stale_conditions
+        and (semantics != Semantics.V014 or conditions_are_current(claim, decision))
     )
 
 

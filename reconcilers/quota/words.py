@@ -120,6 +120,7 @@ class Message:
     CLAIMABLE: Final = "resource claimable from pool"
     USED: Final = "claim is used"
     UNUSED: Final = "claim is unused"
+    CAUSES_EXHAUSTIONS: Final = "claim causes exhaustions"
     # ours
     ASSIGNED: Final = "Assigned to the pool"
     QUEUED: Final = "Queued at the pool"

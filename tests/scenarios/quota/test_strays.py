@@ -184,7 +184,9 @@ async def test_a_copy_of_a_quota_under_another_name_is_not_read_as_the_pools(lab
     here = await with_a_bound_claim(lab)
     stored = await here.get(RESOURCE_QUOTA, "a", QUOTA)
     [owner] = stored.to_dict()["metadata"]["ownerReferences"]
-    copy = RESOURCE_QUOTA.new("z-copy", here.ns("a"), labels=dict(stored.metadata.labels or {}), spec={"hard": {CPU: 4}})
+    copy = RESOURCE_QUOTA.new(
+        "z-copy", here.ns("a"), labels=dict(stored.metadata.labels or {}), spec={"hard": {CPU: 4}}
+    )
     copy.data["metadata"]["ownerReferences"] = [owner]
     await lab.client.create(copy)
     await here.claim("b", "d", cpu=3)

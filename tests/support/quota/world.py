@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from quota.amounts import read
@@ -18,6 +19,7 @@ from konverge.quantities import WHOLE, Quantity
 from konverge.quantities import read as quantities
 from konverge.reconcilers.quota.allocate import PoolAllocation, allocate
 from konverge.reconcilers.quota.amounts import Amounts, problem_in
+from konverge.reconcilers.quota.claim_conditions import claim_conditions
 from konverge.reconcilers.quota.claim_decision import ClaimDecision
 from konverge.reconcilers.quota.decide import defaults_of, place_after, plan_writes
 from konverge.reconcilers.quota.observation import (
@@ -33,6 +35,7 @@ from konverge.reconcilers.quota.words import Semantics
 __all__ = ["DryWorld", "Rq", "pool"]
 
 CPU = "requests.cpu"
+_NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def pool(
@@ -196,6 +199,7 @@ class DryWorld:
                 message=decision.message,
                 observed_generation=claim.generation,
             ),
+            conditions=claim_conditions(claim, decision, _NOW) if self.semantics == Semantics.V014 else (),
             in_use=decision.in_use,
             semantics=self.semantics,
         )
