@@ -77,12 +77,17 @@ def observe(pool: ResourcePool, ctx: Context[Any], books: PoolViewCaches, settin
     listed = {entry.uid for entries in recorded.claims.values() for entry in entries}
     claims = complete(ctx, CLAIM)
     views = books.claims.read(claims, claims.all_metadata(), claim_view)
+    quotas = _quotas(pool, ctx, books, everywhere)
+    reader, name = ctx.cache(RESOURCE_QUOTA), quota_name(pool.name)
     return PoolObservation(
         pool=pool_view(pool),
         selected=frozenset(selected),
         terminating=frozenset(terminating),
         claims=tuple(view for view in views.values() if belongs(view, pool.name, pool.uid, listed)),
-        quotas=_quotas(pool, ctx, books, everywhere),
+        quotas=quotas,
+        foreign=frozenset(
+            namespace for namespace in selected - quotas.keys() if reader.metadata(namespace, name) is not None
+        ),
         recorded=recorded,
         semantics=settings.semantics,
         max_claims=settings.max_claims,

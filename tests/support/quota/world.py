@@ -57,6 +57,7 @@ class Rq:
     claims: frozenset[str] = frozenset()
     defaults: Amounts | None = None
     defaults_observed: Amounts = field(default_factory=dict)
+    releasing: Amounts = field(default_factory=dict)
 
     def view(self) -> QuotaView:
         return QuotaView(
@@ -65,6 +66,7 @@ class Rq:
             used=dict(self.used),
             claims=self.claims,
             defaults=self.defaults,
+            releasing=dict(self.releasing),
         )
 
 
@@ -168,6 +170,7 @@ class DryWorld:
             quota = self.quotas.setdefault(namespace, Rq({}))
             quota.hard, quota.defaults = dict(hard), defaults_of(self.pool)
             quota.claims = claim_hashes(allocation.claims.get(namespace, ()))
+            quota.releasing = dict(allocation.witnesses.get(namespace, {}))
             yield f"apply {namespace}"
         for namespace in writes.deletes:
             self.before = self.held()
