@@ -20,7 +20,7 @@ from konverge.reconcilers.quota.allocate import PoolAllocation
 from konverge.reconcilers.quota.decide import place_after, plan_writes
 from konverge.reconcilers.quota.kinds import CLAIM, RESOURCE_QUOTA
 from konverge.reconcilers.quota.metrics import QuotaMetrics, pool_series
-from konverge.reconcilers.quota.observation import PoolObservation
+from konverge.reconcilers.quota.observation import PoolObservation, PoolRecord
 from konverge.reconcilers.quota.observe import PoolViewCaches, complete, observe
 from konverge.reconcilers.quota.parse import claim_view
 from konverge.reconcilers.quota.pool_writer import PoolChanged, PoolWriter, WriteOutcomes
@@ -39,6 +39,8 @@ _CONTINUE_DELAY = 0.01
 """Delay of the reconcile that continues this one: the barrier holds it until the caches show our writes."""
 _CONFLICT_DELAY = 1.0
 """Delay of the reconcile after a conflict, unless the watch event of the change comes first."""
+_RIVAL_PAUSE = 0.25
+"""Seconds between two reconciles of a pool whose status another process writes, so that two daemons with unlike caches do not spin."""
 _OMITTED_IF_EMPTY = ("claims", "exhaustions", "releasing")
 
 
@@ -52,11 +54,16 @@ class ResourcePoolReconciler:
         self._caches = PoolViewCaches()
         self._claims_in_metrics: dict[str, frozenset[tuple[str, str]]] = {}
         self._refusals = Refusals(settings.refused_retry)
+        self._written: dict[str, tuple[tuple[object, ...], float]] = {}
 
     async def reconcile(self, pool: ResourcePool, ctx: Context[Any]) -> Outcome:
         """Bring ResourceQuotas, claims and status to the allocation of the pool."""
         observed = observe(pool, ctx, self._caches, self._settings)
         await asyncio.sleep(0)  # yield to other reconciles: with thousands of claims each part takes a while
+        pause = self._pause_for_rival(pool, observed.recorded)
+        if pause:
+            ctx.status.skip_write()
+            return RequeueAfter(pause)
         observed, held, lapsed = self._recall_refusals(pool, observed, ctx)
         writer = PoolWriter(pool, ctx, self._settings.parallel)
         # Set before the first write, so that no watch event caused by it is filtered out.
@@ -87,7 +94,9 @@ class ResourcePoolReconciler:
         await writer.write_claim_status(observed, writes.claim_statuses)
         await asyncio.sleep(0)
         conditions = pool_conditions(observed.pool, allocation, refused)
-        _set_status(ctx, pool_status(observed.pool, allocation, tuple(sorted(observed.selected))), conditions)
+        status = pool_status(observed.pool, allocation, tuple(sorted(observed.selected)))
+        self._written[pool.name] = (_outline(status, writes.record), asyncio.get_running_loop().time())
+        _set_status(ctx, status, conditions)
         await asyncio.sleep(0)
         self._update_metrics(observed, allocation, conditions, ctx)
         if writer.outcomes.error is not None:
@@ -97,6 +106,13 @@ class ResourcePoolReconciler:
         if writer.outcomes.again:
             return RequeueAfter(_CONFLICT_DELAY)
         return RequeueAfter(self._settings.refused_retry) if refused else Done()
+
+    def _pause_for_rival(self, pool: ResourcePool, recorded: PoolRecord) -> float:
+        """Return how long to wait if another writer has just changed the status that this process wrote, 0 if none has."""
+        written, since = self._written.get(pool.name, ((), 0.0))
+        if not written or written == _outline(pool.status, recorded):
+            return 0.0
+        return max(0.0, since + _RIVAL_PAUSE - asyncio.get_running_loop().time())
 
     def _recall_refusals(
         self, pool: ResourcePool, observed: PoolObservation, ctx: Context[Any]
@@ -173,6 +189,7 @@ class ResourcePoolReconciler:
         self._wake_index.forget(pool.name)
         self._caches.forget(pool.name)
         self._refusals.forget(pool.name)
+        self._written.pop(pool.name, None)
         self._claims_in_metrics.pop(pool.name, None)
         self._metrics.set_pool(pool.name, None)
         return Done()
@@ -199,6 +216,17 @@ class ResourcePoolReconciler:
         async with asyncio.TaskGroup() as tasks:
             for namespace, name, uid in sorted(bound):
                 tasks.create_task(delete(namespace, name, uid))
+
+
+def _outline(status: ResourcePoolStatus, record: PoolRecord) -> tuple[object, ...]:
+    """Return what two statuses of a pool are compared by."""
+    return (
+        status.namespaces,
+        status.allocation,
+        dict(status.exhaustions),
+        dict(status.releasing),
+        dict(record.claims),
+    )
 
 
 def _basis(pool: ResourcePool, namespace: str, ctx: Context[Any]) -> tuple[object, ...]:

@@ -18,7 +18,17 @@ import msgspec
 
 from konverge.client import missing_rule, namespace_is_ending
 from konverge.crds.quota_v1beta2 import GROUP, ResourcePool
-from konverge.errors import ApiError, BadRequest, Conflict, Forbidden, Invalid, KonvergeError, NotFound, NotOurs
+from konverge.errors import (
+    ApiError,
+    BadRequest,
+    Conflict,
+    Contested,
+    Forbidden,
+    Invalid,
+    KonvergeError,
+    NotFound,
+    NotOurs,
+)
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.quota.allocate import PoolAllocation, allocate
 from konverge.reconcilers.quota.claim_decision import ClaimDecision
@@ -279,8 +289,8 @@ class PoolWriter:
 
     def _record_error(self, namespace: str, error: KonvergeError) -> None:
         self.outcomes.failed.add(namespace)
-        if is_ending(error) or isinstance(error, Conflict):
-            self.outcomes.again = True  # the watch event of it is on its way
+        if is_ending(error) or isinstance(error, (Conflict, Contested)):
+            self.outcomes.again = True  # the watch event of it is on its way, or another daemon lags behind
         elif is_refusal(error):
             self.outcomes.refused[namespace] = _server_message(error)
         else:
