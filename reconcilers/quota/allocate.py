@@ -4,7 +4,8 @@ Guarantees (docs/reference/capsule.md#allocation): pure, idempotent, and indepen
 order (`queue_order`). A claim is allocated whole or not at all. An allocated claim stays allocated (sticky), even if an older claim waits
 or hard is lowered below the allocated amounts. With `ordered` a claim waits for an older one that waits for the same resource. An amount
 that a namespace still holds (`release`) is available to that namespace only. A claim that can never be allocated fails alone. Above
-`max_claims` no further claim is listed, and the listed ones stay.
+`max_claims` no further claim is listed, and the listed ones stay. A claim that only the pool's status lists, without a grant of its
+ResourceQuota or a status of its own (`_is_witnessed`), is allocated if it fits: the status may have been edited, or the process killed.
 
 Caveats: one reconcile may not be enough. `pending` says that the next step needs only the stored record of this one.
 """
@@ -12,7 +13,7 @@ Caveats: one reconcile may not be enough. `pending` says that the next step need
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from konverge.reconcilers.quota.amounts import Amounts, add, show
 from konverge.reconcilers.quota.claim_decision import (
@@ -50,6 +51,14 @@ class PoolAllocation:
     releasing: Mapping[str, Amounts]
     quotas: Mapping[str, Amounts | None]
     """spec.hard of each namespace's ResourceQuota; None: delete it."""
+    witnesses: Mapping[str, Amounts] = field(default_factory=dict)
+    """The amounts in release that the annotation of each ResourceQuota names."""
+    reserving: frozenset[str] = frozenset()
+    """Namespaces whose ResourceQuota is raised once the stored record lists their claims."""
+    unwitnessed: frozenset[str] = frozenset()
+    """Uids of allocated claims that only the pool's status lists: their ResourceQuota was not written yet, or not with them."""
+    ending: frozenset[str] = frozenset()
+    """Namespaces in which a release ends: their ResourceQuota is written before the record is removed."""
     decisions: Mapping[str, ClaimDecision]
     used: Amounts
     available: Amounts
@@ -61,7 +70,8 @@ class PoolAllocation:
     """Claims whose release annotation has taken effect and can be removed."""
     status_full: bool = False
     """Whether a claim waits because the pool's status cannot list more."""
-    pending: bool = False
+    pending: frozenset[str] = frozenset()
+    """Namespaces in which the next reconcile goes on with a release."""
     settling: frozenset[str] = frozenset()
     """Namespaces whose ResourceQuota status does not show its spec yet."""
 
@@ -106,19 +116,25 @@ class _Allocator:
         self.waiting: dict[str, tuple[int, int]] = {}
         self.spent_releases: list[ClaimView] = []
         self.status_full = False
+        self.unwitnessed: set[str] = set()
         self.recorded = {entry.uid: entry for entries in observed.recorded.claims.values() for entry in entries}
 
     def _hold(self, namespace: str) -> NamespaceHold:
         observed = self.observed
         frozen = namespace in observed.terminating
+        impossible = observed.impossible.get(namespace, frozenset())
+        # A listed claim whose ResourceQuota was rejected was never granted.
+        listed = (entry for entry in observed.recorded.claims.get(namespace, ()) if entry.uid not in observed.refused)
+        claimed, releasing = summed(listed), observed.recorded.releasing.get(namespace, {})
         return hold_of(
             observed.pool,
             observed.quotas.get(namespace),
-            summed(observed.recorded.claims.get(namespace, ())),
-            observed.recorded.releasing.get(namespace, {}),
+            {resource: amount for resource, amount in claimed.items() if resource not in impossible},
+            {resource: amount for resource, amount in releasing.items() if resource not in impossible},
             frozen=frozen,
             leaving=not frozen and namespace not in observed.selected,
             lost=observed.recorded.lost,
+            unconfirmed=namespace in observed.unconfirmed,
         )
 
     # --- the claims ----------------------------------------------------------------------------------------------------------
@@ -174,13 +190,13 @@ class _Allocator:
             if self._is_released(claim):
                 return released(self.pool.name)
             self.spent_releases.append(claim)
+        if claim.uid in self.observed.refused:
+            return refused(self.observed.refused[claim.uid])
         if claim.uid in self.recorded:
             return None
         lacking = [resource for resource in sorted(claim.amounts) if resource not in self.pool.hard]
         if lacking:
             return failed(join(not_claimable(resource, self.pool.name) for resource in lacking))
-        if claim.uid in self.observed.refused:
-            return refused(self.observed.refused[claim.uid])
         return None
 
     def _can_queue(self, claim: ClaimView) -> bool:
@@ -218,8 +234,19 @@ class _Allocator:
         entry = self.recorded.get(claim.uid)
         if entry is None or claim.released:
             return False
+        if not self._is_witnessed(claim, entry):
+            self.unwitnessed.add(claim.uid)
+            return False
         had = entry.amounts
         return had == claim.amounts or all(amount <= had.get(resource, 0) for resource, amount in claim.amounts.items())
+
+    def _is_witnessed(self, claim: ClaimView, entry: AllocatedClaim) -> bool:
+        """Whether anything besides the pool's status shows the allocation: the claim's own status, or the grant of its ResourceQuota."""
+        condition = claim.condition
+        is_current = condition is not None and condition.observed_generation == claim.generation
+        if is_current and claim.is_bound_to(self.pool.name, self.pool.uid):
+            return True
+        return claim.namespace in self.observed.terminating or self.hold[claim.namespace].grants(entry.amounts)
 
     def _list_kept(self, claim: ClaimView) -> None:
         """List a claim that stays allocated; its namespace holds the amounts already, so the pool's free amounts stay."""
@@ -352,6 +379,18 @@ class _Allocator:
             },
             releasing=releasing,
             quotas={namespace: each.hard for namespace, each in wanted.items()},
+            witnesses={namespace: each.witness for namespace, each in wanted.items() if each.witness},
+            reserving=frozenset(
+                namespace
+                for namespace, hold in self.hold.items()
+                if namespace not in self.observed.foreign and hold.lacks_record_of(self.claimed[namespace])
+            ),
+            unwitnessed=frozenset(self.unwitnessed),
+            ending=frozenset(
+                namespace
+                for namespace, hold in self.hold.items()
+                if hold.ends_release(self.claimed[namespace], wanted[namespace].releasing)
+            ),
             decisions=self.decisions,
             used=used,
             available={resource: max(0, free) for resource, free in self.free.items()},
@@ -359,7 +398,7 @@ class _Allocator:
             exhaustions=dict(sorted(self.waiting.items())),
             spent_releases=tuple(self.spent_releases),
             status_full=self.status_full,
-            pending=any(each.lowering for each in wanted.values()),
+            pending=frozenset(namespace for namespace, each in wanted.items() if each.pending),
             settling=frozenset(namespace for namespace, hold in self.hold.items() if hold.settling),
         )
 

@@ -1,72 +1,83 @@
 """The conditions of a claim in its two forms: the single condition of v0.12, and the list of v0.14.
 
-Guarantees: pure. `read` is the inverse of `claim_conditions`, so the rules use one condition in both forms. The form v0.14 always has all
-three types, so no stale condition remains.
+Guarantees: pure. `read` is the inverse of `claim_conditions`, so the rules use one condition in both forms. In the form v0.14 a claim that
+no pool serves has Ready only, and each other claim all three types, as Capsule's own tests require. Types beyond these are removed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from konverge.conditions import Condition, find_condition, truth, with_condition
 from konverge.reconcilers.quota.claim_decision import ClaimDecision
 from konverge.reconcilers.quota.observation import ClaimView
 from konverge.reconcilers.quota.words import Message, QuotaCondition, QuotaReason
 
-__all__ = ["ConditionFields", "claim_conditions", "condition_fields", "read"]
+__all__ = [
+    "CONDITION_TYPES",
+    "ConditionFields",
+    "claim_conditions",
+    "condition_fields",
+    "conditions_are_current",
+    "read",
+]
 
 ConditionFields: TypeAlias = tuple[str, bool, str, str]
 """Type, status, reason and message of a condition."""
+CONDITION_TYPES: Final = (QuotaCondition.READY, QuotaCondition.EXHAUSTED, QuotaCondition.BOUND)
+"""The types of the form v0.14."""
 
 _ALLOCATED = (QuotaReason.IN_USE, QuotaReason.UNUSED)
 
 
-def condition_fields(decision: ClaimDecision) -> tuple[ConditionFields, ConditionFields, ConditionFields]:
-    """Return the conditions Ready, Exhausted and Bound of the form v0.14."""
-    assigned = decision.status if decision.type == QuotaCondition.ASSIGNED else True
-    exhausted = decision.reason in (QuotaReason.POOL_EXHAUSTED, QuotaReason.QUEUE_EXHAUSTED)
+def condition_fields(decision: ClaimDecision) -> tuple[ConditionFields, ...]:
+    """Return the conditions of the form v0.14: Ready, and Exhausted and Bound unless no pool serves the claim yet."""
     ready: ConditionFields = (QuotaCondition.READY, True, QuotaReason.SUCCEEDED, Message.RECONCILED)
-    short: ConditionFields = (QuotaCondition.EXHAUSTED, False, QuotaReason.NO_EXHAUSTIONS, Message.CLAIMABLE)
-    if not assigned:
-        ready = (QuotaCondition.READY, False, decision.reason, decision.message)
-    if exhausted:
-        short = (QuotaCondition.EXHAUSTED, True, decision.reason, decision.message)
-    return ready, short, _bound(decision, exhausted or decision.type == QuotaCondition.ASSIGNED)
+    if decision.type == QuotaCondition.ASSIGNED:
+        return (ready if decision.status else (QuotaCondition.READY, False, decision.reason, decision.message),)
+    if decision.reason in (QuotaReason.POOL_EXHAUSTED, QuotaReason.QUEUE_EXHAUSTED):
+        return (
+            ready,
+            (QuotaCondition.EXHAUSTED, True, decision.reason, decision.message),
+            (QuotaCondition.BOUND, False, QuotaReason.FAILED, Message.CAUSES_EXHAUSTIONS),
+        )
+    return ready, (QuotaCondition.EXHAUSTED, False, QuotaReason.NO_EXHAUSTIONS, Message.CLAIMABLE), _bound(decision)
 
 
-def _bound(decision: ClaimDecision, failed: bool) -> ConditionFields:
+def _bound(decision: ClaimDecision) -> ConditionFields:
     if decision.bound:
         used = (QuotaReason.IN_USE, Message.USED) if decision.in_use else (QuotaReason.UNUSED, Message.UNUSED)
         return QuotaCondition.BOUND, decision.in_use, *used
-    return QuotaCondition.BOUND, False, QuotaReason.FAILED if failed else decision.reason, decision.message
+    return QuotaCondition.BOUND, False, decision.reason, decision.message
 
 
 def claim_conditions(claim: ClaimView, decision: ClaimDecision, now: datetime) -> tuple[Condition, ...]:
     """Return the conditions of a claim in the form v0.14; lastTransitionTime changes with the status only."""
-    conditions = tuple(
-        condition
-        for condition in claim.conditions
-        if condition.type in (QuotaCondition.READY, QuotaCondition.EXHAUSTED, QuotaCondition.BOUND)
-    )
-    for type_, status, reason, message in condition_fields(decision):
+    decided = condition_fields(decision)
+    types = {type_ for type_, *_ in decided}
+    conditions = tuple(condition for condition in claim.conditions if condition.type in types)
+    for type_, status, reason, message in decided:
         conditions = with_condition(
             conditions, type_, truth(status), reason, message, generation=claim.generation, now=now
         )
     return conditions
 
 
+def conditions_are_current(claim: ClaimView, decision: ClaimDecision) -> bool:
+    """Whether the stored conditions of the form v0.14 are those of this decision, no more and no fewer."""
+    stored = {(each.type, each.is_true, each.reason, each.message) for each in claim.conditions}
+    return stored == set(condition_fields(decision))
+
+
 def read(conditions: Iterable[Condition]) -> tuple[Condition | None, bool]:
     """Return the single condition that a list of the form v0.14 stands for, and whether pods use the claim."""
     stored = tuple(conditions)
-    ready, exhausted, bound = (
-        find_condition(stored, type_)
-        for type_ in (QuotaCondition.READY, QuotaCondition.EXHAUSTED, QuotaCondition.BOUND)
-    )
-    if ready is None or bound is None:
+    ready, exhausted, bound = (find_condition(stored, type_) for type_ in CONDITION_TYPES)
+    if ready is None:
         return None, False
-    if ready.is_false:
+    if ready.is_false or bound is None:
         return ready.model_copy(update={"type": QuotaCondition.ASSIGNED}), False
     if exhausted is not None and exhausted.is_true:
         return exhausted.model_copy(update={"type": QuotaCondition.BOUND, "status": "False"}), False

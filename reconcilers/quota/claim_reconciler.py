@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from konverge.crds.quota_v1beta2 import PoolReference, ResourcePoolClaim
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
-from konverge.reconcilers.quota.claim_conditions import condition_fields, read
+from konverge.reconcilers.quota.claim_conditions import CONDITION_TYPES, condition_fields, read
 from konverge.reconcilers.quota.claim_decision import ClaimDecision, failed
 from konverge.reconcilers.quota.decide import decide_claim, waits_for_new_pool
 from konverge.reconcilers.quota.kinds import CLAIM, POOL
@@ -23,7 +23,7 @@ from konverge.reconcilers.quota.pool_writer import claim_event, remove_owner_ref
 from konverge.reconcilers.quota.render import claim_condition
 from konverge.reconcilers.quota.view_cache import ViewCache
 from konverge.reconcilers.quota.wake_index import WakeIndex
-from konverge.reconcilers.quota.words import QuotaCondition, Semantics
+from konverge.reconcilers.quota.words import Semantics
 
 if TYPE_CHECKING:
     from konverge.runtime import Context
@@ -90,12 +90,13 @@ class ResourcePoolClaimReconciler:
         draft = ctx.status.draft
         if self._semantics == Semantics.V014:
             draft.semantics, draft.condition = self._semantics, None
-            for fields in condition_fields(decision):
-                ctx.status.set_condition(*fields)
         else:
             draft.semantics, draft.condition = None, claim_condition(view, decision, ctx.now())
-            for type_ in (QuotaCondition.READY, QuotaCondition.EXHAUSTED, QuotaCondition.BOUND):
-                ctx.status.remove_condition(type_)
+        decided = condition_fields(decision) if self._semantics == Semantics.V014 else ()
+        for type_ in {*CONDITION_TYPES} - {type_ for type_, *_ in decided}:
+            ctx.status.remove_condition(type_)
+        for fields in decided:
+            ctx.status.set_condition(*fields)
         draft.pool = _reference(place.pool)
         draft.queue = _reference(place.queue)
         event = claim_event(view, decision)

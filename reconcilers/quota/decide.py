@@ -1,9 +1,9 @@
 """The decisions: the writes that an allocation still needs, and the status of a claim that no pool looks after.
 
 Guarantees: pure. Only writes that change something are planned. Their order is part of the rules, since the process may be killed between
-any two: ResourceQuotas first, then release annotations and claim statuses, the pool's own status last. So a claim is Bound only after its
-ResourceQuota grants it, and the record of a release is stored before anything is lowered. A claim that is queued again stays
-Bound=False/Released while its annotation stands.
+any two: ResourceQuotas first, then release annotations and claim statuses, the pool's own status last. So the record of a release is
+stored before anything is lowered, and the list of claims before a ResourceQuota is raised for them, which the next reconcile does; a claim
+is Bound only after its ResourceQuota grants it. A claim that is queued again stays Bound=False/Released while its annotation stands.
 
 The status of a claim has two writers in turn: the pool controller writes it while the claim belongs to a pool that exists and is not being
 deleted, otherwise the claim controller does (docs/reference/capsule.md#one-writer). `decide_claim` alone says whose turn it is.
@@ -19,6 +19,7 @@ from typing import Final
 from konverge.reconcilers.quota.allocate import PoolAllocation
 from konverge.reconcilers.quota.amounts import Amounts
 from konverge.reconcilers.quota.assign import Offer, choose
+from konverge.reconcilers.quota.claim_conditions import conditions_are_current
 from konverge.reconcilers.quota.claim_decision import ASSIGNED, QUEUED, ClaimDecision, failed, unassigned
 from konverge.reconcilers.quota.observation import (
     NOWHERE,
@@ -56,6 +57,8 @@ class PoolWrites:
     """The writes of one reconcile of a pool, in order."""
 
     applies: Mapping[str, Amounts]
+    raises: frozenset[str]
+    """The namespaces whose ResourceQuota these applies raise or create: only if the stored pool is the one that was read."""
     deletes: tuple[str, ...]
     spent_releases: tuple[ClaimView, ...]
     claim_statuses: tuple[tuple[ClaimView, ClaimDecision], ...]
@@ -65,6 +68,7 @@ class PoolWrites:
 def plan_writes(observed: PoolObservation, allocation: PoolAllocation) -> PoolWrites:
     """Return the writes that bring the cluster to the allocation."""
     applies: dict[str, Amounts] = {}
+    raises = set()
     deletes = []
     defaults = defaults_of(observed.pool)
     for namespace, hard in allocation.quotas.items():
@@ -72,23 +76,32 @@ def plan_writes(observed: PoolObservation, allocation: PoolAllocation) -> PoolWr
         if hard is None:
             if present is not None and namespace not in observed.terminating:
                 deletes.append(namespace)
-        elif (
+        elif namespace not in allocation.reserving and (
             present is None
             or not present.intact
             or dict(present.hard) != hard
             or (
                 namespace not in observed.terminating
-                and not _annotations_are_current(defaults, present, allocation.claims.get(namespace, ()))
+                and not _annotations_are_current(
+                    defaults,
+                    present,
+                    allocation.claims.get(namespace, ()),
+                    allocation.witnesses.get(namespace, {}),
+                )
             )
         ):
             applies[namespace] = hard
+            if present is None or any(amount > present.hard.get(resource, 0) for resource, amount in hard.items()):
+                raises.add(namespace)
     decided = (
         (claim, allocation.decisions[claim.uid])
         for claim in in_queue_order(observed.claims)
         if claim.uid in allocation.decisions
+        and not (claim.namespace in allocation.reserving and allocation.decisions[claim.uid].bound)
     )
     return PoolWrites(
         applies=applies,
+        raises=frozenset(raises),
         deletes=tuple(deletes),
         claim_statuses=tuple(
             (claim, decision)
@@ -100,9 +113,11 @@ def plan_writes(observed: PoolObservation, allocation: PoolAllocation) -> PoolWr
     )
 
 
-def _annotations_are_current(defaults: Amounts, quota: QuotaView, entries: tuple[AllocatedClaim, ...]) -> bool:
-    """Whether the annotations of a ResourceQuota name its claims and defaults; hashes of former claims may remain."""
-    return quota.defaults == defaults and claim_hashes(entries) <= quota.claims
+def _annotations_are_current(
+    defaults: Amounts, quota: QuotaView, entries: tuple[AllocatedClaim, ...], witness: Amounts
+) -> bool:
+    """Whether the annotations of a ResourceQuota name its claims, defaults and releases; hashes of former claims may remain."""
+    return quota.defaults == defaults and claim_hashes(entries) <= quota.claims and quota.releasing == witness
 
 
 def defaults_of(pool: PoolView) -> Amounts:
@@ -147,6 +162,7 @@ def status_is_current(
         and claim.semantics == semantics
         and claim.in_use == decision.in_use
         and not claim.has_stale_conditions
+        and (semantics != Semantics.V014 or conditions_are_current(claim, decision))
     )
 
 

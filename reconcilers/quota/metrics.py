@@ -17,7 +17,7 @@ from konverge.metrics import Metrics
 from konverge.quantities import WHOLE
 from konverge.reconcilers.quota import words
 from konverge.reconcilers.quota.allocate import PoolAllocation
-from konverge.reconcilers.quota.claim_conditions import condition_fields
+from konverge.reconcilers.quota.claim_conditions import CONDITION_TYPES, condition_fields
 from konverge.reconcilers.quota.claim_decision import ClaimDecision
 from konverge.reconcilers.quota.observation import ClaimView, PoolView
 from konverge.reconcilers.quota.release import summed
@@ -70,8 +70,9 @@ def claim_series(claim: ClaimView, decision: ClaimDecision, pool: str, semantics
     for resource, amount in claim.amounts.items():
         series[words.CLAIM_RESOURCE, (*path, resource)] = amount / WHOLE
     if semantics == Semantics.V014:
-        for type_, status, _, _ in condition_fields(decision):
-            series[words.CLAIM_CONDITION_OF_V014, (*path, type_)] = float(status)
+        shown = {type_: status for type_, status, *_ in condition_fields(decision)}
+        for type_ in CONDITION_TYPES:
+            series[words.CLAIM_CONDITION_OF_V014, (*path, type_)] = float(shown.get(type_, False))
         if pool:
             series[words.CLAIM_POOL, (*path, pool)] = 1.0
         return series

@@ -7,7 +7,7 @@ object's resourceVersion stays.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
 from typing import Final
@@ -166,6 +166,14 @@ class QuotaView:
     """Hashes of the claims that it grants, and of some that it granted before."""
     defaults: Mapping[str, int] | None = None
     """The defaults contained in its hard; None if it has no such annotation (Capsule's), then the pool's defaults are assumed."""
+    releasing: Mapping[str, int] = field(default_factory=dict)
+    """The amounts in release according to its annotation: the witness of the record in the pool's status."""
+    version: str = ""
+    """Its resourceVersion."""
+
+    def is_like(self, other: QuotaView) -> bool:
+        """Whether two versions differ in use and status only."""
+        return replace(self, version="", used={}, status_hard={}) == replace(other, version="", used={}, status_hard={})
 
 
 @lru_cache(maxsize=16384)
@@ -196,6 +204,8 @@ class AllocatedClaim:
 class PoolRecord:
     """The record in the stored status of a pool: allocated claims, and by namespace the released amounts that may still be in use.
 
+    A record can only hold amounts. What grants them is the ResourceQuota, or a claim whose own status says that it is allocated.
+
     `lost`: the status was never written, or was wiped; then the ResourceQuotas name the allocated claims.
     """
 
@@ -217,8 +227,14 @@ class PoolObservation:
     terminating: frozenset[str] = frozenset()
     claims: tuple[ClaimView, ...] = ()
     quotas: Mapping[str, QuotaView] = field(default_factory=dict)
+    foreign: frozenset[str] = frozenset()
+    """Namespaces that have a ResourceQuota of this name that is not the pool's: an apply is refused before it is sent."""
     recorded: PoolRecord = field(default_factory=PoolRecord)
     refused: Mapping[str, str] = field(default_factory=dict)
+    impossible: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By namespace the resources that the API server rejects in a ResourceQuota: nothing of them can be in use by a claim."""
+    unconfirmed: frozenset[str] = frozenset()
+    """Namespaces whose ResourceQuota could not be written: no release ends in them now."""
     semantics: str = Semantics.V012
     max_claims: int = 5000
     max_status_bytes: int = 1_300_000

@@ -77,12 +77,17 @@ def observe(pool: ResourcePool, ctx: Context[Any], books: PoolViewCaches, settin
     listed = {entry.uid for entries in recorded.claims.values() for entry in entries}
     claims = complete(ctx, CLAIM)
     views = books.claims.read(claims, claims.all_metadata(), claim_view)
+    quotas = _quotas(pool, ctx, books, everywhere)
+    reader, name = ctx.cache(RESOURCE_QUOTA), quota_name(pool.name)
     return PoolObservation(
         pool=pool_view(pool),
         selected=frozenset(selected),
         terminating=frozenset(terminating),
         claims=tuple(view for view in views.values() if belongs(view, pool.name, pool.uid, listed)),
-        quotas=_quotas(pool, ctx, books, everywhere),
+        quotas=quotas,
+        foreign=frozenset(
+            namespace for namespace in selected - quotas.keys() if reader.metadata(namespace, name) is not None
+        ),
         recorded=recorded,
         semantics=settings.semantics,
         max_claims=settings.max_claims,
@@ -97,11 +102,14 @@ def has_lost_its_owner(quota: Metadata, pool: str) -> bool:
 
 
 def _quotas(pool: ResourcePool, ctx: Context[Any], books: PoolViewCaches, namespaces: set[str]) -> dict[str, QuotaView]:
-    """Return the ResourceQuotas that the pool controls, and those to adopt, by namespace."""
+    """Return the ResourceQuotas that the pool controls, and those to adopt, by namespace.
+
+    A copy under another name has the owner reference too, and grants nothing.
+    """
     reader = complete(ctx, RESOURCE_QUOTA)
     book = books.quotas.setdefault(pool.name, ViewCache())
-    mine = reader.metadata_by_index("owner", pool.uid)
     name = quota_name(pool.name)
+    mine = [metadata for metadata in reader.metadata_by_index("owner", pool.uid) if metadata.name == name]
     others = (reader.metadata(namespace, name) for namespace in namespaces - {metadata.namespace for metadata in mine})
     strays = [metadata for metadata in others if metadata is not None and has_lost_its_owner(metadata, pool.name)]
     found = book.read(reader, [*mine, *strays], lambda quota: (pool.generation, quota_view(quota, pool)))

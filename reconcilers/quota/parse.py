@@ -163,7 +163,7 @@ def scopes_of(pool: ResourcePool) -> dict[str, Any]:
     return scopes
 
 
-def _defaults_in(text: str) -> Amounts | None:
+def _amounts_in(text: str) -> Amounts | None:
     if not text:
         return None
     try:
@@ -183,7 +183,9 @@ def quota_view(quota: Object, pool: ResourcePool) -> QuotaView:
         used=_amounts(quota.get("status", "used"))[0],
         intact=controlled and scopes == scopes_of(pool),
         claims=frozenset(quota.metadata.annotation(QuotaAnnotation.CLAIMS).split()),
-        defaults=_defaults_in(quota.metadata.annotation(QuotaAnnotation.DEFAULTS)),
+        defaults=_amounts_in(quota.metadata.annotation(QuotaAnnotation.DEFAULTS)),
+        releasing=_amounts_in(quota.metadata.annotation(QuotaAnnotation.RELEASING)) or {},
+        version=quota.metadata.resource_version,
     )
 
 

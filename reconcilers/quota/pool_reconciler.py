@@ -9,6 +9,7 @@ Guarantees: idempotent, and safe to kill after any write, since it decides by th
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolStatus
@@ -19,10 +20,11 @@ from konverge.reconcilers.quota.allocate import PoolAllocation
 from konverge.reconcilers.quota.decide import place_after, plan_writes
 from konverge.reconcilers.quota.kinds import CLAIM, RESOURCE_QUOTA
 from konverge.reconcilers.quota.metrics import QuotaMetrics, pool_series
-from konverge.reconcilers.quota.observation import PoolObservation
+from konverge.reconcilers.quota.observation import PoolObservation, PoolRecord
 from konverge.reconcilers.quota.observe import PoolViewCaches, complete, observe
 from konverge.reconcilers.quota.parse import claim_view
-from konverge.reconcilers.quota.pool_writer import PoolWriter
+from konverge.reconcilers.quota.pool_writer import PoolChanged, PoolWriter, WriteOutcomes
+from konverge.reconcilers.quota.refusals import Refusal, Refusals
 from konverge.reconcilers.quota.render import pool_conditions, pool_status
 from konverge.reconcilers.quota.settings import Settings
 from konverge.reconcilers.quota.wake_index import WakeIndex
@@ -37,6 +39,8 @@ _CONTINUE_DELAY = 0.01
 """Delay of the reconcile that continues this one: the barrier holds it until the caches show our writes."""
 _CONFLICT_DELAY = 1.0
 """Delay of the reconcile after a conflict, unless the watch event of the change comes first."""
+_RIVAL_PAUSE = 0.25
+"""Seconds between two reconciles of a pool whose status another process writes, so that two daemons with unlike caches do not spin."""
 _OMITTED_IF_EMPTY = ("claims", "exhaustions", "releasing")
 
 
@@ -49,34 +53,102 @@ class ResourcePoolReconciler:
         self._metrics = metrics
         self._caches = PoolViewCaches()
         self._claims_in_metrics: dict[str, frozenset[tuple[str, str]]] = {}
+        self._refusals = Refusals(settings.refused_retry)
+        self._written: dict[str, tuple[tuple[object, ...], float]] = {}
 
     async def reconcile(self, pool: ResourcePool, ctx: Context[Any]) -> Outcome:
         """Bring ResourceQuotas, claims and status to the allocation of the pool."""
         observed = observe(pool, ctx, self._caches, self._settings)
         await asyncio.sleep(0)  # yield to other reconciles: with thousands of claims each part takes a while
+        pause = self._pause_for_rival(pool, observed.recorded)
+        if pause:
+            ctx.status.skip_write()
+            return RequeueAfter(pause)
+        observed, held, lapsed = self._recall_refusals(pool, observed, ctx)
         writer = PoolWriter(pool, ctx, self._settings.parallel)
         # Set before the first write, so that no watch event caused by it is filtered out.
         self._wake_index.set_releasing(
             pool.name,
-            {*observed.recorded.releasing, *observed.quotas} if observed.recorded.lost else observed.recorded.releasing,
+            {
+                *observed.recorded.releasing,
+                *(
+                    namespace
+                    for namespace, quota in observed.quotas.items()
+                    if quota.releasing or observed.recorded.lost
+                ),
+            },
         )
-        observed, allocation = await writer.apply_quotas(observed)
+        try:
+            observed, allocation = await writer.apply_quotas(observed)
+        except PoolChanged:
+            ctx.status.skip_write()
+            return RequeueAfter(_CONFLICT_DELAY)
+        self._remember_refusals(pool, observed, writer.outcomes, held, ctx)
+        refused = {namespace: refusal.message for namespace, refusal in held.items()}
+        # A claim that is tried again is listed first, and does not make the pool Ready.
+        refused |= {name: refusal.message for name, refusal in lapsed.items() if name in allocation.reserving}
+        refused |= writer.outcomes.refused
         self._update_wake_index(pool, observed, allocation)
         writes = plan_writes(observed, allocation)
         await writer.remove_release_annotations(writes.spent_releases)
         await writer.write_claim_status(observed, writes.claim_statuses)
         await asyncio.sleep(0)
-        conditions = pool_conditions(observed.pool, allocation, writer.outcomes.refused)
-        _set_status(ctx, pool_status(observed.pool, allocation, tuple(sorted(observed.selected))), conditions)
+        conditions = pool_conditions(observed.pool, allocation, refused)
+        status = pool_status(observed.pool, allocation, tuple(sorted(observed.selected)))
+        self._written[pool.name] = (_outline(status, writes.record), asyncio.get_running_loop().time())
+        _set_status(ctx, status, conditions)
         await asyncio.sleep(0)
         self._update_metrics(observed, allocation, conditions, ctx)
         if writer.outcomes.error is not None:
             raise writer.outcomes.error
-        if allocation.pending:
+        if (allocation.pending | allocation.reserving) - writer.outcomes.failed:
             return RequeueAfter(_CONTINUE_DELAY)
         if writer.outcomes.again:
             return RequeueAfter(_CONFLICT_DELAY)
-        return RequeueAfter(self._settings.refused_retry) if writer.outcomes.refused else Done()
+        return RequeueAfter(self._settings.refused_retry) if refused else Done()
+
+    def _pause_for_rival(self, pool: ResourcePool, recorded: PoolRecord) -> float:
+        """Return how long to wait if another writer has just changed the status that this process wrote, 0 if none has."""
+        written, since = self._written.get(pool.name, ((), 0.0))
+        if not written or written == _outline(pool.status, recorded):
+            return 0.0
+        return max(0.0, since + _RIVAL_PAUSE - asyncio.get_running_loop().time())
+
+    def _recall_refusals(
+        self, pool: ResourcePool, observed: PoolObservation, ctx: Context[Any]
+    ) -> tuple[PoolObservation, dict[str, Refusal], dict[str, Refusal]]:
+        held, lapsed = self._refusals.recall(
+            pool.name,
+            observed.claims,
+            lambda namespace: _basis(pool, namespace, ctx),
+            asyncio.get_running_loop().time(),
+        )
+        reasons = {uid: reason for refusal in held.values() for uid, (_, reason) in refusal.claims.items()}
+        return replace(observed, refused=reasons), held, lapsed
+
+    def _remember_refusals(
+        self,
+        pool: ResourcePool,
+        observed: PoolObservation,
+        outcomes: WriteOutcomes,
+        held: dict[str, Refusal],
+        ctx: Context[Any],
+    ) -> None:
+        generations = {claim.uid: claim.generation for claim in observed.claims}
+        news = {
+            namespace: Refusal(
+                message=outcomes.refused[namespace],
+                claims={
+                    **(held[namespace].claims if namespace in held else {}),
+                    **{uid: (generations[uid], reason) for uid, reason in culprits.items()},
+                },
+                basis=_basis(pool, namespace, ctx),
+                since=asyncio.get_running_loop().time(),
+            )
+            for namespace, culprits in outcomes.culprits.items()
+            if culprits
+        }
+        self._refusals.replace(pool.name, {**held, **news})
 
     def _update_wake_index(self, pool: ResourcePool, observed: PoolObservation, allocation: PoolAllocation) -> None:
         self._wake_index.set_releasing(
@@ -116,6 +188,8 @@ class ResourcePoolReconciler:
                     tasks.create_task(_delete(ctx, metadata, slots))
         self._wake_index.forget(pool.name)
         self._caches.forget(pool.name)
+        self._refusals.forget(pool.name)
+        self._written.pop(pool.name, None)
         self._claims_in_metrics.pop(pool.name, None)
         self._metrics.set_pool(pool.name, None)
         return Done()
@@ -142,6 +216,25 @@ class ResourcePoolReconciler:
         async with asyncio.TaskGroup() as tasks:
             for namespace, name, uid in sorted(bound):
                 tasks.create_task(delete(namespace, name, uid))
+
+
+def _outline(status: ResourcePoolStatus, record: PoolRecord) -> tuple[object, ...]:
+    """Return what two statuses of a pool are compared by."""
+    return (
+        status.namespaces,
+        status.allocation,
+        dict(status.exhaustions),
+        dict(status.releasing),
+        dict(record.claims),
+    )
+
+
+def _basis(pool: ResourcePool, namespace: str, ctx: Context[Any]) -> tuple[object, ...]:
+    """Return what a refusal rests on: the spec of the pool, and whose the ResourceQuota of the namespace is."""
+    quota = ctx.cache(RESOURCE_QUOTA).metadata(namespace, quota_name(pool.name))
+    if quota is None:
+        return (pool.uid, pool.generation)
+    return (pool.uid, pool.generation, quota.uid, quota.controller, quota.label(QuotaLabel.POOL))
 
 
 def _set_status(ctx: Context[Any], status: ResourcePoolStatus, conditions: tuple[ConditionUpdate, ...]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from konverge.conditions import Condition, truth, with_condition, write_conditions
@@ -51,19 +52,33 @@ __all__ = ["claim_condition", "claim_status", "pool_conditions", "pool_status", 
 
 
 def resource_quota(
-    pool: ResourcePool, view: PoolView, namespace: str, hard: Mapping[str, int], claims: Collection[str] = ()
+    pool: ResourcePool,
+    view: PoolView,
+    namespace: str,
+    hard: Mapping[str, int],
+    claims: Collection[str] = (),
+    releasing: Mapping[str, int] = MappingProxyType({}),
+    version: str = "",
 ) -> Object:
-    """Return the ResourceQuota of a namespace; `claims` are the hashes of the claims that it grants."""
-    return RESOURCE_QUOTA.new(
+    """Return the ResourceQuota of a namespace; `claims` are the hashes of the claims that it grants, `version` the version to replace."""
+    quota = RESOURCE_QUOTA.new(
         quota_name(pool.name),
         namespace,
         labels={QuotaLabel.POOL: pool.name},
         annotations={
             **({QuotaAnnotation.CLAIMS: " ".join(sorted(claims))} if claims else {}),
-            QuotaAnnotation.DEFAULTS: json.dumps(_formatted(defaults_of(view), view), separators=(",", ":")),
+            QuotaAnnotation.DEFAULTS: _annotated(defaults_of(view), view),
+            **({QuotaAnnotation.RELEASING: _annotated(releasing, view)} if releasing else {}),
         },
         spec={"hard": _formatted(hard, view), **scopes_of(pool)},
     )
+    if version:
+        quota.data["metadata"]["resourceVersion"] = version
+    return quota
+
+
+def _annotated(amounts: Mapping[str, int], pool: PoolView) -> str:
+    return json.dumps(_formatted(amounts, pool), separators=(",", ":"))
 
 
 def _formatted(amounts: Mapping[str, int], pool: PoolView) -> Amounts:

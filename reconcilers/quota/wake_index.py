@@ -89,4 +89,5 @@ class WakeIndex:
 
 def _bearing(metadata: Metadata) -> tuple[object, ...]:
     names = ("uid", "labels", "owner_references", "deletion_timestamp")
-    return (*(getattr(metadata, name) for name in names), metadata.annotation(QuotaAnnotation.CLAIMS))
+    ours = (QuotaAnnotation.CLAIMS, QuotaAnnotation.DEFAULTS, QuotaAnnotation.RELEASING)
+    return (*(getattr(metadata, name) for name in names), *(metadata.annotation(name) for name in ours))

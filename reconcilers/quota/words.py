@@ -120,6 +120,7 @@ class Message:
     CLAIMABLE: Final = "resource claimable from pool"
     USED: Final = "claim is used"
     UNUSED: Final = "claim is unused"
+    CAUSES_EXHAUSTIONS: Final = "claim causes exhaustions"
     # ours
     ASSIGNED: Final = "Assigned to the pool"
     QUEUED: Final = "Queued at the pool"
@@ -159,6 +160,8 @@ class QuotaAnnotation:
     """On a ResourceQuota (ours): hashes of the names of its claims. With them the allocation survives the loss of both statuses."""
     DEFAULTS: Final = "konverge.dev/quota-defaults"
     """On a ResourceQuota (ours): the defaults that are part of its hard, as JSON, so that their change is not mistaken for a claim."""
+    RELEASING: Final = "konverge.dev/quota-releasing"
+    """On a ResourceQuota (ours): the amounts in release, as JSON, so that they stay held if the record in the pool's status is lost."""
 
 
 class Capsule:

@@ -104,7 +104,7 @@ class Watched:
     unlisted: bool = False
     """Whether the controller also runs without the right to list an optional kind."""
     known_by: Callable[[Metadata], str] | None = None
-    """For owned kinds: returns the name of the owner of an object without a controller reference, "" if it has no owner of ours."""
+    """For owned kinds: returns the name of the owner of an object whatever its controller reference, "" if it has no owner of ours."""
 
 
 Group: TypeAlias = tuple[str, ...]
@@ -242,7 +242,8 @@ class Controller(Generic[R]):
 
         Only what is declared here can be made with `ctx.own`. With `optional` the controller also runs while the cluster
         does not serve the kind (`ctx.serves(kind)` tells). With `when` only the changes for which it returns True enqueue anything.
-        `known_by` names the owner of an object without a controller reference ("" for none), which may be a child that lost it.
+        `known_by` names the owner of an object whatever its controller reference ("" for none): a child may have lost the reference, or
+        have got another one.
         With `own_writes=False` an event that shows nothing but an apply of this controller's own `ctx.own` enqueues nothing. Any other
         change that the same event shows enqueues the owner all the same. With `written_in` the rights to get and write children are
         given in these namespaces only; the API server refuses children elsewhere. The same kind may be watched too, for objects

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from konverge.errors import InvalidObject
 from konverge.informers import Cached, Change
 from konverge.keys import Key
+from konverge.kinds import Kind
+from konverge.objects import Metadata
 from konverge.runtime.builder.builder import Controller, Watched
 from konverge.runtime.builder.predicates import life_changed
 from konverge.runtime.cache.readers import Caches
@@ -74,8 +76,9 @@ def requests_for_owner(
     *,
     namespaced: bool | None = None,
 ) -> Iterator[ReconcileRequest]:
-    """Return the requests for the controlling owners of a child, before and after the change, or for the owner that `known_by` names.
+    """Return the requests for the controlling owners of a child, before and after the change, and for the owner that `known_by` names.
 
+    `known_by` is called for a child of any controller: a foreign one may have taken the child, and its end is news for the owner.
     `namespaced` is the scope of the owners as the API server serves it; None leaves it to what their kind declares.
     """
     if change.new is not None and change.new.metadata.resource_version in own_versions:
@@ -87,15 +90,18 @@ def requests_for_owner(
     reason = f"{Why.OWNED} {watch.kind.kind} {_path(change)} {_verb(change)}"
     asked: set[str] = set()
     for cached in _sides(change):
-        owner = cached.metadata.controller
-        if owner is None:
-            name = watch.known_by(cached.metadata) if watch.known_by is not None else ""
-        else:
-            name = owner.name if owner.kind == spec.kind.kind and owner.group == spec.kind.group else ""
-        if not name or name in asked:
-            continue
-        asked.add(name)
-        yield ReconcileRequest(Key("", spec.kind, namespace, name), reason, _priority(change))
+        for name in _owners_of(cached.metadata, spec.kind, watch.known_by):
+            if name and name not in asked:
+                asked.add(name)
+                yield ReconcileRequest(Key("", spec.kind, namespace, name), reason, _priority(change))
+
+
+def _owners_of(child: Metadata, kind: Kind[Any], known_by: Callable[[Metadata], str] | None) -> Iterator[str]:
+    owner = child.controller
+    if owner is not None and owner.kind == kind.kind and owner.group == kind.group:
+        yield owner.name
+    if known_by is not None:
+        yield known_by(child)
 
 
 def requests_mapped(

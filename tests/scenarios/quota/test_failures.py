@@ -16,10 +16,7 @@ SECRET = "hunter2"
 WORDS = "reconciling failed with OverflowError; it is tried again"
 PARTS = {"decide_claim": claim_reconciler, "claim_view": claim_reconciler, "pool_facts": observe}
 """Pure functions of the claim controller, each with the module that calls it."""
-FORMS = {
-    "v0.12": {"Assigned": "Failed"},
-    "v0.14": {"Ready": "Failed", "Exhausted": "NoExhaustions", "Bound": "Failed"},
-}
+FORMS = {"v0.12": {"Assigned": "Failed"}, "v0.14": {"Ready": "Failed"}}
 
 
 def break_part(lab: Lab, patch: pytest.MonkeyPatch, part: str) -> None:

@@ -209,15 +209,15 @@ async def test_a_selector_in_which_nothing_is_written_selects_nothing(lab: Lab) 
 
 @pytest.mark.lab_on("memory")
 @pytest.mark.parametrize("refusals", [0, 2], ids=["at once", "after the claim controller had its turn"])
-async def test_a_bound_claim_that_was_not_recorded_yet_goes_with_a_pool_that_says_so(lab: Lab, refusals: int) -> None:
+async def test_a_bound_claim_whose_record_was_lost_goes_with_a_pool_that_says_so(lab: Lab, refusals: int) -> None:
     here = await Quotas(lab).start("a")
     await here.pool(deleteBoundResources=True)
-    await here.spent({CPU: 0})
+    await here.claim("a", "c", cpu=3)
+    await here.bound("a", "c")
     await lab.settled()
     match = Match(verbs=("apply",), resources=("resourcepools.capsule.clastix.io",), subresource="status")
     lost = lab.server.faults.add(Rule(match, Refuse(503)))
-    await here.claim("a", "c", cpu=3)
-    await here.bound("a", "c")
+    await lab.client.patch(ResourcePool, "p", patch={"status": {"claims": None}}, style="merge", subresource="status")
     assert (await here.get(ResourcePool, "", "p")).status.claims == {}
     refused = Match(verbs=("delete",), resources=("resourcepoolclaims.capsule.clastix.io",))
     lab.server.faults.add(Rule(refused, Refuse(403), count=refusals))

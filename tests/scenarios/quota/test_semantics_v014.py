@@ -104,6 +104,38 @@ async def test_a_claim_that_cannot_be_served_says_ready_false_and_a_claim_withou
     ]
 
 
+def conditions_of(claim: ResourcePoolClaim) -> list[tuple[str, str, str]]:
+    return [(condition.type, condition.status, condition.reason) for condition in claim.conditions]
+
+
+@pytest.mark.parametrize("pool", ["p", None], ids=["names a pool", "names none"])
+async def test_a_claim_whose_pool_cannot_serve_it_any_more_has_ready_only(lab: Lab, pool: str | None) -> None:
+    here = await started(lab, "a")
+    await here.pool()
+    await here.claim("a", "c", pool=pool, cpu=3)
+    await here.tells("a", "c", "Bound", "Unused")
+    await here.claim("a", "waits", pool=pool, cpu=3)
+    claim = await here.tells("a", "waits", "Bound", "Failed", "claim causes exhaustions")
+    assert conditions_of(claim) == [
+        ("Ready", "True", "Succeeded"),
+        ("Exhausted", "True", "PoolExhausted"),
+        ("Bound", "False", "Failed"),
+    ]
+    await here.move("a", "wind")
+    reason = "Failed" if pool else "Unassigned"
+    for name in ("c", "waits"):
+        assert conditions_of(await here.tells("a", name, "Ready", reason)) == [("Ready", "False", reason)]
+    await lab.client.delete(ResourcePool, "p")
+    await lab.settled()
+    for name in ("c", "waits"):
+        claim = await here.get(ResourcePoolClaim, "a", name)
+        assert conditions_of(claim) == [("Ready", "False", reason)]
+        assert (claim.status.pool, claim.status.queue) == (None, None)
+    await here.move("a", "solar")
+    await here.pool()
+    await here.tells("a", "c", "Bound", "Unused")
+
+
 async def test_the_semantics_are_changed_and_changed_back_without_losing_anything(lab: Lab) -> None:
     here = Quotas(lab)
     here.lab.always.append(HeldByTheRule(lab))
@@ -121,9 +153,12 @@ async def test_the_semantics_are_changed_and_changed_back_without_losing_anythin
             await here.tells("a", "lost", "Ready", "Failed")
             assert claim.status.condition is None
         else:
-            claim = await here.bound("a", "c")
+            await here.bound("a", "c")
             await here.says("a", "lost", "Failed")
-            assert (claim.status.conditions, claim.status.semantics) == ((), None)
+            await lab.settled()
+            for name in ("c", "lost"):
+                claim = await here.get(ResourcePoolClaim, "a", name)
+                assert (claim.status.conditions, claim.status.semantics) == ((), None)
         await here.spent({CPU: 3})
 
 

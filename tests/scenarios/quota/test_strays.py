@@ -10,9 +10,11 @@ from quota.lab import CPU, EVENT, Quotas
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import NotFound
+from konverge.kinds import kind
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
 from konverge.testing import Lab
 
+CONFIG_MAP = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
 QUOTA = "capsule-pool-p"
 AT_ONCE = 1.0
 
@@ -113,3 +115,82 @@ async def test_a_quota_without_owner_goes_with_the_namespace_that_leaves_and_wit
     with pytest.raises(NotFound):
         await here.get(RESOURCE_QUOTA, "a", QUOTA)
     assert (await here.get(ResourcePoolClaim, "a", "c")).status.pool is None
+
+
+FOREIGN: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "name": "foreign"}
+OTHER_POOL: dict[str, Any] = {"apiVersion": "capsule.clastix.io/v1beta2", "kind": "ResourcePool", "name": "q"}
+
+
+async def owner_of_another(here: Quotas, owner: dict[str, Any]) -> dict[str, Any]:
+    """Create the object that an owner reference names; returns the reference."""
+    if owner is FOREIGN:
+        stored: Any = await here.lab.client.create(CONFIG_MAP.new(owner["name"], here.ns("a")))
+    else:
+        stored = await here.pool(owner["name"], tenants=("wind",))
+    return {**owner, "uid": stored.metadata.uid}
+
+
+@pytest.mark.lab_on("memory")
+@pytest.mark.parametrize("owner", [FOREIGN, OTHER_POOL], ids=lambda owner: owner["kind"])
+@pytest.mark.parametrize("controls", [True, False], ids=["controller", "plain owner"])
+@pytest.mark.parametrize("labels", [{}, {"labels": None}], ids=["with its label", "without its label"])
+async def test_a_deleted_quota_is_restored_within_a_second_whatever_its_owner(
+    lab: Lab, owner: dict[str, Any], controls: bool, labels: dict[str, Any]
+) -> None:
+    here = await with_a_bound_claim(lab)
+    reference = {**await owner_of_another(here, owner), "controller": controls}
+    await lab.stop()  # otherwise a quota that no other controller took is restored before its deletion
+    await edit(here, {"metadata": {"ownerReferences": [reference], **labels}})
+    taken = await here.get(RESOURCE_QUOTA, "a", QUOTA)
+    await here.start()
+    await asyncio.sleep(30)
+    await lab.client.delete(RESOURCE_QUOTA, QUOTA, here.ns("a"))
+    assert await restored(here, taken.metadata.uid) < AT_ONCE
+    await here.grants("a", {CPU: 1})
+    await here.bound("a", "c")
+    await lab.settled()
+    assert (await here.get(ResourcePool, "", "p")).condition("Ready").is_true
+
+
+@pytest.mark.lab_on("memory")
+async def test_a_quota_that_a_foreign_controller_gives_back_is_restored_at_once(lab: Lab) -> None:
+    here = await with_a_bound_claim(lab)
+    reference = {**await owner_of_another(here, FOREIGN), "controller": True}
+    await edit(here, {"metadata": {"ownerReferences": [reference]}, "spec": {"hard": {CPU: 100}}})
+    await asyncio.sleep(30)
+    await edit(here, {"metadata": {"ownerReferences": None}})
+    assert await restored(here) < AT_ONCE
+    await here.grants("a", {CPU: 1})
+
+
+@pytest.mark.lab_on("memory")
+async def test_a_foreign_quota_is_not_restored_in_a_namespace_that_left(lab: Lab) -> None:
+    here = await with_a_bound_claim(lab)
+    reference = {**await owner_of_another(here, FOREIGN), "controller": True}
+    await edit(here, {"metadata": {"ownerReferences": [reference]}})
+    await here.move("a", "wind")
+    await here.says("a", "c", "Failed", "resourcepool not available")
+    await lab.client.delete(RESOURCE_QUOTA, QUOTA, here.ns("a"))
+    await lab.settled()
+    with pytest.raises(NotFound):
+        await here.get(RESOURCE_QUOTA, "a", QUOTA)
+    await here.move("a", "solar")
+    assert await restored(here) < AT_ONCE
+    await here.bound("a", "c")
+
+
+@pytest.mark.lab_on("memory")
+async def test_a_copy_of_a_quota_under_another_name_is_not_read_as_the_pools(lab: Lab) -> None:
+    here = await with_a_bound_claim(lab)
+    stored = await here.get(RESOURCE_QUOTA, "a", QUOTA)
+    [owner] = stored.to_dict()["metadata"]["ownerReferences"]
+    copy = RESOURCE_QUOTA.new(
+        "z-copy", here.ns("a"), labels=dict(stored.metadata.labels or {}), spec={"hard": {CPU: 4}}
+    )
+    copy.data["metadata"]["ownerReferences"] = [owner]
+    await lab.client.create(copy)
+    await here.claim("b", "d", cpu=3)
+    await here.bound("b", "d")
+    await lab.settled()
+    await here.spent({CPU: 4})
+    await here.grants("a", {CPU: 1})

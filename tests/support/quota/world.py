@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from quota.amounts import read
@@ -18,6 +19,7 @@ from konverge.quantities import WHOLE, Quantity
 from konverge.quantities import read as quantities
 from konverge.reconcilers.quota.allocate import PoolAllocation, allocate
 from konverge.reconcilers.quota.amounts import Amounts, problem_in
+from konverge.reconcilers.quota.claim_conditions import claim_conditions
 from konverge.reconcilers.quota.claim_decision import ClaimDecision
 from konverge.reconcilers.quota.decide import defaults_of, place_after, plan_writes
 from konverge.reconcilers.quota.observation import (
@@ -33,6 +35,7 @@ from konverge.reconcilers.quota.words import Semantics
 __all__ = ["DryWorld", "Rq", "pool"]
 
 CPU = "requests.cpu"
+_NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def pool(
@@ -54,6 +57,7 @@ class Rq:
     claims: frozenset[str] = frozenset()
     defaults: Amounts | None = None
     defaults_observed: Amounts = field(default_factory=dict)
+    releasing: Amounts = field(default_factory=dict)
 
     def view(self) -> QuotaView:
         return QuotaView(
@@ -62,6 +66,7 @@ class Rq:
             used=dict(self.used),
             claims=self.claims,
             defaults=self.defaults,
+            releasing=dict(self.releasing),
         )
 
 
@@ -165,6 +170,7 @@ class DryWorld:
             quota = self.quotas.setdefault(namespace, Rq({}))
             quota.hard, quota.defaults = dict(hard), defaults_of(self.pool)
             quota.claims = claim_hashes(allocation.claims.get(namespace, ()))
+            quota.releasing = dict(allocation.witnesses.get(namespace, {}))
             yield f"apply {namespace}"
         for namespace in writes.deletes:
             self.before = self.held()
@@ -196,6 +202,7 @@ class DryWorld:
                 message=decision.message,
                 observed_generation=claim.generation,
             ),
+            conditions=claim_conditions(claim, decision, _NOW) if self.semantics == Semantics.V014 else (),
             in_use=decision.in_use,
             semantics=self.semantics,
         )

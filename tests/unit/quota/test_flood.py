@@ -54,6 +54,7 @@ def problems(kind: Any, status: Mapping[str, Any]) -> list[str]:
 
 def check(world: DryWorld) -> dict[str, Any]:
     """Run a reconcile, and check each status and metric that it would write; returns the status of the pool."""
+    world.once()  # lists the claims; the next reconcile grants them
     seen = world.see()
     world.once()
     allocation = world.last

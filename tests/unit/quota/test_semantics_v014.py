@@ -59,41 +59,46 @@ def world(cpu: int = 4, **more: Any) -> DryWorld:
 # --- what claims say ---------------------------------------------------------------------------------------------------------------
 
 
+CAUSES_EXHAUSTIONS = ("Bound", False, "Failed", "claim causes exhaustions")
+
+
 @pytest.mark.parametrize(
-    ("decision", "ready", "short", "bound"),
+    ("decision", "conditions"),
     [
-        pytest.param(BOUND, RECONCILED, NO_EXHAUSTIONS, (False, "Unused", "claim is unused"), id="allocated"),
-        pytest.param(IN_USE, RECONCILED, NO_EXHAUSTIONS, (True, "InUse", "claim is used"), id="used by pods"),
         pytest.param(
-            exhausted(["x"]), RECONCILED, ("Exhausted", True, "PoolExhausted", "x"), (False, "Failed", "x"), id="short"
+            BOUND, [RECONCILED, NO_EXHAUSTIONS, ("Bound", False, "Unused", "claim is unused")], id="allocated"
+        ),
+        pytest.param(
+            IN_USE, [RECONCILED, NO_EXHAUSTIONS, ("Bound", True, "InUse", "claim is used")], id="used by pods"
+        ),
+        pytest.param(
+            exhausted(["x"]), [RECONCILED, ("Exhausted", True, "PoolExhausted", "x"), CAUSES_EXHAUSTIONS], id="short"
         ),
         pytest.param(
             queue_exhausted(["x"]),
-            RECONCILED,
-            ("Exhausted", True, "QueueExhausted", "x"),
-            (False, "Failed", "x"),
+            [RECONCILED, ("Exhausted", True, "QueueExhausted", "x"), CAUSES_EXHAUSTIONS],
             id="behind an older one",
         ),
-        pytest.param(
-            failed("x"), ("Ready", False, "Failed", "x"), NO_EXHAUSTIONS, (False, "Failed", "x"), id="no such pool"
-        ),
+        pytest.param(failed("x"), [("Ready", False, "Failed", "x")], id="no such pool"),
         pytest.param(
             unassigned("a", []),
-            ("Ready", False, "Unassigned", "no ResourcePool selects namespace a"),
-            NO_EXHAUSTIONS,
-            (False, "Failed", "no ResourcePool selects namespace a"),
+            [("Ready", False, "Unassigned", "no ResourcePool selects namespace a")],
             id="no pool at all",
         ),
+        pytest.param(ASSIGNED, [RECONCILED], id="assigned"),
+        pytest.param(QUEUED, [RECONCILED], id="queued"),
         pytest.param(
-            released("p"), RECONCILED, NO_EXHAUSTIONS, (False, "Released", "Released from pool p"), id="released"
+            released("p"),
+            [RECONCILED, NO_EXHAUSTIONS, ("Bound", False, "Released", "Released from pool p")],
+            id="released",
         ),
-        pytest.param(refused("x"), RECONCILED, NO_EXHAUSTIONS, (False, "Failed", "x"), id="its quota is refused"),
+        pytest.param(
+            refused("x"), [RECONCILED, NO_EXHAUSTIONS, ("Bound", False, "Failed", "x")], id="its quota is refused"
+        ),
     ],
 )
-def test_a_claim_says_ready_exhausted_and_bound(
-    decision: ClaimDecision, ready: Any, short: Any, bound: tuple[bool, str, str]
-) -> None:
-    assert condition_fields(decision) == (ready, short, ("Bound", *bound))
+def test_a_claim_has_the_conditions_that_capsule_gives_it(decision: ClaimDecision, conditions: list[Any]) -> None:
+    assert list(condition_fields(decision)) == conditions
 
 
 VERDICTS = [
@@ -118,6 +123,27 @@ def test_conditions_of_v014_are_read_back_as_the_decision_that_wrote_them(decisi
             decision.message,
         )
     assert (said.type == "Bound" and said.is_true) == decision.bound
+
+
+@pytest.mark.parametrize("before", VERDICTS, ids=lambda decision: f"{decision.type}-{decision.reason}")
+def test_no_condition_of_the_decision_before_stays(before: ClaimDecision) -> None:
+    view = replace(VIEW, conditions=claim_conditions(VIEW, before, NOW), semantics=Semantics.V014)
+    for after in VERDICTS:
+        stored = claim_conditions(view, after, NOW)
+        assert {condition.type for condition in stored} == {type_ for type_, *_ in condition_fields(after)}
+        condition, in_use = read(stored)
+        shown = replace(view, conditions=stored, condition=condition, in_use=in_use)
+        assert after in (ASSIGNED, QUEUED) or status_is_current(shown, after, NOWHERE, Semantics.V014)
+
+
+@pytest.mark.parametrize("type_", ["Exhausted", "Bound", "Synced"])
+def test_a_rejected_claim_with_another_condition_is_written_again(type_: str) -> None:
+    rejected = failed("x")
+    stored = (*claim_conditions(VIEW, rejected, NOW), Condition(type=type_, status="False", reason="Failed"))
+    condition, _ = read(stored)
+    view = replace(VIEW, conditions=stored, condition=condition, semantics=Semantics.V014)
+    assert not status_is_current(view, rejected, NOWHERE, Semantics.V014)
+    assert [each.type for each in claim_conditions(view, rejected, NOW)] == ["Ready"]
 
 
 def test_the_single_condition_is_not_written_and_the_form_is_named() -> None:
@@ -167,7 +193,7 @@ def test_conditions_that_another_capsule_left_are_not_taken_for_ours() -> None:
     left = [{"type": "Bound", "status": "True", "reason": "InUse"}, {"type": "Ready", "status": "True"}]
     view = claim_view(CLAIM.decode({"metadata": {"name": "c"}, "spec": {}, "status": {"conditions": left}}))
     assert (view.condition, view.in_use) == (None, False)
-    assert read([Condition(type="Ready", status="True")]) == (None, False)
+    assert read([Condition(type="Bound", status="True")]) == (None, False)
 
 
 # --- used and unused ---------------------------------------------------------------------------------------------------------------

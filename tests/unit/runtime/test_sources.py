@@ -163,8 +163,25 @@ def test_a_child_without_owner_reference_enqueues_the_owner_that_known_by_names(
     [ask] = requests_for_owner(SPEC, known, change(cached("nightly-job"), None, name="nightly-job"))
     assert ask.key == Key("", BACKUP, "web", "nightly")
     assert list(requests_for_owner(SPEC, known, change(None, cached("job"), name="job"))) == []
-    stranger = change(None, cached("nightly-job", owner=owner(kind_name="Restore")), name="nightly-job")
-    assert list(requests_for_owner(SPEC, known, stranger)) == []
+
+
+@pytest.mark.parametrize(
+    ("reference", "enqueued"),
+    [
+        (owner(), ["nightly"]),
+        (owner(controller=False), ["nightly"]),
+        (owner(kind_name="Restore"), ["nightly"]),
+        (owner("weekly"), ["weekly", "nightly"]),
+        (None, ["nightly"]),
+    ],
+    ids=["its own", "no controller", "another kind", "another object", "none"],
+)
+def test_known_by_names_the_owner_of_a_child_whatever_its_controller(
+    reference: OwnerReference | None, enqueued: list[str]
+) -> None:
+    known = replace(SPEC.owned[0], known_by=lambda metadata: metadata.name.partition("-")[0])
+    deleted = change(cached("nightly-job", owner=reference), None, name="nightly-job")
+    assert [ask.key.name for ask in requests_for_owner(SPEC, known, deleted)] == enqueued
 
 
 def test_the_version_of_an_owner_reference_does_not_matter() -> None:

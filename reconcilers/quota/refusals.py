@@ -1,0 +1,66 @@
+"""The claims whose ResourceQuota the API server rejected lately: they are not listed again and again in the pool's status for another try.
+
+Guarantees: pure, and a hint only: after a restart each claim is tried once more. A refusal is forgotten after `retry` seconds, and at once
+if the claim, the pool's spec, or the owner of the ResourceQuota changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from konverge.reconcilers.quota.observation import ClaimView
+
+__all__ = ["Refusal", "Refusals"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A rejected ResourceQuota: the message, and generation and reason of each claim that caused it, by uid."""
+
+    message: str
+    claims: Mapping[str, tuple[int, str]]
+    basis: tuple[object, ...]
+    """What the API server rejected: generation of the pool, uid and owner of the present ResourceQuota."""
+    since: float
+
+
+class Refusals:
+    """The refusals of each pool, by namespace."""
+
+    def __init__(self, retry: float) -> None:
+        self._retry = retry
+        self._by_pool: dict[str, dict[str, Refusal]] = {}
+
+    def recall(
+        self,
+        pool: str,
+        claims: Iterable[ClaimView],
+        basis: Callable[[str], tuple[object, ...]],
+        now: float,
+    ) -> tuple[dict[str, Refusal], dict[str, Refusal]]:
+        """Return by namespace the refusals that still hold, each with the claims that have not changed since, and those to try again."""
+        before = self._by_pool.get(pool)
+        if not before:
+            return {}, {}
+        generations = {claim.uid: claim.generation for claim in claims}
+        held: dict[str, Refusal] = {}
+        lapsed: dict[str, Refusal] = {}
+        for namespace, refusal in before.items():
+            same = {uid: known for uid, known in refusal.claims.items() if generations.get(uid) == known[0]}
+            if not same:
+                continue
+            lasts = basis(namespace) == refusal.basis and now - refusal.since < self._retry
+            (held if lasts else lapsed)[namespace] = replace(refusal, claims=same)
+        return held, lapsed
+
+    def replace(self, pool: str, refusals: Mapping[str, Refusal]) -> None:
+        """Remember these refusals of a pool, and no others."""
+        if refusals:
+            self._by_pool[pool] = dict(refusals)
+        else:
+            self.forget(pool)
+
+    def forget(self, pool: str) -> None:
+        """Drop the refusals of a deleted pool."""
+        self._by_pool.pop(pool, None)
