@@ -570,7 +570,7 @@ class Lab(Allowances):
                         return last
                     await self._pause(began)
         except TimeoutError:
-            raise Unmet(self._story(test, kind_of(what), name, last, timeout)) from None
+            raise Unmet(self._story(test, kind_of(what), name, last, timeout, await self._place(what))) from None
 
     async def until_gone(self, what: Kind[Any] | type[Any], name: str, *, timeout: float = 20.0) -> None:
         """Wait until an object is really gone. Raises Unmet on a timeout."""
@@ -581,7 +581,7 @@ class Lab(Allowances):
                 while (last := await self.find(what, name)) is not None:
                     await self._pause(began)
         except TimeoutError:
-            raise Unmet(self._story("to be gone", kind_of(what), name, last, timeout)) from None
+            raise Unmet(self._story("to be gone", kind_of(what), name, last, timeout, await self._place(what))) from None
 
     async def _pause(self, began: float) -> None:
         """Sleep until the next poll: briefly at first, and longer the longer the wait has lasted."""
@@ -631,13 +631,21 @@ class Lab(Allowances):
                 group.append(life.standby.manager)
         return list(groups.values())
 
-    def _story(self, awaited: Any, what: Kind[Any] | None, name: str, last: Resource | None, timeout: float) -> str:
+    def _story(
+        self,
+        awaited: Any,
+        what: Kind[Any] | None,
+        name: str,
+        last: Resource | None,
+        timeout: float,
+        namespace: str = "",
+    ) -> str:
         words = awaited if isinstance(awaited, str) else getattr(awaited, "__qualname__", repr(awaited))
         managers = [(life.manager, life.up) for life in self._lives]
         if what is None:
             lines = [f"waited {timeout:g} s for {words}", *managers_story(managers, None, None)]
         else:
-            key = Key("", what, self.namespace, name)
+            key = Key("", what, namespace, name)
             lines = [f"{what.kind} {key.path}: waited {timeout:g} s for {words}", *object_story(last)]
             lines += managers_story(managers, what, key)
         return "\n".join([*lines, *(f"  finding: {problem}" for problem in self.findings.problems)])

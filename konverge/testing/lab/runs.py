@@ -30,7 +30,8 @@ from konverge.testing.lab.fault_injector import FaultInjector
 from konverge.testing.lab.findings import Findings
 from konverge.testing.lab.foreign import ForeignWriter
 from konverge.testing.lab.lab import Lab
-from konverge.testing.lab.masks import State, state_of
+from konverge.testing.lab.masks import State, key_of, state_of
+from konverge.testing.lab.owned import owned_paths
 from konverge.testing.lab.plans import MOST_DOWN, MOST_JOINED, Plan
 from konverge.testing.lab.reconcile_oracle import ReconcileOracle
 from konverge.testing.lab.replicas import LeaseFaults
@@ -62,6 +63,8 @@ class Run:
     plan: Plan
     timeline: Timeline = field(default_factory=Timeline)
     state: State = field(default_factory=dict)
+    owned: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The fields of each object that a client set; of the reference run only."""
     problems: list[str] = field(default_factory=list)
     """Problems that do not depend on the reference run."""
     created: Counter[str] = field(default_factory=Counter)
@@ -207,6 +210,8 @@ async def _run_scenario(
                 else:
                     await _await_the_clock(lab.clock_end, injector, result)
                 result.state = _state(server, lab)
+                if long:
+                    result.owned = _owned(server)
                 _take_allowances(result, server, lab)
                 result.problems += injector.problems + _leaks(lab, server) + lab.findings.unmet()
                 if plan.same_end:
@@ -328,6 +333,15 @@ def _state(server: ApiServer, lab: Lab) -> State:
         for entry in server.store.list(resource)
     }
     return state_of(objects, lab.allowed, server.draws.drawn)
+
+
+def _owned(server: ApiServer) -> dict[str, frozenset[str]]:
+    """Return the fields of each stored object that a client set, by its key in a state."""
+    return {
+        key_of(resource, entry.namespace, entry.name): owned_paths(entry.object())
+        for resource in server.store.resources()
+        for entry in server.store.list(resource)
+    }
 
 
 def _leaks(lab: Lab, server: ApiServer) -> list[str]:
