@@ -42,6 +42,7 @@ from konverge.testing.lab.finalizing import LabManager
 from konverge.testing.lab.findings import Findings, Mistakes, unawaited_coroutines
 from konverge.testing.lab.plans import Lease
 from konverge.testing.lab.process import FinalizeGate, Gate, Wire, killable
+from konverge.testing.lab.ready import Ready, is_ready
 from konverge.testing.lab.replicas import Replica, elected, wrong_clock
 from konverge.testing.lab.rights import Account, Rights
 from konverge.testing.lab.stories import busiest_keys, managers_story, object_story
@@ -603,6 +604,24 @@ class Lab(Allowances):
                     await self._pause(began)
         except TimeoutError:
             raise Unmet(self._story(test, kind_of(what), name, last, timeout, await self._place(what))) from None
+
+    async def ready(self, what: Kind[R] | type[R], name: str, *, seconds: float = 1.0, timeout: float = 20.0) -> R:
+        """Play the controllers of a workload in memory: the object becomes ready, now and after each change; returns it as ready.
+
+        For a Deployment, ReplicaSet, StatefulSet, DaemonSet or Pod; a Job succeeds. The object becomes ready `seconds` after it was created
+        or changed. It need not exist yet. On a real API server the lab only waits for its controllers. Raises Unmet on a timeout.
+        """
+        kind: Kind[R] = kind_of(what)
+        if self._server is None:
+            return await self.until(kind, name, is_ready, timeout=timeout)
+        stand_in = await self.enter(Ready(self.config, kind, self.namespace, name, seconds=seconds, random=self.rng()))
+        timeout = self.limit(timeout) + seconds
+        try:
+            async with asyncio.timeout(timeout):
+                return kind.decode((await stand_in.wait()).to_dict())
+        except TimeoutError:
+            last = await self.find(kind, name)
+            raise Unmet(self._story("to be ready", kind, name, last, timeout, self.namespace)) from None
 
     async def until_gone(self, what: Kind[Any] | type[Any], name: str, *, timeout: float = 20.0) -> None:
         """Wait until an object is really gone. Raises Unmet on a timeout."""
