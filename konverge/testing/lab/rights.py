@@ -67,9 +67,9 @@ class Rights:
 def missing_rule_words(manager: str, wanted: Attributes) -> str:
     """Return the finding about a request that no declared rule allows, with the declaration that allows it.
 
-    >>> print(missing_rule_words("shop", Attributes("patch", "apps", "v1", "deployments", "scale", "web", "front")))
-    manager 'shop' declares no rule for patch of deployments/scale (group "apps") in namespace web, so a cluster refuses it with 403: add \
-    .needs(kv.Rule("apps", ("deployments/scale",), ("patch",))) to the controller, webhook or manager; lab.start(build, rbac=False) allows everything
+    >>> words = missing_rule_words("shop", Attributes("patch", "apps", "v1", "deployments", "scale", "web", "front"))
+    >>> '.needs(kv.Rule("apps", ("deployments/scale",), ("patch",)))' in words
+    True
     """
     if not wanted.is_resource:
         return (
