@@ -131,7 +131,7 @@ def test_a_scenario_that_cannot_go_on_because_of_a_foreign_change_is_forgiven(wo
     assert problems_of(REFERENCE, run(CRASH, problems=(problem,))) == [problem]
 
 
-FIELDS = {"f:spec": {"f:selector": {}, "f:ports": {'k:{"port":80}': {".": {}, "f:port": {}}}}}
+FIELDS: dict[str, Any] = {"f:spec": {"f:selector": {}, "f:ports": {'k:{"port":80}': {".": {}, "f:port": {}}}}}
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ FIELDS = {"f:spec": {"f:selector": {}, "f:ports": {'k:{"port":80}': {".": {}, "f
 )
 def test_a_difference_in_a_field_of_the_server_names_may_differ(spec: dict[str, Any], field: str) -> None:
     before = {"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 30001}], "selector": {"app": "a"}}
-    services = [{"kind": "Service", "spec": {**before, **changed}} for changed in ({}, spec)]
-    owned = owned_paths({"metadata": {"managedFields": [{"manager": "lab", "fieldsV1": FIELDS}]}})
-    [line] = differences(*({"services lab/web": one} for one in services), owned={"services lab/web": owned})
+    reference, state = ({"services lab/web": {"kind": "Service", "spec": {**before, **new}}} for new in ({}, spec))
+    owned = {"services lab/web": owned_paths({"metadata": {"managedFields": [{"manager": "lab", "fieldsV1": FIELDS}]}})}
+    [line] = differences(reference, state, owned=owned)
     assert (f'lab.may_differ(SERVICE, "{field}", why="...")' in line) is bool(field), line
