@@ -148,7 +148,7 @@ class ApiServer:
         return self.rbac.allows(user, attributes) if self._authorizes(user) else Decision(True)
 
     def _authorizes(self, user: User) -> bool:
-        """Return whether a user's requests are authorized: everybody's, or only those of the users with granted rights."""
+        """Return whether a user's requests are authorized; without `rbac` only users with granted rights are restricted."""
         return self._rbac_on or self.rbac.restricts(user)
 
     def _store_quota(self, charge: QuotaUpdate) -> None:

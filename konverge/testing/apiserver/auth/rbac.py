@@ -79,7 +79,7 @@ class Rbac:
     def grant(self, user: str, roles: Iterable[Data]) -> None:
         """Give a user the rules of these roles, and the rights of every authenticated user, without storing a role or a binding.
 
-        The rules replace those of an earlier call. The user is restricted from now on, also by a server that authorizes nobody else.
+        The rules replace those of an earlier call. The user is restricted from now on, also by a server without authorization.
         """
         authenticated = [role for role in bootstrap_objects() if role["metadata"]["name"] in _OF_EVERYBODY]
         self._given[user] = []
