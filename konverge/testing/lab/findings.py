@@ -163,7 +163,7 @@ class Findings:
     def missing_rule(self, error: Forbidden, words: str) -> None:
         """Take the refusal of a manager's request that no declared rule allows; `words` name the rule."""
         if not self.expects(error):
-            self._add(words)
+            self.add(words)
 
     def observe(self, event: Event) -> None:
         """Check the predicates after a commit; one that did not hold is not checked again."""
