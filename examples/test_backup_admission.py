@@ -1,4 +1,7 @@
-"""Tests of webhooks: each handler alone, and all of them on writes to an API server."""
+"""Tests of webhooks: each handler without a server, and all of them on writes to an API server.
+
+A coroutine test that does not use `lab` is pytest-asyncio's: it has a mark, unless `asyncio_mode = "auto"` is configured.
+"""
 
 import pytest
 from backup_admission import CHECK, COMPLETE, NAMESPACE, build
@@ -8,6 +11,7 @@ import konverge as kv
 from konverge.testing import Lab, admit
 
 
+@pytest.mark.asyncio
 async def test_a_nightly_backup_gets_its_five_fields() -> None:
     response = await admit(COMPLETE, Backup.new("a", "web", spec=BackupSpec(schedule="nightly")), user="jane")
     assert response.object is not None
@@ -15,6 +19,7 @@ async def test_a_nightly_backup_gets_its_five_fields() -> None:
     assert response.object.labels == {"example.com/asked-by": "jane"}
 
 
+@pytest.mark.asyncio
 async def test_a_namespace_says_how_many_copies_it_keeps() -> None:
     web = NAMESPACE.new("web", labels={"example.com/most-copies": "3"})
     backup = Backup.new("a", "web", spec=BackupSpec(schedule="nightly", keep_copies=4))

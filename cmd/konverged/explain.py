@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -13,7 +14,7 @@ import click
 
 from konverge.daemon.options import output_option, print_json
 
-__all__ = ["explain", "text_of"]
+__all__ = ["explain", "text_of", "urls_of"]
 
 DEFAULT_URL = "http://127.0.0.1:8082"
 _TIMEOUT = 10.0
@@ -34,7 +35,10 @@ KIND is a kind, its plural or its short name. Reads /debug of a running daemon; 
 @click.argument("what", metavar="KIND/NAME")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="The object's namespace.")
 @click.option(
-    "--url", envvar="KONVERGE_URL", default=DEFAULT_URL, show_default=True, help="Where the daemon serves /debug."
+    "--url",
+    envvar="KONVERGE_URL",
+    default="",
+    help=f"Where the daemon serves /debug; without it the addresses in KONVERGE_DEBUG and KONVERGE_HEALTH, else {DEFAULT_URL}.",
 )
 @output_option("text", "json")
 def explain(what: str, namespace: str, url: str, output: str) -> None:
@@ -42,7 +46,7 @@ def explain(what: str, namespace: str, url: str, output: str) -> None:
     kind, slash, name = what.partition("/")
     if not (kind and slash and name):
         raise click.UsageError(f"{what}: write kind/name, for instance appinst/shop")
-    found = _fetch(url, kind, namespace, name)
+    url, found = _fetch_first([url] if url else urls_of(os.environ), kind, namespace, name)
     if not found:
         raise click.ClickException(
             f"no controller at {url} is for {kind}; curl {url.rstrip('/')}/debug/controllers lists them"
@@ -64,6 +68,37 @@ def _absent(found: Sequence[Mapping[str, Any]], kind: str, namespace: str, name:
         f"no {kind}/{name}{where}, as the daemon's cache knows it. Check the name with kubectl get {kind}{flag}; an object that is there "
         "is not selected by the controller (its labels, or --namespace), or the controller is not ready"
     )
+
+
+def urls_of(environ: Mapping[str, str]) -> list[str]:
+    """Return where a daemon with these variables may serve /debug. The listener of health serves it too if both have one address.
+
+    >>> urls_of({"KONVERGE_DEBUG": "127.0.0.1:9082"}), urls_of({"KONVERGE_DEBUG": "0", "KONVERGE_HEALTH": ":9081"})
+    (['http://127.0.0.1:9082'], ['http://127.0.0.1:9081'])
+    >>> urls_of({"KONVERGE_HEALTH": "[::1]:9081"})
+    ['http://127.0.0.1:8082', 'http://[::1]:9081']
+    """
+    from konverge.runtime.http.listener import parse_address
+
+    urls = []
+    for variable, default in (("KONVERGE_DEBUG", DEFAULT_URL), ("KONVERGE_HEALTH", "")):
+        if variable not in environ:
+            urls.append(default)
+        elif (address := parse_address(environ[variable])) is not None:
+            host, port = address[0].replace("0.0.0.0", "") or "127.0.0.1", address[1]  # noqa: S104  # any interface is reached by loopback
+            urls.append(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+    return list(dict.fromkeys(url for url in urls if url)) or [DEFAULT_URL]
+
+
+def _fetch_first(urls: Sequence[str], kind: str, namespace: str, name: str) -> tuple[str, list[dict[str, Any]]]:
+    """Return the first URL that serves /debug, and its response; raises the first error if none does."""
+    errors = []
+    for url in urls:
+        try:
+            return url, _fetch(url, kind, namespace, name)
+        except click.ClickException as error:
+            errors.append(error)
+    raise errors[0]
 
 
 def _fetch(url: str, kind: str, namespace: str, name: str) -> list[dict[str, Any]]:

@@ -98,30 +98,15 @@ async def rules_for(build: Build | None, settings: Settings, name: str = "rbac")
 
 def manifests(name: str, rules: Iterable[Rule], namespace: str, service_account: str | None) -> list[dict[str, Any]]:
     """Return the roles, and with a ServiceAccount their bindings. Raises click.UsageError for a malformed account."""
-    from konverge.runtime.builder.rules import cluster_role, narrowed_roles
+    from konverge.runtime.manager.roles import roles_for
 
-    needed = tuple(rules)
-    roles = [cluster_role(name, needed, namespace=namespace)]
-    if namespace and (of_cluster := [rule for rule in needed if rule.cluster_wide]):
-        roles.append(cluster_role(name, of_cluster))
-    # A process that watches one namespace reads nothing in another one, but it may elect, and keep its certificates, there.
-    elsewhere = (rule for rule in needed if not namespace or (rule.namespace != namespace and _of_its_own(rule)))
-    roles += narrowed_roles(name, elsewhere)
+    roles = roles_for(name, rules, namespace)
     if service_account is None:
         return roles
     home, slash, account = service_account.partition("/")
     if not (home and slash and account):
         raise click.UsageError(f"--service-account {service_account}: write namespace/name")
     return [document for role in roles for document in (role, binding(role, home, account))]
-
-
-def _of_its_own(rule: Rule) -> bool:
-    """Whether a rule is about objects of the process itself: its Leases, Events about them, certificates, the StatefulSet of its pods."""
-    from konverge.runtime.election.record import LEASE
-    from konverge.runtime.events.recorder import EVENT_RULE
-    from konverge.runtime.sharding.ordinal import STATEFUL_SET
-
-    return bool(rule.names) or rule.group in (LEASE.group, STATEFUL_SET.group, EVENT_RULE.group)
 
 
 def binding(role: dict[str, Any], namespace: str, account: str) -> dict[str, Any]:

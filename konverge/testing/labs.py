@@ -42,6 +42,8 @@ _SHORTFALL: Final = "lab shortfall"
 _QUICK_SECONDS: Final = 600.0
 """Seconds that the plans of quick mode may take, a fixed number of plans and not of seconds, before pytest-timeout ends them."""
 _LABS: Final = pytest.StashKey[tuple["Lab", asyncio.AbstractEventLoop]]()
+_FAILED: Final = pytest.StashKey[bool]()
+"""Whether a test failed in this process."""
 _LAST_SECONDS: Final = 3600.0
 """Seconds that the tasks of a test that hangs have to end once they are cancelled."""
 _STATUS: Final = pytest.StashKey[int]()
@@ -113,7 +115,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         assert isinstance(item, pytest.Function)
         assert item.parent is not None
         name = f"{item.name}[every fault]"
-        items.append(Explored.from_parent(item.parent, name=name, scenario=item.obj, **_options(item)))
+        items.append(Explored.from_parent(item.parent, name=name, test=item, scenario=item.obj, **_options(item)))
 
 
 def _part(config: pytest.Config, scenarios: list[pytest.Item]) -> list[pytest.Item]:
@@ -156,8 +158,11 @@ def _timeout(config: pytest.Config) -> float | None:
 class Explored(pytest.Item):
     """A test that is rerun under every plan; it fails if one of these runs fails."""
 
-    def __init__(self, *, scenario: Callable[[Lab], Any], foreign: bool, quick: int | None, **more: Any) -> None:
+    def __init__(
+        self, *, test: pytest.Item, scenario: Callable[[Lab], Any], foreign: bool, quick: int | None, **more: Any
+    ) -> None:
         super().__init__(**more)
+        self._test = test
         self._scenario = scenario
         self._foreign = foreign
         self._quick = quick
@@ -174,6 +179,8 @@ class Explored(pytest.Item):
                 "a test that is marked `scenario` takes `lab` and nothing else, since it is run many times",
                 pytrace=False,
             )
+        if self._test.stash.get(_FAILED, False):
+            pytest.fail(f"not rerun: {self._test.name} fails without a fault, see there", pytrace=False)
         options = self.config.option
         try:
             only = None if options.lab_plan is None else [Plan.from_json(options.lab_plan.read_bytes())]
@@ -241,6 +248,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(config.stash[_STATUS])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Keep the failure of a scenario, so that its rerun under every plan does not print it again."""
+    if call.excinfo is not None and item.get_closest_marker("scenario") is not None:
+        item.stash[_FAILED] = True
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,7 +12,7 @@ Guarantees
 - `KONVERGE_NO_CONTROL_PLANE=1` makes a run behave as if the programs were not there.
 
 Fixtures: `control_plane`, `admin_kubeconfig`, `namespace`; where pytest-asyncio is loaded, also `admin` and `client_for`
-(`konverge.testing.clients`), and `lab` (`konverge.testing.labs`).
+(`konverge.testing.clients`), and `lab` (`konverge.testing.labs`). Without pytest-asyncio `lab` fails with what is missing.
 """
 
 from __future__ import annotations
@@ -107,6 +107,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.pluginmanager.register(clients, "konverge-clients")
         config.pluginmanager.register(labs, "konverge-lab")
+    else:
+        from konverge.testing import without_asyncio
+
+        config.pluginmanager.register(without_asyncio, "konverge-without-asyncio")
 
 
 @pytest.hookimpl(trylast=True)

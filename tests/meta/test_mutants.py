@@ -47,6 +47,11 @@ def planting(tree: Tree) -> Any:
 
 
 @pytest.fixture(scope="module")
+def mistakes(planting: Any, tree: Tree) -> Any:
+    return tree.load("tools/mutants/operator_mistakes.py")
+
+
+@pytest.fixture(scope="module")
 def catalogue(planting: Any, tree: Tree) -> Any:
     return tree.load("tools/mutants/catalogue.py")
 
@@ -93,6 +98,20 @@ def test_every_mutant_fits_the_tree_and_still_parses(planting: Any, tree: Tree, 
     for mutant in catalogue.MUTANTS:
         file = planting.file_of(mutant, tree.root)
         ast.parse(planting.mutated(file.read_text(), mutant), str(file))
+
+
+def test_every_mistake_of_an_operator_fits_the_tree_and_names_an_oracle(
+    planting: Any, tree: Tree, mistakes: Any
+) -> None:
+    for mistake in mistakes.MISTAKES:
+        file = planting.file_of(mistake.mutant, tree.root)
+        ast.parse(planting.mutated(file.read_text(), mistake.mutant), str(file))
+        assert mistake.oracle in mistakes.ORACLES, mistake.mutant.name
+        place, _, name = mistake.scenario.partition(":")
+        scenarios = tree.root.joinpath(*place.split(".")).with_suffix(".py").read_text()
+        assert f"async def {name}(lab: Lab)" in scenarios, mistake.mutant.name
+    names = [mistake.mutant.name for mistake in mistakes.MISTAKES]
+    assert len(names) == len(set(names)) >= 20
 
 
 def test_there_are_at_least_forty_mutants_of_different_names(catalogue: Any) -> None:

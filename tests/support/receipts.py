@@ -40,7 +40,8 @@ def scenario_of(receipt: Callable[[Any, Any], str]) -> Scenario:
         return kv.Done()
 
     def build(manager: kv.Manager) -> None:
-        spec = kv.Controller.of(Widget).watches(CONFIG_MAP, to=lambda _, __: ()).finalizer(FINALIZER)
+        writes = kv.Rule("", ("configmaps",), ("create", "patch"))
+        spec = kv.Controller.of(Widget).watches(CONFIG_MAP, to=lambda _, __: ()).needs(writes).finalizer(FINALIZER)
         manager.add(spec.reconciled_by(By(reconcile, finalize)))
 
     async def scenario(lab: Lab) -> None:

@@ -722,7 +722,7 @@ _OWNERS: Final = (
         "a finalizer patch that met a change is not tried again",
         RUNTIME + "reconcile.runner",
         "ReconcileRunner._patch_finalizers",
-        "raise RetryAfter(1, f'{key} changed while its finalizers were patched: {error.message}') from error",
+        "raise RetryAfter(1, f'{key} changed while its finalizers were patched: {error.message}') from race",
         "return",
         ("bucket",),
         ("is answered with 422", "buckets.example.com is 5 s late"),

@@ -67,6 +67,7 @@ def build_bucket(manager: kv.Manager) -> None:
         kv.Controller.of(Bucket)
         .finalizer("example.com/bucket")
         .watches(CONFIG, to=buckets_in_cloud)
+        .needs(kv.Rule("", ("configmaps",), ("create", "patch", "delete")))
         .when(generation_changed)
         .reconciled_by(BucketReconciler())
     )
@@ -170,6 +171,7 @@ def build_errand(manager: kv.Manager) -> None:
     manager.add(
         kv.Controller.of(Errand)
         .watches(CONFIG, to=all_errands, metadata_only=True)
+        .needs(kv.Rule("", ("secrets",), ("get", "create", "patch")))
         .with_(resync=300)
         .reconciled_by(ErrandReconciler())
     )

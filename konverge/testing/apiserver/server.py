@@ -89,7 +89,8 @@ OnCall = Callable[[Call, About, Response], None]
 class ApiServer:
     """See the module. `async with` starts its controllers and ends them; nothing remains.
 
-    `tokens` maps bearer tokens to users; `namespaces` exist from the start; `rbac` False allows every user everything; `service_accounts`
+    `tokens` maps bearer tokens to users; `namespaces` exist from the start; `rbac` False allows everything to every user without granted
+    rights (`ApiServer.rbac.grant`); `service_accounts`
     is how admission treats pods: `full` looks the account up and mounts its token, `name` only names it, `off` does nothing. `controllers`
     False leaves out those of kube-controller-manager, as envtest does: nothing is collected, a deleted namespace stays Terminating, and
     namespaces get no ServiceAccount.
@@ -131,7 +132,7 @@ class ApiServer:
             service_accounts=service_accounts,
         )
         self.registry = Registry(self.store, draws=self.draws, admission=self.admission)
-        self.registry.guards.append(self._escalation)
+        self.registry.guards += (self._creation, self._escalation)
         self.faults = Faults(lambda: self.store.version)
         self.on_call: list[OnCall] = []
         """Called after every answer, faults included: how a lab records."""
@@ -144,7 +145,11 @@ class ApiServer:
         self._controllers: tuple[Any, ...] = ()
 
     def _authorized(self, user: User, attributes: Attributes) -> Decision:
-        return self.rbac.allows(user, attributes) if self._rbac_on else Decision(True)
+        return self.rbac.allows(user, attributes) if self._authorizes(user) else Decision(True)
+
+    def _authorizes(self, user: User) -> bool:
+        """Return whether a user's requests are authorized; without `rbac` only users with granted rights are restricted."""
+        return self._rbac_on or self.rbac.restricts(user)
 
     def _store_quota(self, charge: QuotaUpdate) -> None:
         entry = self.store.get(QUOTAS, charge.namespace, charge.name)
@@ -265,7 +270,7 @@ class ApiServer:
         if attributes.verb != "watch":
             require_timeout(call)
         user = self.authenticator.authenticate(call, attributes)
-        if self._rbac_on:
+        if self._authorizes(user):
             self.rbac.require(user, attributes)
         place = route(attributes)
         if place.group is None or not place.resource:
@@ -375,10 +380,15 @@ class ApiServer:
                     raise
         return answer
 
+    def _creation(self, request: ResourceRequest, new: dict[str, Any] | None, old: dict[str, Any] | None) -> None:
+        """Require the right to create of an apply or an update that creates."""
+        if new is not None and old is None and request.info.verb != "create" and self._authorizes(request.user):
+            self.rbac.require(request.user, replace(attributes_of(request.call), verb="create"))
+
     def _escalation(self, request: ResourceRequest, new: dict[str, Any] | None, old: dict[str, Any] | None) -> None:
         if (
             new is not None
-            and self._rbac_on
+            and self._authorizes(request.user)
             and request.group == "rbac.authorization.k8s.io"
             and request.plural in GUARDED
         ):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 from konverge.testing.lab.changes import changes
 from konverge.testing.lab.finalizing import LET_THROUGH
 from konverge.testing.lab.masks import State
+from konverge.testing.lab.owned import dotted, is_owned
 from konverge.testing.lab.runs import EXPECTATION, REQUEST, Run
 
 __all__ = ["differences", "problems_of"]
@@ -22,7 +24,7 @@ def problems_of(reference: Run, run: Run) -> list[str]:
     if any(one.do == "cancel" for one in run.plan.interruptions):
         problems = [one for one in problems if LET_THROUGH not in one]  # the plan did it
     if run.plan.same_end:
-        found = differences(reference.state, run.state, reference.may_be_gone)
+        found = differences(reference.state, run.state, reference.may_be_gone, reference.owned)
         problems += [f"the end state differs: {one}" for one in found]
     if not run.plan.foreign:
         loose = reference.may_differ
@@ -39,10 +41,16 @@ def _counts(word: str, reference: Any, run: Any, loose: AbstractSet[str]) -> lis
     ]
 
 
-def differences(reference: State, state: State, may_be_gone: AbstractSet[str] = frozenset()) -> list[str]:
+def differences(
+    reference: State,
+    state: State,
+    may_be_gone: AbstractSet[str] = frozenset(),
+    owned: Mapping[str, frozenset[str]] | None = None,
+) -> list[str]:
     """Return where two end states differ, with both values; no more than a dozen lines.
 
-    `may_be_gone` has objects that may be missing in the second, and resources of which any may.
+    `may_be_gone` has objects that may be missing in the second, and resources of which any may. `owned` has the fields of each object that
+    a client set: a difference in another field names `may_differ`.
     """
     found = []
     for where in sorted({*reference, *state}):
@@ -54,7 +62,18 @@ def differences(reference: State, state: State, may_be_gone: AbstractSet[str] = 
             found.append(f"{where} is there and should not be")
         else:
             found += [
-                f"{where} {path}: {now!r}, in the reference run {then!r}"
+                f"{where} {path}: {now!r}, in the reference run {then!r}{_hint(reference[where], path, (owned or {}).get(where))}"
                 for path, then, now in changes(reference[where], state[where])
             ]
     return found if len(found) <= _MOST else [*found[:_MOST], f"and {len(found) - _MOST} more"]
+
+
+def _hint(data: Mapping[str, Any], path: str, owned: frozenset[str] | None) -> str:
+    """Return what to do about a difference in a field that no client set, "" for other fields."""
+    field = dotted(path)
+    if owned is None or not field or is_owned(owned, field):
+        return ""
+    return (
+        " (no client set this field; if the API server or another controller chooses its value, declare it: "
+        f'lab.may_differ({str(data["kind"]).upper()}, "{field}", why="..."))'
+    )

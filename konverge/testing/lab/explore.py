@@ -44,7 +44,7 @@ from konverge.testing.lab.planning import (
 )
 from konverge.testing.lab.plans import Plan
 from konverge.testing.lab.runs import Run, Scenario, run
-from konverge.testing.lab.timeline import first_difference
+from konverge.testing.lab.timeline import first_difference, summary
 from konverge.testing.lab.workers import Link, WorkFailed, possible, spread
 from konverge.testing.loop import MOST_SECONDS
 
@@ -82,7 +82,7 @@ class Failure:
         """Return the report of the failure: the plan, the problems, and the timeline up to the first write that differs."""
         entries = self.run.timeline.entries
         end = len(entries) if self.diverged is None else self.diverged + 1
-        shown = [str(entry) for entry in entries[max(0, end - 40) : end]]
+        shown = summary(entries[:end])[-40:]
         where = (
             "" if self.diverged is None else "  (the last line is the first write that the reference run did not make)"
         )
@@ -158,11 +158,20 @@ class Report:
         )
 
     def text(self, most: int = 3) -> str:
-        """Return all failures, the first `most` of them in full."""
-        told = [failure.text() for failure in self.failures[:most]]
-        more = [f"FAILED: {failure.plan.name}: {failure.problems[0]}" for failure in self.failures[most:]]
+        """Return the first failure of each problem, the first `most` of these in full, and the names of the other plans."""
+        alike: dict[str, list[Failure]] = {}
+        for failure in self.failures:
+            alike.setdefault(failure.problems[0], []).append(failure)
+        told = [
+            first.text() if place < most else f"FAILED: {first.plan.name}: {first.problems[0]}"
+            for place, (first, *_) in enumerate(alike.values())
+        ]
+        for place, (_, *others) in enumerate(alike.values()):
+            told[place] += "".join(
+                ["\n  the same first problem under:", *(f"\n    {one.plan.name}" for one in others)] * bool(others)
+            )
         short = [f"INCOMPLETE: {self.shortfall}"] * bool(self.shortfall)
-        return "\n\n".join([self.line(), *short, *told, *more])
+        return "\n\n".join([self.line(), *short, *told])
 
 
 def in_ci() -> bool:

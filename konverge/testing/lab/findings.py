@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from konverge.errors import ForgottenAwait, KonvergeError, ReconcileTimeout
+from konverge.errors import Forbidden, ForgottenAwait, KonvergeError, ReconcileTimeout
 from konverge.keys import Key
 from konverge.runtime.observability.failures import Failure
 from konverge.runtime.observability.history import ReconcileRecord
@@ -159,6 +159,11 @@ class Findings:
         """Take an exception of a webhook's handler."""
         if not self.expects(error) and self.is_finding(error):
             self.add(f"unhandled {type(error).__name__} in the webhook {path}: {error}{_place(error)}")
+
+    def missing_rule(self, error: Forbidden, words: str) -> None:
+        """Take the refusal of a manager's request that no declared rule allows; `words` name the rule."""
+        if not self.expects(error):
+            self.add(words)
 
     def observe(self, event: Event) -> None:
         """Check the predicates after a commit; one that did not hold is not checked again."""

@@ -16,6 +16,7 @@ timeout its error has the awaited state, the object's last state, its last recon
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
@@ -32,7 +33,8 @@ from konverge.kinds import Kind, Resource, kind, kind_of
 from konverge.metrics import Metrics
 from konverge.objects import Object
 from konverge.runtime import Manager, ManagerSettings, State, WebhookSettings
-from konverge.runtime.admission.settings import IN_PROCESS
+from konverge.runtime.admission.configurations import empty_secret
+from konverge.runtime.admission.settings import IN_PROCESS, place_of
 from konverge.testing.admission import handler_of
 from konverge.testing.lab.allowances import Allowances
 from konverge.testing.lab.definitions import is_served, missing_words, models_of, needs_of
@@ -40,7 +42,9 @@ from konverge.testing.lab.finalizing import LabManager
 from konverge.testing.lab.findings import Findings, Mistakes, unawaited_coroutines
 from konverge.testing.lab.plans import Lease
 from konverge.testing.lab.process import FinalizeGate, Gate, Wire, killable
+from konverge.testing.lab.ready import Ready, is_ready
 from konverge.testing.lab.replicas import Replica, elected, wrong_clock
+from konverge.testing.lab.rights import Account, Rights
 from konverge.testing.lab.services import ServiceGate, is_service
 from konverge.testing.lab.stories import busiest_keys, managers_story, object_story
 from konverge.testing.lab.webhook_probe import wait_until_called
@@ -133,6 +137,8 @@ class _Life:
     """Its second replica, in plans with faults of the lease."""
     seed: int | None = None
     """The seed of its jitter and of its identity."""
+    account: Account | None = None
+    """The user with the rules that it declares."""
 
     async def stop(self) -> None:
         """Stop it, the standby first: else that one would take over."""
@@ -181,6 +187,7 @@ class Lab(Allowances):
         """Mistakes of the program under test. Those of a lab that was given none fail its end."""
         self.services: ServiceGate | None = None
         """Disturbs the requests to the services of the scenario; None in an ordinary test."""
+        self._rights = None if server is None else Rights(server, self.findings.missing_rule)
         self._reported = 0
         self._silent = findings is not None
         self._dismissed = False
@@ -324,25 +331,37 @@ class Lab(Allowances):
         wait: bool = True,
         crds: bool = True,
         absent: Iterable[Kind[Any] | type[Any]] = (),
+        rbac: bool = True,
     ) -> Manager:
         """Run a manager with these controllers in the lab's namespace; returns when it is ready (unless not `wait`).
 
         The CRDs of konverge's models among the kinds that it reconciles, owns, watches and reads are installed before. Raises UsageError if
         another of these kinds is not served, unless it is optional, or `absent` names it: then no CRD is installed, and the start does not
         wait. With `crds` False nothing is installed and nothing checked.
+
+        In memory the manager has exactly the rights that it declares (`manager.rules()`), unless `config` names another user; a request
+        without a right is a finding. With `rbac` False the manager may do everything.
         """
         chosen = settings or ManagerSettings(namespace=self.namespace, strict=True)
         if self._leases:
             chosen = elected(chosen, name, "first")
         metrics = self.metrics if not self._lives else Metrics()
-        life = self._life(build, name, config or self.config, chosen, metrics)
+        account = None
+        if rbac and config is None and self._server is not None and self._rights is not None:
+            # The lab's own settings restrict the watches to its namespace; the rules hold as those of a cluster-wide operator do.
+            user = self._rights.new_user(self.namespace, name)
+            account = Account(user, "" if settings is None else chosen.namespace or "")
+            config = self._server.config(user=user, namespace=self.namespace)
+        life = self._life(build, name, config or self.config, chosen, metrics, account=account)
         if life.manager.webhooks and chosen.webhooks == WebhookSettings():
             # Built again with the address of the webhooks, which is part of the settings.
             chosen = replace(chosen, webhooks=self._reachable(name))
-            life = self._life(build, name, config or self.config, chosen, metrics)
+            life = self._life(build, name, config or self.config, chosen, metrics, account=account)
         without = frozenset(kind_of(what) for what in absent)
         if crds:
             await self._define(life.manager, without)
+        if account is not None and life.manager.webhooks:
+            await self._create_webhook_secret(name, chosen.webhooks)
         self._lives.append(life)
         await life.manager.start()
         if life.manager.webhooks:
@@ -358,7 +377,8 @@ class Lab(Allowances):
         """Start the second replica of a manager, for faults of its lease."""
         twins = any(fault.do == "twins" for fault in self._leases)
         settings = replace(life.settings, instance="first" if twins else "second")
-        again = self._life(life.build, life.name, life.config, settings, Metrics(), seed=life.seed if twins else None)
+        seed = life.seed if twins else None
+        again = self._life(life.build, life.name, life.config, settings, Metrics(), seed=seed, account=life.account)
         life.standby = Replica(again.manager, again.wire)
         with wrong_clock(self._leases):
             await again.manager.start()
@@ -393,6 +413,14 @@ class Lab(Allowances):
             secret=f"{self.namespace}/{name}-webhooks",
             look_seconds=look,
         )
+
+    async def _create_webhook_secret(self, name: str, webhooks: WebhookSettings) -> None:
+        """Create the empty Secret that `konverge webhooks` prints: a manager has no right to create it."""
+        if webhooks.certificates or webhooks.address == IN_PROCESS:
+            return
+        secret = Object(empty_secret(place_of(name, webhooks), name))
+        with contextlib.suppress(AlreadyExists):
+            await self.create(secret)
 
     async def _register(self, life: _Life) -> None:
         """Register a manager's webhooks with the API server for the life of the lab."""
@@ -442,6 +470,7 @@ class Lab(Allowances):
         settings: ManagerSettings,
         metrics: Metrics,
         seed: int | None = None,
+        account: Account | None = None,
     ) -> _Life:
         wire = None if self._server is None else Wire(lambda: next(self._numbers), self.gate)
         behind = config if wire is None else killable(config, wire)
@@ -452,7 +481,9 @@ class Lab(Allowances):
         manager.observer = self.findings
         manager.reorder = None if self._order is None else self._order.shuffle
         build(manager)
-        return _Life(build, name, config, settings, metrics, manager, wire, seed=seed)
+        if account is not None and self._rights is not None:
+            self._rights.grant(account, manager)
+        return _Life(build, name, config, settings, metrics, manager, wire, seed=seed, account=account)
 
     def _manager(
         self,
@@ -495,7 +526,9 @@ class Lab(Allowances):
         life.wire.cut()
         dying = life.manager
         place = self._lives.index(life)
-        again = self._lives[place] = self._life(life.build, life.name, life.config, life.settings, life.metrics)
+        again = self._lives[place] = self._life(
+            life.build, life.name, life.config, life.settings, life.metrics, account=life.account
+        )
         again.up, again.standby = False, life.standby
 
         async def succeed() -> None:
@@ -581,7 +614,25 @@ class Lab(Allowances):
                         return last
                     await self._pause(began)
         except TimeoutError:
-            raise Unmet(self._story(test, kind_of(what), name, last, timeout)) from None
+            raise Unmet(self._story(test, kind_of(what), name, last, timeout, await self._place(what))) from None
+
+    async def ready(self, what: Kind[R] | type[R], name: str, *, seconds: float = 1.0, timeout: float = 20.0) -> R:
+        """Play the controllers of a workload in memory: the object becomes ready, now and after each change; returns it as ready.
+
+        For a Deployment, ReplicaSet, StatefulSet, DaemonSet or Pod; a Job succeeds. The object becomes ready `seconds` after it was created
+        or changed. It need not exist yet. On a real API server the lab only waits for its controllers. Raises Unmet on a timeout.
+        """
+        kind: Kind[R] = kind_of(what)
+        if self._server is None:
+            return await self.until(kind, name, is_ready, timeout=timeout)
+        stand_in = await self.enter(Ready(self.config, kind, self.namespace, name, seconds=seconds, random=self.rng()))
+        timeout = self.limit(timeout) + seconds
+        try:
+            async with asyncio.timeout(timeout):
+                return kind.decode((await stand_in.wait()).to_dict())
+        except TimeoutError:
+            last = await self.find(kind, name)
+            raise Unmet(self._story("to be ready", kind, name, last, timeout, self.namespace)) from None
 
     async def until_gone(self, what: Kind[Any] | type[Any], name: str, *, timeout: float = 20.0) -> None:
         """Wait until an object is really gone. Raises Unmet on a timeout."""
@@ -592,7 +643,9 @@ class Lab(Allowances):
                 while (last := await self.find(what, name)) is not None:
                     await self._pause(began)
         except TimeoutError:
-            raise Unmet(self._story("to be gone", kind_of(what), name, last, timeout)) from None
+            raise Unmet(
+                self._story("to be gone", kind_of(what), name, last, timeout, await self._place(what))
+            ) from None
 
     async def _pause(self, began: float) -> None:
         """Sleep until the next poll: briefly at first, and longer the longer the wait has lasted."""
@@ -642,13 +695,21 @@ class Lab(Allowances):
                 group.append(life.standby.manager)
         return list(groups.values())
 
-    def _story(self, awaited: Any, what: Kind[Any] | None, name: str, last: Resource | None, timeout: float) -> str:
+    def _story(
+        self,
+        awaited: Any,
+        what: Kind[Any] | None,
+        name: str,
+        last: Resource | None,
+        timeout: float,
+        namespace: str = "",
+    ) -> str:
         words = awaited if isinstance(awaited, str) else getattr(awaited, "__qualname__", repr(awaited))
         managers = [(life.manager, life.up) for life in self._lives]
         if what is None:
             lines = [f"waited {timeout:g} s for {words}", *managers_story(managers, None, None)]
         else:
-            key = Key("", what, self.namespace, name)
+            key = Key("", what, namespace, name)
             lines = [f"{what.kind} {key.path}: waited {timeout:g} s for {words}", *object_story(last)]
             lines += managers_story(managers, what, key)
         return "\n".join([*lines, *(f"  finding: {problem}" for problem in self.findings.problems)])

@@ -15,7 +15,7 @@ from typing import Any, Final
 from konverge.testing.lab.allowances import Mask
 from konverge.testing.lab.drawn import DrawnValues
 
-__all__ = ["IGNORED", "State", "masked", "state_of"]
+__all__ = ["IGNORED", "State", "key_of", "masked", "state_of"]
 
 State = dict[str, Any]
 """Objects by `plural.group namespace/name`, masked."""
@@ -59,12 +59,11 @@ def state_of(
             continue
         parts = [part for mask in meant for part in mask.parts]
         paths = [tuple(path.strip(".").split(".")) for path in parts if isinstance(path, str)]
-        where = f"{namespace}/{name}" if namespace else name
         shown = values.object(masked(data, uids, paths))
         for edit in parts:
             if callable(edit):
                 edit(shown)
-        place = f"{plural}.{group} {where}" if group else f"{plural} {where}"
+        place = key_of((group, plural), namespace, name)
         if values.text(place) == place:
             state[place] = shown
         else:
@@ -73,6 +72,17 @@ def state_of(
         for number, shown in enumerate(sorted(several, key=repr)):
             state[f"{place} ({number + 1})" if number else place] = shown
     return state
+
+
+def key_of(resource: tuple[str, str], namespace: str, name: str) -> str:
+    """Return the key of an object in a state.
+
+    >>> key_of(("apps", "deployments"), "lab", "web"), key_of(("", "namespaces"), "", "lab")
+    ('deployments.apps lab/web', 'namespaces lab')
+    """
+    group, plural = resource
+    where = f"{namespace}/{name}" if namespace else name
+    return f"{plural}.{group} {where}" if group else f"{plural} {where}"
 
 
 def masked(data: dict[str, Any], uids: Mapping[str, str], paths: Iterable[tuple[str, ...]] = ()) -> dict[str, Any]:

@@ -32,8 +32,9 @@ from konverge.testing.lab.findings import Findings
 from konverge.testing.lab.foreign import ForeignWriter
 from konverge.testing.lab.lab import Lab
 from konverge.testing.lab.leaks import LeakSearch, captured_logs
-from konverge.testing.lab.masks import State, state_of
+from konverge.testing.lab.masks import State, key_of, state_of
 from konverge.testing.lab.orphans import orphans
+from konverge.testing.lab.owned import owned_paths
 from konverge.testing.lab.plans import MOST_DOWN, MOST_JOINED, Plan
 from konverge.testing.lab.reconcile_oracle import ReconcileOracle
 from konverge.testing.lab.replicas import LeaseFaults
@@ -55,6 +56,8 @@ STEADY: Final = 1100.0
 """Virtual seconds without a write that count as converged."""
 PATIENCE: Final = 200.0
 """The factor of a scenario's timeouts under a plan: they are made for real machines, and time is virtual."""
+_AFTER_CLOCK: Final = 61.5
+"""Virtual seconds after the clock's end: no round number, since a request that is due each minute is in the queue at a round one."""
 _LONG: Final = 11 * 3600.0
 """Virtual seconds that the reference run goes on after it converged: the informers' resync falls within."""
 
@@ -66,6 +69,8 @@ class Run:
     plan: Plan
     timeline: Timeline = field(default_factory=Timeline)
     state: State = field(default_factory=dict)
+    owned: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The fields of each object that a client set; of the reference run only."""
     problems: list[str] = field(default_factory=list)
     """Problems that do not depend on the reference run."""
     created: Counter[str] = field(default_factory=Counter)
@@ -223,6 +228,8 @@ async def _run_scenario(
                 else:
                     await _await_the_clock(lab.clock_end, injector, result)
                 result.state = _state(server, lab)
+                if long:
+                    result.owned = _owned(server)
                 _take_allowances(result, server, lab)
                 result.problems += injector.problems + _leaks(lab, server) + lab.findings.unmet()
                 result.problems += leaks.findings(lab.allows_showing)
@@ -286,7 +293,7 @@ async def _await_the_clock(end: float, injector: FaultInjector, result: Run) -> 
     loop = asyncio.get_running_loop()
     await asyncio.sleep(end - loop.time() if loop.time() < end else 0.0)
     await injector.end()  # of faults that began after the scenario was done
-    await asyncio.sleep(60.0)
+    await asyncio.sleep(_AFTER_CLOCK)
     result.seconds = loop.time()
 
 
@@ -348,6 +355,15 @@ def _state(server: ApiServer, lab: Lab) -> State:
         for entry in server.store.list(resource)
     }
     return state_of(objects, lab.allowed, server.draws.drawn)
+
+
+def _owned(server: ApiServer) -> dict[str, frozenset[str]]:
+    """Return the fields of each stored object that a client set, by its key in a state."""
+    return {
+        key_of(resource, entry.namespace, entry.name): owned_paths(entry.object())
+        for resource in server.store.resources()
+        for entry in server.store.list(resource)
+    }
 
 
 def _leaks(lab: Lab, server: ApiServer) -> list[str]:

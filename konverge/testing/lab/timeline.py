@@ -6,11 +6,12 @@ versions are not in the lines, so that two runs can be compared line by line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Literal, TypeAlias
 
-__all__ = ["TimelineEntry", "Kind", "Timeline", "first_difference"]
+__all__ = ["TimelineEntry", "Kind", "Timeline", "first_difference", "summary"]
 
 Kind: TypeAlias = Literal["write", "commit", "pass", "fault", "life", "watch"]
 
@@ -54,6 +55,15 @@ class Timeline:
     def text(self) -> str:
         """Return the timeline as one text."""
         return "".join(f"{line}\n" for line in self.lines())
+
+
+def summary(entries: Iterable[TimelineEntry]) -> list[str]:
+    """Return the lines of a timeline, of each row of entries that differ only in their times the first one with their number."""
+    lines = []
+    for _, row in groupby(entries, key=lambda entry: (entry.kind, entry.who, entry.text, entry.number)):
+        first, *others = row
+        lines.append(f"{first} (and {len(others)} times more, until {others[-1].at:.3f})" if others else str(first))
+    return lines
 
 
 def first_difference(reference: Timeline, run: Timeline) -> int | None:

@@ -67,7 +67,9 @@ class Keeper:
 
 
 def build(manager: kv.Manager) -> None:
-    manager.add(kv.Controller.of(Owner).reconciled_by(Keeper()))
+    claims = kv.Rule("objectbucket.io", ("objectbucketclaims",), ("get", "create", "patch", "delete"))
+    results = kv.Rule("", ("configmaps", "secrets"), ("get",))
+    manager.add(kv.Controller.of(Owner).needs(claims, results).reconciled_by(Keeper()))
 
 
 async def started(lab: Lab) -> None:

@@ -148,6 +148,28 @@ def test_explain_finds_the_daemon_by_a_variable(url: str) -> None:
     assert result.exit_code == 0
 
 
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"KONVERGE_DEBUG": "{address}"},
+        {"KONVERGE_HEALTH": "{address}", "KONVERGE_DEBUG": "0"},
+        {"KONVERGE_HEALTH": "{address}", "KONVERGE_DEBUG": "127.0.0.1:1"},
+    ],
+    ids=["of debug", "of health", "of health, and none of debug"],
+)
+def test_explain_reads_the_daemons_own_addresses(url: str, variables: dict[str, str]) -> None:
+    environment = {name: text.format(address=url.removeprefix("http://")) for name, text in variables.items()}
+    result = CliRunner().invoke(program, ["explain", "appinst/shop", "-n", "web"], env=environment)
+    assert (result.exit_code, result.output) == (0, text_of([KNOWN]) + "\n")
+
+
+def test_explain_names_the_first_address_if_none_answers() -> None:
+    environment = {"KONVERGE_DEBUG": "127.0.0.1:1", "KONVERGE_HEALTH": "127.0.0.1:2"}
+    result = CliRunner().invoke(program, ["explain", "appinst/shop"], env=environment)
+    assert result.exit_code == 1
+    assert "no daemon answers at http://127.0.0.1:1" in result.stderr
+
+
 def test_explain_of_a_kind_without_a_controller_fails(url: str) -> None:
     result = CliRunner().invoke(program, ["explain", "nobody/x", "--url", url])
     assert result.exit_code == 1

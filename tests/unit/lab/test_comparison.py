@@ -9,6 +9,7 @@ import pytest
 
 from konverge.testing.lab.comparison import differences, problems_of
 from konverge.testing.lab.finalizing import LET_THROUGH
+from konverge.testing.lab.owned import owned_paths
 from konverge.testing.lab.plans import Crash, Foreign, Interruption, Plan
 from konverge.testing.lab.runs import EXPECTATION, REQUEST, Run
 
@@ -128,3 +129,24 @@ def test_a_scenario_that_cannot_go_on_because_of_a_foreign_change_is_forgiven(wo
     problem = f"{words}: NotFound: the namespace is gone"
     assert problems_of(REFERENCE, run(EDIT, problems=(problem,))) == []
     assert problems_of(REFERENCE, run(CRASH, problems=(problem,))) == [problem]
+
+
+FIELDS: dict[str, Any] = {"f:spec": {"f:selector": {}, "f:ports": {'k:{"port":80}': {".": {}, "f:port": {}}}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"clusterIP": "10.0.0.2"}, "spec.clusterIP"),
+        ({"ports": [{"port": 80, "nodePort": 30002}]}, "spec.ports.nodePort"),
+        ({"selector": {"app": "b"}}, ""),
+        ({"ports": [{"port": 81, "nodePort": 30001}]}, ""),
+    ],
+    ids=["a field of the server", "in a list", "within an atomic field of a client", "a client's field in a list"],
+)
+def test_a_difference_in_a_field_of_the_server_names_may_differ(spec: dict[str, Any], field: str) -> None:
+    before = {"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 30001}], "selector": {"app": "a"}}
+    reference, state = ({"services lab/web": {"kind": "Service", "spec": {**before, **new}}} for new in ({}, spec))
+    owned = {"services lab/web": owned_paths({"metadata": {"managedFields": [{"manager": "lab", "fieldsV1": FIELDS}]}})}
+    [line] = differences(reference, state, owned=owned)
+    assert (f'lab.may_differ(SERVICE, "{field}", why="...")' in line) is bool(field), line

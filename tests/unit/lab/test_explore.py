@@ -65,6 +65,13 @@ def test_a_bug_between_two_writes_is_found_by_a_crash_there() -> None:
     assert "dies after its write #1" in text
 
 
+def test_plans_with_the_same_first_problem_are_reported_once() -> None:
+    again = Plan(name="again after write 1", crashes=(Crash(write=1),))
+    text = explore(scenario(numbered), only=[CRASH, again]).text()
+    assert text.count("FAILED: ") == text.count("  timeline:") == 1
+    assert text.endswith("the same first problem under:\n    again after write 1")
+
+
 def test_the_timeline_ends_at_the_first_write_that_the_reference_did_not_make() -> None:
     [failure] = explore(scenario(numbered), only=[CRASH]).failures
     told = failure.text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from widgets import CONFIG_MAP, By, Widget, part, widget
@@ -300,3 +301,19 @@ async def test_a_crd_that_is_not_established_in_time_is_named_with_its_condition
         "CustomResourceDefinition gadgets.tests.konverge.dev: waited 3 s until it is established and served"
     )
     assert any(line.startswith("  NamesAccepted=False ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("what", "name"),
+    [
+        (kv.kind("v1", "Namespace"), "Namespace nothing: waited"),
+        (kv.kind("v1", "ConfigMap"), "ConfigMap lab/nothing: waited"),
+    ],
+    ids=["cluster-scoped", "namespaced"],
+)
+async def test_an_unmet_wait_names_the_namespace_of_namespaced_kinds_only(
+    lab: Lab, what: kv.Kind[Any], name: str
+) -> None:
+    with pytest.raises(Unmet) as caught:
+        await lab.until(what, "nothing", lambda _: True, timeout=1)
+    assert str(caught.value).startswith(name)

@@ -42,7 +42,11 @@ def of(controller: kv.Controller[Any]) -> Scenario:
 
 
 def reconciled(reconcile: Reconcile, finalize: Reconcile | None = None) -> kv.Controller[Any]:
-    return kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(reconcile, finalize))
+    rules = (
+        kv.Rule("", ("secrets",), ("get",)),
+        kv.Rule("tests.konverge.dev", ("widgets",), ("patch",)),
+    )
+    return kv.Controller.of(Widget).owns(CONFIG_MAP).needs(*rules).reconciled_by(By(reconcile, finalize))
 
 
 async def fine(_: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

@@ -22,6 +22,7 @@ from konverge.runtime.election.candidate import Candidate
 from konverge.runtime.election.settings import ElectionSettings
 from konverge.testing import Lab
 from konverge.testing.lab import Crash, Foreign, Plan, Timed, replay
+from konverge.testing.lab.owned import is_owned
 from konverge.testing.lab.plans import Lease, LeaseFault
 from konverge.testing.lab.runs import STEADY, rest_until_steady, run
 
@@ -432,3 +433,13 @@ def test_a_run_that_goes_on_without_an_end_is_cut_off_when_it_has_used_its_cpu_t
     assert cpu_time() - began < 2.5
     assert problems[0].startswith("the run hangs: the run goes on and on: ")
     assert re.search(r"waits at test_runs\.py:\d+", problems[0])
+
+
+def test_a_run_of_the_lab_knows_the_fields_of_the_server() -> None:
+    service = kv.kind("v1", "Service")
+
+    async def scenario(lab: Lab) -> None:
+        await lab.client.apply(service, service.new("web", lab.namespace, spec={"ports": [{"port": 80}]}).to_dict())
+
+    owned = run(scenario, Plan(name="reference"), long=True).owned["services lab/web"]
+    assert (is_owned(owned, "spec.ports.port"), is_owned(owned, "spec.clusterIP")) == (True, False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from konverge.testing.lab.timeline import Timeline, TimelineEntry, first_difference
+from konverge.testing.lab.timeline import Timeline, TimelineEntry, first_difference, summary
 
 
 def timeline(*texts: str) -> Timeline:
@@ -40,3 +40,12 @@ def test_the_first_write_that_the_reference_did_not_make_is_found(
     reference: tuple[str, ...], run: tuple[str, ...], place: int | None
 ) -> None:
     assert first_difference(timeline(*reference), timeline(*run)) == place
+
+
+def test_a_row_of_equal_entries_is_one_line_of_the_summary() -> None:
+    entries = [TimelineEntry(float(second), "pass", "process", text) for second, text in enumerate("abbba")]
+    assert [line.split()[-1] if "times" not in line else line for line in summary(entries)] == [
+        "a",
+        "     1.000  pass   process      b (and 2 times more, until 3.000)",
+        "a",
+    ]

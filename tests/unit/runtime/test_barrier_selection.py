@@ -32,6 +32,7 @@ async def test_after_a_write_to_an_object_with_or_without_the_label_the_next_rec
         return kv.RequeueAfter(2)
 
     controller = kv.Controller.of(Widget).watches(CONFIG_MAP, to=nothing, labels="shown=yes", metadata_only=True)
+    controller = controller.needs(kv.Rule("", ("configmaps",), ("create", "patch")))
     await lab.start(lambda manager: manager.add(controller.reconciled_by(By(make_one))))
     await lab.create(widget())
     await asyncio.sleep(30)

@@ -31,7 +31,12 @@ async def once(lab: Lab, reconcile: Any) -> Any:
         outcome: kv.Outcome = await reconcile(w, ctx)
         return outcome
 
-    await lab.start(lambda manager: manager.add(kv.Controller.of(Widget).reconciled_by(By(without_status))))
+    controller = kv.Controller.of(Widget).needs(
+        kv.Rule("", ("configmaps", "pods", "pods/status"), ("create", "get", "patch")),
+        kv.Rule("apps", ("deployments/scale",), ("patch",)),
+        kv.Rule("tests.konverge.dev", ("widgets", "widgets/status"), ("create", "get", "patch")),
+    )
+    await lab.start(lambda manager: manager.add(controller.reconciled_by(By(without_status))))
     await lab.create(widget())
     await lab.settled()
     return lab.manager.runner("widget").history.recent()[0]

@@ -123,7 +123,8 @@ async def test_a_write_to_the_reconciled_object_reaches_no_other_one_and_makes_n
                 raise
         return kv.RequeueAfter(1)
 
-    await lab.start(lambda manager: manager.add(kv.Controller.of(Widget).reconciled_by(By(choose))))
+    controller = kv.Controller.of(Widget).needs(kv.Rule("tests.konverge.dev", ("widgets",), ("create", "patch")))
+    await lab.start(lambda manager: manager.add(controller.reconciled_by(By(choose))))
     first = await lab.create(widget())
     await lab.settled()
     lab.server.faults.add(WATCH)

@@ -15,7 +15,8 @@ async def mark_seen(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
 
 
 async def change_twice(lab: Lab) -> None:
-    await lab.start(lambda manager: manager.add(kv.Controller.of(Widget).reconciled_by(By(slow))))
+    controller = kv.Controller.of(Widget).needs(kv.Rule("", ("configmaps",), ("create", "patch")))
+    await lab.start(lambda manager: manager.add(controller.reconciled_by(By(slow))))
     await lab.create(widget("one"))
     await lab.until(Widget, "one", kv.is_true("Ready"))
     await lab.patch(Widget, "one", {"spec": {"parts": 2}})

@@ -55,7 +55,7 @@ def _declared(made: kv.Controller[Any], by: By, cached: bool, woken: bool, suffi
         made = made.watches(CONFIG_MAP, to=lambda _, __: keys)
     if suffix:
         made = made.writes_status_as(suffix)
-    return made.reconciled_by(by)
+    return made.needs(kv.Rule("", ("configmaps",), ("get", "create", "patch"))).reconciled_by(by)
 
 
 def played_by(*controllers: kv.Controller[Any]) -> Scenario:

@@ -509,3 +509,18 @@ def test_a_part_that_is_none_is_refused(pytester: pytest.Pytester, part: str) ->
     result = pytester.runpytest_inprocess("--lab=full", f"--lab-part={part}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--lab-part*PART/PARTS*"])
+
+
+def test_a_lab_without_pytest_asyncio_names_what_is_missing(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("import pytest\n\n@pytest.mark.scenario\nasync def test_thing(lab):\n    ...\n")
+    result = pytester.runpytest_subprocess("-p", "no:asyncio", "--strict-markers")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*the fixture `lab` needs pytest-asyncio, *: pip install 'konverge[[]testing[]]'"])
+
+
+def test_a_scenario_that_fails_without_faults_prints_its_error_once(lab_suite: pytest.Pytester) -> None:
+    lab_suite.makepyfile(test_things=LAB_SUITE.replace('"Made")', '"Made")\n        raise KeyError("planted")'))
+    result = lab_suite.runpytest_subprocess("--lab=quick", "-k", "scenario or fault", "-p", "no:logging")
+    result.stdout.fnmatch_lines(["not rerun: *fails without a fault, see there"])
+    printed = result.stdout.str().partition("short test summary")[0]
+    assert printed.count("unhandled KeyError") == 1, printed

@@ -10,15 +10,17 @@ The rules are those of Kubernetes' `plugin/pkg/auth/authorizer/rbac/rbac.go` and
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from konverge.testing.apiserver.auth.attributes import Attributes, refusal
+from konverge.testing.apiserver.auth.bootstrap import bootstrap_objects
 from konverge.testing.apiserver.auth.rules import PolicyRule, aggregated
 from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.objects import Objects
 from konverge.testing.apiserver.requests import User
+from konverge.testing.apiserver.statuses import StatusError
 
 __all__ = ["GROUP", "MASTERS", "Decision", "Rbac", "listed"]
 
@@ -32,6 +34,8 @@ _BINDINGS: Final = (GROUP, "rolebindings")
 _CLUSTER_ROLES: Final = (GROUP, "clusterroles")
 _CLUSTER_BINDINGS: Final = (GROUP, "clusterrolebindings")
 _ACCOUNT: Final = "system:serviceaccount:"
+_OF_EVERYBODY: Final = ("system:basic-user", "system:discovery", "system:public-info-viewer")
+"""The ClusterRoles that bootstrap bindings give to every authenticated user."""
 _REMEMBERED: Final = 20_000
 
 
@@ -68,6 +72,28 @@ class Rbac:
         self._state: tuple[int, ...] = ()
         self._grants: dict[tuple[str, str, str], list[_Grant]] = {}
         self._remembered: dict[tuple[str, tuple[str, ...], Attributes], Decision] = {}
+        self._given: dict[str, list[tuple[str, _Grant]]] = {}
+        self.on_refusal: list[Callable[[User, Attributes, StatusError], None]] = []
+        """Called with each refusal of `require`."""
+
+    def grant(self, user: str, roles: Iterable[Data]) -> None:
+        """Give a user the rules of these roles, and the rights of every authenticated user, without storing a role or a binding.
+
+        The rules replace those of an earlier call. The user is restricted from now on, also by a server without authorization.
+        """
+        authenticated = [role for role in bootstrap_objects() if role["metadata"]["name"] in _OF_EVERYBODY]
+        self._given[user] = []
+        for role in (*authenticated, *roles):
+            namespace, name = role["metadata"].get("namespace", ""), role["metadata"]["name"]
+            rules = tuple(PolicyRule.of(rule) for rule in role.get("rules") or ())
+            shown = f"{name}/{namespace}" if namespace else name
+            source = f"{role['kind']} {quoted(shown)}"
+            self._given[user].append((namespace, _Grant((namespace, name), 0, source, rules)))
+        self._remembered.clear()
+
+    def restricts(self, user: User) -> bool:
+        """Return whether a user has rights by `grant`."""
+        return user.name in self._given
 
     def allows(self, user: User, attributes: Attributes) -> Decision:
         """Tell whether a user may do something."""
@@ -86,7 +112,10 @@ class Rbac:
         """Raise the server's 403 if a user may not do something."""
         decision = self.allows(user, attributes)
         if not decision.allowed:
-            raise refusal(user, attributes, decision.reason)
+            error = refusal(user, attributes, decision.reason)
+            for listener in self.on_refusal:
+                listener(user, attributes, error)
+            raise error
 
     def rules_for(self, user: User, namespace: str) -> tuple[list[PolicyRule], list[str]]:
         """Return the rules that hold for a user in a namespace ("": cluster-wide ones only), and what could not be resolved."""
@@ -125,6 +154,7 @@ class Rbac:
 
     def _rules_of(self, user: User, namespace: str) -> Iterator[_Grant]:
         """Yield what holds for a user, cluster-wide first; a binding once, though several of its subjects may be meant."""
+        yield from (grant for place, grant in self._given.get(user.name, ()) if place in ("", namespace))
         for place in ("", namespace) if namespace else ("",):
             found = [*self._grants.get((place, "User", user.name), ())]
             for group in user.groups:

@@ -145,7 +145,8 @@ async def test_a_dry_run_asks_and_stores_nothing(lab: Lab) -> None:
             await request.client.create(CONFIG_MAP.new(f"for-{request.name}", request.namespace))
         return kv.Allow()
 
-    await lab.start(build_of(VALIDATING.with_effects().handled_by(handler)))
+    creates = kv.Rule("", ("configmaps",), ("create",))
+    await lab.start(build_of(VALIDATING.with_effects().needs(creates).handled_by(handler)))
     made = Widget.new("one", lab.namespace, spec=WidgetSpec(parts=1))
     await lab.client.create(made, dry_run=True)
     assert await lab.find(CONFIG_MAP, "for-one") is None
@@ -162,7 +163,8 @@ async def test_handlers_read_caches_and_live(lab: Lab) -> None:
 
     await lab.create(CONFIG_MAP.new("limits"))
     await lab.create(SECRET.new("key"))
-    await lab.start(build_of(VALIDATING.reads(CONFIG_MAP).handled_by(handler)))
+    gets = kv.Rule("", ("secrets",), ("get",))
+    await lab.start(build_of(VALIDATING.reads(CONFIG_MAP).needs(gets).handled_by(handler)))
     with pytest.raises(Forbidden, match="cached: True, live: True"):
         await lab.create(widget())
 

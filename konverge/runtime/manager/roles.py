@@ -1,0 +1,29 @@
+"""The roles that give a process its rules: what `konverge rbac` prints, and what the lab grants. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from konverge.runtime.builder.rules import Rule, cluster_role, narrowed_roles
+from konverge.runtime.election.record import LEASE
+from konverge.runtime.events.recorder import EVENT_RULE
+from konverge.runtime.sharding.ordinal import STATEFUL_SET
+
+__all__ = ["roles_for"]
+
+
+def roles_for(name: str, rules: Iterable[Rule], namespace: str = "") -> list[dict[str, Any]]:
+    """Return the roles of a process that watches one namespace, or the whole cluster ("")."""
+    needed = tuple(rules)
+    roles = [cluster_role(name, needed, namespace=namespace)]
+    if namespace and (of_cluster := [rule for rule in needed if rule.cluster_wide]):
+        roles.append(cluster_role(name, of_cluster))
+    # A process that watches one namespace reads nothing in another one, but it may elect, and keep its certificates, there.
+    elsewhere = (rule for rule in needed if not namespace or (rule.namespace != namespace and _of_its_own(rule)))
+    return roles + narrowed_roles(name, elsewhere)
+
+
+def _of_its_own(rule: Rule) -> bool:
+    """Whether a rule is about objects of the process itself: its Leases, Events about them, certificates, the StatefulSet of its pods."""
+    return bool(rule.names) or rule.group in (LEASE.group, STATEFUL_SET.group, EVENT_RULE.group)
