@@ -49,7 +49,8 @@ def owner_of(*names: str) -> Any:
         return kv.Done()
 
     def build(manager: kv.Manager) -> None:
-        controller = kv.Controller.of(Widget)
+        grants = kv.Rule("rbac.authorization.k8s.io", ("roles",), ("bind", "escalate"))
+        controller = kv.Controller.of(Widget).needs(grants)
         for owned in dict.fromkeys(_kind(BODIES[name]) for name in names):
             controller = controller.owns(owned)
         manager.add(controller.reconciled_by(By(reconcile)))

@@ -19,6 +19,7 @@ ORACLES: Final = {
     "safety": r"vanished|went back",
     "errors": r"^unhandled |^the scenario failed: UsageError|the run broke off|fails again and again|never awaited|blocks the event loop",
     "rights": r"declares no rule for",
+    "silence": r"the error is swallowed",
     "yours": r"^the scenario's own expectation failed",
 }
 """The words by which each oracle reports."""
@@ -304,6 +305,32 @@ MISTAKES: Final = (
             "await ctx.own(QUOTA.new('pods', namespace.name, spec={'hard': {'pods': str(10 * team.spec.members)}}))",
             "if ctx.cache(QUOTA).find(namespace.name, 'pods') is None:\n"
             "    await ctx.own(QUOTA.new('pods', namespace.name, spec={'hard': {'pods': str(10 * team.spec.members)}}))",
+        ),
+        KEPT,
+        "yours",
+    ),
+    Mistake(
+        Mutant(
+            "operator-swallowed-error",
+            "an error of the API that ends the reconcile as Done",
+            CACHE,
+            RECONCILE,
+            "stored = await ctx.own(stateful_set(cache))",
+            "try:\n    stored = await ctx.own(stateful_set(cache))\nexcept kv.ApiError:\n    return kv.Done()",
+        ),
+        SCALED,
+        "silence",
+        "is answered with 500",
+    ),
+    Mistake(
+        Mutant(
+            "operator-generation-check",
+            "a check of the generation that skips the repair of a child",
+            TEAM,
+            "TeamReconciler.reconcile",
+            "namespace = await ctx.own(NAMESPACE.new(f'team-{team.name}'))",
+            "if team.status.observed_generation == team.metadata.generation:\n    return kv.Done()\n"
+            "namespace = await ctx.own(NAMESPACE.new(f'team-{team.name}'))",
         ),
         KEPT,
         "yours",

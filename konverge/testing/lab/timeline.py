@@ -62,7 +62,7 @@ def summary(entries: Iterable[TimelineEntry]) -> list[str]:
     lines = []
     for _, row in groupby(entries, key=lambda entry: (entry.kind, entry.who, entry.text, entry.number)):
         first, *others = row
-        lines.append(f"{first} (and {len(others)} times more, until {others[-1].at:.3f})" if others else str(first))
+        lines.append(f"{first} ({len(others) + 1} times, until {others[-1].at:.3f})" if others else str(first))
     return lines
 
 

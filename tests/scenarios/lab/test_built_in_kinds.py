@@ -75,7 +75,8 @@ async def generates_a_name(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
 
 
 async def generated(lab: Lab) -> None:
-    await lab.start(lambda manager: manager.add(kv.Controller.of(Widget).reconciled_by(By(generates_a_name))))
+    controller = kv.Controller.of(Widget).needs(kv.Rule("", ("pods",), ("create", "get", "list")))
+    await lab.start(lambda manager: manager.add(controller.reconciled_by(By(generates_a_name))))
     await lab.create(widget())
     await lab.until(Widget, "one", kv.is_true("Ready"))
 

@@ -23,7 +23,8 @@ OTHER = kv.kind("v1", "ServiceAccount")
 
 
 def controller(reconcile: Any) -> kv.Controller[Any]:
-    return kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(reconcile))
+    reads = kv.Rule("", ("serviceaccounts",), ("get",))
+    return kv.Controller.of(Widget).owns(CONFIG_MAP).needs(reads).reconciled_by(By(reconcile))
 
 
 def plan(fault: dict[str, Any], *, nth: int = 1) -> Plan:

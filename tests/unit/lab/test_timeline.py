@@ -46,6 +46,6 @@ def test_a_row_of_equal_entries_is_one_line_of_the_summary() -> None:
     entries = [TimelineEntry(float(second), "pass", "process", text) for second, text in enumerate("abbba")]
     assert [line.split()[-1] if "times" not in line else line for line in summary(entries)] == [
         "a",
-        "     1.000  pass   process      b (and 2 times more, until 3.000)",
+        "     1.000  pass   process      b (3 times, until 3.000)",
         "a",
     ]
