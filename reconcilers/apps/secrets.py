@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-__all__ = ["has_more_values", "secrets"]
+__all__ = ["has_more_levels", "has_more_values", "secrets"]
 
 _ENDINGS: Final = (
     *("password", "passwd", "passphrase", "secret", "token"),
@@ -138,3 +138,18 @@ def has_more_values(values: Any, limit: int) -> bool:
             return True
         parts.extend(member for member in members if isinstance(member, (Mapping, list)))
     return False
+
+
+def has_more_levels(values: Any, limit: int) -> bool:
+    """Tell whether maps and lists are nested more deeply than the limit.
+
+    >>> has_more_levels({"a": [1, {"b": 2}]}, 2), has_more_levels({"a": [1, {"b": 2}]}, 3)
+    (True, False)
+    """
+    level = [values]
+    for _ in range(limit + 1):
+        level = [part for part in level if isinstance(part, (Mapping, list))]
+        if not level:
+            return False
+        level = [member for part in level for member in (part.values() if isinstance(part, Mapping) else part)]
+    return True

@@ -179,6 +179,9 @@ class _Running:
         if isinstance(made, Rendered):
             return await ctx.client.create(to_create(operation, made, self.target, self.engines.cluster_id))
         assert found is not None
+        refused = self.engines.check_edit(made, found)
+        if refused is not None:
+            return self._failed(refused.reason, refused.message)
         return await send_edit(operation, made, found, ctx)
 
     def _may_be_gone(self, made: Rendered, since: datetime | None = None) -> bool:

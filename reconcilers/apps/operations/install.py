@@ -30,6 +30,7 @@ from konverge.reconcilers.apps.operations.reconciler import OperationReconciler
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.turns import LEASE
 from konverge.reconcilers.apps.operations.words import CONTROLLER, FINALIZER, BlockedReason, OpCondition, OpLabel
+from konverge.reconcilers.apps.settings import Settings
 from konverge.runtime import Controller, Rule
 from konverge.runtime.builder.rules import plural_of
 
@@ -57,11 +58,12 @@ def controller(
     secret_namespaces: tuple[str, ...] = (),
     namespace: str = "",
     metrics: OperationMetrics | None = None,
+    instances: Settings | None = None,
 ) -> Controller[Operation]:
     """Return the description of the controller.
 
     `watch_secrets` and `secret_namespaces` are those of the family: engines that read Secrets are left out, or have the right there alone.
-    `namespace` is the operator's own, in which alone it writes Leases.
+    `namespace` is the operator's own, in which alone it writes Leases. `instances` are the settings by which edits of targets are checked.
     """
     chosen = OperationSettings() if settings is None else settings
     rows = chosen_rows(chosen, rows, watch_secrets=watch_secrets)
@@ -107,7 +109,9 @@ def controller(
         )
         .with_(concurrency=_AT_ONCE)
         .reconciled_by(
-            OperationReconciler(chosen, cluster_id=cluster_id, namespace=namespace, rows=rows, metrics=metrics)
+            OperationReconciler(
+                chosen, cluster_id=cluster_id, namespace=namespace, rows=rows, metrics=metrics, instances=instances
+            )
         )
     )
 

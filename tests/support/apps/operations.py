@@ -63,8 +63,15 @@ class Operations:
         await self.lab.start(build, name="konverge", wait=wait, crds=crds)
         return self
 
-    async def target(self, name: str = "shop", *, ready: bool = True, offers: dict[str, str] | None = None) -> None:
-        """Make an ApplicationInstance as the family would leave it."""
+    async def target(
+        self,
+        name: str = "shop",
+        *,
+        ready: bool | None = True,
+        reason: str = "Placeholder",
+        offers: dict[str, str] | None = None,
+    ) -> None:
+        """Make an ApplicationInstance as the family would leave it; without the condition if `ready` is None."""
         verbs = OFFERS if offers is None else offers
         made = await self.lab.create(
             ApplicationInstance.decode(
@@ -77,14 +84,17 @@ class Operations:
                 }
             )
         )
-        await self.ready(name, made.generation, ready=ready)
+        if ready is not None:
+            await self.ready(name, made.generation, ready=ready, reason=reason)
 
-    async def ready(self, name: str = "shop", generation: int = 1, *, ready: bool = True) -> None:
+    async def ready(
+        self, name: str = "shop", generation: int = 1, *, ready: bool = True, reason: str = "Placeholder"
+    ) -> None:
         """Set the condition Ready of a target."""
         condition = {
             "type": "Ready",
             "status": "True" if ready else "False",
-            "reason": "Placeholder",
+            "reason": reason,
             "message": "",
             "lastTransitionTime": rfc3339(wall_clock()),
             "observedGeneration": generation,
