@@ -14,14 +14,14 @@ from konverge.reconcilers.apps.kinds import NAMESPACE, SECRET
 from konverge.reconcilers.apps.operations.engines.registry import ROWS, EngineRow
 from konverge.reconcilers.apps.operations.indexes import (
     ACTIVE,
-    BLOCKED_BY_ENGINE,
     ENDED,
+    WAITS_FOR,
     active_by_target,
     affects_others,
-    blocked_by_engine,
     ended_by_target,
     operations_on,
     others_of,
+    waits_for,
     wakes_for,
 )
 from konverge.reconcilers.apps.operations.kinds import INSTANCE, VIEW
@@ -78,7 +78,7 @@ def controller(
         .watches(VIEW, to=others_of(ended=chosen.history_limit is not None), when=affects_others)
         .indexes(VIEW, ACTIVE, by=active_by_target)
         .indexes(VIEW, ENDED, by=ended_by_target)
-        .indexes(VIEW, BLOCKED_BY_ENGINE, by=blocked_by_engine)
+        .indexes(VIEW, WAITS_FOR, by=waits_for(rows, chosen))
         .watches(INSTANCE, to=operations_on)
     )
     made = _kinds(rows, made=True)

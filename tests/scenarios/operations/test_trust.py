@@ -209,7 +209,7 @@ async def test_operation_that_an_earlier_release_started_holds_the_next_up(ops: 
     lab = ops.lab
     await ops.create("first", "Restore", approvals={"required": True})
     await ops.until("first", shows("Blocked", "True", "AwaitingApproval"))
-    await ops.ready(ready=False)
+    await ops.ready(ready=False, reason="Upgrading")
     await ops.create("second", "Restore")
     await ops.until("second", shows("Blocked", "True", "TargetNotReady"))
     frozen = Rule(Match(verbs=("watch",), resources=("operations.ops.vworkspace.io",)), Freeze(seconds=20), count=9)
