@@ -14,6 +14,7 @@ import msgspec
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from konverge.crds.decoding import misfits, problem_words
 from konverge.errors import KonvergeError
 
 __all__ = [
@@ -288,9 +289,9 @@ def read(model: type[M], data: bytes | Mapping[str, Any]) -> M:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Malformed(f"{model.__name__}: the body is no JSON") from None
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        first = misfits(error)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the message"
-        raise Malformed(f"{model.__name__}: {where}: {first['type'].replace('_', ' ')}") from None
+        raise Malformed(f"{model.__name__}: {where}: {problem_words(first)}") from None
 
 
 def write(message: PlaneMessage) -> bytes:
