@@ -25,6 +25,7 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     Target,
 )
 from konverge.reconcilers.apps.operations.engines.registry import EngineRow, row_of
+from konverge.reconcilers.apps.operations.pods import account_missing
 from konverge.reconcilers.apps.operations.report import rbac_profile_missing
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.words import BlockedReason
@@ -69,7 +70,12 @@ class Engines:
         request = await self.request(operation, row, target, ctx, live=True)
         if isinstance(request, EngineBlocked):
             return request
-        return unwatched(row.engine.kind(request), ctx) or row.engine.render(request)
+        unusable = unwatched(row.engine.kind(request), ctx)
+        if unusable is not None:
+            return unusable
+        made = row.engine.render(request)
+        lacking = await account_missing(made.object, ctx) if isinstance(made, Rendered) else None
+        return lacking or made
 
     def check_edit(self, made: Rendered | Edit, instance: Object) -> Refused | None:
         """Return the refusal of an edit that the target's own checks would refuse."""

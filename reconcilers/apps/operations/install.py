@@ -10,8 +10,10 @@ from typing import Final
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import Kind
 from konverge.objects import Object
-from konverge.reconcilers.apps.kinds import NAMESPACE, SECRET
+from konverge.reconcilers.apps.kinds import NAMESPACE, SECRET, SERVICE_ACCOUNT
+from konverge.reconcilers.apps.operations.engines.job_status import JOB
 from konverge.reconcilers.apps.operations.engines.registry import ROWS, EngineRow
+from konverge.reconcilers.apps.operations.engines.workflow import WORKFLOW
 from konverge.reconcilers.apps.operations.indexes import (
     ACTIVE,
     ENDED,
@@ -26,6 +28,7 @@ from konverge.reconcilers.apps.operations.indexes import (
 )
 from konverge.reconcilers.apps.operations.kinds import INSTANCE, VIEW
 from konverge.reconcilers.apps.operations.metrics import OperationMetrics, counted
+from konverge.reconcilers.apps.operations.pods import EVENT, POD
 from konverge.reconcilers.apps.operations.reconciler import OperationReconciler
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.turns import LEASE
@@ -92,6 +95,10 @@ def controller(
     described = described.reads_live(Operation, *others)
     if chosen.namespace_policy:
         described = described.needs(Rule(NAMESPACE.group, (plural_of(NAMESPACE),), ("get",)))
+    if JOB in made or WORKFLOW in made:
+        described = described.needs(Rule(SERVICE_ACCOUNT.group, (plural_of(SERVICE_ACCOUNT),), ("get",)))
+    if JOB in made:
+        described = described.needs(Rule(POD.group, (plural_of(EVENT), plural_of(POD)), ("list",)))
     return (
         described.needs(
             Rule(LEASE.group, (plural_of(LEASE),), ("get", "create", "update"), namespace=namespace),

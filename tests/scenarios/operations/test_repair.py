@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from apps.lab import OCI_CHART, READY, WITH_OPERATIONS, Apps, says
-from apps.operations import COMMAND, has_object, phase, shows
+from apps.operations import COMMAND, Operations, has_object, phase, shows
 
 from konverge.clock import wall_clock
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
@@ -35,6 +35,7 @@ async def apps(lab: Lab) -> AsyncIterator[Apps]:
     async with AsyncExitStack() as stack:
         apps = await Apps(lab, stack).start(WITH_OPERATIONS)
         await install_crds(lab.client, volsync_crds())
+        await Operations(lab).create_account()
         yield apps
 
 

@@ -63,7 +63,7 @@ async def test_an_event_wakes_the_operations_that_wait_for_its_object(
 ) -> None:
     ops = await started(lab)
     for number in range(TARGETS):
-        approval = {"approvals": {"required": True}} if reason == "AwaitingApproval" else {}
+        approval: dict[str, Any] = {"approvals": {"required": True}} if reason == "AwaitingApproval" else {}
         await ops.create(f"op-{number}", type_, engine, target=f"app-{number}", parameters=parameters, **approval)
         await ops.until(f"op-{number}", shows("Blocked", "True", reason))
     releases = [await lab.get(HELM_RELEASE, f"app-{number}") for number in range(TARGETS)]
@@ -80,8 +80,8 @@ async def test_an_event_wakes_the_operations_that_wait_for_its_object(
 async def test_the_object_that_operations_wait_for_starts_them(lab: Lab) -> None:
     ops = await started(lab)
     for number in range(TARGETS):
-        target = {"target": f"app-{number}", "parameters": {"workflowTemplate": "wanted"}}
-        await ops.create(f"op-{number}", "Runbook", "workflow", **target)
+        wanted = {"workflowTemplate": "wanted"}
+        await ops.create(f"op-{number}", "Runbook", "workflow", target=f"app-{number}", parameters=wanted)
         await ops.until(f"op-{number}", shows("Blocked", "True", "DependencyMissing"))
     await lab.create(WORKFLOW_TEMPLATE.new("wanted", lab.namespace, spec={}))
     for number in range(TARGETS):

@@ -201,6 +201,7 @@ async def test_the_api_server_refuses_at_admission_and_admits_a_conflict(lab: La
     await lab.create(
         ApplicationInstance.decode({"metadata": {"name": "shop", "annotations": offers}, "spec": instance})
     )
+    await here.create_account()
     alone = {"image": "a", "exclusive": True}
     await here.create("first", parameters=alone)
     await here.job_of("first")
