@@ -76,6 +76,10 @@ Text = Annotated[str, Field(max_length=1024)]
 Token = Annotated[str, Field(min_length=1, max_length=8192, repr=False)]
 
 
+HeaderToken = Annotated[str, Field(min_length=1, max_length=8192, pattern=r"^[\x21-\x7e]+$", repr=False)]
+"""A token that a header can carry: another one would make every later request fail."""
+
+
 JobKind = Literal["apply", "delete", "intent"]
 
 
@@ -106,13 +110,13 @@ class Rotate(PlaneMessage):
 
 
 class Credential(PlaneMessage):
-    """A credential, bound to one cluster.
+    """A credential, bound to one cluster; visible ASCII characters, because it is sent in a header.
 
     The credential that it replaces stays valid until this one is used, so a response that is lost locks no agent out.
     """
 
     cluster_id: Id
-    credential: Token
+    credential: HeaderToken
 
 
 class Job(PlaneMessage):
