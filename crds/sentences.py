@@ -1,7 +1,7 @@
-"""What is wrong with a value, in konverge's words: a sentence for each type of pydantic's errors.
+"""The fault of a value in konverge's words: a sentence for each type of pydantic's errors.
 
 Pydantic speaks to the author of a model ("Input should be a valid string"), a status and an Event speak to the author of a manifest. So the
-sentence states what to write.
+sentence states the form to write.
 
 Guarantees: pure. No sentence quotes the value. Every type of error that the installed pydantic knows has a sentence.
 """
@@ -140,7 +140,7 @@ _QUOTED: Final = frozenset({"tag", "error"})
 
 
 def sentence_of(details: ErrorDetails) -> str:
-    """Return what to write in place of the value.
+    """Return the sentence for an error.
 
     >>> sentence_of({"type": "greater_than_equal", "loc": (), "msg": "", "input": 0, "ctx": {"ge": 1}})
     'write 1 or more'

@@ -1,4 +1,4 @@
-"""What an error of the operating system means for a user, in konverge's words.
+"""The meaning of an error of the operating system for a user, in konverge's words.
 
 The texts of errno differ between systems and name the call that failed ("Operation not permitted" may be a firewall, a NetworkPolicy or a
 seccomp profile). A status, an Event and a message name the situation.
@@ -46,7 +46,7 @@ OS_ERRORS: Final[Mapping[int, str]] = {
 
 
 def describe_os_error(error: BaseException) -> str:
-    """Return what the error means; of an error without a known number only its name.
+    """Return the meaning of the error; of an error without a known number only its name.
 
     >>> describe_os_error(ConnectionRefusedError(111, "Connection refused"))
     'the connection is refused; no program listens at this address'

@@ -282,7 +282,7 @@ class PlaneSession:
 
 
 def _is_of_the_protocol(response: PlaneResponse) -> bool:
-    """Tell whether the body of a successful response is empty or JSON: a page of a proxy is no delivery."""
+    """Tell whether the body of a successful response is empty or JSON, and not a page of a proxy."""
     body = response.body.strip()
     return not body or body[:1] in (b"{", b"[")
 

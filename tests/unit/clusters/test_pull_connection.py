@@ -83,7 +83,7 @@ async def test_a_wait_that_the_control_plane_asks_for_is_capped_and_shown(asked:
 
 
 @pytest.mark.parametrize("path", ["/ack", "/result", "/events"])
-async def test_a_page_of_a_proxy_is_no_delivery(path: str) -> None:
+async def test_a_page_of_a_proxy_counts_as_no_response(path: str) -> None:
     async with World() as world:
         world.plane.faults.add(path=path, status=200, body=b"<html>log in</html>")
         await world.start()
