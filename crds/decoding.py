@@ -1,26 +1,25 @@
 """Converts pydantic's errors into one `InvalidObject` without any value in it.
 
-Guarantees: the error names the object, the path of the first mistake as the API spells it, and the problem. It never quotes a value:
-pydantic's own texts do not, and the text of a validator is shown only if none of its words is part of the value. It has no pydantic
-error as cause or context, because those quote values.
+Guarantees: the error names the object, the path of the first mistake as the API spells it, and the problem, in our own words
+(`sentences.py`) or in the words of a validator. It never quotes a value: the text of a validator is shown only if none of its words is
+part of the value. It has no pydantic error as cause or context, because those quote values.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
-from pydantic_core.core_schema import ErrorType
 
+from konverge.crds.sentences import SENTENCES, sentence_of
 from konverge.errors import InvalidObject
 
-__all__ = ["misfit", "misfits", "name_of", "path_of"]
+__all__ = ["misfit", "misfits", "name_of", "path_of", "problem_words"]
 
-# Error types with pydantic's own text; of these only the tag of a union quotes its input. All other texts come from validators.
-_PYDANTIC_WORDS = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error", "union_tag_invalid"}
+_OF_VALIDATORS = frozenset({"value_error", "assertion_error"})
 _WORD = re.compile(r"[^\s'\"`.,:;()\[\]{}<>=]+")
 _TELLING = 4
 _FALLBACK = "refused by a validator of the model (its words are not shown, they quote the value)"
@@ -34,7 +33,7 @@ def misfits(error: ValidationError) -> list[ErrorDetails]:
 
 def misfit(what: str, details: ErrorDetails, *, below: str = "") -> InvalidObject:
     """Return the error for one of pydantic's details; `below` is the path of the validated value."""
-    return InvalidObject(what, below + path_of(details["loc"]) or ".", _words(details))
+    return InvalidObject(what, below + path_of(details["loc"]) or ".", problem_words(details))
 
 
 def path_of(location: Sequence[int | str]) -> str:
@@ -63,11 +62,13 @@ def name_of(kind: str, data: Mapping[str, Any]) -> str:
     return f"{kind} {'/'.join(parts)}" if parts else kind
 
 
-def _words(details: ErrorDetails) -> str:
-    text = details["msg"]
-    if details["type"] in _PYDANTIC_WORDS:
+def problem_words(details: ErrorDetails, *, quoting: bool = False) -> str:
+    """Return our sentence for an error of pydantic, or the text of a validator: with `quoting` even if it quotes the value."""
+    if details["type"] in SENTENCES and details["type"] not in _OF_VALIDATORS:
+        return sentence_of(details)
+    text = details["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    if quoting:
         return text
-    text = text.removeprefix("Value error, ").removeprefix("Assertion failed, ")
     words = set(_WORD.findall(text))
     for value in _texts(details["input"]):
         if any(word == value or (len(word) >= _TELLING and word in value) for word in words):

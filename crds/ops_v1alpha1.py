@@ -142,6 +142,8 @@ class OperationStatus(Status):
     """The observed state."""
 
     phase: Phase | None = None
+    reason: str | None = None
+    """Why the Operation is in its phase: the reason of the condition Blocked, Running, Succeeded, Failed or Cancelled."""
     started_at: Time | None = None
     """When the Operation got its turn on the target."""
     finished_at: Time | None = None
@@ -170,6 +172,7 @@ _FROZEN = Cel(
         Column("Phase", ".status.phase"),
         Column("Type", ".spec.type"),
         Column("Engine", ".spec.engine"),
+        Column("Reason", ".status.reason", priority=1),
     ),
     rules=(_FROZEN,),
     written_by="tenants",

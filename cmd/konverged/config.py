@@ -27,6 +27,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_settings import EnvSettingsSource
 
+from konverge.crds.decoding import misfits, problem_words
 from konverge.daemon.settings import PREFIX, Settings
 from konverge.errors import ConfigError, UsageError
 
@@ -361,9 +362,9 @@ def _variables(cls: type[Settings], environ: Mapping[str, str]) -> dict[str, Any
 
 def _message_of(error: ValidationError, origins: Mapping[str, Origin]) -> str:
     lines = []
-    for one in error.errors(include_url=False, include_context=False):
+    for one in misfits(error):
         path = ".".join(str(part) for part in one["loc"])
         origin = next((origins[known] for known in origins if path == known or path.startswith(f"{known}.")), None)
-        message = one["msg"].removeprefix("Value error, ")
+        message = problem_words(one, quoting=True)
         lines.append(f"{path or 'settings'} ({origin or 'sources'}): {message}; it is {one['input']!r}")
     return "\n".join(lines)

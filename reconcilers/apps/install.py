@@ -132,6 +132,7 @@ def _operations(settings: Settings, metrics: OperationMetrics | None = None) -> 
         watch_secrets=settings.watch_secrets,
         secret_namespaces=settings.secret_namespaces,
         metrics=metrics,
+        instances=settings,
     )
 
 
@@ -153,7 +154,7 @@ def install(manager: Manager, settings: Settings | None = None) -> None:
         manager.add(validating_webhook(chosen))
         if chosen.operations.enabled:
             rows = operations.chosen_rows(chosen.operations, watch_secrets=chosen.watch_secrets)
-            manager.add(operation_webhook(chosen.operations, rows))
+            manager.add(operation_webhook(chosen.operations, rows, chosen))
 
 
 def rules(settings: Settings | None = None) -> tuple[Rule, ...]:

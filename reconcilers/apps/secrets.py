@@ -2,7 +2,8 @@
 
 Reported are a leaf whose key ends in one of `_ENDINGS` or in a word of `_WORDS`, the `value` of an entry `{name, value}` or of a mapping
 whose name ends so (`env: [{name: DB_PASSWORD, value: ...}]`, `password: {value: ...}`), any private key in PEM, and any
-`scheme://user:password@host`. The original (`vworkspace-io/vworkspace-operator`, internal/webhook/validation.go) finds `...password` and
+`scheme://user:password@host`. So are texts, lists and maps under a key that ends in one of `_COLLECTIONS`.
+The original (`vworkspace-io/vworkspace-operator`, internal/webhook/validation.go) finds `...password` and
 `...secret`, exact `accessKey`, `secretKey`, `apiKey`, `token`, and private keys; the rest is ours.
 
 Not reported are references to a secret (`existingSecret`, `passwordSecretRef`, everything below `valueFrom` and `...Ref`, a file's path,
@@ -20,7 +21,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-__all__ = ["has_more_values", "secrets"]
+__all__ = ["has_more_levels", "has_more_values", "secrets"]
 
 _ENDINGS: Final = (
     *("password", "passwd", "passphrase", "secret", "token"),
@@ -28,7 +29,13 @@ _ENDINGS: Final = (
 )
 """Endings of keys that hold a secret, in lower case and without separators."""
 _WORDS: Final = frozenset({"pass", "pwd"})
-"""Endings that must be whole words after another word: `SMTP_PASS` and `dbPwd` match, `bypass` and `PWD` do not."""
+"""Endings that must be whole words: `pass`, `SMTP_PASS` and `dbPwd` match, `bypass` and the variable `PWD` do not."""
+_COLLECTIONS: Final = ("passwords", "passphrases", "credentials")
+"""Endings of keys that hold secrets: a text or a list below them, and each entry of a map but its `_PUBLIC` ones."""
+_PUBLIC: Final = re.compile(
+    r"(user|username|name|login|email|account|host|port|url|uri|endpoint|region|type|provider|id)$"
+)
+"""Endings of keys of a map of credentials that hold no secret."""
 _REFERRING: Final = re.compile(r"^existing|(tls|pull|ca|cert|certificate|password)secret$|^proxypass$")
 """Keys that end like a secret but hold the name of one, or something else."""
 _BELOW: Final = re.compile(r"([a-z0-9]Refs?|^refs?|^valueFrom)$")
@@ -77,6 +84,8 @@ def _member(parent: _Leaf, name: str, member: Any, beside: Mapping[Any, Any]) ->
     if name == "value":
         called = beside.get("name")
         key = called if isinstance(called, str) else parent.key
+    elif _bare(parent.key).endswith(_COLLECTIONS) and not _PUBLIC.search(_bare(name)) and not _refers(name):
+        key = parent.key
     referred = parent.referred or _BELOW.search(name) is not None
     if _bare(name).endswith("secretkey") and any(_refers(str(other)) for other in beside):
         referred = True
@@ -95,7 +104,9 @@ def _names_a_secret(key: str) -> bool:
     bare, words = _bare(key), [word.lower() for word in _WORD.findall(key)]
     if _REFERRING.search(bare):
         return False
-    return bare.endswith(_ENDINGS) or (len(words) > 1 and words[-1] in _WORDS)
+    if bare.endswith((*_ENDINGS, *_COLLECTIONS)):
+        return True
+    return bool(words) and words[-1] in _WORDS and (len(words) > 1 or key != "PWD")
 
 
 def _holds_nothing(text: str) -> bool:
@@ -138,3 +149,18 @@ def has_more_values(values: Any, limit: int) -> bool:
             return True
         parts.extend(member for member in members if isinstance(member, (Mapping, list)))
     return False
+
+
+def has_more_levels(values: Any, limit: int) -> bool:
+    """Tell whether maps and lists are nested more deeply than the limit.
+
+    >>> has_more_levels({"a": [1, {"b": 2}]}, 2), has_more_levels({"a": [1, {"b": 2}]}, 3)
+    (True, False)
+    """
+    level = [values]
+    for _ in range(limit + 1):
+        level = [part for part in level if isinstance(part, (Mapping, list))]
+        if not level:
+            return False
+        level = [member for part in level for member in (part.values() if isinstance(part, Mapping) else part)]
+    return True

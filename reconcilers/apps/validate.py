@@ -16,15 +16,27 @@ from typing import Any, Final, TypeAlias
 
 from konverge.crds.apps_v1alpha1 import MAX_NAME, ApplicationInstance
 from konverge.objects import Object
-from konverge.reconcilers.apps.secrets import has_more_values, secrets
+from konverge.reconcilers.apps.secrets import has_more_levels, has_more_values, secrets
 from konverge.reconcilers.apps.settings import Settings
 from konverge.reconcilers.apps.words import Annotation, Blocked, Label
 from konverge.reconcilers.shared.helm_release.versions import VersionRange, parse
 
-__all__ = ["AT_ADMISSION", "CHECKS", "SpecProblem", "CheckInput", "problem_of", "refusals"]
+__all__ = [
+    "AT_ADMISSION",
+    "AT_EDIT",
+    "CHECKS",
+    "MOST_LEVELS",
+    "CheckInput",
+    "SpecProblem",
+    "edit_problems",
+    "problem_of",
+    "refusals",
+]
 
 MOST_VALUES: Final = 5_000
 """The most inline values, so that one instance holds the event loop for less than 100 ms; charts have a few hundred."""
+MOST_LEVELS: Final = 100
+"""The most levels of inline values: JSON of some 900 levels is more than this program, and others that read it, can encode."""
 _SCHEMES: Final = {"helm": ("https", "http"), "oci": ("oci",)}
 
 
@@ -146,6 +158,13 @@ def inline_values_are_few(given: CheckInput) -> Iterator[str]:
         yield f"spec.values.inline has more than {MOST_VALUES:,} values; put them into a ConfigMap or Secret and refer to it"
 
 
+def inline_values_are_shallow(given: CheckInput) -> Iterator[str]:
+    """Values are encoded and compared by functions that call themselves for each level."""
+    values = given.instance.spec.values
+    if values is not None and has_more_levels(values.inline or {}, MOST_LEVELS):
+        yield f"spec.values.inline has more than {MOST_LEVELS} levels; make it flatter"
+
+
 def _inline(given: CheckInput) -> Mapping[str, Any]:
     """Return the inline values, {} if they are too many to be walked through."""
     values = given.instance.spec.values
@@ -239,6 +258,7 @@ CHECKS: Final[tuple[tuple[str, tuple[Check, ...]], ...]] = (
             release_identity_is_immutable,
             one_source_of_values,
             inline_values_are_few,
+            inline_values_are_shallow,
             no_secrets_inline,
         ),
     ),
@@ -260,10 +280,19 @@ AT_ADMISSION: Final[tuple[Check, ...]] = (
     url_fits_the_source,
     release_namespace_is_own,
     inline_values_are_few,
+    inline_values_are_shallow,
     no_secrets_inline,
     account_is_allowed,
 )
 """Checks that need only the object, and that CEL cannot express."""
+
+_OF_SURROUNDINGS: Final = frozenset(
+    {placeholder_has_no_release, release_identity_is_immutable, belongs_to_this_cluster, namespace_is_labelled}
+)
+AT_EDIT: Final[tuple[Check, ...]] = tuple(
+    check for _, checks in CHECKS for check in checks if check not in _OF_SURROUNDINGS
+)
+"""Checks of a spec that an Operation is about to write: those that need neither the release nor the namespace, nor labels."""
 
 _MOST_REFUSED = 1500
 
@@ -272,6 +301,11 @@ def refusals(given: CheckInput) -> str:
     """Return the message of the refusal of this object; "" if it may be stored."""
     text = "; ".join(message for check in AT_ADMISSION for message in check(given))
     return text if len(text) <= _MOST_REFUSED else f"{text[:_MOST_REFUSED]}..."
+
+
+def edit_problems(given: CheckInput) -> list[str]:
+    """Return all problems of a spec that an Operation is about to write."""
+    return [message for check in AT_EDIT for message in check(given)]
 
 
 def problem_of(given: CheckInput) -> SpecProblem | None:

@@ -43,7 +43,6 @@ WAITS = shows("Blocked", "True", "ConflictingOperation")
 @pytest_asyncio.fixture
 async def ops(lab: Lab) -> Kubelet:
     ops = Kubelet(lab)
-    await ops.account()
     await ops.start(rows=JOBS_FOR_ALL)
     await ops.target()
     return ops
@@ -254,7 +253,7 @@ async def test_an_operation_without_the_right_to_its_job_gives_its_turn_back_and
     for module in (follow, reconciler):
         monkeypatch.setattr(module, "LOOK_AGAIN", timedelta(seconds=2))
     ops = Kubelet(lab)
-    await ops.account()
+    await ops.create_account()
     await install_crds(lab.client, [crd(Operation), crd(ApplicationInstance)])
     described = controller(FREE, rows=JOBS_FOR_ALL)
     granted = [rule.to_dict() for rule in rules_of(described)]

@@ -1,4 +1,5 @@
-"""Operations at their size: 1,000 that exclude each other on 100 targets, and a daemon that holds 5,000 finished ones, on the server in memory.
+"""Operations at their size, on the server in memory: 1,000 that exclude each other on 100 targets, a daemon that holds 5,000 finished ones,
+and 200 that wait while each of 1,000 Helm releases changes.
 
 Server, controller, client and the Job controller's part are one process on a loop whose time is virtual, so times of Operations are virtual
 seconds, and costs are CPU time, the server's included. Each Job takes one second; an Operation cannot end sooner. Writes are counted as
@@ -25,6 +26,7 @@ from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind
+from konverge.reconcilers.apps.kinds import HELM_RELEASE
 from konverge.reconcilers.apps.operations.install import controller
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.runtime import Manager, ManagerSettings
@@ -32,6 +34,8 @@ from konverge.testing import Lab
 from konverge.testing.apiserver.faults.rules import About
 from konverge.testing.apiserver.requests import Call
 from konverge.testing.apiserver.requests import Response as ServerResponse
+from konverge.testing.argo import argo_crds
+from konverge.testing.flux import flux_crds
 from konverge.testing.lab import install_crds
 from konverge.testing.lab.environments import memory_lab
 from konverge.testing.loop import VirtualTimeLoop
@@ -42,6 +46,8 @@ QUICK: Final = bool(os.environ.get("BENCH_QUICK"))
 TARGETS: Final = 10 if QUICK else 100
 OPERATIONS: Final = 50 if QUICK else 1000
 FINISHED: Final = 100 if QUICK else 5000
+WAITING: Final = 20 if QUICK else 200
+RELEASES: Final = 100 if QUICK else 1000
 REST: Final = 3600.0
 JOB_SECONDS: Final = 1.0
 PATIENCE: Final = 36_000.0
@@ -100,9 +106,9 @@ class World:
         await asyncio.sleep(JOB_SECONDS)
         await self.lab.patch(JOB, name, {"status": _completed()}, subresource="status")
 
-    async def start(self) -> None:
+    async def start(self, **changes: Any) -> None:
         """Start the controller, and wait until it is idle."""
-        settings = OperationSettings(approval_types=frozenset(), require_capability=False)
+        settings = OperationSettings(approval_types=frozenset(), require_capability=False, **changes)
 
         def build(manager: Manager) -> None:
             manager.add(controller(settings))
@@ -139,6 +145,35 @@ class World:
         await asyncio.sleep(30)  # events are sent after the reconciles
         await self.lab.settled(quiet=5, timeout=PATIENCE)
 
+    async def waiting(self) -> None:
+        """Create releases that no controller has deployed, and Operations that wait for a release, an approval, or a template."""
+        source = {"kind": "OCIRepository", "name": "shop"}
+        spec = {"interval": "5m", "chartRef": source}
+        names = [f"app-{number:03}" for number in range(RELEASES)]
+        await in_batches(self.lab.create(HELM_RELEASE.new(name, self.lab.namespace, spec=spec)) for name in names)
+        waits: tuple[tuple[str, str, dict[str, Any], bool], ...] = (
+            ("Migration", "helmHookJob", {"hookName": "migrate"}, False),
+            ("Upgrade", "helm", {"targetVersion": "1.1.0"}, True),
+            ("Runbook", "workflow", {"workflowTemplate": "absent"}, False),
+        )
+        for number in range(WAITING):
+            type_, engine, parameters, required = waits[number % len(waits)]
+            ref = {
+                "apiVersion": "apps.vworkspace.io/v1alpha1",
+                "kind": "ApplicationInstance",
+                "name": names[number % TARGETS],
+            }
+            body = {"targetRef": ref, "type": type_, "engine": engine, "parameters": parameters}
+            body["approvals"] = {"required": required}
+            await self.lab.create(Operation.decode({"metadata": {"name": f"wait-{number:03}"}, "spec": body}))
+        await self.quiet()
+
+    async def poke(self) -> None:
+        """Change a label of each release."""
+        change = {"metadata": {"labels": {"poke": "1"}}}
+        await in_batches(self.lab.patch(HELM_RELEASE, f"app-{number:03}", change) for number in range(RELEASES))
+        await self.lab.settled()
+
     def reconciles(self) -> float:
         found = self.lab.metrics.reconcile_total.collect()
         return sum(one.value for family in found for one in family.samples if one.name.endswith("_total"))
@@ -155,7 +190,28 @@ async def _measured() -> list[Row]:
         await world.operations(OPERATIONS, FINISHED - OPERATIONS, exclusive=False)
         await world.until_succeeded(FINISHED)
         await world.quiet()
-        return [*rows, *await _at_rest(world)]
+        rows += await _at_rest(world)
+    async with memory_lab() as lab:
+        take_off_bounds()
+        await install_crds(lab.client, [crd(Operation), crd(ApplicationInstance), *flux_crds(), *argo_crds()])
+        world = World(lab)
+        await world.start(ready_types=frozenset(), settled_types=frozenset())
+        await world.targets()
+        return [*rows, *await _woken(world)]
+
+
+async def _woken(world: World) -> list[Row]:
+    how = f"{WAITING:,} Operations wait on {TARGETS} targets; a label of each of {RELEASES:,} HelmReleases changes"
+    await world.waiting()
+    loop = asyncio.get_running_loop()
+    reconciles, began, at = world.reconciles(), cpu_time(), loop.time()
+    await world.poke()
+    cost, woken = cpu_time() - began, world.reconciles() - reconciles
+    assert loop.time() - at < 30, "Operations look again by themselves after 30 s"
+    return [
+        row("waiting: reconciles for each event", woken / RELEASES, "reconciles/event", how, "<= 1"),
+        row("waiting: CPU", 1000 * cost / RELEASES, "ms/event", f"{how}; the server's part included"),
+    ]
 
 
 async def _serialised(world: World) -> list[Row]:

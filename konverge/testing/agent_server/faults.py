@@ -12,8 +12,8 @@ __all__ = ["Fault", "Faults"]
 class Fault:
     """One rule, for the next `times` requests whose path ends with `path`.
 
-    `status` responds with it in place of doing anything; `cut` ends the connection before the request is carried out, or after it (its
-    response is lost); `delay` seconds pass first. `body` replaces the body of a successful response.
+    `status` responds with it, and with `body` if given, in place of doing anything; `cut` ends the connection before the request is carried
+    out, or after it (its response is lost); `delay` seconds pass first. `body` alone replaces the body of a successful response.
     """
 
     path: str = ""

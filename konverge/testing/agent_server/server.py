@@ -101,7 +101,11 @@ class AgentServer:
         if fault.cut == "before":
             raise Cut
         if fault.status:
-            response = problem(fault.status, fault.reason or "Fault", retry_after=fault.retry_after)
+            response = (
+                problem(fault.status, fault.reason or "Fault", retry_after=fault.retry_after)
+                if fault.body is None
+                else PlaneResponse(status=fault.status, body=fault.body)
+            )
         else:
             await self._long_poll(request)
             response = self.state.respond(request)

@@ -21,6 +21,7 @@ from konverge.client.status import retry_after_seconds
 from konverge.client.tls import TlsOptions, handshake_hint, make_context
 from konverge.clock import wall_clock
 from konverge.errors import ConfigError
+from konverge.os_errors import describe_os_error
 from konverge.reconcilers.apps.clusters.protocol import MEDIA_TYPE
 from konverge.reconcilers.apps.clusters.transport import NoResponse, PlaneRequest, PlaneResponse
 
@@ -108,8 +109,7 @@ class PlaneHttpTransport:
 
 def _name(error: BaseException) -> str:
     below = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    reason = os.strerror(below.errno) if isinstance(below, OSError) and below.errno and below.errno > 0 else ""
-    return f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+    return f"{type(error).__name__}: {describe_os_error(below)}" if isinstance(below, OSError) else type(error).__name__
 
 
 async def _limited(content: aiohttp.StreamReader, most: int) -> bytes:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -68,6 +68,7 @@ class Agent:
         self._settings = settings = config.settings
         self._failures = 0
         self._log = log = get_logger("konverge.apps.agent").bind(**{LogKey.NAME: config.owner.name})
+        self._now = now
         self._report = StateReport(metrics, changed=changed, now=now)
         cluster_id = config.owner.cluster_id
         self._session = session = PlaneSession(
@@ -158,6 +159,7 @@ class Agent:
                 )
             self._report.show(0)
             self._report.enter(Step.DISCONNECTED, message=_words(error))
+            self._report.waits(self._now() + timedelta(seconds=min(after, RETRY_AFTER_MOST)) if after else None)
             return delay
         return _SOONEST
 

@@ -59,6 +59,8 @@ class AgentState:
     reason: str = ""
     """Why it stopped: a reason of Authenticated."""
     message: str = ""
+    waits_until: datetime | None = None
+    """Until when the control plane asked to wait (Retry-After); None: it did not."""
     rotation: str = ""
     """Why the credential was not replaced, although that was asked for; the present one stays in use."""
 
@@ -85,6 +87,12 @@ class StateReport:
         if connected and self.state.step is not Step.CONNECTED:
             self.show(1)
             self.enter(Step.CONNECTED)
+
+    def waits(self, until: datetime | None) -> None:
+        """Note until when the control plane asked to wait."""
+        if until != self.state.waits_until:
+            self.state = replace(self.state, waits_until=until)
+            self.changed()
 
     def rotation(self, message: str) -> None:
         """Note why the credential was not replaced; empty: it was, or that is not asked for."""

@@ -33,7 +33,7 @@ class Delivered:
 
 
 class _Batch(msgspec.Struct):
-    jobs: list[msgspec.Raw] = []
+    jobs: list[msgspec.Raw]
 
 
 class _Head(msgspec.Struct, rename="camel"):

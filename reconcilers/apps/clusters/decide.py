@@ -84,7 +84,7 @@ def plan_status(observed: ObservedCluster, settings: Settings, now: datetime) ->
     silent = latest is None or now - latest >= settings.silence
     connected = observed.problem is None and observed.state.step is Step.CONNECTED and not silent
     conditions = [
-        ConditionUpdate(ClusterCondition.CONNECTED, True, Connected.ROUND_TRIP_OK, "")
+        ConditionUpdate(ClusterCondition.CONNECTED, True, Connected.ROUND_TRIP_OK, _asked_to_wait(observed))
         if connected
         else ConditionUpdate(
             ClusterCondition.CONNECTED, False, Connected.CONTROL_PLANE_UNREACHABLE, _why_not(observed)
@@ -145,7 +145,13 @@ def _heartbeat(observed: ObservedCluster, settings: Settings, now: datetime) -> 
 def _why_not(observed: ObservedCluster) -> str:
     if observed.problem is not None:
         return observed.problem.message
-    return observed.state.message or "no response since the agent was started"
+    why = observed.state.message or "no response since the agent was started"
+    return "; ".join(filter(None, (why, _asked_to_wait(observed))))
+
+
+def _asked_to_wait(observed: ObservedCluster) -> str:
+    until = observed.state.waits_until
+    return "" if until is None else f"the control plane asked to wait until {rfc3339(until)} (Retry-After)"
 
 
 def _authenticated(observed: ObservedCluster, *, connected: bool) -> tuple[ConditionUpdate, ...]:

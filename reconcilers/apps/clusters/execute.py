@@ -26,7 +26,7 @@ from konverge.objects import Metadata, Object
 from konverge.reconcilers.apps.clusters.events import managed
 from konverge.reconcilers.apps.clusters.jobs import Task, Verb
 from konverge.reconcilers.apps.clusters.protocol import FieldOwner, JobResult, ObjectIdentity, Outcome
-from konverge.reconcilers.apps.clusters.words import JobReason
+from konverge.reconcilers.apps.clusters.words import Annotation, JobReason
 from konverge.reconcilers.apps.words import Label
 
 __all__ = ["Executor", "final_result"]
@@ -146,6 +146,19 @@ class Executor:
             f"{Label.MANAGED_BY}={Label.CONTROL_PLANE} to hand it over",
         )
 
+    def _older(self, task: Task, found: Object) -> JobResult | None:
+        """Return the refusal of a job of an older generation than the object's: a job that was delayed must not undo a younger one."""
+        applied = found.metadata.annotation(Annotation.JOB_GENERATION)
+        if task.generation is None or not applied.isdecimal() or int(applied) <= task.generation:
+            return None
+        return _result(
+            task,
+            Outcome.FAILED,
+            JobReason.OLDER_GENERATION,
+            self._now(),
+            message=f"{found.kind_name} {found.metadata.path} has generation {applied}, and this job is of generation {task.generation}",
+        )
+
     async def _apply(self, task: Task, *, resumed: bool) -> JobResult:
         assert task.kind is not None
         assert task.body is not None
@@ -153,6 +166,8 @@ class Executor:
         if before is not None:
             if (foreign := self._foreign(task, before)) is not None:
                 return foreign
+            if (older := self._older(task, before)) is not None:
+                return older
             if before.metadata.deleting:
                 words = (
                     f"{before.kind_name} {before.metadata.path} is being deleted; send the job again when it is gone"
@@ -170,8 +185,8 @@ class Executor:
         if not uid:
             if found is None:
                 return _result(task, Outcome.NOOP, JobReason.ABSENT, self._now())
-            if (foreign := self._foreign(task, found)) is not None:
-                return foreign
+            if (refused := self._foreign(task, found) or self._older(task, found)) is not None:
+                return refused
             uid = found.metadata.uid
             await note(uid)
         if found is not None and found.metadata.uid == uid and not found.metadata.deleting:

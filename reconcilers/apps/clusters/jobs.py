@@ -23,7 +23,7 @@ from konverge.reconcilers.apps.clusters.batch import TOO_DEEP
 from konverge.reconcilers.apps.clusters.job_limits import Gates, written_approvals, written_words
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, APPLIED, OPERATION
 from konverge.reconcilers.apps.clusters.protocol import Job, JobResult, Malformed, ObjectIdentity, Outcome, read
-from konverge.reconcilers.apps.clusters.words import Intent, JobReason
+from konverge.reconcilers.apps.clusters.words import Annotation, Intent, JobReason
 from konverge.reconcilers.apps.words import Label
 
 __all__ = ["JobRefusal", "Task", "Verb", "read_job", "result_of"]
@@ -31,6 +31,7 @@ __all__ = ["JobRefusal", "Task", "Verb", "read_job", "result_of"]
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _JOB_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+_GENERATION: Final = re.compile(r"(?P<kind>[^/@]+)/(?P<namespace>[^/@]+)/(?P<name>[^/@]+)@(?P<generation>[0-9]{1,18})")
 _MOST_NAME: Final = 253
 _MOST_NAMESPACE: Final = 63
 
@@ -54,6 +55,14 @@ class Task:
     name: str = ""
     body: Mapping[str, Any] | None = None
     """The object to apply."""
+
+    @property
+    def generation(self) -> int | None:
+        """The generation in a key of the form `kind/namespace/name@generation` that names this object; None for another key."""
+        found = _GENERATION.fullmatch(self.job.idempotency_key)
+        if found is None or (found["namespace"], found["name"]) != (self.namespace, self.name):
+            return None
+        return int(found["generation"])
 
     @property
     def reference(self) -> ObjectIdentity | None:
@@ -204,7 +213,10 @@ def _application(job: Job, kind: Kind[Object], body: Mapping[str, Any], gates: G
     if annotations:
         written["annotations"] = annotations
     whole = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": written, "spec": dict(body["spec"])}
-    return Task(job=job, verb=Verb.APPLY, kind=kind, namespace=namespace, name=name, body=whole)
+    task = Task(job=job, verb=Verb.APPLY, kind=kind, namespace=namespace, name=name, body=whole)
+    if task.generation is not None:
+        written["annotations"] = {**annotations, Annotation.JOB_GENERATION: str(task.generation)}
+    return task
 
 
 def _check_fields(

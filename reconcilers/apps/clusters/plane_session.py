@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from random import Random
 from typing import Final
 
@@ -54,6 +54,7 @@ CONFLICT: Final = 409
 REFUSED: Final = 400
 """From this status on a request was refused."""
 RETRY_AFTER_MOST: Final = 3600.0
+"""Seconds of a Retry-After that are waited for at most."""
 _UNAUTHORIZED, _FORBIDDEN, _TOO_MANY = 401, 403, 429
 _REDIRECTED, _FAILED = 300, 500
 _SOONEST: Final = 1.0
@@ -134,6 +135,10 @@ class PlaneSession:
             )
         if response.status >= _FAILED or _REDIRECTED <= response.status < REFUSED:
             raise SessionFailed(f"the control plane responds with status {response.status}", response.retry_after)
+        if response.status < _REDIRECTED and not _is_of_the_protocol(response):
+            raise SessionFailed(
+                f"a response of status {response.status} is not of the protocol: a proxy may answer in place of the control plane"
+            )
         self._report.responded()
         return response
 
@@ -153,10 +158,12 @@ class PlaneSession:
         while True:
             response = await self._transport.send(request)
             if response.status != _TOO_MANY:
+                self._report.waits(None)
                 return credential, response
             self._report.responded(connected=False)
-            pause = max(response.retry_after or 0.0, _SOONEST)
-            await asyncio.sleep(min(pause, RETRY_AFTER_MOST) + self._random.uniform(0.0, 1.0))
+            pause = min(max(response.retry_after or 0.0, _SOONEST), RETRY_AFTER_MOST)
+            self._report.waits(self._now() + timedelta(seconds=pause))
+            await asyncio.sleep(pause + self._random.uniform(0.0, 1.0))
 
     async def authenticate(self) -> None:
         """Read the credential; register if there is none, or a new token; replace it if that was asked for."""
@@ -272,6 +279,12 @@ class PlaneSession:
             return await self._save(response, about)
         except (SessionFailed, Stopped) as error:
             raise RotationRefused(f"rotation of the credential: {error}") from None
+
+
+def _is_of_the_protocol(response: PlaneResponse) -> bool:
+    """Tell whether the body of a successful response is empty or JSON, and not a page of a proxy."""
+    body = response.body.strip()
+    return not body or body[:1] in (b"{", b"[")
 
 
 def _why_unauthorized(response: PlaneResponse) -> str:

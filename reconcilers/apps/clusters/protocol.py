@@ -14,6 +14,7 @@ import msgspec
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from konverge.crds.decoding import misfits, problem_words
 from konverge.errors import KonvergeError
 
 __all__ = [
@@ -75,6 +76,10 @@ Text = Annotated[str, Field(max_length=1024)]
 Token = Annotated[str, Field(min_length=1, max_length=8192, repr=False)]
 
 
+HeaderToken = Annotated[str, Field(min_length=1, max_length=8192, pattern=r"^[\x21-\x7e]+$", repr=False)]
+"""A token that a header can carry: another one would make every later request fail."""
+
+
 JobKind = Literal["apply", "delete", "intent"]
 
 
@@ -105,13 +110,13 @@ class Rotate(PlaneMessage):
 
 
 class Credential(PlaneMessage):
-    """A credential, bound to one cluster.
+    """A credential, bound to one cluster; visible ASCII characters, because it is sent in a header.
 
     The credential that it replaces stays valid until this one is used, so a response that is lost locks no agent out.
     """
 
     cluster_id: Id
-    credential: Token
+    credential: HeaderToken
 
 
 class Job(PlaneMessage):
@@ -288,9 +293,9 @@ def read(model: type[M], data: bytes | Mapping[str, Any]) -> M:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Malformed(f"{model.__name__}: the body is no JSON") from None
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        first = misfits(error)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the message"
-        raise Malformed(f"{model.__name__}: {where}: {first['type'].replace('_', ' ')}") from None
+        raise Malformed(f"{model.__name__}: {where}: {problem_words(first)}") from None
 
 
 def write(message: PlaneMessage) -> bytes:

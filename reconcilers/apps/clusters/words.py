@@ -97,10 +97,12 @@ class Event:
 
 
 class Annotation:
-    """Annotations that are read on a Cluster, or written on its Secrets."""
+    """Annotations that are read on a Cluster, or written on its Secrets and on the objects of jobs."""
 
     ROTATE: Final = "ops.vworkspace.io/rotate-credentials"
     """On a Cluster, with any value: replace the credential now; removed when that is done."""
+    JOB_GENERATION: Final = "ops.vworkspace.io/job-generation"
+    """On an object of a job: the generation in the job's key."""
     REGISTERED_AT: Final = "ops.vworkspace.io/registered-at"
     ISSUED_AT: Final = "ops.vworkspace.io/issued-at"
     TOKEN_DIGEST: Final = "ops.vworkspace.io/registration-token-digest"  # noqa: S105  # an annotation
@@ -140,6 +142,8 @@ class JobReason:
     NAMESPACE_REFUSED: Final = "NamespaceRefused"
     FIELD_REFUSED: Final = "FieldRefused"
     """Only people of this cluster write the field."""
+    OLDER_GENERATION: Final = "OlderGeneration"
+    """The object has the state of a younger job."""
     FOREIGN_OBJECT: Final = "ForeignObject"
     BEING_DELETED: Final = "BeingDeleted"
     NAMESPACE_MISSING: Final = "NamespaceMissing"

@@ -1,8 +1,8 @@
 """The order of preconditions: what an Operation waits for before it gets its turn.
 
-TargetExists, TargetReady, CapabilityAdvertised, approval, NoConflictingOperation, then what the engine needs (its
-CustomResourceDefinition, related objects, Secrets), then what the namespace allows and the maintenance window (`policy.py`). The first that
-does not hold is reported.
+TargetExists, TargetReady or TargetSettled (`readiness.py`), CapabilityAdvertised, approval, NoConflictingOperation, then what the engine
+needs (its CustomResourceDefinition, related objects, Secrets), then what the namespace allows and the maintenance window (`policy.py`). The
+first that does not hold is reported.
 
 Guarantees: pure.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.objects import Object
@@ -20,10 +21,10 @@ from konverge.reconcilers.apps.operations.approval import lacking_approval
 from konverge.reconcilers.apps.operations.conflicts import Contestant, blocker, first_in_line, is_behind
 from konverge.reconcilers.apps.operations.engines.engine import EngineBlocked, EngineRequest, ObjectKey, Related, Target
 from konverge.reconcilers.apps.operations.engines.registry import VERBS
+from konverge.reconcilers.apps.operations.readiness import describe, is_in_transition, is_ready
 from konverge.reconcilers.apps.operations.report import OpPlan
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.words import AcceptedReason, BlockedReason, OpAnnotation
-from konverge.reconcilers.apps.words import Type as InstanceCondition
 
 __all__ = ["check_target", "check_turn", "conflict", "request_for", "target_of"]
 
@@ -57,42 +58,47 @@ def request_for(
     )
 
 
-def _is_ready(instance: Object) -> bool:
-    ready = instance.find_condition(InstanceCondition.READY)
-    return (
-        ready is not None
-        and ready.is_true
-        and instance.get("status", "observedGeneration") == instance.metadata.generation
-    )
-
-
 def check_target(
     operation: Operation, instance: Object | None, settings: OperationSettings, cluster: str, now: datetime
 ) -> OpPlan | None:
-    """Return the plan of an Operation whose target does not let it start, None if it does."""
-    spec = operation.spec
-    name = spec.target_ref.name
-    if instance is None:
-        message = f"ApplicationInstance {name} does not exist in this namespace; create it, or delete the Operation"
-        return report.waiting(
-            EngineBlocked(BlockedReason.TARGET_NOT_READY, message), not_accepted=AcceptedReason.TARGET_NOT_FOUND
-        )
-    if instance.metadata.deleting:
-        message = f"ApplicationInstance {name} is being deleted"
-        return report.waiting(EngineBlocked(BlockedReason.TARGET_NOT_READY, message))
-    if spec.type in settings.ready_types and not _is_ready(instance):
-        message = f"ApplicationInstance {name} is not Ready"
-        return report.waiting(EngineBlocked(BlockedReason.TARGET_NOT_READY, message))
-    if settings.require_capability:
-        wanted = f"{OpAnnotation.CAPABILITY}{VERBS[spec.type]}"
-        if spec.engine not in _engines(instance.metadata.annotation(wanted)):
-            message = f"ApplicationInstance {name} does not offer this: annotate it with {wanted}={spec.engine}"
-            return report.waiting(
-                EngineBlocked(BlockedReason.TARGET_NOT_READY, message), not_accepted=AcceptedReason.CAPABILITY_MISSING
-            )
+    """Return the plan of an Operation whose target does not let it start, None if it does.
+
+    A missing approval is reported whatever else blocks: a claim can be written while the target is mended.
+    """
     lacking = lacking_approval(operation, settings, cluster, now)
-    if lacking:
-        return report.waiting(EngineBlocked(BlockedReason.AWAITING_APPROVAL, lacking))
+    obstacle = _obstacle(operation, instance, settings)
+    if obstacle is None:
+        return report.waiting(EngineBlocked(BlockedReason.AWAITING_APPROVAL, lacking)) if lacking else None
+    message = f"{obstacle.message}; besides, {lacking}" if lacking else obstacle.message
+    blocked = EngineBlocked(BlockedReason.TARGET_NOT_READY, message)
+    return report.waiting(blocked, not_accepted=obstacle.not_accepted)
+
+
+class _Obstacle(NamedTuple):
+    """Why the target does not let an Operation start; `not_accepted` is the reason of Accepted=False."""
+
+    message: str
+    not_accepted: str = ""
+
+
+def _obstacle(operation: Operation, instance: Object | None, settings: OperationSettings) -> _Obstacle | None:
+    spec = operation.spec
+    name = f"ApplicationInstance {spec.target_ref.name}"
+    if instance is None:
+        message = f"{name} does not exist in this namespace; create it, or delete the Operation"
+        return _Obstacle(message, AcceptedReason.TARGET_NOT_FOUND)
+    if instance.metadata.deleting:
+        return _Obstacle(
+            f"{name} is being deleted ({describe(instance)}); delete the Operation, or create {name} again"
+        )
+    if spec.type in settings.ready_types and not is_ready(instance):
+        return _Obstacle(f"{name} {describe(instance)}; mend it, and the Operation starts as soon as it is Ready")
+    if spec.type in settings.settled_types and is_in_transition(instance):
+        return _Obstacle(f"{name} {describe(instance)}; the Operation starts as soon as it is Ready or has failed")
+    wanted = f"{OpAnnotation.CAPABILITY}{VERBS[spec.type]}"
+    if settings.require_capability and spec.engine not in _engines(instance.metadata.annotation(wanted)):
+        message = f"{name} does not offer this: annotate it with {wanted}={spec.engine}"
+        return _Obstacle(message, AcceptedReason.CAPABILITY_MISSING)
     return None
 
 

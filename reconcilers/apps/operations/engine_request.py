@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +13,7 @@ from konverge.informers import RestartCause
 from konverge.kinds import Kind
 from konverge.objects import Object
 from konverge.reconcilers.apps.operations.decide import request_for
+from konverge.reconcilers.apps.operations.edits import edit_refusal
 from konverge.reconcilers.apps.operations.engines.engine import (
     Edit,
     EngineBlocked,
@@ -24,9 +25,11 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     Target,
 )
 from konverge.reconcilers.apps.operations.engines.registry import EngineRow, row_of
+from konverge.reconcilers.apps.operations.pods import account_missing
 from konverge.reconcilers.apps.operations.report import rbac_profile_missing
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.words import BlockedReason
+from konverge.reconcilers.apps.settings import Settings
 from konverge.runtime.builder.rules import plural_of
 
 if TYPE_CHECKING:
@@ -49,6 +52,8 @@ class Engines:
     cluster_id: str
     namespace: str = ""
     """The namespace of the operator, of the Leases; "" for the client's own."""
+    instances: Settings = field(default_factory=Settings)
+    """The settings of the targets, by which an edit is checked before it is sent."""
 
     def home(self, ctx: Context[Any]) -> str:
         """Return the namespace of the Leases."""
@@ -65,7 +70,17 @@ class Engines:
         request = await self.request(operation, row, target, ctx, live=True)
         if isinstance(request, EngineBlocked):
             return request
-        return unwatched(row.engine.kind(request), ctx) or row.engine.render(request)
+        unusable = unwatched(row.engine.kind(request), ctx)
+        if unusable is not None:
+            return unusable
+        made = row.engine.render(request)
+        lacking = await account_missing(made.object, ctx) if isinstance(made, Rendered) else None
+        return lacking or made
+
+    def check_edit(self, made: Rendered | Edit, instance: Object) -> Refused | None:
+        """Return the refusal of an edit that the target's own checks would refuse."""
+        message = edit_refusal(instance, made, self.instances) if isinstance(made, Edit) else ""
+        return Refused(message) if message else None
 
     async def request(
         self, operation: Operation, row: EngineRow, target: Target, ctx: Context[Any], *, live: bool

@@ -47,6 +47,7 @@ from konverge.reconcilers.apps.operations.engines.silence import last_write
 from konverge.reconcilers.apps.operations.kinds import INSTANCE
 from konverge.reconcilers.apps.operations.lease import turn_since
 from konverge.reconcilers.apps.operations.moments import Memory, moment
+from konverge.reconcilers.apps.operations.pods import LOOK_AGAIN_AT_PODS, cause_without_pods, time_to_start
 from konverge.reconcilers.apps.operations.report import OpPlan
 from konverge.reconcilers.apps.operations.stop import Stop, cancelled
 from konverge.reconcilers.apps.operations.words import (
@@ -179,6 +180,9 @@ class _Running:
         if isinstance(made, Rendered):
             return await ctx.client.create(to_create(operation, made, self.target, self.engines.cluster_id))
         assert found is not None
+        refused = self.engines.check_edit(made, found)
+        if refused is not None:
+            return self._failed(refused.reason, refused.message)
         return await send_edit(operation, made, found, ctx)
 
     def _may_be_gone(self, made: Rendered, since: datetime | None = None) -> bool:
@@ -252,11 +256,28 @@ class _Running:
             if seen.stop is not None:
                 await stop_child(seen.stop, child, self.ctx)
             return self._ended(stop.end(seen))
+        if seen.awaits_pods and not stopping:
+            seen = await self._with_cause(seen, child)
         look_again = None if blind is None else LOOK_AGAIN
         waits = [wait for wait in (seen.recheck_after, stop.left, look_again) if wait is not None]
         outcome = RequeueAfter(max(min(waits), _AT_ONCE)) if waits else Done()
         blocked = seen.blocked or blind
         return report.observed(replace(seen, blocked=blocked), status, ref=self._corrected, outcome=outcome)
+
+    async def _with_cause(self, seen: Observation, job: Object) -> Observation:
+        """Return the observation of a Job with the cause for which no pod runs, once a pod has had the time to start."""
+        left = time_to_start(self.stop.started, self.ctx.now())
+        if left > timedelta(0):
+            return replace(seen, recheck_after=left)
+        cause = await cause_without_pods(job, self.ctx)
+        if not cause:
+            return replace(seen, recheck_after=LOOK_AGAIN_AT_PODS)
+        return replace(
+            seen,
+            reason=RunningReason.PODS_NOT_RUNNING,
+            message=f"no pod of Job {job.name} runs: {cause}",
+            recheck_after=LOOK_AGAIN_AT_PODS,
+        )
 
     @property
     def _corrected(self) -> EngineRef | None:

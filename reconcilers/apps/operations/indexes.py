@@ -6,16 +6,21 @@ An idle daemon holds thousands of Operations that have ended: no event but their
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.crds.ops_v1alpha1 import Operation
+from konverge.errors import InvalidObject
 from konverge.informers import Cached, Change
 from konverge.keys import Key
 from konverge.kinds import Kind, kind_of
 from konverge.objects import Object
 from konverge.reconcilers.apps.operations.conflicts import TERMINAL, contestant_of
-from konverge.reconcilers.apps.operations.engines.registry import EngineRow
+from konverge.reconcilers.apps.operations.decide import request_for
+from konverge.reconcilers.apps.operations.engines.engine import Target
+from konverge.reconcilers.apps.operations.engines.registry import EngineRow, row_of
 from konverge.reconcilers.apps.operations.kinds import VIEW
+from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.words import BlockedReason, OpAnnotation, OpCondition
 
 if TYPE_CHECKING:
@@ -23,15 +28,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACTIVE",
-    "BLOCKED_BY_ENGINE",
     "ENDED",
+    "WAITS_FOR",
     "active_by_target",
     "affects_others",
-    "blocked_by_engine",
     "ended_by_target",
     "operations_on",
     "others_of",
     "target_key",
+    "waits_for",
     "wakes_for",
 ]
 
@@ -39,8 +44,18 @@ ACTIVE: Final = "active-by-target"
 """The index of Operations that have not ended, by their target."""
 ENDED: Final = "ended-by-target"
 """The index of Operations that have ended, by their target."""
-BLOCKED_BY_ENGINE: Final = "blocked-by-engine"
-"""The index of Operations that wait for something other than a turn, by their engine."""
+WAITS_FOR: Final = "waits-for"
+"""The index of Operations that their engine keeps waiting, by the objects that the engine needs."""
+
+_NOT_BY_ENGINE: Final = frozenset(
+    {
+        *(BlockedReason.CONFLICTING_OPERATION, BlockedReason.AWAITING_APPROVAL, BlockedReason.TARGET_NOT_READY),
+        *(BlockedReason.OUTSIDE_MAINTENANCE_WINDOW, BlockedReason.TYPE_NOT_ALLOWED),
+        *(BlockedReason.RBAC_PROFILE_MISSING, BlockedReason.AWAITING_RESUME, BlockedReason.VALIDATION_FAILED),
+    }
+)
+"""Reasons of Blocked that no object which the engine needs can end."""
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def target_key(namespace: str, name: str) -> str:
@@ -71,14 +86,33 @@ def ended_by_target(operation: Object) -> tuple[str, ...]:
     return _target(operation) if _ended(operation) else ()
 
 
-def blocked_by_engine(operation: Object) -> tuple[str, ...]:
-    """Return the values of the index BLOCKED_BY_ENGINE."""
-    blocked = operation.find_condition(OpCondition.BLOCKED)
-    if _ended(operation) or blocked is None or not blocked.is_true:
-        return ()
-    if blocked.reason == BlockedReason.CONFLICTING_OPERATION:
-        return ()
-    return (str(operation.get("spec", "engine", default="")),)
+def _object_key(kind: Kind[Any], namespace: str, name: str) -> str:
+    return f"{kind.group_kind}/{namespace}/{name}"
+
+
+def waits_for(rows: Iterable[EngineRow], settings: OperationSettings) -> Callable[[Object], tuple[str, ...]]:
+    """Return the function with the values of the index WAITS_FOR: the cached objects that the engine of a blocked Operation names first.
+
+    An object that the engine names later, because an earlier object leads to it, is looked at again after a time.
+    """
+    known = tuple(rows)
+
+    def objects(operation: Object) -> tuple[str, ...]:
+        blocked = operation.find_condition(OpCondition.BLOCKED)
+        if _ended(operation) or blocked is None or not blocked.is_true or blocked.reason in _NOT_BY_ENGINE:
+            return ()
+        try:
+            decoded = Operation.decode(operation.to_dict())
+        except InvalidObject:
+            return ()
+        row = row_of(decoded.spec.type, decoded.spec.engine, known)
+        if row is None:
+            return ()
+        target = Target(decoded.namespace, decoded.spec.target_ref.name, "")
+        refs = row.engine.needs(request_for(decoded, target, settings, _LONG_AGO))
+        return tuple(_object_key(ref.kind, ref.namespace, ref.name) for ref in refs if not ref.live)
+
+    return objects
 
 
 def affects_others(change: Change) -> bool:
@@ -118,20 +152,20 @@ def operations_on(instance: Object, caches: Caches) -> Iterable[Key]:
 def wakes_for(
     kind: Kind[Any], rows: Iterable[EngineRow], shared: str = ""
 ) -> Callable[[Object, Caches], Iterable[Key]]:
-    """Return the map function from an object of an engine to its Operation, and to those that may wait for it.
+    """Return the map function from an object of an engine to its Operation, and to the Operations that wait for this very object.
 
-    An object of a namespace wakes Operations of that namespace only, whatever its annotation names; objects of the cluster, and of `shared`
-    (the namespace of Velero), wake all.
+    The annotation of an object of a namespace names Operations of that namespace only; objects of the cluster, and of `shared` (the
+    namespace of Velero), name any.
     """
-    readers = sorted({row.engine.name for row in rows if kind in row.engine.reads})
+    is_read = any(kind in row.engine.reads for row in rows)
 
     def operations(found: Object, caches: Caches) -> Iterable[Key]:
         everywhere = found.namespace in ("", shared)
         namespace, _, name = found.metadata.annotation(OpAnnotation.OPERATION_NAME).partition("/")
         keys = [_key(namespace, name)] if name and (everywhere or namespace == found.namespace) else []
-        for engine in readers:
-            waiting = caches(VIEW).metadata_by_index(BLOCKED_BY_ENGINE, engine)
-            keys += [_key(one.namespace, one.name) for one in waiting if everywhere or one.namespace == found.namespace]
+        if is_read:
+            awaited = _object_key(kind, found.namespace, found.name)
+            keys += [_key(one.namespace, one.name) for one in caches(VIEW).metadata_by_index(WAITS_FOR, awaited)]
         return keys
 
     return operations

@@ -10,26 +10,30 @@ from typing import Final
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import Kind
 from konverge.objects import Object
-from konverge.reconcilers.apps.kinds import NAMESPACE, SECRET
+from konverge.reconcilers.apps.kinds import NAMESPACE, SECRET, SERVICE_ACCOUNT
+from konverge.reconcilers.apps.operations.engines.job_status import JOB
 from konverge.reconcilers.apps.operations.engines.registry import ROWS, EngineRow
+from konverge.reconcilers.apps.operations.engines.workflow import WORKFLOW
 from konverge.reconcilers.apps.operations.indexes import (
     ACTIVE,
-    BLOCKED_BY_ENGINE,
     ENDED,
+    WAITS_FOR,
     active_by_target,
     affects_others,
-    blocked_by_engine,
     ended_by_target,
     operations_on,
     others_of,
+    waits_for,
     wakes_for,
 )
 from konverge.reconcilers.apps.operations.kinds import INSTANCE, VIEW
 from konverge.reconcilers.apps.operations.metrics import OperationMetrics, counted
+from konverge.reconcilers.apps.operations.pods import EVENT, POD
 from konverge.reconcilers.apps.operations.reconciler import OperationReconciler
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.turns import LEASE
 from konverge.reconcilers.apps.operations.words import CONTROLLER, FINALIZER, BlockedReason, OpCondition, OpLabel
+from konverge.reconcilers.apps.settings import Settings
 from konverge.runtime import Controller, Rule
 from konverge.runtime.builder.rules import plural_of
 
@@ -57,11 +61,12 @@ def controller(
     secret_namespaces: tuple[str, ...] = (),
     namespace: str = "",
     metrics: OperationMetrics | None = None,
+    instances: Settings | None = None,
 ) -> Controller[Operation]:
     """Return the description of the controller.
 
     `watch_secrets` and `secret_namespaces` are those of the family: engines that read Secrets are left out, or have the right there alone.
-    `namespace` is the operator's own, in which alone it writes Leases.
+    `namespace` is the operator's own, in which alone it writes Leases. `instances` are the settings by which edits of targets are checked.
     """
     chosen = OperationSettings() if settings is None else settings
     rows = chosen_rows(chosen, rows, watch_secrets=watch_secrets)
@@ -76,7 +81,7 @@ def controller(
         .watches(VIEW, to=others_of(ended=chosen.history_limit is not None), when=affects_others)
         .indexes(VIEW, ACTIVE, by=active_by_target)
         .indexes(VIEW, ENDED, by=ended_by_target)
-        .indexes(VIEW, BLOCKED_BY_ENGINE, by=blocked_by_engine)
+        .indexes(VIEW, WAITS_FOR, by=waits_for(rows, chosen))
         .watches(INSTANCE, to=operations_on)
     )
     made = _kinds(rows, made=True)
@@ -90,6 +95,10 @@ def controller(
     described = described.reads_live(Operation, *others)
     if chosen.namespace_policy:
         described = described.needs(Rule(NAMESPACE.group, (plural_of(NAMESPACE),), ("get",)))
+    if JOB in made or WORKFLOW in made:
+        described = described.needs(Rule(SERVICE_ACCOUNT.group, (plural_of(SERVICE_ACCOUNT),), ("get",)))
+    if JOB in made:
+        described = described.needs(Rule(POD.group, (plural_of(EVENT), plural_of(POD)), ("list",)))
     return (
         described.needs(
             Rule(LEASE.group, (plural_of(LEASE),), ("get", "create", "update"), namespace=namespace),
@@ -107,7 +116,9 @@ def controller(
         )
         .with_(concurrency=_AT_ONCE)
         .reconciled_by(
-            OperationReconciler(chosen, cluster_id=cluster_id, namespace=namespace, rows=rows, metrics=metrics)
+            OperationReconciler(
+                chosen, cluster_id=cluster_id, namespace=namespace, rows=rows, metrics=metrics, instances=instances
+            )
         )
     )
 

@@ -36,6 +36,7 @@ from konverge.reconcilers.apps.operations.report import OpPlan
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.start import start
 from konverge.reconcilers.apps.operations.stop import cancelled
+from konverge.reconcilers.apps.settings import Settings
 
 if TYPE_CHECKING:
     from konverge.runtime import Context
@@ -61,8 +62,9 @@ class OperationReconciler:
         namespace: str = "",
         rows: tuple[EngineRow, ...] = ROWS,
         metrics: OperationMetrics | None = None,
+        instances: Settings | None = None,
     ) -> None:
-        self.engines = Engines(settings, rows, cluster_id, namespace)
+        self.engines = Engines(settings, rows, cluster_id, namespace, instances or Settings())
         self._metrics = OperationMetrics(Metrics()) if metrics is None else metrics
         self._memory = Memory()
 

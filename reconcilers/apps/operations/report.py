@@ -54,6 +54,7 @@ _KEPT: Final = (
 _KEEPS_TURN: Final = (
     "the Operation goes on; until then it keeps its turn on the target, because its object may be at work"
 )
+_EXPLAINS: Final = (OpCondition.FAILED, OpCondition.CANCELLED, OpCondition.SUCCEEDED, OpCondition.BLOCKED)
 _NOT_ENDED: Final = (OpCondition.FAILED, OpCondition.CANCELLED)
 
 
@@ -68,7 +69,15 @@ def _plan(
     remove: tuple[str, ...] = (),
     outcome: Outcome | None,
 ) -> OpPlan:
+    draft.reason = _reason(conditions)
     return Plan(set_conditions=conditions, remove_conditions=remove, draft=draft, outcome=outcome or Done())
+
+
+def _reason(conditions: tuple[ConditionUpdate, ...]) -> str:
+    """Return the reason that explains the phase: of the end, of what blocks, or of Running."""
+    true = {update.type: update.reason for update in conditions if update.status}
+    running = next(update.reason for update in conditions if update.type == OpCondition.RUNNING)
+    return next((true[type_] for type_ in _EXPLAINS if type_ in true), running)
 
 
 def _pending() -> tuple[ConditionUpdate, ...]:

@@ -41,8 +41,10 @@ class OperationSettings(BaseModel):
     """How long a finished Job and its log are kept, unless the Operation says otherwise."""
     approval_types: frozenset[OperationType] = frozenset({"Restore"})
     """Types of Operations that always need an approval."""
-    ready_types: frozenset[OperationType] = frozenset({"Restore", "Upgrade", "Migration"})
+    ready_types: frozenset[OperationType] = frozenset({"Migration"})
     """Types of Operations that wait until their target is Ready."""
+    settled_types: frozenset[OperationType] = frozenset({"Restore", "Upgrade"})
+    """Types of Operations that wait while their target is in transition, and start once it is Ready or has failed: they mend it."""
     require_capability: bool = True
     """Refuse an Operation whose target does not name the engine in its annotation `ops.vworkspace.io/<verb>`."""
     window_types: frozenset[OperationType] = frozenset({"Restore", "Upgrade", "Migration"})

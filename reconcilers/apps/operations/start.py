@@ -77,6 +77,9 @@ async def start(operation: Operation, engines: Engines, memory: Memory, ctx: Con
         return _refused(made, operation, now)
     if isinstance(made, EngineBlocked):
         return report.waiting(made, outcome=RequeueAfter(_LOOK_AGAIN))
+    refused = engines.check_edit(made, instance)
+    if refused is not None:
+        return _refused(refused, operation, now)
     annotations = await _namespace_annotations(namespace, engines, ctx)
     permission = check_policy(operation, dict(instance.metadata.annotations or {}), annotations, engines.settings, now)
     if permission.plan is not None:

@@ -1,7 +1,8 @@
 """Whether an Operation can ever work, as far as its own spec shows: for the reconciler and for the webhook, so that both say the same.
 
 Guarantees: pure. The parameters are checked by the engine itself: without related objects, `render` refuses only what the parameters rule
-out. Whatever depends on another object (the target, a backup, another Operation, an approval) is left to the preconditions.
+out. Whatever depends on another object (a backup, another Operation, an approval) is left to the preconditions. An edit is checked with the
+target that it edits, if the target exists.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from konverge.crds.ops_v1alpha1 import Operation
-from konverge.reconcilers.apps.operations.decide import request_for
-from konverge.reconcilers.apps.operations.engines.engine import Refused, Target
+from konverge.objects import Object
+from konverge.reconcilers.apps.operations.decide import request_for, target_of
+from konverge.reconcilers.apps.operations.edits import edit_refusal
+from konverge.reconcilers.apps.operations.engines.engine import Edit, ObjectRef, Refused, Related, Target
 from konverge.reconcilers.apps.operations.engines.registry import EngineRow, row_of
+from konverge.reconcilers.apps.operations.kinds import INSTANCE
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.words import AcceptedReason, FailedReason
+from konverge.reconcilers.apps.secrets import has_more_levels
+from konverge.reconcilers.apps.settings import Settings
+from konverge.reconcilers.apps.validate import MOST_LEVELS
 
-__all__ = ["SpecRefusal", "refusal"]
+__all__ = ["SpecRefusal", "refusal", "target_refusal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,9 @@ def refusal(
 ) -> SpecRefusal | None:
     """Return why the Operation can never work, None if its spec does not rule that out."""
     spec = operation.spec
+    if has_more_levels(spec.parameters, MOST_LEVELS):
+        message = f"spec.parameters has more than {MOST_LEVELS} levels; make it flatter"
+        return SpecRefusal(AcceptedReason.VALIDATION_FAILED, message)
     row = row_of(spec.type, spec.engine, rows)
     if row is None:
         there = ", ".join(sorted(f"{one.type} by {one.engine.name}" for one in rows))
@@ -44,3 +54,26 @@ def refusal(
     if isinstance(made, Refused) and made.reason == FailedReason.VALIDATION_FAILED:
         return SpecRefusal(AcceptedReason.VALIDATION_FAILED, made.message)
     return None
+
+
+def target_refusal(
+    operation: Operation,
+    instance: Object,
+    settings: OperationSettings,
+    rows: tuple[EngineRow, ...],
+    instances: Settings,
+    now: datetime,
+) -> str:
+    """Return why the Operation's edit of a target as it is now would be refused; "" for an engine that edits no target.
+
+    A problem that the target has already may be mended before the Operation starts, so the edit is not refused for it yet.
+    """
+    row = row_of(operation.spec.type, operation.spec.engine, rows)
+    if row is None or INSTANCE not in row.engine.makes:
+        return ""
+    ref = ObjectRef(INSTANCE, instance.namespace, instance.name)
+    asked = request_for(operation, target_of(instance), settings, now, Related({ref: instance.to_dict()}))
+    made = row.engine.render(asked)
+    if isinstance(made, Refused):
+        return made.message
+    return edit_refusal(instance, made, instances, new_only=True) if isinstance(made, Edit) else ""

@@ -73,6 +73,8 @@ class RunningReason:
     """The object of the engine is missing, for less than the grace time."""
     MOVER_RETRYING: Final = "MoverRetrying"
     ENGINE_ERROR: Final = "EngineError"
+    PODS_NOT_RUNNING: Final = "PodsNotRunning"
+    """No pod of the Job runs; the message has the cause."""
     ENGINE_SILENT: Final = "EngineSilent"
     """The controller of the engine has given no sign for longer than it does while it works."""
 

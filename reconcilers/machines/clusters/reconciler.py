@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from konverge.crds.decoding import misfits, path_of, problem_words
 from konverge.crds.machines_v1beta1 import FailureDomain, Initialization, NstanceCluster, NstanceClusterSpec
 from konverge.errors import AlreadyExists, BadRequest, ConfigError, Invalid
 from konverge.outcome import Done, Outcome, RequeueAfter
@@ -129,8 +130,8 @@ class NstanceClusterReconciler:
             except AlreadyExists:
                 self._report(found.group, "the name is taken by a pool of another group", ctx)
             except ValidationError as error:  # the server's limits are not those of the definition
-                first = error.errors(include_url=False, include_input=False)[0]
-                self._report(found.group, f"{'.'.join(map(str, first['loc']))}: {first['msg']}", ctx)
+                first = misfits(error)[0]
+                self._report(found.group, f"{path_of(first['loc'])}: {problem_words(first)}", ctx)
             except (BadRequest, Invalid) as error:
                 self._report(found.group, str(error), ctx)
             else:

@@ -9,6 +9,7 @@ import enum
 import ssl
 
 from konverge.errors import KonvergeError
+from konverge.os_errors import describe_os_error
 
 __all__ = ["FailureKind", "ShardFailure", "failure_of_code", "failure_of_connection", "failure_of_message"]
 
@@ -73,7 +74,8 @@ def failure_of_connection(shard: str, error: BaseException, seconds: float) -> S
         )
     if isinstance(error, ssl.SSLError):
         return ShardFailure(shard, FailureKind.DENIED, f"TLS failed ({error}): check the operator's certificate")
-    return ShardFailure(shard, FailureKind.UNREACHABLE, f"{type(error).__name__}: {error}")
+    text = describe_os_error(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+    return ShardFailure(shard, FailureKind.UNREACHABLE, text)
 
 
 def failure_of_message(shard: str, error: Exception) -> ShardFailure:

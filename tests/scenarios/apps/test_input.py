@@ -28,6 +28,14 @@ async def older(lab: Lab) -> AsyncIterator[Lab]:
         yield lab
 
 
+def nested(levels: int) -> dict[str, Any]:
+    """Return maps in maps, of so many levels."""
+    found: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        found = {"a": found}
+    return found
+
+
 BAD: tuple[tuple[str, dict[str, Any], str], ...] = (
     (
         "a range as version",
@@ -51,6 +59,8 @@ BAD: tuple[tuple[str, dict[str, Any], str], ...] = (
         "spec.values.secretRef",
     ),
     ("an unknown mode", {"mode": "both"}, ".spec.mode"),
+    ("values of 101 levels", {"values": {"source": "inline", "inline": nested(101)}}, "more than 100 levels"),
+    ("values of 190 levels", {"values": {"source": "inline", "inline": nested(190)}}, "more than 100 levels"),
     (
         "an OCI registry as Helm repository",
         {"chart": {"sourceType": "helm", "url": "oci://c.example.com", "name": "shop", "version": "1.0.0"}},

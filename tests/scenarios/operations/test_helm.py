@@ -25,7 +25,7 @@ from konverge.testing.flux import HelmController
 from konverge.testing.volsync import volsync_crds
 
 AT_ONCE = WITH_OPERATIONS.model_copy(
-    update={"operations": OperationSettings(ready_types=frozenset(), approval_types=frozenset())}
+    update={"operations": OperationSettings(settled_types=frozenset(), approval_types=frozenset())}
 )
 """A Restore waits for nothing but its turn."""
 NO_SUCH = "9.9.9"

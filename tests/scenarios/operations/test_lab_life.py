@@ -140,7 +140,7 @@ async def test_an_upgrade_changes_the_instance_once_and_the_version_stays(lab: L
 async def test_an_upgrade_whose_chart_never_comes_is_cancelled_and_the_next_one_starts(lab: Lab) -> None:
     world = World()
     registry = {"sourceType": "oci", "url": "oci://charts.example.com"}
-    await start_helm(lab, world, chart=registry, ready_types=frozenset())
+    await start_helm(lab, world, chart=registry, settled_types=frozenset())
     world.versions = {"1.0.0"}
     await lab.create(upgrade("1.1.0"))
     await lab.until(Operation, "up", lambda found: found.finished or has_object(found), timeout=60)

@@ -27,7 +27,7 @@ from konverge.clock import wall_clock
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import CANCEL, Operation
 from konverge.errors import Invalid
-from konverge.reconcilers.apps.operations.approval import claim_for
+from konverge.reconcilers.apps.operations.approval import claim_for, spec_digest
 from konverge.reconcilers.apps.operations.engines.registry import ROWS
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
@@ -61,13 +61,48 @@ async def test_an_operation_waits_for_its_target_and_starts_when_it_comes(ops: O
     await ops.job_of()
 
 
-async def test_a_restore_waits_until_its_target_is_ready(ops: Operations) -> None:
+@pytest.mark.parametrize("type_", ["Restore", "Upgrade"])
+@pytest.mark.parametrize("end", ["Ready", "failed"])
+async def test_a_repair_waits_while_its_target_is_in_transition(ops: Operations, type_: str, end: str) -> None:
     await ops.start(rows=JOBS_FOR_ALL)
-    await ops.target(ready=False)
-    await ops.create("run", "Restore")
-    await ops.until("run", shows("Blocked", "True", "TargetNotReady"))
+    await ops.target(ready=False, reason="Upgrading")
+    await ops.create("run", type_)
+    found = await ops.until("run", shows("Blocked", "True", "TargetNotReady"))
+    assert "ApplicationInstance shop has Ready=False/Upgrading" in found.condition("Blocked").message
+    assert "as soon as it is Ready or has failed" in found.condition("Blocked").message
+    await ops.ready(ready=end == "Ready", reason="HelmReleaseReady" if end == "Ready" else "HelmReleaseFailed")
+    await ops.job_of()
+
+
+async def test_a_migration_waits_until_its_target_is_ready(ops: Operations) -> None:
+    await ops.start(rows=JOBS_FOR_ALL)
+    await ops.target(ready=False, reason="HelmReleaseFailed")
+    await ops.create("run", "Migration")
+    found = await ops.until("run", shows("Blocked", "True", "TargetNotReady"))
+    assert "has Ready=False/HelmReleaseFailed; mend it" in found.condition("Blocked").message
     await ops.ready()
     await ops.job_of()
+
+
+@pytest.mark.parametrize(
+    "blocked_by", ["no target", "no Ready", "a rollout", "a failure", "no capability", "a deletion"]
+)
+async def test_the_digest_to_approve_is_shown_whatever_else_blocks(ops: Operations, blocked_by: str) -> None:
+    await ops.start(OperationSettings(approval_types=frozenset({"Restore", "Migration"})), rows=JOBS_FOR_ALL)
+    if blocked_by == "a deletion":
+        await ops.target()
+        await ops.lab.patch(ApplicationInstance, "shop", {"metadata": {"finalizers": ["example.com/held"]}})
+        await ops.lab.delete(ApplicationInstance, "shop")
+    elif blocked_by == "no capability":
+        await ops.target(offers={"backup": "velero"})
+    elif blocked_by == "no Ready":
+        await ops.target(ready=None)
+    elif blocked_by != "no target":
+        await ops.target(ready=False, reason="Upgrading" if blocked_by == "a rollout" else "HelmReleaseFailed")
+    made = await ops.create("run", "Migration" if blocked_by == "a failure" else "Restore")
+    found = await ops.until("run", shows("Blocked", "True", "TargetNotReady"))
+    assert spec_digest(made) in found.condition("Blocked").message
+    assert "spec.approvals.claim" in found.condition("Blocked").message
 
 
 async def test_a_target_that_does_not_offer_the_engine_is_named_with_the_annotation_to_write(ops: Operations) -> None:

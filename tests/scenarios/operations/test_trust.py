@@ -195,6 +195,7 @@ async def test_turns_are_kept_only_in_the_operators_namespace(ops: Operations) -
     lab = ops.lab
     await lab.create(LEASE.new("operations-shop", lab.namespace, annotations={OpAnnotation.HOLDERS: "[]"}))
     await ops.create("first", "Restore")
+    await asyncio.sleep(1)  # the order of two that were created in one second is the order of their uids
     await ops.create("second", "Restore")
     await ops.job_of("first")
     (holder,) = holders_of(await lab.get(LEASE, lease_name(lab.namespace), lab.config.namespace))
@@ -209,7 +210,7 @@ async def test_operation_that_an_earlier_release_started_holds_the_next_up(ops: 
     lab = ops.lab
     await ops.create("first", "Restore", approvals={"required": True})
     await ops.until("first", shows("Blocked", "True", "AwaitingApproval"))
-    await ops.ready(ready=False)
+    await ops.ready(ready=False, reason="Upgrading")
     await ops.create("second", "Restore")
     await ops.until("second", shows("Blocked", "True", "TargetNotReady"))
     frozen = Rule(Match(verbs=("watch",), resources=("operations.ops.vworkspace.io",)), Freeze(seconds=20), count=9)

@@ -14,7 +14,6 @@ from konverge.objects import Object
 from konverge.testing import Lab
 
 POD = kind("v1", "Pod", namespaced=True)
-ACCOUNT = kind("v1", "ServiceAccount", namespaced=True)
 
 
 def path_of(lab: Lab, pod: str) -> str:
@@ -23,10 +22,6 @@ def path_of(lab: Lab, pod: str) -> str:
 
 class Kubelet(Operations):
     """A lab on a real control plane with the controller of Operations, in which the pods of Jobs run and end when the test says so."""
-
-    async def account(self) -> None:
-        """Make the service account, without which the Job controller can create no pod."""
-        await self.lab.create(ACCOUNT.new("vworkspace-operation-runner"))
 
     async def run_job(self, name: str = "run") -> Object:
         job = await self.job_of(name)

@@ -12,6 +12,7 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind
 from konverge.objects import Object
+from konverge.reconcilers.apps.kinds import SERVICE_ACCOUNT
 from konverge.reconcilers.apps.operations.engines.job import JobEngine
 from konverge.reconcilers.apps.operations.engines.registry import ROWS, EngineRow
 from konverge.reconcilers.apps.operations.install import controller
@@ -63,8 +64,20 @@ class Operations:
         await self.lab.start(build, name="konverge", wait=wait, crds=crds)
         return self
 
-    async def target(self, name: str = "shop", *, ready: bool = True, offers: dict[str, str] | None = None) -> None:
-        """Make an ApplicationInstance as the family would leave it."""
+    async def create_account(self, name: str = FREE.runner_service_account) -> None:
+        """Create the account as which the pods of commands run."""
+        await self.lab.client.apply(SERVICE_ACCOUNT, SERVICE_ACCOUNT.new(name, self.lab.namespace).to_dict())
+
+    async def target(
+        self,
+        name: str = "shop",
+        *,
+        ready: bool | None = True,
+        reason: str = "Placeholder",
+        offers: dict[str, str] | None = None,
+    ) -> None:
+        """Make an ApplicationInstance as the family would leave it, and the account of pods; without the condition if `ready` is None."""
+        await self.create_account()
         verbs = OFFERS if offers is None else offers
         made = await self.lab.create(
             ApplicationInstance.decode(
@@ -77,14 +90,17 @@ class Operations:
                 }
             )
         )
-        await self.ready(name, made.generation, ready=ready)
+        if ready is not None:
+            await self.ready(name, made.generation, ready=ready, reason=reason)
 
-    async def ready(self, name: str = "shop", generation: int = 1, *, ready: bool = True) -> None:
+    async def ready(
+        self, name: str = "shop", generation: int = 1, *, ready: bool = True, reason: str = "Placeholder"
+    ) -> None:
         """Set the condition Ready of a target."""
         condition = {
             "type": "Ready",
             "status": "True" if ready else "False",
-            "reason": "Placeholder",
+            "reason": reason,
             "message": "",
             "lastTransitionTime": rfc3339(wall_clock()),
             "observedGeneration": generation,

@@ -19,6 +19,7 @@ from machines_lab import Farm
 from nstance_kit import dial
 from pools.memory_s3 import MemoryS3
 from pull_kit import TOKEN
+from trust.deputies import RUNNER
 from trust.holding import OF_DAEMON, LoopMeter
 
 from konverge.client import Client
@@ -29,6 +30,7 @@ from konverge.daemon.rbac import manifests
 from konverge.kinds import kind
 from konverge.reconcilers import apps, machines, pools, quota, workspaces
 from konverge.reconcilers.apps import clusters
+from konverge.reconcilers.apps.kinds import SERVICE_ACCOUNT
 from konverge.reconcilers.machines.settings import OnDemandAllowance
 from konverge.reconcilers.machines.shards.dialing import Dial
 from konverge.reconcilers.pools import PoolSettings
@@ -121,6 +123,7 @@ class Stage:
         for name in (INSTANCES, PRIVATE, VELERO, ATTACKER, VICTIM):
             labels = {"capsule.clastix.io/tenant": "shared"} if name in (ATTACKER, VICTIM) else {}
             await lab.client.create(NAMESPACE.new(name, labels=labels))
+            await lab.client.create(SERVICE_ACCOUNT.new(RUNNER, name))
         foreign = (*flux_crds(), *cnpg_crds(), *velero_crds(), *volsync_crds(), *argo_crds(), SNAPSHOTS)
         await install_crds(lab.client, [*(crd(model) for model in _OURS), *foreign])
         await self.farm.prepare()

@@ -14,11 +14,21 @@ from konverge.objects import Object
 from konverge.reconcilers import apps
 from konverge.reconcilers.apps.operations.admission import validating_webhook
 from konverge.reconcilers.apps.operations.engines.registry import ROWS
+from konverge.reconcilers.apps.operations.kinds import INSTANCE
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.testing import Lab, admit, install_crds
 from konverge.testing.argo import argo_crds
 from konverge.testing.velero import velero_crds
 from konverge.testing.volsync import volsync_crds
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """Return maps in maps, of so many levels."""
+    found: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        found = {"a": found}
+    return found
+
 
 WEBHOOK = validating_webhook(OperationSettings(), ROWS)
 REPOSITORY = {"repository": {"secretName": "repo"}}
@@ -56,6 +66,7 @@ INVALID: dict[str, tuple[str, str, dict[str, Any], str]] = {
     ),
     "a workflow without a template": ("Runbook", "workflow", {}, "workflowTemplate is required"),
     "a template of an impossible name": ("Runbook", "workflow", {"template": "A b"}, "parameters.template"),
+    "parameters of 101 levels": ("Upgrade", "helm", {"valuesPatch": nested(100)}, "spec.parameters has more than 100 levels"),
     "a copy of no volume": ("Backup", "volsync", REPOSITORY, "parameters.pvc: required"),
     "a scheduled copy": ("Backup", "volsync", {**RESTIC, "schedule": "@daily"}, "schedule: an Operation is one run"),
     "a restore that retains": ("Restore", "volsync", {**RESTIC, "retain": {"daily": 1}}, "parameters.retain: only a source has it"),
@@ -130,6 +141,47 @@ async def test_an_approval_of_another_digest_is_admitted_and_waits() -> None:
     assert (await admit(WEBHOOK, operation("RunCommand", "job", {"image": "a"}, **claim), old=old)).allowed
 
 
+def target(mode: str = "managed", inline: dict[str, Any] | None = None) -> Object:
+    """Return the target of an Upgrade, as the webhook's cache has it."""
+    chart = {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"}
+    managed = {
+        "chart": chart,
+        "release": {"name": "shop", "namespace": "web"},
+        "values": {"source": "inline", "inline": inline or {}},
+    }
+    spec = {"mode": mode, "appRef": {"catalogId": "shop"}, **(managed if mode == "managed" else {})}
+    return INSTANCE.new("shop", "web", spec=spec)
+
+
+PATCH = {"db": {"password": "hunter2"}}
+REFUSED_BEFORE = {"token": "hunter2"}
+
+
+@pytest.mark.parametrize(
+    ("stored", "parameters", "word"),
+    [
+        pytest.param(target(), {"valuesPatch": PATCH}, "spec.values.inline.db.password", id="a secret"),
+        pytest.param(target(), {"valuesPatch": {"db": {"passwordSecretRef": "a"}}}, "", id="a reference"),
+        pytest.param(target(inline=PATCH), {"valuesPatch": {"db": None}}, "", id="a secret is removed"),
+        pytest.param(
+            target(inline=REFUSED_BEFORE), {"targetVersion": "1.1.0"}, "", id="a secret that was there before"
+        ),
+        pytest.param(target(inline=REFUSED_BEFORE), {"valuesPatch": PATCH}, "inline.db.password", id="another secret"),
+        pytest.param(target(), {"targetVersion": "6.6.6"}, "version 6.6.6 of chart shop is forbidden", id="a version"),
+        pytest.param(target("placeholder"), {"targetVersion": "1.1.0"}, "is a placeholder", id="a placeholder"),
+        pytest.param(None, {"valuesPatch": PATCH}, "", id="no target yet"),
+    ],
+)
+async def test_the_edit_of_a_known_target_is_checked(stored: Object | None, parameters: Any, word: str) -> None:
+    instances = apps.Settings.model_validate({"forbidden_versions": [{"chart": "shop", "versions": ">=6.0.0"}]})
+    webhook = validating_webhook(OperationSettings(), ROWS, instances)
+    cache = () if stored is None else (stored,)
+    answer = await admit(webhook, operation("Upgrade", "helm", parameters), cache=cache)
+    assert answer.allowed is (not word)
+    assert word in answer.message
+    assert "hunter2" not in answer.message
+
+
 async def test_an_engine_that_is_switched_off_is_refused() -> None:
     only = validating_webhook(OperationSettings(), tuple(row for row in ROWS if row.engine.name == "job"))
     assert (await admit(only, operation("RunCommand", "job", {"image": "a"}))).allowed
@@ -149,6 +201,7 @@ async def test_the_api_server_refuses_at_admission_and_admits_a_conflict(lab: La
     await lab.create(
         ApplicationInstance.decode({"metadata": {"name": "shop", "annotations": offers}, "spec": instance})
     )
+    await here.create_account()
     alone = {"image": "a", "exclusive": True}
     await here.create("first", parameters=alone)
     await here.job_of("first")

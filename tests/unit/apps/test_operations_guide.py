@@ -19,6 +19,7 @@ from apps.operations import FREE, Operations, phase
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import EngineName, Operation
+from konverge.objects import Object
 from konverge.reconcilers.apps.operations.policy import check_policy
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.testing import Lab
@@ -30,6 +31,7 @@ EXAMPLES: list[dict[str, Any]] = [
     for block in re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
     for document in yaml.safe_load_all(block)
 ]
+ACCOUNTS = [one for one in EXAMPLES if one["kind"] == "ServiceAccount"]
 TARGETS = [one for one in EXAMPLES if one["kind"] == "ApplicationInstance"]
 OPERATIONS = [one for one in EXAMPLES if one["kind"] == "Operation"]
 
@@ -50,6 +52,8 @@ def here(lab: Lab, one: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("example", examples_of(*ON_JOBS))
 async def test_an_example_of_the_guide_makes_a_job_and_succeeds_with_it(lab: Lab, example: dict[str, Any]) -> None:
     ops = await Operations(lab).start(FREE)
+    for account in ACCOUNTS:
+        await lab.create(Object(here(lab, account)))
     for target in TARGETS:
         made = await lab.create(ApplicationInstance.decode(here(lab, target)))
         await ops.ready(made.name, made.generation)
@@ -79,6 +83,8 @@ async def test_an_example_of_the_guide_upgrades_a_release(lab: Lab, example: dic
 async def test_an_example_of_the_guide_succeeds_on_the_stand_ins(lab: Lab, example: dict[str, Any]) -> None:
     async with AsyncExitStack() as stack:
         shop = await EngineShop(lab, stack).open(target=False)
+        for account in ACCOUNTS:
+            await lab.create(Object(here(lab, account)))
         for target in TARGETS:
             made = await lab.create(ApplicationInstance.decode(here(lab, target)))
             await shop.ready(made.name, made.generation)

@@ -61,6 +61,22 @@ def test_a_spec_that_the_schema_cannot_check_is_refused_with_the_remedy(
     assert "hunter2" not in problem.message
 
 
+@pytest.mark.parametrize("levels", [100, 101, 200, 900])
+def test_values_have_at_most_a_hundred_levels(make: Any, levels: int) -> None:
+    """900 is about what the API server stores and this program still decodes."""
+    values: Any = 1
+    for number in range(levels):
+        values = {"a": values} if number % 2 else [values]
+    problem = check(make, {"values": {"source": "inline", "inline": values if levels % 2 == 0 else {"b": values}}})
+    if levels == 100:
+        assert problem is None
+    else:
+        assert problem is not None
+        assert problem == SpecProblem(
+            "ValidationFailed", "spec.values.inline has more than 100 levels; make it flatter"
+        )
+
+
 def test_all_problems_of_a_spec_are_reported_in_one_message(make: Any) -> None:
     problem = check(make, {"release": {"namespace": "other"}, "values": {"source": "secretRef"}})
     assert problem is not None

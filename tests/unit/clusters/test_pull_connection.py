@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from pull_kit import OPERATOR, TOKEN, World, ensure
 
+from konverge.clock import wall_clock
 from konverge.errors import NotFound
 from konverge.reconcilers.apps.clusters.agent import Agent
 from konverge.reconcilers.apps.clusters.agent_state import Step
@@ -34,6 +35,7 @@ RETRIED: dict[str, dict[str, Any]] = {
     "slower than the limit": {"delay": 100.0},
     "no JSON": {"body": b"<html>"},
     "another form": {"body": b'{"jobs": 5}'},
+    "JSON of another service": {"body": b'{"status": "ok"}'},
 }
 
 
@@ -63,6 +65,31 @@ async def test_a_429_is_waited_out_and_the_cluster_stays_connected() -> None:
         assert (await world.plane.result(world.plane.submit("intent", ensure()))).outcome is Outcome.SUCCEEDED
         assert asyncio.get_running_loop().time() - began >= 120
     assert "disconnected" not in world.states
+
+
+@pytest.mark.parametrize(("asked", "waits"), [(120.0, 120.0), (10.0**6, 3600.0)])
+async def test_a_wait_that_the_control_plane_asks_for_is_capped_and_shown(asked: float, waits: float) -> None:
+    async with World() as world:
+        agent = await world.start()
+        await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
+        world.plane.faults.add(path="/result", status=429, retry_after=asked)
+        job = world.plane.submit("intent", ensure())
+        while (until := agent.state.waits_until) is None:
+            await asyncio.sleep(0.1)
+        assert abs((until - wall_clock()).total_seconds() - waits) < 2
+        await world.plane.result(job, timeout=waits + 60)
+        await asyncio.sleep(1)
+        assert agent.state.waits_until is None
+
+
+@pytest.mark.parametrize("path", ["/ack", "/result", "/events"])
+async def test_a_page_of_a_proxy_counts_as_no_response(path: str) -> None:
+    async with World() as world:
+        world.plane.faults.add(path=path, status=200, body=b"<html>log in</html>")
+        await world.start()
+        job = world.plane.submit("intent", ensure())
+        assert (await world.plane.result(job)).outcome is Outcome.SUCCEEDED
+    assert "disconnected" in world.states
 
 
 @pytest.mark.parametrize(("status", "reason"), [(401, "CredentialRejected"), (403, "ControlPlaneAuthenticationFailed")])
@@ -204,6 +231,9 @@ REFUSED: dict[str, dict[str, Any]] = {
     "500": {"status": 500},
     "another form": {"body": b"{}"},
     "another cluster": {"body": b'{"clusterId": "west", "credential": "of-west"}'},
+    "a line break in the credential": {"body": b'{"clusterId": "east", "credential": "a\\r\\nX-Evil: 1"}'},
+    "a credential beyond ASCII": {"body": '{"clusterId": "east", "credential": "gr\u00fcn"}'.encode()},
+    "a space in the credential": {"body": b'{"clusterId": "east", "credential": "a b"}'},
 }
 
 

@@ -652,3 +652,34 @@ async def test_more_jobs_than_the_journal_takes_are_done_one_batch_after_the_oth
         jobs = [world.plane.submit("intent", ensure(f"shop-{number}")) for number in range(7)]
         outcomes = [(await world.plane.result(job)).outcome for job in jobs]
     assert outcomes == [Outcome.SUCCEEDED] * 7
+
+
+@pytest.mark.parametrize("second", ["apply", "delete"])
+@pytest.mark.parametrize("restarted", [False, True], ids=["same agent", "restarted"])
+async def test_a_job_of_an_older_generation_than_the_object_is_refused(second: str, restarted: bool) -> None:
+    async with World() as world:
+        await world.start()
+        key = "ApplicationInstance/web/shop@{}".format
+        assert (await world.plane.result(world.plane.submit("intent", ensure(), key=key(7)))).reason == "Applied"
+        before = await world.instance()
+        if restarted:
+            await world.kill()
+            await world.start(token="", token_digest="")
+        payload = ensure(
+            chart={"sourceType": "helm", "url": "https://c.example.com", "name": "shop", "version": "9.9.9"}
+        )
+        late = world.plane.submit("intent", payload if second == "apply" else deletion(), key=key(6))
+        result = await world.plane.result(late)
+        assert (result.outcome, result.reason) == (Outcome.FAILED, "OlderGeneration")
+        assert "generation 7" in result.message
+        assert (await world.instance()).metadata.resource_version == before.metadata.resource_version
+        younger = world.plane.submit("intent", deletion(), key=key(8))
+        assert (await world.plane.result(younger)).reason == "Deleted"
+
+
+@pytest.mark.parametrize("key", ["intent-1", "ApplicationInstance/other/shop@1", "ApplicationInstance/web/shop@x"])
+async def test_a_key_without_a_generation_of_the_object_orders_nothing(key: str) -> None:
+    async with World() as world:
+        await world.start()
+        await world.plane.result(world.plane.submit("intent", ensure(), key="ApplicationInstance/web/shop@7"))
+        assert (await world.plane.result(world.plane.submit("intent", deletion(), key=key))).reason == "Deleted"

@@ -24,11 +24,12 @@ def test_the_api_is_that_of_the_original() -> None:
     assert definition["metadata"]["name"] == "operations.ops.vworkspace.io"
     assert definition["spec"]["names"]["shortNames"] == ["op"]
     columns = definition["spec"]["versions"][0]["additionalPrinterColumns"]
-    assert [(column["name"], column["jsonPath"]) for column in columns] == [
-        ("Phase", ".status.phase"),
-        ("Type", ".spec.type"),
-        ("Engine", ".spec.engine"),
-        ("Age", ".metadata.creationTimestamp"),
+    assert [(column["name"], column["jsonPath"], column.get("priority", 0)) for column in columns] == [
+        ("Phase", ".status.phase", 0),
+        ("Type", ".spec.type", 0),
+        ("Engine", ".spec.engine", 0),
+        ("Reason", ".status.reason", 1),
+        ("Age", ".metadata.creationTimestamp", 0),
     ]
     assert declaration_of(Operation).conditions == (
         *("Accepted", "Running", "Succeeded", "Failed", "Cancelled", "Blocked"),

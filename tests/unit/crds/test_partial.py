@@ -126,10 +126,10 @@ def test_an_object_knows_its_kind_and_the_class_asks_for_one() -> None:
 @pytest.mark.parametrize(
     ("spec", "field", "problem"),
     [
-        ({}, ".spec.schedule", "Field required"),
-        ({"schedule": 3}, ".spec.schedule", "Input should be a valid string"),
-        ({"schedule": "x", "template": {"spec": {"containers": [{}]}}}, ".spec.template.spec.containers[0].name", "Field required"),
-        ({"schedule": "x", "byName": {"a/b": {}}}, '.spec.byName["a/b"].name', "Field required"),
+        ({}, ".spec.schedule", "required; write it"),
+        ({"schedule": 3}, ".spec.schedule", "write a text"),
+        ({"schedule": "x", "template": {"spec": {"containers": [{}]}}}, ".spec.template.spec.containers[0].name", "required; write it"),
+        ({"schedule": "x", "byName": {"a/b": {}}}, '.spec.byName["a/b"].name', "required; write it"),
     ],
 )  # fmt: skip
 def test_a_misfit_is_an_error_with_its_path(spec: dict[str, Any], field: str, problem: str) -> None:

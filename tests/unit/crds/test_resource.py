@@ -191,13 +191,13 @@ def test_a_repr_shows_the_name_and_nothing_of_the_content() -> None:
 
 
 MISFITS: dict[str, tuple[Any, str, str]] = {
-    "a missing field": ({}, ".spec.schedule", "Field required"),
-    "a missing spec": (..., ".spec.schedule", "Field required"),
-    "a spec that is null": (None, ".spec", "Input should be a valid dictionary or instance of BackupSpec"),
-    "a wrong type": ({"schedule": 3}, ".spec.schedule", "Input should be a valid string"),
-    "a number that is none": ({"schedule": "x", "keepCopies": "hunter2"}, ".spec.keepCopies", "Input should be a valid integer, unable to parse string as an integer"),
-    "a bound": ({"schedule": "x", "keepCopies": 0}, ".spec.keepCopies", "Input should be greater than or equal to 1"),
-    "several: the first": ({"schedule": 3, "keepCopies": 0}, ".spec.schedule", "Input should be a valid string"),
+    "a missing field": ({}, ".spec.schedule", "required; write it"),
+    "a missing spec": (..., ".spec.schedule", "required; write it"),
+    "a spec that is null": (None, ".spec", "write an object"),
+    "a wrong type": ({"schedule": 3}, ".spec.schedule", "write a text"),
+    "a number that is none": ({"schedule": "x", "keepCopies": "hunter2"}, ".spec.keepCopies", "write a whole number"),
+    "a bound": ({"schedule": "x", "keepCopies": 0}, ".spec.keepCopies", "write 1 or more"),
+    "several: the first": ({"schedule": 3, "keepCopies": 0}, ".spec.schedule", "write a text"),
 }  # fmt: skip
 
 

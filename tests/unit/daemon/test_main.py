@@ -96,7 +96,7 @@ def test_the_version_is_that_of_the_package() -> None:
         (("run", "--drain", "long"), "drain (flag --drain): "),
         (
             ("run", "--sharding", "vote"),
-            "sharding.mode (flag --set sharding.mode): Input should be 'off', 'leader', 'hash', 'ordinal' or 'coordinator'",
+            "sharding.mode (flag --set sharding.mode): write 'off', 'leader', 'hash', 'ordinal' or 'coordinator'",
         ),
         (("run", "--set", "sharding.ring=NO"), "no ring can be named 'NO'"),
         (("run", "--set", "nope=1"), "there is no setting nope"),

@@ -244,6 +244,7 @@ async def test_the_panels_of_operations_show_what_happened(lab: Lab, tmp_path: P
     assert await asyncio.to_thread(values_of, rules, scrapes, tmp_path) == {
         "OperationsFailed": {'{engine="job", type="RunCommand"}': pytest.approx(1, rel=0.1)},
         "OperationsBlocked": {},
+        "OperationsRunWithoutEnd": {},
         "OperationsAwaitPerson": {'{reason="AwaitingApproval"}': 1},
     }
 

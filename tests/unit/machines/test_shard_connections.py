@@ -231,7 +231,7 @@ async def test_a_new_document_touches_the_shards_alone_that_it_changes(
     assert world.shards["a"].called("WatchGroups") == seen["a"]
     assert heard.times("d")
     assert [streams(world.shards[name]) for name in "abcd"] == [(1, 1, 1), (0, 0, 0), (0, 0, 0), (1, 1, 1)]
-    for name, words in (("b", "no server listens on elsewhere:8993"), ("c", "not in the document of shards")):
+    for name, words in (("b", "no program listens at this address"), ("c", "not in the document of shards")):
         with pytest.raises(ShardFailure, match=words):
             connections.client(name)
 

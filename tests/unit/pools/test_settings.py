@@ -27,15 +27,15 @@ def test_words_numbers_and_maps_are_read_from_variables() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("adjectives", "Red", "should match pattern"),
+        ("adjectives", "Red", "write a text of the form"),
         ("adjectives", "extraordinary", "at most 11 characters"),
         ("nouns", "", "give at least one word"),
-        ("creates_per_window", "0", "greater than or equal to 1"),
-        ("window", "-1", "greater than 0"),
-        ("instance_namespace", "No_Namespace", "should match pattern"),
-        ("drift_limit", "many", "valid integer"),
+        ("creates_per_window", "0", "write 1 or more"),
+        ("window", "-1", "write a value above 0"),
+        ("instance_namespace", "No_Namespace", "write a text of the form"),
+        ("drift_limit", "many", "write a whole number"),
         ("instances__bucket_provider", "disk", "'s3' or 'objectbucketclaim'"),
-        ("instances__at_once", "0", "greater than or equal to 1"),
+        ("instances__at_once", "0", "write 1 or more"),
     ],
 )
 def test_a_wrong_value_is_refused_with_the_name_of_the_setting(name: str, value: str, words: str) -> None:

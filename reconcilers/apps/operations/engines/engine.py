@@ -222,6 +222,8 @@ class Observation:
     """After this time the same object means something else (a grace time ends)."""
     stop: CancelAction | None = None
     """The engine would go on after this end: how its object is stopped."""
+    awaits_pods: bool = False
+    """The object is a Job that should run and of which no pod is ready: the shell looks for the cause (`pods.py`)."""
 
 
 class Engine(Protocol):

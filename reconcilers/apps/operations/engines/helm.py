@@ -181,8 +181,10 @@ class HelmEngine:
                 EngineState.SUCCEEDED, SucceededReason.ENGINE_COMPLETED, message, outputs=_revision(request)
             )
         stalled = found.get(InstanceCondition.STALLED)
-        if not ready.is_true and rests and (ready.reason in _GAVE_UP or (stalled is not None and stalled.is_true)):
+        if not ready.is_true and rests and ready.reason in _GAVE_UP:
             return _failed(ready.reason, ready.message)
+        if not ready.is_true and rests and stalled is not None and stalled.is_true:
+            return _failed(stalled.reason, stalled.message or ready.message)
         return Observation(
             EngineState.RUNNING, RunningReason.ENGINE_STARTED, f"{ready.reason}: {ready.message}".rstrip(": ")
         )

@@ -43,8 +43,8 @@ def observe_job(job: Mapping[str, Any], *, asked_to_cancel: bool) -> Observation
     name, namespace = str(metadata.get("name", "")), str(metadata.get("namespace", ""))
     outputs, logs = {"jobName": name}, LogsRef(kind="Job", name=name, namespace=namespace)
 
-    def seen(state: EngineState, reason: str, message: str) -> Observation:
-        return Observation(state, reason, message, outputs=outputs, logs=logs)
+    def seen(state: EngineState, reason: str, message: str, *, awaits_pods: bool = False) -> Observation:
+        return Observation(state, reason, message, outputs=outputs, logs=logs, awaits_pods=awaits_pods)
 
     def text(condition: Mapping[str, Any]) -> str:
         return str(condition.get("message") or condition.get("reason") or "")
@@ -70,9 +70,11 @@ def observe_job(job: Mapping[str, Any], *, asked_to_cancel: bool) -> Observation
         )
     if asked_to_cancel and (suspend or metadata.get("deletionTimestamp")):
         return seen(EngineState.RUNNING, RunningReason.STOPPING, f"Job {name} stops its pods")
+    awaits_pods = not status.get("ready") and not suspend
     if status.get("startTime") or at_work:
-        return seen(EngineState.RUNNING, RunningReason.ENGINE_STARTED, f"Job {name} runs")
-    return seen(EngineState.ACCEPTED, RunningReason.ENGINE_NOT_STARTED, f"Job {name} was created")
+        return seen(EngineState.RUNNING, RunningReason.ENGINE_STARTED, f"Job {name} runs", awaits_pods=awaits_pods)
+    message = f"Job {name} was created"
+    return seen(EngineState.ACCEPTED, RunningReason.ENGINE_NOT_STARTED, message, awaits_pods=awaits_pods)
 
 
 def stop_job(_job: Mapping[str, Any]) -> CancelAction:

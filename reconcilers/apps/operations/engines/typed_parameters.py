@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from konverge.crds.decoding import misfits, problem_words
 from konverge.crds.durations import format_duration
 from konverge.reconcilers.apps.durations import parse_days
 from konverge.reconcilers.apps.operations.engines.engine import Refused
@@ -69,13 +70,13 @@ def read_parameters(model: type[P], parameters: Mapping[str, Any]) -> P | Refuse
     except ValidationError as error:
         known = ", ".join(sorted(field.alias or name for name, field in model.model_fields.items()))
         problems = []
-        for problem in error.errors(include_url=False, include_context=False, include_input=False):
+        for problem in misfits(error):
             where = ".".join(str(step) for step in problem["loc"])
             if problem["type"] == "extra_forbidden":
                 problems.append(f"parameters.{where}: unknown; the engine knows {known}")
             elif problem["type"] == "missing":
                 problems.append(f"parameters.{where}: required")
             else:
-                text = problem["msg"].removeprefix("Value error, ")
+                text = problem_words(problem, quoting=True)  # our validators quote no value
                 problems.append(f"parameters.{where}: {text}" if where else f"parameters: {text}")
         return Refused("; ".join(problems))
