@@ -599,7 +599,7 @@ BY_TEST: Final = (
     ),
     Mutant(
         "quota-foreign-owner-unseen",
-        "the end of a child that a foreign controller took enqueues nobody who knows it by name",
+        "the end of a child that a foreign controller took does not enqueue the owner by name",
         "konverge.runtime.controller.requests",
         "_owners_of",
         "known_by is not None",
