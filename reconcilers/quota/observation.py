@@ -204,7 +204,7 @@ class AllocatedClaim:
 class PoolRecord:
     """The record in the stored status of a pool: allocated claims, and by namespace the released amounts that may still be in use.
 
-    A record can only hold amounts. What grants them is the ResourceQuota, or a claim whose own status says that it is allocated.
+    A record only holds amounts. The ResourceQuota grants them, or a claim whose own status shows the allocation.
 
     `lost`: the status was never written, or was wiped; then the ResourceQuotas name the allocated claims.
     """

@@ -24,7 +24,7 @@ from konverge.reconcilers.quota.observation import PoolObservation, PoolRecord
 from konverge.reconcilers.quota.observe import PoolViewCaches, complete, observe
 from konverge.reconcilers.quota.parse import claim_view
 from konverge.reconcilers.quota.pool_writer import PoolChanged, PoolWriter, WriteOutcomes
-from konverge.reconcilers.quota.refusals import Refusal, Refusals
+from konverge.reconcilers.quota.rejected_quotas import RejectedQuota, RejectedQuotas
 from konverge.reconcilers.quota.render import pool_conditions, pool_status
 from konverge.reconcilers.quota.settings import Settings
 from konverge.reconcilers.quota.wake_index import WakeIndex
@@ -53,7 +53,7 @@ class ResourcePoolReconciler:
         self._metrics = metrics
         self._caches = PoolViewCaches()
         self._claims_in_metrics: dict[str, frozenset[tuple[str, str]]] = {}
-        self._refusals = Refusals(settings.refused_retry)
+        self._refusals = RejectedQuotas(settings.refused_retry)
         self._written: dict[str, tuple[tuple[object, ...], float]] = {}
 
     async def reconcile(self, pool: ResourcePool, ctx: Context[Any]) -> Outcome:
@@ -116,7 +116,7 @@ class ResourcePoolReconciler:
 
     def _recall_refusals(
         self, pool: ResourcePool, observed: PoolObservation, ctx: Context[Any]
-    ) -> tuple[PoolObservation, dict[str, Refusal], dict[str, Refusal]]:
+    ) -> tuple[PoolObservation, dict[str, RejectedQuota], dict[str, RejectedQuota]]:
         held, lapsed = self._refusals.recall(
             pool.name,
             observed.claims,
@@ -131,12 +131,12 @@ class ResourcePoolReconciler:
         pool: ResourcePool,
         observed: PoolObservation,
         outcomes: WriteOutcomes,
-        held: dict[str, Refusal],
+        held: dict[str, RejectedQuota],
         ctx: Context[Any],
     ) -> None:
         generations = {claim.uid: claim.generation for claim in observed.claims}
         news = {
-            namespace: Refusal(
+            namespace: RejectedQuota(
                 message=outcomes.refused[namespace],
                 claims={
                     **(held[namespace].claims if namespace in held else {}),

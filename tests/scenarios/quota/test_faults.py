@@ -18,7 +18,7 @@ from konverge.reconcilers.quota import install
 from konverge.reconcilers.quota.kinds import LEASE, MUTATING, NAMESPACE, RESOURCE_QUOTA, VALIDATING
 from konverge.runtime import ElectionSettings, ManagerSettings
 from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
+from konverge.testing.apiserver.faults.rules import Delay, Match, Refuse, Rule
 
 QUOTA = "capsule-pool-p"
 
@@ -194,6 +194,24 @@ async def test_x28_a_claim_whose_resource_no_quota_takes_is_refused_alone(lab: L
     }
     await here.delete("a", "bad")
     await here.until(ResourcePool, "", "p", lambda pool: pool.condition("Ready").is_true)
+
+
+@pytest.mark.lab_on("memory")
+async def test_a_listed_claim_that_no_quota_takes_holds_nothing_after_its_deletion(lab: Lab) -> None:
+    here = await Quotas(lab).start("a", "b")
+    await here.pool(hard={CPU: 4, "no.such": 5})
+    await here.spent({CPU: 0, "no.such": 0})
+    await lab.settled()
+    late = Match(verbs=("get",), resources=("resourcepools.capsule.clastix.io",), user_agent="konverge*")
+    lab.server.faults.add(Rule(late, Delay(seconds=3), count=1))
+    await here.claim("a", "bad", {"no.such": 5, CPU: 4})
+    await here.until(ResourcePool, "", "p", lambda pool: pool.status.claim_count == 1)
+    await here.delete("a", "bad")
+    await here.claim("b", "good", cpu=4)
+    await here.bound("b", "good")
+    pool = await here.spent({CPU: 4, "no.such": 0})
+    await lab.settled()
+    assert (pool.status.releasing, pool.condition("Ready").is_true) == ({}, True)
 
 
 async def test_x28_of_claims_that_come_together_only_the_bad_ones_are_refused(lab: Lab) -> None:

@@ -20,7 +20,7 @@ Edit = Callable[[Quotas], Awaitable[None]]
 
 
 class NothingInUseIsGranted:
-    """What the API server admits and what pods use, summed over the namespaces, stays within the pool: from the ResourceQuotas only."""
+    """Granted and used amounts, summed over the namespaces, stay within the pool: read from the ResourceQuotas only."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab

@@ -11,26 +11,26 @@ from dataclasses import dataclass, replace
 
 from konverge.reconcilers.quota.observation import ClaimView
 
-__all__ = ["Refusal", "Refusals"]
+__all__ = ["RejectedQuota", "RejectedQuotas"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RejectedQuota:
     """A rejected ResourceQuota: the message, and generation and reason of each claim that caused it, by uid."""
 
     message: str
     claims: Mapping[str, tuple[int, str]]
     basis: tuple[object, ...]
-    """What the API server rejected: generation of the pool, uid and owner of the present ResourceQuota."""
+    """The state that the API server rejected: generation of the pool, uid and owner of the present ResourceQuota."""
     since: float
 
 
-class Refusals:
+class RejectedQuotas:
     """The refusals of each pool, by namespace."""
 
     def __init__(self, retry: float) -> None:
         self._retry = retry
-        self._by_pool: dict[str, dict[str, Refusal]] = {}
+        self._by_pool: dict[str, dict[str, RejectedQuota]] = {}
 
     def recall(
         self,
@@ -38,14 +38,14 @@ class Refusals:
         claims: Iterable[ClaimView],
         basis: Callable[[str], tuple[object, ...]],
         now: float,
-    ) -> tuple[dict[str, Refusal], dict[str, Refusal]]:
+    ) -> tuple[dict[str, RejectedQuota], dict[str, RejectedQuota]]:
         """Return by namespace the refusals that still hold, each with the claims that have not changed since, and those to try again."""
         before = self._by_pool.get(pool)
         if not before:
             return {}, {}
         generations = {claim.uid: claim.generation for claim in claims}
-        held: dict[str, Refusal] = {}
-        lapsed: dict[str, Refusal] = {}
+        held: dict[str, RejectedQuota] = {}
+        lapsed: dict[str, RejectedQuota] = {}
         for namespace, refusal in before.items():
             same = {uid: known for uid, known in refusal.claims.items() if generations.get(uid) == known[0]}
             if not same:
@@ -54,7 +54,7 @@ class Refusals:
             (held if lasts else lapsed)[namespace] = replace(refusal, claims=same)
         return held, lapsed
 
-    def replace(self, pool: str, refusals: Mapping[str, Refusal]) -> None:
+    def replace(self, pool: str, refusals: Mapping[str, RejectedQuota]) -> None:
         """Remember these refusals of a pool, and no others."""
         if refusals:
             self._by_pool[pool] = dict(refusals)
