@@ -155,7 +155,7 @@ walk: venv ## Show the walk of one object: the files and functions between a wat
 
 .PHONY: mutants
 mutants: venv ## Plant faults in copies of the tree, one by one, and let the lab or a named test find each; one alone with ONLY=barrier-off
-	$(BIN)/python tools/mutants/operators.py '$(ONLY)'
+	$(BIN)/python tools/mutants/by_operator.py '$(ONLY)'
 	$(BIN)/python tools/mutants/plant.py $(if $(ONLY),--only '$(ONLY)') $(ARGS)
 
 .PHONY: go-suites

@@ -25,10 +25,10 @@ SOME = (
 def operators(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.syspath_prepend(str(TOOLS))
     before = set(sys.modules)
-    import operators
+    import by_operator
 
-    yield operators
-    for name in ("operators", "operator_mistakes", "planting"):
+    yield by_operator
+    for name in ("by_operator", "operator_mistakes", "planting"):
         if name not in before:
             sys.modules.pop(name, None)
 

@@ -1,6 +1,6 @@
 """Play the operators of tests/scenarios/lab and examples with one planted mistake each; print what the lab finds.
 
-    python tools/mutants/operators.py ['WORD|WORD']
+    python tools/mutants/by_operator.py ['WORD|WORD']
 
 Guarantees: no file is written. Ends with status 1 if a mistake is not found, or not by the oracle that it names. The operators without a mistake pass
 every plan: they are scenarios of the suite.
