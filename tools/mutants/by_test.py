@@ -489,7 +489,7 @@ BY_TEST: Final = (
     ),
     Mutant(
         "lab-hides-the-resync",
-        "work that only the resync does is no finding",
+        "work that only the resync does is green",
         KIT + "lab.reconcile_oracle",
         "ReconcileOracle.ends",
         "set(running.reasons) == {Why.RESYNC}",
@@ -498,7 +498,7 @@ BY_TEST: Final = (
     ),
     Mutant(
         "lab-hides-swallowed-errors",
-        "a swallowed error of a write is no finding",
+        "a swallowed error of a write is green",
         KIT + "lab.reconcile_oracle",
         "ReconcileOracle.ends",
         "record.outcome == Done.__name__",
@@ -512,7 +512,7 @@ BY_TEST: Final = (
         "_workers",
         "manager.leads or not led",
         "True",
-        test=OF_LAB + "test_runs.py::test_settled_waits_for_the_replica_that_leads_and_no_other",
+        test=OF_LAB + "test_runs.py::test_settled_does_not_wait_for_the_queue_of_a_standby",
     ),
     Mutant(
         "lab-keeps-the-order-of-lists",

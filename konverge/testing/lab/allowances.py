@@ -98,7 +98,7 @@ class Allowances:
         self.silent.append((None if what is None else kind_of(what), why))
 
     def may_show_secret(self, name: str, key: str = "", *, why: str) -> None:
-        """Declare that a value of a Secret (any of its keys: "") may be in Events, statuses and log lines: it is no secret."""
+        """Declare that a value of a Secret (any of its keys: "") may be in Events, statuses and log lines, since it is public."""
         _needs_reason(why)
         self.shown_secrets.append((name, key, why))
 

@@ -3,8 +3,8 @@
 Guarantees: a value of 8 characters or more of any Secret that was stored during the run is searched for, as text and in base64, in every
 Event, in every status that the process wrote, and in every log line. A finding names the Secret and its key, and never the value.
 
-Not searched for are values that are no secrets: under the names of `PLAIN` (a host, a user, a certificate), URLs without credentials, and
-texts that are in plain sight in objects of other clients or in names.
+Some values are public, and are not searched for: those under the names of `PLAIN` (a host, a user, a certificate), URLs without
+credentials, and texts in plain sight in objects of other clients or in names.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _STATUS: Final = b'"status":{'
 
 
 class LeakSearch:
-    """What one run showed, and the Secrets that it stored."""
+    """The texts that one run showed, and the Secrets that it stored."""
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[str, str, str]] = {}

@@ -1,4 +1,4 @@
-"""Objects that outlived their owners: nobody reconciles or deletes them any more. Pure.
+"""Objects that outlived their owners, without a controller that reconciles or deletes them. Pure.
 
 Guarantees: an object has an owner if it has owner references, or the label of a back reference (`konverge.runtime.back_reference`). It is
 an orphan if no object with any of these uids is stored. The garbage collector knows nothing of a back reference: a finalizer cleans up.

@@ -276,7 +276,7 @@ def test_without_pruning_the_pruned_plans_run_too() -> None:
 
 async def skips_what_it_holds_for_done(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
     if w.status.observed_generation == w.metadata.generation:
-        return kv.Done()  # the mistake: a child that somebody deleted or edited stays so
+        return kv.Done()  # the mistake: a deleted or edited child stays so
     for number in range(2):
         await ctx.own(part(number, w.namespace))
     ctx.status.set_condition("Ready", True, "Made")

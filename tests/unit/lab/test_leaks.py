@@ -1,4 +1,4 @@
-"""A value of a Secret in an Event, a status or a line of the log is a finding, and a value that is no secret is none."""
+"""A value of a Secret in an Event, a status or a line of the log is a finding, unless the value is public."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_value_with_quotes_is_found(show: Show) -> None:
         ("url", "https://example.com/path"),
     ],
 )
-def test_a_value_that_is_no_secret_may_be_shown(key: str, value: str) -> None:
+def test_a_public_value_may_be_shown(key: str, value: str) -> None:
     assert problems(scenario(in_an_event, key=key, value=value)) == []
 
 
@@ -125,7 +125,7 @@ def test_a_value_in_plain_sight_may_be_shown() -> None:
     assert problems(scenario(in_an_event, key="p", value="administration", also=also)) == []
 
 
-def test_a_secret_that_nobody_shows_is_no_finding() -> None:
+def test_a_secret_that_stays_hidden_passes() -> None:
     assert problems(scenario(nowhere)) == []
 
 

@@ -1,4 +1,4 @@
-"""An object whose owner is deleted and that nobody deletes is a finding."""
+"""An object that stays when its owner is deleted is a finding."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_an_object_that_outlives_its_owner_is_a_finding(options: dict[str, Any],
     assert run(scenario(**options), Plan(name="reference")).problems == problems
 
 
-def test_an_object_that_was_orphaned_on_purpose_is_no_finding() -> None:
+def test_an_object_that_was_orphaned_on_purpose_passes() -> None:
     async def play(lab: Lab) -> None:
         await lab.start(lambda manager: manager.add(kv.Controller.of(Widget).reconciled_by(By(fine))))
         await lab.create(widget())

@@ -76,7 +76,7 @@ def test_an_allowance_for_another_kind_does_not_hide_the_finding() -> None:
     assert len(run(other, Plan(name="reference")).problems) == 1
 
 
-def test_a_resync_without_a_change_is_no_finding() -> None:
+def test_a_resync_without_a_change_passes() -> None:
     async def repeats(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         await ctx.own(part(0, w.namespace))
         return await ready(w, ctx)
@@ -183,13 +183,13 @@ def test_a_swallowed_error_of_a_write_is_a_finding(reconcile: Any, status: int) 
 @pytest.mark.parametrize(
     "fault", [{"type": "refuse", "status": 422}, {"type": "refuse", "status": 503}, {"type": "drop"}]
 )
-def test_an_error_that_is_reported_or_retried_is_no_finding(reconcile: Any, fault: dict[str, Any]) -> None:
+def test_an_error_that_is_reported_or_retried_passes(reconcile: Any, fault: dict[str, Any]) -> None:
     for nth in (1, 3):
         problems = run(changed(reconcile), plan(fault, nth=nth)).problems
         assert [problem for problem in problems if SILENT in problem] == []
 
 
-def test_an_error_that_stays_reported_is_no_finding_at_each_reconcile() -> None:
+def test_an_error_that_stays_reported_passes_at_each_reconcile() -> None:
     async def scenario(lab: Lab) -> None:
         await lab.start(lambda manager: manager.add(controller(reports)))
         await lab.create(widget())

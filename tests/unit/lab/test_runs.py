@@ -158,6 +158,16 @@ def test_with_a_fault_of_the_lease_two_replicas_run_and_the_work_is_done(do: Lea
     assert f"the lease: {do}" in done.timeline.text()
 
 
+async def test_settled_does_not_wait_for_the_queue_of_a_standby(lab: Lab) -> None:
+    for instance in ("first", "second"):
+        election = kv.ElectionSettings(enabled=True, name="one", namespace="default")
+        settings = kv.ManagerSettings(namespace=lab.namespace, instance=instance, election=election)
+        await lab.start(build, name=instance, settings=settings)
+    await lab.create(widget(parts=2))
+    await lab.settled()
+    assert (await lab.get(Widget, "one")).status.parts == 2
+
+
 @pytest.mark.parametrize("do", get_args(LeaseFault))
 @pytest.mark.parametrize("after", [1, 4])
 def test_settled_waits_for_the_replica_that_leads_and_no_other(do: LeaseFault, after: int) -> None:
