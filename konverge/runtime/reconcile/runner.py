@@ -19,7 +19,7 @@ from konverge.client import LEFT_OUT
 from konverge.conditions import find_condition
 from konverge.crds import CustomResource
 from konverge.crds.defaults import filled
-from konverge.crds.resource import status_defaults
+from konverge.crds.resource import status_defaults, status_maps
 from konverge.crds.status import Status, readable
 from konverge.errors import (
     ConditionError,
@@ -90,6 +90,7 @@ class ReconcileRunner:
         self._telling = failing(spec)
         self._streaks = FailureStreaks()
         self._defaults = None if spec.conditions is None else status_defaults(_model_of(spec))
+        self._maps = frozenset[str]() if spec.conditions is None else status_maps(_model_of(spec))
         # Looked up once and not in each reconcile.
         self._verbs: dict[FinalizerStep, tuple[str, Any, bool]] = {}
 
@@ -321,6 +322,7 @@ class ReconcileRunner:
         if self._spec.conditions is None and editor.asks_for_shape:
             shape = await self._services.client.condition_shape(key.kind)
         status = await self._settled(key, editor.intent(failed=failed, shape=shape))
+        status = {name: value for name, value in status.items() if value != {} or name not in self._maps}
         if not status and self._owner not in (cached.owned or {}):
             return
         said = status
