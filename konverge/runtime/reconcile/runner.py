@@ -276,8 +276,7 @@ class ReconcileRunner:
         return await self._written(key, cached, ctx, error)
 
     def forget(self, key: Key) -> None:
-        """Drop what is kept of an object that no longer exists."""
-        self.barrier.forget(key)
+        """Drop the failures of an object that no longer exists."""
         self._streaks.succeeded(key)
 
     async def _written(
@@ -366,7 +365,7 @@ class ReconcileRunner:
         await self._take_out(key, seen, editor.left_over(answer.status or {}), ctx)
 
     async def _settled(self, key: Key, status: dict[str, Any]) -> dict[str, Any]:
-        """Return a status without the nulls that are no values."""
+        """Return a status without the nulls that the schema does not allow."""
         if not has_nulls(status):
             return status
         settled = await self._services.client.settle_nulls(key.kind, {"status": status})
