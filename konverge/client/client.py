@@ -252,7 +252,7 @@ class Client:
     ) -> Object:
         """Apply a whole intent by server-side apply; return the object as stored, managedFields included.
 
-        Null is left out unless the schema allows it (`settle_nulls`). Raises ApplyConflict, which names managers and fields, unless `force`.
+        Null is left out if no schema allows it (`settle_nulls`). Raises ApplyConflict, which names managers and fields, unless `force`.
         """
         response = await self.apply_raw(
             kind, body, manager=manager, force=force, subresource=subresource, dry_run=dry_run, writer=writer
