@@ -36,7 +36,7 @@ from konverge.kinds import Kind
 from konverge.model import Model
 from konverge.objects import Metadata
 
-__all__ = ["CustomResource", "declaration_of", "resource", "schema_of", "status_defaults"]
+__all__ = ["CustomResource", "declaration_of", "resource", "schema_of", "status_defaults", "status_maps"]
 
 _DECLARATION = "__konverge_declaration__"
 _KIND = "__konverge_kind__"
@@ -350,6 +350,12 @@ def schema_of(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
 def status_defaults(cls: type[CustomResource[Any, Any]]) -> Defaults | None:
     """Return the defaults that the API server fills into a status, without those of conditions; None if it has none."""
     return defaults_in(_shape_of(cls)["properties"]["status"], without=("conditions",))
+
+
+def status_maps(cls: type[CustomResource[Any, Any]]) -> frozenset[str]:
+    """Return the fields of a status that are maps: an empty map is left out of a status, since an apply cannot empty a map."""
+    fields = _shape_of(cls)["properties"]["status"].get("properties", {})
+    return frozenset(name for name, part in fields.items() if "additionalProperties" in part)
 
 
 def _shape_of(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ __all__ = [
     "projection",
     "unchanged",
     "unchanged_by",
+    "without_emptied",
     "without_nulls",
 ]
 
@@ -147,6 +148,29 @@ def without_nulls(value: Any) -> Any:
     if isinstance(value, _LISTS):
         return [member if type(member) in _PLAIN else without_nulls(member) for member in value]
     return value
+
+
+def without_emptied(intent: Mapping[str, Any], fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an intent without the maps that are empty in it, and of which the manager owns members.
+
+    kube-apiserver makes null of a map that an apply empties, and refuses that null in a custom resource. It removes a map that is left out.
+
+    >>> without_emptied({"outputs": {}, "phase": "a"}, {"f:outputs": {"f:x": {}}, "f:phase": {}})
+    {'phase': 'a'}
+    """
+    kept: dict[str, Any] = {}
+    changed = False
+    for name, value in intent.items():
+        below = fields.get(f"f:{name}")
+        if isinstance(value, _MAPPING) and below:
+            if not value and any(member != "." for member in below):
+                changed = True
+                continue
+            left = without_emptied(value, below)
+            changed = changed or left is not value
+            value = left
+        kept[name] = value
+    return kept if changed else intent
 
 
 def _same(left: Any, right: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -13,7 +14,7 @@ from konverge.daemon.options import chosen_build, target_argument
 from konverge.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from konverge.charts import OperatorChart, Part, Rules
     from konverge.daemon.programs import Build
@@ -24,6 +25,15 @@ __all__ = ["chart", "chart_of", "own_chart_data", "settings_schema"]
 
 _SERVICE = "namespace/name"  # the chart fills in both
 _MOUNTED = "/mounted"
+_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_LONGEST_NAME = 53
+"""As of a Helm release: the names of objects are longer than the chart's."""
+_NUMBER = r"(?:0|[1-9][0-9]*)"
+_PRE = rf"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_SEMVER = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_PRE}(?:\.{_PRE})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
+)
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _HOME = "the-operators-own"
 """Stands for the namespace of the operator, into which the chart is installed."""
 _LISTED = "the-listed"
@@ -59,6 +69,8 @@ def chart(target: str | None, output: str | None, name: str | None, version: str
     """
     from konverge.charts import chart_files, own_chart
 
+    for problem in problems_of(name, version, app_version):
+        raise click.UsageError(problem)
     found, build = chosen_build(target)
     if build is None:
         files = own_chart()
@@ -74,6 +86,24 @@ def chart(target: str | None, output: str | None, name: str | None, version: str
     except OSError as error:
         raise click.ClickException(f"{folder}: {error.strerror or error}") from error
     click.echo(f"{folder}: {len(files)} files")
+
+
+def problems_of(name: str | None, version: str, app_version: str | None) -> Iterator[str]:
+    """Return what Helm, or the objects of the chart, would refuse of these names.
+
+    https://helm.sh/docs/chart_best_practices/conventions/, https://semver.org
+    """
+    if name is not None and (len(name) > _LONGEST_NAME or not _NAME.fullmatch(name)):
+        yield (
+            f"--name {name!r}: write lower case letters, digits and dashes, beginning with a letter, at most {_LONGEST_NAME} characters: "
+            "it is part of the names of objects"
+        )
+    if not _SEMVER.fullmatch(version):
+        yield f"--version {version!r}: Helm takes a version of SemVer 2, for instance 1.4.0 or 1.4.0-rc.1"
+    if app_version is not None and not _TAG.fullmatch(app_version):
+        yield f"--app-version {app_version!r}: it is the tag of an image, of letters, digits, '.', '_' and '-'"
+    if app_version is None and "+" in version:
+        yield f"--version {version!r}: the tag of an image has no '+'; add --app-version"
 
 
 def write(folder: Path, files: Mapping[str, str]) -> None:

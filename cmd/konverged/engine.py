@@ -188,11 +188,13 @@ async def operate(
     settings = operator.settings
     manager = Manager(
         operator.name,
-        config or await client_config(settings),
+        config,
         metrics=process_metrics(),
         settings=manager_settings(settings),
     )
     await fill(manager, operator.build, settings)
+    if config is None:  # last, because the other mistakes can be seen without a cluster
+        manager.configure(await client_config(settings))
     probes = Probes(manager, stop)
     server = ProbeServer(
         registry=manager.metrics.registry,

@@ -252,7 +252,7 @@ class Client:
     ) -> Object:
         """Apply a whole intent by server-side apply; return the object as stored, managedFields included.
 
-        A null that is no value is left out (`settle_nulls`). Raises ApplyConflict, which names managers and fields, unless `force`.
+        Null is left out if no schema allows it (`settle_nulls`). Raises ApplyConflict, which names managers and fields, unless `force`.
         """
         response = await self.apply_raw(
             kind, body, manager=manager, force=force, subresource=subresource, dry_run=dry_run, writer=writer
@@ -355,7 +355,7 @@ class Client:
         return shape
 
     async def settle_nulls(self, kind: Kind[Any] | type[Resource], body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the body of an apply without the nulls that are no values; the body itself if it has none.
+        """Return the body of an apply without the nulls that the schema does not allow; the body itself if it has none.
 
         A class made by `@resource` knows its own schema. The schema of any other kind is read from the server, and cached as discovery is,
         only for a body with a null; without the right to read it every null is left out.
@@ -382,7 +382,7 @@ class Client:
         except Forbidden:
             places, until = nulls.NOWHERE, now + self.settings.discovery_absent_seconds
         except (NotFound, LookupError):
-            # The document of a new CRD is published some seconds late. A null that is no value is refused until then, and not dropped.
+            # The document of a new CRD is published some seconds late. Until then the server refuses a null that the schema does not allow.
             places, until = nulls.ANYWHERE, now + self.settings.discovery_absent_seconds
         self._nulls[kind] = (until, places)
         return places

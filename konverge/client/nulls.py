@@ -90,7 +90,7 @@ def _reference(schema: Mapping[str, Any]) -> str:
 
 
 def settled(value: Any, places: NullPlaces) -> Any:
-    """Return a copy without the nulls that are no values.
+    """Return a copy without the nulls that the schema does not allow.
 
     >>> values = NullPlaces(fields={"values": NullPlaces(unknown=True), "interval": NOWHERE})
     >>> settled({"values": {"probe": None}, "interval": None}, values)

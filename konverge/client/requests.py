@@ -39,7 +39,7 @@ __all__ = [
 Style = Literal["merge", "json", "strategic"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
 FieldValidation = Literal["Strict", "Warn", "Ignore", ""]
-"""What the server does with unknown and repeated fields of a write; "" leaves it to the server, which warns."""
+"""How the server treats unknown and repeated fields of a write; "" leaves it to the server, which warns."""
 
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"  # the body is JSON, cheaper to write, with the deviations of `yaml_of`

@@ -70,7 +70,7 @@ class ClientSettings:
     """Whether to accept gzip. Inside a data centre compression takes longer than the transfer; turn it on for a slow link."""
 
     field_validation: Literal["Strict", "Warn", "Ignore"] = "Strict"
-    """What the API server does with a write that holds a field which the kind does not have: Strict refuses the write (400), Warn drops the
+    """How the API server treats a write that holds a field which the kind does not have: Strict refuses the write (400), Warn drops the
     field and warns, Ignore drops the field. Of applies to custom resources and of JSON patches it changes nothing."""
 
     def __post_init__(self) -> None:

@@ -38,7 +38,9 @@ from konverge.reconcilers.pools.words import Finalizer, PoolsCondition, PoolsCon
 from konverge.runtime import Controller, Rule
 
 if TYPE_CHECKING:
+    from konverge.client import Client
     from konverge.runtime import Manager
+    from konverge.runtime.builder.builder import Gate
 
 __all__ = [
     "OTHER_KINDS",
@@ -161,6 +163,14 @@ def metrics_of(manager: Manager) -> PoolMetrics:
     return metrics
 
 
+async def _note_missing_client(gate: Gate | None, client: Client) -> str:
+    """Log what is missing when the controller starts, and not when its rights or webhooks are printed."""
+    get_logger("konverge.pools").warning(
+        "no S3 client is installed: buckets are neither created nor deleted; pip install 'konverge[pools]'"
+    )
+    return "" if gate is None else await gate(client)
+
+
 def install(manager: Manager, settings: PoolSettings | None = None, *, s3: S3Connections | None = None) -> None:
     """Add the family's controllers and metrics to a manager, which closes the connections to S3 servers at its end.
 
@@ -179,11 +189,8 @@ def install(manager: Manager, settings: PoolSettings | None = None, *, s3: S3Con
     chosen = PoolSettings() if settings is None else settings
     for controller in controllers(chosen, metrics_of(manager)):
         manager.add(controller)
-    if s3 is None:
-        s3 = HttpS3Connections()
-        if chosen.instances.bucket_provider == "s3" and not s3_client_installed():
-            get_logger("konverge.pools").warning(
-                "no S3 client is installed: buckets are neither created nor deleted; pip install 'konverge[pools]'"
-            )
+    without_client = s3 is None and chosen.instances.bucket_provider == "s3" and not s3_client_installed()
+    s3 = HttpS3Connections() if s3 is None else s3
     manager.closes(s3.close)
-    manager.add(instance_controller(chosen.instances, s3=s3, namespaces=chosen.instance_namespaces))
+    instances = instance_controller(chosen.instances, s3=s3, namespaces=chosen.instance_namespaces)
+    manager.add(instances.starts_when(partial(_note_missing_client, instances.gate)) if without_client else instances)

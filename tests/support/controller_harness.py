@@ -136,7 +136,7 @@ class Server:
         return self.info(kind)
 
     async def settle_nulls(self, kind: Kind[Any], body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Drop every null, as for kinds in which null is no value."""
+        """Drop every null, as for kinds without a nullable field."""
         plain: dict[str, Any] = without_nulls(body)
         return plain
 

@@ -31,6 +31,7 @@ from konverge.fields import (
     digest,
     has_nulls,
     owned_by,
+    without_emptied,
 )
 from konverge.informers import Cached
 from konverge.keys import Key
@@ -204,6 +205,9 @@ class Applier:
             if refusal is not None and wait is not None:
                 self._count(key.kind, "held")
                 raise FieldsHeld(Held(key, refusal.conflicts), look_again=wait)
+        owned = None if cached is None else (cached.owned or {}).get(owner)
+        if owned is not None:
+            intent = without_emptied(intent, decode_fields(owned))
         rivals, undone = self._rivals, False
         sending = None if rivals is None or on_behalf is None else rivals.apply_of(key, intent, owner, on_behalf)
         if rivals is not None and sending is not None:
@@ -259,6 +263,8 @@ class Applier:
         ):
             self._count(key.kind, "skipped")
             return None
+        if owned is not None:
+            intent = without_emptied(intent, decode_fields(owned))
         try:
             body = await self._client.apply_raw(
                 key.kind, intent, manager=manager, force=True, subresource="status", writer=writer, normalized=True

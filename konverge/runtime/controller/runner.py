@@ -383,6 +383,7 @@ class ControllerRunner:
         services.own_versions.forget(key)
         services.applier.forget(key)
         services.made.drop(key)
+        self._reconciles.barrier.forget(key)
         self._reconciles.forget(key)
         services.claims.forget(self.spec.name, key)
         self._reports.forget(key)

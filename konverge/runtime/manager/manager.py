@@ -258,6 +258,10 @@ class Manager:
         """The webhooks as they were added."""
         return self._admission.webhooks
 
+    def configure(self, config: ClientConfig) -> None:
+        """Name the API server of a manager that was made without a configuration; it counts from the next start on."""
+        self._config = config
+
     def webhook_configurations(self, *, bundle: bytes = b"", inject_from: str = "") -> list[dict[str, Any]]:
         """Return the webhook configurations that the API server needs to call these webhooks; `konverge webhooks` prints them.
 

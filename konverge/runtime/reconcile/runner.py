@@ -19,7 +19,7 @@ from konverge.client import LEFT_OUT
 from konverge.conditions import find_condition
 from konverge.crds import CustomResource
 from konverge.crds.defaults import filled
-from konverge.crds.resource import status_defaults
+from konverge.crds.resource import status_defaults, status_maps
 from konverge.crds.status import Status, readable
 from konverge.errors import (
     ConditionError,
@@ -90,6 +90,7 @@ class ReconcileRunner:
         self._telling = failing(spec)
         self._streaks = FailureStreaks()
         self._defaults = None if spec.conditions is None else status_defaults(_model_of(spec))
+        self._maps = frozenset[str]() if spec.conditions is None else status_maps(_model_of(spec))
         # Looked up once and not in each reconcile.
         self._verbs: dict[FinalizerStep, tuple[str, Any, bool]] = {}
 
@@ -275,8 +276,7 @@ class ReconcileRunner:
         return await self._written(key, cached, ctx, error)
 
     def forget(self, key: Key) -> None:
-        """Drop what is kept of an object that no longer exists."""
-        self.barrier.forget(key)
+        """Drop the failures of an object that no longer exists."""
         self._streaks.succeeded(key)
 
     async def _written(
@@ -321,6 +321,7 @@ class ReconcileRunner:
         if self._spec.conditions is None and editor.asks_for_shape:
             shape = await self._services.client.condition_shape(key.kind)
         status = await self._settled(key, editor.intent(failed=failed, shape=shape))
+        status = {name: value for name, value in status.items() if value != {} or name not in self._maps}
         if not status and self._owner not in (cached.owned or {}):
             return
         said = status
@@ -364,7 +365,7 @@ class ReconcileRunner:
         await self._take_out(key, seen, editor.left_over(answer.status or {}), ctx)
 
     async def _settled(self, key: Key, status: dict[str, Any]) -> dict[str, Any]:
-        """Return a status without the nulls that are no values."""
+        """Return a status without the nulls that the schema does not allow."""
         if not has_nulls(status):
             return status
         settled = await self._services.client.settle_nulls(key.kind, {"status": status})

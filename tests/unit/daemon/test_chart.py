@@ -84,3 +84,40 @@ def test_an_operator_that_does_not_exist_is_wrong_usage(tmp_path: Path) -> None:
     answer = chart("no_such_module:build", "-o", str(tmp_path / "new"))
     assert answer.exit_code == 2
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--name", "Shop"), "write lower case letters"),
+        (("--name", "my_shop"), "write lower case letters"),
+        (("--name", "a/b"), "write lower case letters"),
+        (("--name", "2shop"), "write lower case letters"),
+        (("--name", "shop-"), "write lower case letters"),
+        (("--name", "s" * 54), "at most 53 characters"),
+        (("--name", ""), "write lower case letters"),
+        (("--version", "latest"), "SemVer 2"),
+        (("--version", "1.2"), "SemVer 2"),
+        (("--version", "v1.2.3"), "SemVer 2"),
+        (("--version", "1.2.3-01"), "SemVer 2"),
+        (("--version", "1.02.3"), "SemVer 2"),
+        (("--version", "1.2.3\n"), "SemVer 2"),
+        (("--version", "1.2.3+build"), "add --app-version"),
+        (("--app-version", "a b"), "tag of an image"),
+    ],
+    ids=str,
+)
+def test_a_name_or_version_that_helm_refuses_is_wrong_usage(
+    tmp_path: Path, words: tuple[str, ...], problem: str
+) -> None:
+    answer = chart(f"{EXAMPLE}:build", "-o", str(tmp_path / "new"), *words)
+    assert answer.exit_code == 2
+    assert problem in answer.output
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_version_with_metadata_takes_a_tag_of_its_own(tmp_path: Path) -> None:
+    given = ("--name", "shop", "--version", "1.2.3-rc.1+build.7", "--app-version", "1.2.3_b7")
+    answer = chart(f"{EXAMPLE}:build", "-o", str(tmp_path / "new"), *given)
+    assert answer.exit_code == 0, answer.output
+    assert 'version: "1.2.3-rc.1+build.7"' in (tmp_path / "new" / "Chart.yaml").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -139,6 +140,7 @@ def test_wrong_usage_is_exit_code_2_with_a_hint(words: tuple[str, ...], said: st
                 "resourcepoolclaim, workspaceclaim; families: apps, clusters, pools, quota, workspaces"
             ),
         ),
+        (("run", "--controllers", "nobody", "--kubeconfig", "/nowhere/config"), "there is no controller 'nobody' here"),
         (("explain", "a/b", "--url", "http://127.0.0.1:9"), "no daemon answers at http://127.0.0.1:9"),
     ],
 )
@@ -364,3 +366,14 @@ def test_completion_prints_a_script(shell: str, word: str) -> None:
     result = konverge("completion", shell)
     assert result.exit_code == 0
     assert word in result.output
+
+
+@pytest.mark.parametrize("words", [("rbac",), ("webhooks", "--service", "konverge/hooks"), ("crds",)], ids=str)
+def test_printed_manifests_come_without_notes_on_extras(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    module = importlib.import_module("konverge.reconcilers.pools.install")
+    monkeypatch.setattr(module, "s3_client_installed", lambda: False)
+    result = konverge(*words)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "pip install" not in result.stdout

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
+from pydantic import Field
 
 import konverge as kv
 from konverge.crds import Nullable, PartialModel, PartialResource, crd
@@ -40,6 +41,7 @@ class ParentSpec(kv.Model):
 class ParentStatus(kv.Status):
     progress: Annotated[str | None, Nullable()] = "unknown"
     note: str | None = None
+    totals: dict[str, int] = Field(default_factory=dict)
 
 
 @kv.resource("nulls.example.com/v1", conditions=("Ready",))
@@ -167,3 +169,23 @@ async def test_a_none_set_in_a_field_of_the_status_removes_the_field(lab: Lab) -
     status = (await lab.get(kv.kind("nulls.example.com/v1", "Parent"), "p")).status
     assert status["progress"] is None
     assert "note" not in status
+
+
+@pytest.mark.parametrize("verb", [own, apply, execute])
+async def test_a_map_that_an_intent_empties_is_removed(lab: Lab, verb: Verb) -> None:
+    class Empties:
+        async def reconcile(self, parent: Parent, ctx: kv.Context[Parent]) -> kv.Outcome:
+            limits = {"cpu": "1"} if parent.spec.n == 0 else {}
+            await verb(ctx, Child.new("made", parent.namespace, spec=ChildSpec(limits=limits)))
+            ctx.status.draft.totals = dict.fromkeys(limits, 1)
+            ctx.status.set_condition("Ready", True, "Made", f"{parent.spec.n}")
+            return kv.Done()
+
+    await lab.start(lambda manager: manager.add(kv.Controller.of(Parent).owns(Child).reconciled_by(Empties())))
+    await lab.create(Parent.new("p", spec=ParentSpec()))
+    await lab.until(Parent, "p", lambda parent: parent.status.totals == {"cpu": 1})
+    await lab.patch(Parent, "p", {"spec": {"n": 1}})
+    parent = await lab.until(Parent, "p", lambda parent: parent.condition("Ready").message == "1")
+    assert parent.status.totals == {}
+    await lab.settled()
+    assert not (await lab.get(Child, "made")).spec.limits

@@ -2,7 +2,7 @@
 
 Guarantees: works in place; every default is a fresh copy. Source: apiextensions
 `pkg/apiserver/schema/defaulting/{algorithm,prunenulls}.go`. Null items of a list stay unless the items have a default, as on the server.
-The server drops nulls only where it decodes a body. The result of a server-side apply is not decoded, so it keeps them, and validation
+The server drops nulls only when it decodes a body. The result of a server-side apply is not decoded, so it keeps them, and validation
 refuses them.
 """
 

@@ -66,7 +66,7 @@ async def _send(
     [{"size": None}, {"name": None}, {"tags": None}, {"limits": {"a": None}}, {"inner": {"mode": None}}],
     ids=str,
 )
-async def test_an_applied_null_is_refused_where_null_is_no_value(lab: Lab, spec: Any) -> None:
+async def test_an_applied_null_of_a_plain_field_is_refused(lab: Lab, spec: Any) -> None:
     await install_crds(lab.client, [_DEFINITION])
     with pytest.raises(kv.ApiError, match="must be of type"):
         await _send(lab, "PATCH", _APPLY, {"spec": spec})
@@ -92,7 +92,7 @@ async def test_an_applied_null_is_stored_or_becomes_the_default(lab: Lab) -> Non
         assert stored["spec"] == {"mode": None, "color": "green", "free": {"any": None}}
 
 
-async def test_other_writes_drop_a_null_that_is_no_value(lab: Lab) -> None:
+async def test_other_writes_drop_a_null_of_a_plain_field(lab: Lab) -> None:
     await install_crds(lab.client, [_DEFINITION])
     stored = await _send(lab, "POST", _JSON, {"spec": {"size": None, "color": None, "limits": {"a": None}}})
     assert stored["spec"] == {"color": "green", "mode": "full", "limits": {}}
