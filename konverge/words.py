@@ -46,6 +46,7 @@ class Label:
     CERTIFICATES: Final = "konverge.dev/webhook-certificates"
     SHARD_RING: Final = "konverge.dev/shard-ring"
     SHARD_REPLICA: Final = "konverge.dev/shard-replica"
+    SHARD_STOPS_AFTER: Final = "konverge.dev/shard-stops-after"
     SHARD: Final = "shard.konverge.dev"
 
 
@@ -56,6 +57,7 @@ class Annotation:
     SHARD_OWNER: Final = "shard-owner.konverge.dev"
     SHARD_DRAIN: Final = "shard-drain.konverge.dev"
     SHARD_DRAINING: Final = "konverge.dev/shard-draining"
+    SHARD_JOINED: Final = "konverge.dev/shard-joined"
     INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
     INJECT_CA_FROM: Final = "cert-manager.io/inject-ca-from"
 

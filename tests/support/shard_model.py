@@ -4,11 +4,14 @@ A state is what the server stores, what each cache shows, what each member remem
 ring is chosen anew at each decision, from all that may be true: any member may be the one that should own the object, and a member that is
 gone may be known to be or not. So the views of two members may contradict each other at any time. The decisions are those of the product.
 
+Newcomers start when another member has ended: as a replica that crashed and is started again does, under a name that was never used, with a cache
+that holds the object as it is, and without a memory of what it was.
+
 With `labels` one coordinator gives objects to members, which see an object only while its label names them, and know nothing of its past when it comes.
 The coordinator may take any member for the one that should own the object, at each decision.
 
 Assumptions about time: a member is known to be dead only when its fence has closed (10 s after its last renewal, against 30 s). A person
-edits a stamp when every cache has shown it, and its owner sees that before the others forget the stamp (30 s).
+edits a stamp when every cache has shown it, and its owner sees that before the others forget the stamp (30 s). No newcomer starts in between.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ from konverge.runtime.sharding.decision import MemberState, ShardAction, ShardDe
 from konverge.runtime.sharding.stamp import Stamp
 
 __all__ = ["Model", "Overlap", "collector_paused", "search", "stopped"]
+
+
+_AWAY = ("absent", "gone", "released")
 
 
 class Write(NamedTuple):
@@ -77,7 +83,7 @@ class Thing(NamedTuple):
 
 class State(NamedTuple):
     phases: tuple[str, ...]
-    """Of each member: up, draining, gone (its fence has closed, or it crashed), released."""
+    """Of each member: absent, up, draining, gone (its fence has closed, or it crashed), released."""
     things: tuple[Thing, ...]
     faults: int = 0
 
@@ -95,6 +101,8 @@ class Model:
     """The size of the search, and the mistakes that are planted."""
 
     members: int = 3
+    newcomers: int = 0
+    """How many of the members start later."""
     objects: int = 1
     writes: int = 5
     """Writes of one object, after which a branch ends."""
@@ -114,7 +122,8 @@ class Model:
 
     def begin(self) -> State:
         thing = Thing(copies=(Copy(present=not self.labels),) * self.members, seen=Seen() if self.labels else None)
-        return State(("up",) * self.members, (thing,) * self.objects)
+        phases = ("up",) * (self.members - self.newcomers) + ("absent",) * self.newcomers
+        return State(phases, (thing,) * self.objects)
 
     # --- what can happen next ------------------------------------------------------------------------------------------------
 
@@ -133,7 +142,7 @@ class Model:
     def edits_of(self, state: State, thing: Thing) -> Iterator[tuple[str, Thing]]:
         """The edits of a stamp by hand, each of which is a fault."""
         shown = all(
-            copy.version == thing.version or phase in ("gone", "released") or not copy.present
+            copy.version == thing.version or phase in _AWAY or not copy.present
             for copy, phase in zip(thing.copies, state.phases, strict=True)
         )
         shown = shown and (thing.seen is None or thing.seen.version == thing.version)
@@ -141,7 +150,7 @@ class Model:
             edited = thing._replace(version=thing.version + 1, tampered=True)
             yield "a person removes the stamp", edited._replace(stamp=None)
             for other in range(self.members):
-                if _name(other) != thing.stamp.owner:
+                if _name(other) != thing.stamp.owner and state.phases[other] != "absent":
                     forged = Stamp(_name(other), thing.stamp.epoch + 1)
                     yield f"a person writes {forged}", edited._replace(stamp=forged)
 
@@ -158,6 +167,10 @@ class Model:
             busy = any(thing.copies[member].running or thing.copies[member].pending for thing in state.things)
             if not busy or self.releases_while_running:
                 yield f"{_name(member)} releases its lease", become("released")
+        if phase == "absent" and any(one in ("gone", "released") for one in state.phases) and _quiet(state):
+            things = tuple(_with(thing, member, Copy(thing.version, thing.stamp)) for thing in state.things)
+            phases = (*state.phases[:member], "up", *state.phases[member + 1 :])
+            yield f"{_name(member)} starts", State(phases, things, state.faults)
         if phase == "gone" and self.comes_back:
             yield f"{_name(member)} comes back under its name", become("back")
 
@@ -172,7 +185,7 @@ class Model:
                 yield "a late write is refused", thing._replace(late=rest)
                 return
         for member, phase in enumerate(state.phases):
-            if phase in ("gone", "released"):
+            if phase in _AWAY:
                 continue
             copy = thing.copies[member]
             if self.labels and not (copy.present and thing.label == member):
@@ -307,6 +320,15 @@ class Model:
         last, by = thing.last
         if epoch < last or (epoch == last and by != member):
             raise Overlap(f"{_name(member)} begins in epoch {epoch}, after epoch {last} of {_name(by)}")
+
+
+def _quiet(state: State) -> bool:
+    """Whether no edit of a stamp is still to be noticed by a member, or remembered by one."""
+    return not any(
+        thing.tampered and phase not in _AWAY and (copy.version < thing.version or copy.former or copy.pending)
+        for thing in state.things
+        for copy, phase in zip(thing.copies, state.phases, strict=True)
+    )
 
 
 def _label(member: int) -> str:

@@ -220,8 +220,9 @@ class _Renaming:
 def search_all(model: Model, *, limit: int = 2_000_000) -> Searched:
     """Search all states, up to the names of members and objects. Raises Overlap if one breaks the protocol.
 
-    A member of `model` may not come back or release while it reconciles: those mistakes are for the search that shows the way.
+    A member of `model` may not start later, come back or release while it reconciles: these are for the search that shows the way.
     """
+    assert not model.newcomers
     assert not model.comes_back
     assert not model.releases_while_running
     with collector_paused():

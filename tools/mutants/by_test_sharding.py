@@ -12,6 +12,7 @@ ROOM: Final = "konverge.runtime.sharding."
 MEMBERS: Final = "tests/unit/runtime/sharding/test_members.py::"
 MODEL: Final = "tests/unit/runtime/sharding/test_model.py::"
 SCENARIOS: Final = "tests/scenarios/sharding/"
+RESTARTS: Final = SCENARIOS + "test_restarts.py::"
 ROWS: Final = SCENARIOS + "test_scenarios.py::"
 LATE: Final = SCENARIOS + "test_late_writes.py::"
 
@@ -49,15 +50,70 @@ SHARDING: Final = (
         "a late event makes a member dead that no look has found unchanged",
         ROOM + "members",
         "Membership.observe",
-        "member.draining = draining",
-        "member.draining = draining\nmember.looked_at = now",
+        "member.marked = lease.joined",
+        "member.marked = lease.joined\nmember.looked_at = now",
         test=MEMBERS + "test_a_late_event_that_shows_no_renewal_makes_no_member_dead",
+    ),
+    Mutant(
+        "sharding-newcomer-counts-at-once",
+        "a newcomer is counted although the last crash of its replica still keeps objects waiting",
+        ROOM + "members",
+        "Membership.has_judged_all",
+        "one.renewed or one.state.gone or not one.lease.joined",
+        "True",
+        test=RESTARTS + "test_no_object_waits_for_longer_than_35_seconds_while_one_replica_crashes_again_and_again",
+    ),
+    Mutant(
+        "sharding-newcomer-judges-as-others",
+        "a newcomer counts a Lease that never changes as live for as long as members that have seen it change",
+        ROOM + "members",
+        "Membership._dead_after",
+        "member.renewed or not member.lease.stops_after",
+        "True",
+        test=RESTARTS + "test_objects_of_replicas_that_are_all_killed_and_restarted_wait_for_35_seconds_at_most",
+    ),
+    Mutant(
+        "sharding-dead-before-its-fence-closes",
+        "a Lease that was never seen to change counts as dead after the time in which its holder stops, without a margin",
+        ROOM + "members",
+        "Membership._dead_after",
+        "2 * max(member.lease.stops_after, self._settings.renew_seconds)",
+        "max(member.lease.stops_after, self._settings.renew_seconds)",
+        test=MEMBERS
+        + "test_a_lease_that_was_never_seen_to_change_is_dead_after_twice_the_time_in_which_its_holder_stops",
+    ),
+    Mutant(
+        "sharding-old-lease-is-a-renewal",
+        "a stale list shows an older Lease, and a newcomer takes the change for a renewal",
+        ROOM + "members",
+        "Membership.observe",
+        "_is_older(lease, member.lease)",
+        "False",
+        test=MEMBERS + "test_a_lease_that_is_older_than_the_last_one_does_not_count_as_a_renewal",
+    ),
+    Mutant(
+        "sharding-death-is-not-reported",
+        "the Lease of a dead member is not released, so each newcomer has to judge it again",
+        ROOM + "ring",
+        "Ring._release_dead",
+        "await self._write(name, {'metadata': {'resourceVersion': lease.version}, 'spec': record.to_spec()})",
+        "pass",
+        test=RESTARTS + "test_a_dead_member_is_reported_by_its_released_lease_which_is_deleted_after_a_minute",
+    ),
+    Mutant(
+        "sharding-newcomer-is-not-greeted",
+        "members renew at their own time alone, so a newcomer is counted seconds later and objects move twice",
+        ROOM + "ring",
+        "Ring._greet",
+        "self._term.renew_soon()",
+        "pass",
+        test=ROWS + "test_s10_two_that_join_and_one_that_leaves_within_three_seconds_move_each_key_at_most_once",
     ),
     Mutant(
         "sharding-joins-put-off-for-ever",
         "members that join again and again put off the count of all",
         ROOM + "members",
-        "Membership.observe",
+        "Membership._count_soon",
         "min(now + join, self._joins_by)",
         "now + join",
         test=MEMBERS + "test_members_that_join_again_and_again_put_off_the_count_for_five_join_times_at_most",
@@ -134,8 +190,8 @@ SHARDING: Final = (
         "a member whose Lease has just expired is taken for dead",
         ROOM + "members",
         "Membership._judge",
-        "age >= 2 * duration",
-        "age >= duration",
+        "age >= self._dead_after(member)",
+        "age >= self._duration(member)",
         test=MEMBERS + "test_a_member_expires_after_one_duration_keeps_its_place_and_is_dead_after_two",
     ),
     Mutant(
@@ -143,8 +199,8 @@ SHARDING: Final = (
         "a person who shortens the duration in a Lease makes its member dead before its fence has closed",
         ROOM + "members",
         "Membership._duration",
-        "max(member.record.duration, self._settings.lease_seconds)",
-        "member.record.duration",
+        "max(member.lease.record.duration, self._settings.lease_seconds)",
+        "member.lease.record.duration",
         test=MEMBERS + "test_a_duration_that_was_shortened_by_hand_makes_a_member_dead_no_sooner",
     ),
     Mutant(

@@ -46,6 +46,8 @@ _PAUSE = 0.5
 _RELEASE_TRIES = 3
 _SENT = 8
 """Records that this process has sent last, by which it knows an edit of another writer."""
+_BETWEEN_RENEWALS = 0.2
+"""Seconds at least between two renewals, however often others want to see one."""
 _CLOCK_JUMP = 5.0
 """Seconds by which the wall clock has to run away from the monotonic one between two renewals to be worth a word: NTP moves it by less."""
 _SHOWN = 253
@@ -118,6 +120,8 @@ class LeaseElection:
         self._problem = ""
         self._tasks: set[asyncio.Task[None]] = set()
         self._holding: asyncio.Task[None] | None = None
+        self._renewal_due = 0.0
+        self._tried_at = 0.0
         self._leader = metrics.leader.labels(name=name)
         self._slow_path = metrics.leader_slowpath.labels(name=name)
         self._renewal = metrics.lease_renew_seconds.labels(name=name)
@@ -207,12 +211,16 @@ class LeaseElection:
 
     async def _hold(self) -> None:
         """Renew until the lease is lost."""
-        due = self._now() + self.settings.retry_seconds
+        settings, self._tried_at = self.settings, self._now()
+        # The fence counts from the moment when the request was made, whose response may have been late.
+        spent = settings.renew_seconds - self.fence.remaining
+        self._renewal_due = self._tried_at + max(0.0, settings.retry_seconds - max(0.0, spent))
         try:
             while self._leads():
-                await self._wait_for_news(min(due, self._now() + self.fence.remaining))
-                if self._leads() and (self._now() >= due or self._candidate.absent):
-                    due = self._now() + self.settings.retry_seconds
+                await self._wait_for_news(min(self._renewal_due, self._now() + self.fence.remaining))
+                if self._leads() and (self._now() >= self._renewal_due or self._candidate.absent):
+                    self._tried_at = self._now()
+                    self._renewal_due = self._tried_at + self.settings.retry_seconds
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(self.fence.remaining):
                             await self._try()
@@ -225,6 +233,12 @@ class LeaseElection:
         self._log.warning("this process does not lead any more; it stands by", **{LogKey.CAUSE: cause})
         if self._witness is not None:
             self._witness.lost(cause)
+
+    def renew_soon(self) -> None:
+        """Renew the lease at once, if this process holds it: for a process that has seen no renewal yet."""
+        if self._leads():
+            self._renewal_due = min(self._renewal_due, max(self._now(), self._tried_at + _BETWEEN_RENEWALS))
+            self._news.set()
 
     def _cause(self) -> str:
         """Return why the lease is lost although no request failed."""
@@ -324,6 +338,9 @@ class LeaseElection:
             self._slow_path.inc()
             await asyncio.sleep(_PAUSE * self._random.random())  # candidates that write at once do not go on in step
             await self._look()
+            self._renewal_due = min(
+                self._renewal_due, self._now() + _BETWEEN_RENEWALS
+            )  # another writer edited the Lease
             return None
         except (Exception, asyncio.CancelledError) as error:
             self._candidate.may_have_written(step.record)

@@ -1,10 +1,12 @@
 """The members of a ring, by what this replica saw of their Leases. Pure: a value of the loop's clock is an argument of each method.
 
-    a new Lease            joining; counted `join_seconds` after the last that joined, at most five times as long after the first of those
+    a new Lease            a newcomer: not counted before its Lease is annotated as that of a member which has judged every other member
+    annotated as joined    counted `join_seconds` after the last that joined, at most five times as long after the first of those
                            that wait, or at once when a member leaves
     renewed in time        ready
     unchanged for 15 s     expired: it keeps its objects
     unchanged for 30 s     dead, for good
+    never seen to change   dead after twice the seconds within which its holder stops without a renewal (20 s), for good
     annotated              draining: it keeps its objects until its release
     released               released, for good
     deleted by hand        as unchanged: a member that is alive creates it again
@@ -13,7 +15,8 @@
 Guarantees: the age of a Lease counts from the moment when this replica saw it change to the moment when it asked the API server for it and
 got it unchanged. Times of the record are never compared with a clock, and a watch that brings nothing makes no member dead. Only a Lease
 makes a member: a name in a stamp, which any writer of the object may forge, takes no memory here, and all names together cause one list
-each `retry_seconds`.
+each `retry_seconds`. A newcomer has judged a member when it has seen the member renew its Lease, release it, or die. So a replica that
+crashes again and again is not counted while its own last crash keeps objects waiting.
 
 Source of the states: https://github.com/timebertt/kubernetes-controller-sharding/blob/main/pkg/sharding/leases/state.go
 """
@@ -22,27 +25,47 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from konverge.keys import compare_versions
 from konverge.runtime.election.record import LeaseRecord
 from konverge.runtime.sharding.decision import MemberState
 from konverge.runtime.sharding.settings import ShardingSettings
 
-__all__ = ["Membership"]
+__all__ = ["MemberLease", "Membership"]
 
 _ROUNDING = 1e-6
 _LONGEST_JOIN = 5
 """Times `join_seconds` for which a member that joins waits at most: one that starts again and again must not keep others out for ever."""
 
 
+@dataclass(frozen=True, slots=True)
+class MemberLease:
+    """The Lease of a member, as it was read."""
+
+    record: LeaseRecord
+    draining: bool = False
+    joined: bool = True
+    """Whether its member has judged every other member, or is of a version that does not report it."""
+    stops_after: int = 0
+    """Seconds without a renewal after which its holder has stopped to write; 0 if the Lease does not show them."""
+    version: str = ""
+    """The resourceVersion, "" if it is not known."""
+
+
 @dataclass(slots=True)
 class _Member:
-    record: LeaseRecord
+    lease: MemberLease
     changed_at: float
     """When this replica saw the record change."""
     looked_at: float
     """When it last asked for the record, and got it."""
-    draining: bool = False
+    renewed: bool = True
+    """Whether this replica has seen its record change, or its first record."""
+    marked: bool = True
+    """Whether its Lease shows now that it has joined."""
+    deleted: bool = False
+    """Whether its Lease was deleted after its end."""
     joins_at: float = -math.inf
     """When it is counted; infinity while others join too."""
     state: MemberState = field(default=MemberState.READY)
@@ -52,7 +75,7 @@ class Membership:
     """The ring as one replica sees it.
 
     >>> ring = Membership(ShardingSettings(mode="hash"))
-    >>> ring.observe("a", LeaseRecord(holder="a", duration=15), now=100.0)
+    >>> ring.observe("a", MemberLease(LeaseRecord(holder="a", duration=15)), now=100.0)
     >>> ring.live(), ring.live(103.0)
     ((), ('a',))
     """
@@ -72,27 +95,43 @@ class Membership:
 
     # --- what was seen -------------------------------------------------------------------------------------------------------
 
-    def observe(
-        self, name: str, record: LeaseRecord, now: float, *, draining: bool = False, initial: bool = False
-    ) -> None:
-        """Take note of a Lease that came at `now`. `initial`: its member was there before this one."""
+    def observe(self, name: str, lease: MemberLease, now: float, *, initial: bool = False, alone: bool = False) -> None:
+        """Take note of a Lease that came at `now`; one that is older than the last one is ignored.
+
+        `initial`: its member was there before this one. `alone`: no other process may take part, so its member is counted at once.
+        """
         member = self._members.get(name)
         if member is None:
-            member = self._members[name] = _Member(record, now, now)
+            member = self._members[name] = _Member(lease, now, now, renewed=not initial)
             if not initial:
                 member.joins_at = math.inf
-                join = self._settings.join_seconds
-                self._joins_by = min(self._joins_by, now + _LONGEST_JOIN * join)
-                self._joins_at = min(now + join, self._joins_by)
-        if member.record != record:
-            member.record, member.changed_at, member.looked_at = record, now, now
-        member.draining = draining
+                if lease.joined:
+                    self._count_soon(now)
+        if _is_older(lease, member.lease):
+            return
+        if member.lease.record != lease.record:
+            member.changed_at, member.looked_at, member.renewed = now, now, True
+        if not member.lease.joined:
+            member.joins_at = math.inf
+            if lease.joined:
+                self._count_soon(now)
+        # A member that has joined stays so, whatever another writer removes.
+        member.marked = lease.joined
+        member.lease = replace(lease, joined=lease.joined or member.lease.joined)
+        if alone and member.lease.joined:
+            member.joins_at = min(member.joins_at, now)
         self._judge(member)
 
-    def observe_all(self, leases: Mapping[str, tuple[LeaseRecord, bool]], *, asked: float, now: float) -> None:
+    def _count_soon(self, now: float) -> None:
+        """Count those that have joined `join_seconds` from now, so that further ones are counted with them."""
+        join = self._settings.join_seconds
+        self._joins_by = min(self._joins_by, now + _LONGEST_JOIN * join)
+        self._joins_at = min(now + join, self._joins_by)
+
+    def observe_all(self, leases: Mapping[str, MemberLease], *, asked: float, now: float) -> None:
         """Take note of all Leases as they were when they were asked for, and came at `now`; members that are left out have none."""
-        for name, (record, draining) in leases.items():
-            self.observe(name, record, now, draining=draining)
+        for name, lease in leases.items():
+            self.observe(name, lease, now)
         for member in self._members.values():
             member.looked_at = max(member.looked_at, asked)
             self._judge(member)
@@ -105,21 +144,37 @@ class Membership:
         """Forget a member."""
         self._members.pop(name, None)
 
+    def note_deletion(self, name: str) -> None:
+        """Take note that a Lease was deleted: a member that is gone stays so, and another one creates its Lease again."""
+        member = self._members.get(name)
+        if member is not None and member.state.gone:
+            member.deleted = True
+
     def _duration(self, member: _Member) -> float:
-        return max(member.record.duration, self._settings.lease_seconds)
+        return max(member.lease.record.duration, self._settings.lease_seconds)
+
+    def _dead_after(self, member: _Member) -> float:
+        """Return the age at which a member is dead: more than twice the seconds after which it has stopped to write, in each case.
+
+        A member that was seen to renew its Lease gets one more duration after the first.
+        """
+        longest = 2 * self._duration(member)
+        if member.renewed or not member.lease.stops_after:
+            return longest
+        return min(longest, 2 * max(member.lease.stops_after, self._settings.renew_seconds))
 
     def _judge(self, member: _Member) -> None:
         if member.state.gone:
             return
-        before, age, duration = member.state, _age(member), self._duration(member)
-        if member.record.released:
+        before, age = member.state, _age(member)
+        if member.lease.record.released:
             member.state = MemberState.RELEASED
-        elif age >= 2 * duration:
+        elif age >= self._dead_after(member):
             member.state = MemberState.DEAD
-        elif member.draining:
+        elif member.lease.draining:
             member.state = MemberState.DRAINING
         else:
-            member.state = MemberState.EXPIRED if age >= duration else MemberState.READY
+            member.state = MemberState.EXPIRED if age >= self._duration(member) else MemberState.READY
         if member.state is not before and (member.state.gone or member.state is MemberState.DRAINING):
             self._joins_at = -math.inf  # objects move anyway: those that join are counted at once
 
@@ -158,7 +213,8 @@ class Membership:
         """Return the members that objects are shared among, in the order of their names."""
         if now >= self._joins_at:
             for member in self._members.values():
-                member.joins_at = min(member.joins_at, now)
+                if member.lease.joined:
+                    member.joins_at = min(member.joins_at, now)
             self._joins_at = self._joins_by = math.inf
         return tuple(
             sorted(
@@ -177,16 +233,61 @@ class Membership:
         due = min(self._joins_at, self._absence_due)
         for member in self._members.values():
             if not member.state.gone:
-                duration = self._duration(member)
-                for limit in (duration, 2 * duration):
+                for limit in sorted((self._duration(member), self._dead_after(member))):
                     if _age(member) < limit:
                         due = min(due, member.changed_at + limit)
                         break
         return max(due, now)
 
+    def has_judged_all(self) -> bool:
+        """Return whether every member that was there before this one was seen to renew its Lease, or is gone.
+
+        Members that have not joined own nothing, so none of them is waited for.
+        """
+        return all(one.renewed or one.state.gone or not one.lease.joined for one in self._members.values())
+
+    def is_alone(self, name: str) -> bool:
+        """Return whether no other process may take part in the ring, as far as it was seen."""
+        return all(one.state.gone for other, one in self._members.items() if other != name)
+
+    def has_joined(self, name: str) -> bool:
+        """Return whether the Lease of a member has shown that it has judged every other member."""
+        member = self._members.get(name)
+        return member is not None and member.lease.joined
+
+    def is_marked(self, name: str) -> bool:
+        """Return whether the Lease of a member shows that now."""
+        member = self._members.get(name)
+        return member is not None and member.marked
+
+    def unreleased(self) -> dict[str, MemberLease]:
+        """Return the Leases of dead members that still name a holder, by the names of their members."""
+        return {
+            name: one.lease
+            for name, one in self._members.items()
+            if one.state is MemberState.DEAD and not one.deleted and not one.lease.record.released
+        }
+
     def outdated(self, now: float, seconds: float) -> tuple[str, ...]:
         """Return the members that have been gone for so many seconds, whose Leases can be deleted."""
-        return tuple(name for name, one in self._members.items() if one.state.gone and now - one.changed_at > seconds)
+        return tuple(
+            name for name, one in self._members.items() if self._gone_for(one, now) > seconds and not one.deleted
+        )
+
+    def forget_gone(self, now: float, seconds: float) -> tuple[str, ...]:
+        """Forget the members that have been gone for so many seconds and whose Leases were deleted; returns their names."""
+        names = tuple(name for name, one in self._members.items() if self._gone_for(one, now) > seconds and one.deleted)
+        for name in names:
+            self.forget(name)
+        return names
+
+    @staticmethod
+    def _gone_for(member: _Member, now: float) -> float:
+        return now - member.changed_at if member.state.gone else -math.inf
+
+
+def _is_older(lease: MemberLease, other: MemberLease) -> bool:
+    return bool(lease.version and other.version) and (compare_versions(lease.version, other.version) or 0) < 0
 
 
 def _age(member: _Member) -> float:

@@ -1,26 +1,32 @@
 """The shell of a ring: this replica's own Lease, and what it sees of the Leases of the others.
 
     acquire   look at the ring, then create a Lease of one's own and hold it
+    join      annotate it, once every member that was there before has renewed its Lease, released it, or died; from then on it owns objects
     lost      the fence closes: it could not be renewed in time, or was edited
     again     as another member, under a new name: whoever took the old one for dead stays right
     release   after the last reconcile; the objects of a member that has released are taken by others at once
 
 Guarantees: it is a `Leadership`, with a turn for each term as a member, so the fence, the end of running reconciles and the order of a stop
 are those of leader election. A member is taken for dead only by a look: a list of the Leases that was asked for when the Lease was overdue.
+A member that judges another one dead releases the Lease for it, by compare-and-swap: newcomers need not judge it again, and a process that
+still renews that Lease stops. A member renews its own Lease when it sees a newcomer, which thus knows within a moment who is alive.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 from types import TracebackType
-from typing import Self
+from typing import Any, Final, Self
 
 from konverge.client import Client, ClientConfig, Fence
-from konverge.errors import KonvergeError, NotLeading
+from konverge.clock import wall_clock
+from konverge.errors import KonvergeError, NotFound, NotLeading
 from konverge.informers import Change, InformerSet, Selection
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
@@ -32,7 +38,7 @@ from konverge.runtime.sharding.assignment import replica_name
 from konverge.runtime.sharding.decision import MemberState
 from konverge.runtime.sharding.hashing import Ranges, Rendezvous
 from konverge.runtime.sharding.lease_events import LeaseEvents
-from konverge.runtime.sharding.members import Membership
+from konverge.runtime.sharding.members import MemberLease, Membership
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.runtime.sharding.stamp import host_in_name, member_name
 from konverge.tasks import Broadcast
@@ -41,8 +47,11 @@ from konverge.words import Annotation, Label, LogKey
 __all__ = ["Ring"]
 
 _RETRY = 1.0
-_OUTDATED = 600.0
-"""Seconds after which the Lease of a member that is gone is deleted; no stamp names it any more."""
+_OUTDATED = 60.0
+"""Seconds after which the Lease of a member that is gone is deleted."""
+_FORGOTTEN = 600.0
+"""Seconds after which a member whose Lease was deleted is forgotten; no stamp names it any more."""
+_SECONDS: Final = re.compile(r"[0-9]{1,9}")
 _RENEWALS_OF_A_DOUBLE = 2
 """Renewals by which a member of this replica's name is known to be alive: one may be the last of a process that ran here before."""
 
@@ -91,6 +100,11 @@ class Ring:
         self._replicas: dict[str, str] = {}
         self._former: set[str] = set()
         """The names of this process in all its terms."""
+        self._release_due: dict[str, float] = {}
+        """Dead members whose Leases still name a holder, and when this replica releases them at the latest."""
+        self._retry_at = math.inf
+        self._greeted: set[str] = set()
+        """Newcomers that have seen this member renew its Lease."""
         self._doubles: dict[str, tuple[str, int]] = {}
         """Other members of this replica's name: the time of the last renewal, and how many came since it was first seen."""
         self._host = host_in_name(host)
@@ -163,13 +177,29 @@ class Ring:
     def _on_lease(self, change: Change) -> None:
         if change.new is not None:
             lease = change.new.decode(LEASE)
-            record, draining = _read(lease)
-            self._note_replica(lease)
-            self._membership.observe(change.name, record, self._now(), draining=draining, initial=not self.member)
-            self._note_double(change.name, record)
-        elif self._membership.state_of(change.name).gone:
-            self._forget(change.name)
+            self._observe(lease, initial=not self.member and lease.name not in self._former)
+            self._note_double(change.name, LeaseRecord.of(lease.data.get("spec")))
+        else:
+            self._membership.note_deletion(change.name)
         self._news.set()
+
+    def _observe(self, lease: Object, *, initial: bool = False) -> None:
+        self._note_replica(lease)
+        if lease.name == self.member:
+            alone = self._membership.is_alone(self.member)
+            self._membership.observe(lease.name, _read(lease), self._now(), alone=alone)
+            return
+        seen = _read(lease)
+        self._membership.observe(lease.name, seen, self._now(), initial=initial)
+        if self._term is not None and not seen.joined and not self._membership.state_of(lease.name).gone:
+            self._greet(lease.name)
+
+    def _greet(self, newcomer: str) -> None:
+        """Renew the own Lease, once for each newcomer, which counts this member as alive from then on."""
+        if newcomer not in self._greeted:
+            self._greeted.add(newcomer)
+            assert self._term is not None
+            self._term.renew_soon()
 
     def _note_replica(self, lease: Object | Metadata) -> None:
         assert isinstance(lease, Object)
@@ -192,15 +222,20 @@ class Ring:
 
     def _forget(self, member: str) -> None:
         self._doubles.pop(member, None)
-        self._membership.forget(member)
+        self._greeted.discard(member)
+        self._release_due.pop(member, None)
         self._replicas.pop(member, None)
 
     async def _follow(self) -> None:
         while True:
             self._settle()
+            self._retry_at = math.inf
+            await self._release_dead()
+            if await self._join():
+                self._settle()
             due = self._membership.look_at(self._now())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(due):
+                async with asyncio.timeout_at(min(due, self._retry_at)):
                     await self._news.wait()
             self._news.clear()
             if self._now() >= due and not await self._look():
@@ -221,6 +256,37 @@ class Ring:
         for one in found:
             self._note_replica(one)
         self._membership.observe_all({one.name: _read(one) for one in found}, asked=asked, now=self._now())
+        return True
+
+    async def _release_dead(self) -> None:
+        """Release the Leases of dead members for them, so that no replica has to judge them again."""
+        now = self._now()
+        for name, lease in self._membership.unreleased().items():
+            # Of the members that have joined, the one that should own the name writes first. Another one follows if that one is dead too.
+            due = self._release_due.setdefault(name, now + self.settings.retry_seconds)
+            follows = self._membership.has_joined(self.member) and self.desired(name) not in ("", self.member)
+            if follows and now < due:
+                self._retry_at = min(self._retry_at, due)
+                continue
+            record = lease.record.given_back(wall_clock())
+            await self._write(name, {"metadata": {"resourceVersion": lease.version}, "spec": record.to_spec()})
+
+    async def _join(self) -> bool:
+        """Annotate the own Lease if every other member is judged, or if the annotation was lost; returns whether that was done."""
+        if not self.holds or self.draining or self._membership.is_marked(self.member):
+            return False
+        if not (self._membership.has_judged_all() or self._membership.has_joined(self.member)):
+            return False
+        return await self._write(self.member, {"metadata": {"annotations": {Annotation.SHARD_JOINED: "true"}}})
+
+    async def _write(self, name: str, change: dict[str, Any]) -> bool:
+        """Write to a Lease, and take note of the result; returns whether that succeeded."""
+        try:
+            async with asyncio.timeout(self.settings.retry_seconds):
+                self._observe(await self._client.patch(LEASE, name, self.namespace, patch=change, style="merge"))
+        except (KonvergeError, TimeoutError):
+            self._retry_at = min(self._retry_at, self._now() + _RETRY)
+            return False
         return True
 
     def _settle(self) -> None:
@@ -255,8 +321,14 @@ class Ring:
         for name in self._membership.outdated(self._now(), _OUTDATED):
             if self.desired(name) != self.member:
                 continue
-            with contextlib.suppress(KonvergeError):
+            try:
                 await self._client.delete(LEASE, name, self.namespace)
+            except NotFound:
+                pass
+            except KonvergeError:
+                continue
+            self._membership.note_deletion(name)
+        for name in self._membership.forget_gone(self._now(), _FORGOTTEN):
             self._forget(name)
 
     # --- the own Lease -------------------------------------------------------------------------------------------------------
@@ -308,12 +380,17 @@ class Ring:
             host=self._host,
             metrics=self._metrics,
             random=self._random,
-            labels={Label.SHARD_RING: self.name, **({Label.SHARD_REPLICA: self.replica} if self.replica else {})},
+            labels={
+                Label.SHARD_RING: self.name,
+                Label.SHARD_STOPS_AFTER: f"{math.ceil(settings.renew_seconds)}",
+                **({Label.SHARD_REPLICA: self.replica} if self.replica else {}),
+            },
             witness=self.lease_events,
         ).__aenter__()
         await self._term.acquire()
         self.member, self._fence.term = name, self._term.fence
         self.lease_events.joined(name)
+        self._news.set()
         self._turn_over()
         self._log.info("this replica is a member of the ring", **{LogKey.IDENTITY: name})
 
@@ -325,9 +402,7 @@ class Ring:
             self._problem = str(error)
             return False
         for one in found:
-            record, draining = _read(one)
-            self._note_replica(one)
-            self._membership.observe(one.name, record, self._now(), draining=draining, initial=True)
+            self._observe(one, initial=True)
         self._problem = ""
         self._news.set()
         return True
@@ -362,6 +437,15 @@ class Ring:
         return self.member
 
 
-def _read(lease: Object | Metadata) -> tuple[LeaseRecord, bool]:
+def _read(lease: Object | Metadata) -> MemberLease:
     assert isinstance(lease, Object)
-    return LeaseRecord.of(lease.data.get("spec")), bool(lease.metadata.annotation(Annotation.SHARD_DRAINING))
+    labels = lease.metadata.labels or {}
+    stops_after = labels.get(Label.SHARD_STOPS_AFTER, "")
+    return MemberLease(
+        LeaseRecord.of(lease.data.get("spec")),
+        draining=bool(lease.metadata.annotation(Annotation.SHARD_DRAINING)),
+        # Replicas of versions before the label have no annotation either, and join at once.
+        joined=bool(lease.metadata.annotation(Annotation.SHARD_JOINED)) or not stops_after,
+        stops_after=int(stops_after) if _SECONDS.fullmatch(stops_after) else 0,
+        version=lease.metadata.resource_version,
+    )

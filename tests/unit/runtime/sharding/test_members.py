@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 
 from konverge.runtime.election.record import LeaseRecord
 from konverge.runtime.sharding.decision import MemberState
-from konverge.runtime.sharding.members import Membership
+from konverge.runtime.sharding.members import MemberLease, Membership
 from konverge.runtime.sharding.settings import ShardingSettings
 
 SETTINGS = ShardingSettings(mode="hash")
@@ -20,7 +21,7 @@ RELEASED = LeaseRecord("", 1, transitions=1)
 def ring(*names: str) -> Membership:
     found = Membership(SETTINGS)
     for name in names:
-        found.observe(name, HELD, 0.0, initial=True)
+        found.observe(name, MemberLease(HELD), 0.0, initial=True)
     return found
 
 
@@ -31,7 +32,7 @@ def renewed(number: int) -> LeaseRecord:
 def test_a_member_expires_after_one_duration_keeps_its_place_and_is_dead_after_two() -> None:
     found = ring("a", "b")
     for now, state in ((14.9, "ready"), (15.0, "expired"), (29.9, "expired"), (30.0, "dead")):
-        found.observe_all({"a": (HELD, False), "b": (renewed(int(now)), False)}, asked=now, now=now)
+        found.observe_all({"a": MemberLease(HELD), "b": MemberLease(renewed(int(now)))}, asked=now, now=now)
         assert found.state_of("a").value == state
         assert found.live(now) == (("a", "b") if state != "dead" else ("b",))
 
@@ -41,13 +42,13 @@ def test_a_member_is_judged_when_its_lease_was_asked_for_and_not_while_nothing_c
     assert found.live(1000.0) == ("a",)
     assert found.state_of("a") is MemberState.READY
     assert found.look_at(5.0) == 15.0
-    found.observe_all({"a": (renewed(1), False)}, asked=1000.0, now=1000.0)
+    found.observe_all({"a": MemberLease(renewed(1))}, asked=1000.0, now=1000.0)
     assert found.state_of("a") is MemberState.READY
 
 
 def test_a_late_event_that_shows_no_renewal_makes_no_member_dead() -> None:
     found = ring("a")
-    found.observe("a", HELD, 40.0, draining=True)
+    found.observe("a", MemberLease(HELD, draining=True), 40.0)
     assert found.state_of("a") is MemberState.DRAINING
 
 
@@ -55,33 +56,33 @@ def test_a_late_event_that_shows_no_renewal_makes_no_member_dead() -> None:
 def test_a_duration_that_was_shortened_by_hand_makes_a_member_dead_no_sooner(duration: int) -> None:
     found = ring("a")
     edited = LeaseRecord("a_1", duration, HELD.acquired, HELD.renewed, 1)
-    found.observe("a", edited, 1.0)
+    found.observe("a", MemberLease(edited), 1.0)
     for now, state in ((15.9, "ready"), (30.9, "expired"), (31.0, "dead")):
-        found.observe_all({"a": (edited, False)}, asked=now, now=now)
+        found.observe_all({"a": MemberLease(edited)}, asked=now, now=now)
         assert found.state_of("a").value == state
 
 
 def test_a_dead_member_stays_dead_whatever_its_lease_says_later() -> None:
     found = ring("a")
-    found.observe_all({"a": (HELD, False)}, asked=30.0, now=30.0)
-    found.observe_all({"a": (renewed(1), False)}, asked=31.0, now=31.0)
+    found.observe_all({"a": MemberLease(HELD)}, asked=30.0, now=30.0)
+    found.observe_all({"a": MemberLease(renewed(1))}, asked=31.0, now=31.0)
     assert found.state_of("a") is MemberState.DEAD
     assert found.live(100.0) == ()
 
 
 def test_a_released_member_is_gone_at_once_and_a_draining_one_takes_nothing_but_keeps_what_it_has() -> None:
     found = ring("a", "b")
-    found.observe("a", renewed(1), 5.0, draining=True)
+    found.observe("a", MemberLease(renewed(1), draining=True), 5.0)
     assert (found.state_of("a"), found.live(5.0)) == (MemberState.DRAINING, ("b",))
-    found.observe("a", RELEASED, 6.0, draining=True)
+    found.observe("a", MemberLease(RELEASED, draining=True), 6.0)
     assert found.state_of("a") is MemberState.RELEASED
 
 
 def test_a_deleted_lease_makes_a_member_dead_only_after_two_durations() -> None:
     found = ring("a", "b")
-    found.observe_all({"b": (renewed(1), False)}, asked=10.0, now=10.0)
+    found.observe_all({"b": MemberLease(renewed(1))}, asked=10.0, now=10.0)
     assert found.state_of("a") is MemberState.READY
-    found.observe_all({"b": (renewed(2), False)}, asked=30.0, now=30.0)
+    found.observe_all({"b": MemberLease(renewed(2))}, asked=30.0, now=30.0)
     assert found.state_of("a") is MemberState.DEAD
 
 
@@ -89,9 +90,9 @@ def test_a_name_without_a_lease_is_absent_after_two_durations_and_a_list() -> No
     found = ring("a")
     assert found.await_absence(100.0)
     assert found.absence_due(100.0) == 130.0
-    found.observe_all({"a": (renewed(1), False)}, asked=129.0, now=129.0)
+    found.observe_all({"a": MemberLease(renewed(1))}, asked=129.0, now=129.0)
     assert not found.is_absent("x", 100.0)
-    found.observe_all({"a": (renewed(2), False)}, asked=130.0, now=130.0)
+    found.observe_all({"a": MemberLease(renewed(2))}, asked=130.0, now=130.0)
     assert found.is_absent("x", 100.0)
     assert not found.is_absent("x", 101.0)
     assert found.state_of("x") is MemberState.UNKNOWN
@@ -100,8 +101,8 @@ def test_a_name_without_a_lease_is_absent_after_two_durations_and_a_list() -> No
 def test_a_name_whose_lease_is_seen_is_not_absent_and_joins_as_any_other() -> None:
     found = ring("a")
     found.await_absence(100.0)
-    found.observe("x", HELD, 101.0)
-    found.observe_all({"a": (renewed(1), False), "x": (renewed(1), False)}, asked=130.0, now=130.0)
+    found.observe("x", MemberLease(HELD), 101.0)
+    found.observe_all({"a": MemberLease(renewed(1)), "x": MemberLease(renewed(1))}, asked=130.0, now=130.0)
     assert not found.is_absent("x", 100.0)
     assert found.live(130.0) == ("a", "x")
 
@@ -124,7 +125,7 @@ def test_any_number_of_unknown_names_costs_no_memory_and_one_list_each_retry() -
 
 def test_lists_for_unknown_names_end_when_the_last_is_proved_absent() -> None:
     found = ring("a")
-    found.observe("a", RELEASED, 1.0)
+    found.observe("a", MemberLease(RELEASED), 1.0)
     for since in (100.0, 107.0, 101.0):
         found.await_absence(since)
     found.live(107.0)
@@ -139,8 +140,8 @@ def test_lists_for_unknown_names_end_when_the_last_is_proved_absent() -> None:
 
 def test_members_that_join_within_the_debounce_are_counted_together() -> None:
     found = ring("a")
-    found.observe("b", HELD, 100.0)
-    found.observe("c", HELD, 102.0)
+    found.observe("b", MemberLease(HELD), 100.0)
+    found.observe("c", MemberLease(HELD), 102.0)
     assert found.live(104.9) == ("a",)
     assert found.look_at(104.0) <= 105.0
     assert found.live(105.0) == ("a", "b", "c")
@@ -148,25 +149,25 @@ def test_members_that_join_within_the_debounce_are_counted_together() -> None:
 
 def test_members_that_join_are_counted_at_once_when_another_leaves() -> None:
     found = ring("a", "b")
-    found.observe("c", HELD, 100.0)
-    found.observe("b", RELEASED, 101.0)
+    found.observe("c", MemberLease(HELD), 100.0)
+    found.observe("b", MemberLease(RELEASED), 101.0)
     assert found.live(101.0) == ("a", "c")
 
 
 def test_a_ring_at_rest_asks_for_nothing_before_a_lease_is_overdue() -> None:
     found = ring("a")
-    found.observe("a", renewed(1), 5.0)
+    found.observe("a", MemberLease(renewed(1)), 5.0)
     assert found.look_at(6.0) == 20.0
-    found.observe_all({"a": (renewed(1), False)}, asked=20.0, now=20.0)
+    found.observe_all({"a": MemberLease(renewed(1))}, asked=20.0, now=20.0)
     assert found.look_at(20.0) == 35.0
-    found.observe_all({"a": (renewed(1), False)}, asked=35.0, now=35.0)
+    found.observe_all({"a": MemberLease(renewed(1))}, asked=35.0, now=35.0)
     assert found.live(35.0) == ()
     assert found.look_at(35.0) == math.inf
 
 
 def test_the_lease_of_a_member_that_is_long_gone_is_outdated() -> None:
     found = ring("a", "b")
-    found.observe("a", RELEASED, 5.0)
+    found.observe("a", MemberLease(RELEASED), 5.0)
     assert found.outdated(600.0, 600.0) == ()
     assert found.outdated(606.0, 600.0) == ("a",)
     found.forget("a")
@@ -176,10 +177,10 @@ def test_the_lease_of_a_member_that_is_long_gone_is_outdated() -> None:
 @pytest.mark.parametrize("changed", [0.1, 0.7, 1000.3, 4711.9])
 def test_a_look_at_the_moment_when_it_is_due_settles_the_state_whatever_the_rounding(changed: float) -> None:
     found = Membership(SETTINGS)
-    found.observe("a", HELD, changed, initial=True)
+    found.observe("a", MemberLease(HELD), changed, initial=True)
     for state in (MemberState.EXPIRED, MemberState.DEAD):
         due = found.look_at(changed)
-        found.observe_all({"a": (HELD, False)}, asked=due, now=due)
+        found.observe_all({"a": MemberLease(HELD)}, asked=due, now=due)
         assert found.state_of("a") is state
 
 
@@ -193,7 +194,7 @@ def test_members_that_join_again_and_again_put_off_the_count_for_five_join_times
     found, joined, now = Membership(SETTINGS), 0, 0.0
     while True:
         if joined < count and now >= joined * apart:
-            found.observe(f"b-{joined}", HELD, now)
+            found.observe(f"b-{joined}", MemberLease(HELD), now)
             joined += 1
         if "b-0" in found.live(now):
             break
@@ -204,17 +205,134 @@ def test_members_that_join_again_and_again_put_off_the_count_for_five_join_times
 
 def test_the_longest_wait_begins_anew_with_the_first_member_after_a_count() -> None:
     found = ring("a")
-    found.observe("b", HELD, 100.0)
+    found.observe("b", MemberLease(HELD), 100.0)
     assert found.live(103.0) == ("a", "b")
-    found.observe("c", HELD, 114.0)
+    found.observe("c", MemberLease(HELD), 114.0)
     assert found.live(116.9) == ("a", "b")
     assert found.live(117.0) == ("a", "b", "c")
 
 
 def test_the_longest_wait_begins_anew_after_a_member_left_which_counts_all_at_once() -> None:
     found = ring("a", "b")
-    found.observe("c", HELD, 100.0)
-    found.observe("b", RELEASED, 102.0)
+    found.observe("c", MemberLease(HELD), 100.0)
+    found.observe("b", MemberLease(RELEASED), 102.0)
     assert found.live(102.0) == ("a", "c")
-    found.observe("d", HELD, 114.0)
+    found.observe("d", MemberLease(HELD), 114.0)
     assert found.live(116.9) == ("a", "c")
+
+
+NEWCOMER = MemberLease(HELD, joined=False, stops_after=10)
+
+
+def test_a_newcomer_is_counted_when_its_lease_shows_that_it_has_judged_all_others() -> None:
+    found = ring("a")
+    found.observe("b", NEWCOMER, 100.0)
+    assert found.live(120.0) == ("a",)
+    found.observe("b", replace(NEWCOMER, joined=True), 120.0)
+    assert (found.live(122.9), found.live(123.0)) == (("a",), ("a", "b"))
+
+
+def test_a_member_that_has_joined_stays_so_and_knows_that_its_mark_was_removed() -> None:
+    found = ring("a")
+    found.observe("b", replace(NEWCOMER, joined=True), 100.0)
+    assert found.live(103.0) == ("a", "b")
+    found.observe("b", NEWCOMER, 104.0)
+    assert found.live(200.0) == ("a", "b")
+    assert (found.has_joined("b"), found.is_marked("b")) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("lease", "judged"),
+    [
+        pytest.param(MemberLease(renewed(1)), True, id="renewed"),
+        pytest.param(MemberLease(RELEASED), True, id="released"),
+        pytest.param(MemberLease(HELD, draining=True), False, id="annotated only"),
+        pytest.param(MemberLease(HELD), False, id="unchanged"),
+    ],
+)
+def test_a_newcomer_has_judged_a_member_that_has_renewed_or_released_its_lease(
+    lease: MemberLease, judged: bool
+) -> None:
+    found = ring("a")
+    found.observe("a", lease, 3.0)
+    assert found.has_judged_all() is judged
+
+
+def test_a_newcomer_waits_for_no_other_newcomer_and_for_no_member_that_came_after_it() -> None:
+    found = Membership(SETTINGS)
+    found.observe("a", NEWCOMER, 0.0, initial=True)
+    found.observe("b", MemberLease(HELD), 1.0)
+    assert found.has_judged_all()
+
+
+@pytest.mark.parametrize(
+    ("lease", "dead_at"),
+    [
+        pytest.param(MemberLease(HELD, stops_after=10), 20.0, id="never seen to change"),
+        pytest.param(MemberLease(HELD, stops_after=3), 20.0, id="stops sooner than this replica"),
+        pytest.param(MemberLease(HELD, stops_after=12), 24.0, id="stops later than this replica"),
+        pytest.param(MemberLease(HELD, stops_after=600), 30.0, id="a number that no settings allow"),
+        pytest.param(MemberLease(HELD), 30.0, id="a version that does not show when it stops"),
+    ],
+)
+def test_a_lease_that_was_never_seen_to_change_is_dead_after_twice_the_time_in_which_its_holder_stops(
+    lease: MemberLease, dead_at: float
+) -> None:
+    found = Membership(SETTINGS)
+    found.observe("a", lease, 0.0, initial=True)
+    assert not found.has_judged_all()
+    for asked, state in ((dead_at - 0.1, MemberState.EXPIRED), (dead_at, MemberState.DEAD)):
+        found.observe_all({"a": lease}, asked=asked, now=asked)
+        assert found.state_of("a") is state
+    assert found.has_judged_all()
+
+
+def test_a_lease_that_was_seen_to_change_is_dead_after_two_durations() -> None:
+    found = Membership(SETTINGS)
+    found.observe("a", MemberLease(HELD, stops_after=10), 0.0, initial=True)
+    found.observe("a", MemberLease(renewed(1), stops_after=10), 5.0)
+    assert found.look_at(5.0) == 20.0
+    for asked, state in ((34.9, MemberState.EXPIRED), (35.0, MemberState.DEAD)):
+        found.observe_all({"a": MemberLease(renewed(1), stops_after=10)}, asked=asked, now=asked)
+        assert found.state_of("a") is state
+
+
+def test_a_lease_that_is_older_than_the_last_one_does_not_count_as_a_renewal() -> None:
+    found = Membership(SETTINGS)
+    found.observe("a", MemberLease(renewed(2), version="12"), 0.0, initial=True)
+    found.observe("a", MemberLease(renewed(1), version="11"), 1.0)
+    assert not found.has_judged_all()
+    found.observe("a", MemberLease(renewed(3), version="13"), 2.0)
+    assert found.has_judged_all()
+
+
+def test_a_dead_member_is_reported_until_its_lease_names_no_holder_and_remembered_after_its_deletion() -> None:
+    found = ring("a")
+    found.observe_all({"a": MemberLease(HELD, version="7")}, asked=30.0, now=30.0)
+    assert found.unreleased() == {"a": MemberLease(HELD, version="7")}
+    found.observe("a", MemberLease(RELEASED, version="8"), 31.0)
+    assert found.unreleased() == {}
+    assert (found.outdated(91.0, 60.0), found.outdated(91.1, 60.0)) == ((), ("a",))
+    found.note_deletion("a")
+    assert found.outdated(100.0, 60.0) == ()
+    assert found.state_of("a") is MemberState.DEAD
+    assert (found.forget_gone(631.0, 600.0), found.forget_gone(631.1, 600.0)) == ((), ("a",))
+    assert found.state_of("a") is MemberState.UNKNOWN
+
+
+def test_a_lease_that_is_deleted_before_its_member_is_gone_is_judged_as_unchanged() -> None:
+    found = ring("a")
+    found.note_deletion("a")
+    assert found.state_of("a") is MemberState.READY
+    found.observe_all({}, asked=30.0, now=30.0)
+    assert found.state_of("a") is MemberState.DEAD
+
+
+@pytest.mark.parametrize(("other", "alone"), [(MemberLease(HELD), False), (MemberLease(RELEASED), True)])
+def test_a_member_is_alone_if_all_others_are_gone_and_is_counted_at_once_then(other: MemberLease, alone: bool) -> None:
+    found = Membership(SETTINGS)
+    found.observe("a", other, 0.0, initial=True)
+    found.observe("b", NEWCOMER, 1.0)
+    assert found.is_alone("b") is alone
+    found.observe("b", replace(NEWCOMER, joined=True), 2.0, alone=found.is_alone("b"))
+    assert ("b" in found.live(2.0)) is alone

@@ -1,0 +1,240 @@
+"""How long an object waits while replicas are killed, crash again and again, or stop, and are started again: three daemons, a real control plane.
+
+The daemons share WorkspaceClaims in the mode `hash` with the default times. At a fault claims are created, and again and again during a crash loop;
+a claim has been served when a daemon has reconciled it and its status shows a phase. The start of a process is part of the wait, so a busy machine adds to it;
+it is shown beside. Between two cases all claims are deleted and the Leases of dead processes run out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, TypeAlias
+
+import aiohttp
+
+from konverge.client import Client, ClientConfig
+from konverge.clock import monotonic
+from konverge.crds.manifest import crd
+from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
+from konverge.testing import BinariesMissing, ControlPlane, install_crds
+from konverge.testing.binaries import find_binaries
+
+Row: TypeAlias = dict[str, Any]
+
+BY_NAME_ONLY = True
+QUICK: Final = bool(os.environ.get("BENCH_QUICK"))
+CLAIMS: Final = 20 if QUICK else 60
+LOOP_SECONDS: Final = 40.0 if QUICK else 120.0
+CRASH_SECONDS: Final = 18.0
+"""Seconds from one crash of a replica in a crash loop to the next."""
+LONGEST: Final = 180.0
+"""Seconds after which a claim counts as never served."""
+LIMIT: Final = 35.0
+LEASE_RUNS_OUT: Final = 35.0
+NAMESPACE: Final = "konverge"
+PATIENCE: Final = 60.0
+NAMES: Final = "abc"
+PROGRAM: Final = (sys.executable, "-m", "konverge.daemon.main")
+SETTINGS: Final = (
+    *("--controllers", "workspaces", "--sharding", "hash", "--log-format", "json"),
+    *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0", "--debug", "127.0.0.1:0"),
+    *(
+        "--set",
+        "workspaces.provider=memory",
+        "--set",
+        f"workspaces.namespace={NAMESPACE}",
+        "--set",
+        "workspaces.poll=1",
+    ),
+    *("--set", f"sharding.namespace={NAMESPACE}"),
+)
+
+
+def run() -> list[Row]:
+    """Measure each case, and return its worst and median wait, the share of late claims, and the longest start of a process."""
+    try:
+        find_binaries(os.environ)
+    except BinariesMissing as missing:
+        print(f"skipped: no control plane to measure on ({missing})", file=sys.stderr)
+        return []
+    return asyncio.run(_measured())
+
+
+class _Daemon:
+    """One replica, which is started again after its end."""
+
+    def __init__(self, name: str, kubeconfig: Path, scratch: Path) -> None:
+        self._words = (*PROGRAM, "run", "--kubeconfig", str(kubeconfig), *SETTINGS)
+        clean = {name: text for name, text in os.environ.items() if not name.startswith(("KONVERGE_", "KUBE"))}
+        self._variables = {**clean, "HOSTNAME": f"replica-{name}", "POD_NAME": f"replica-{name}"}
+        self._log = scratch / f"{name}.log"
+        self._process: asyncio.subprocess.Process | None = None
+        self._started_at = 0.0
+        self.starts: list[float] = []
+        """Seconds from the start of a process until it served."""
+
+    async def start(self) -> None:
+        self._started_at = monotonic()
+        with self._log.open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._words, stdout=log, stderr=log, env=self._variables
+            )
+
+    def note_start(self) -> None:
+        """Take note of the time in which the process has started, once its log shows that it serves."""
+        if self._started_at and '"serving"' in self._log.read_text():
+            self.starts.append(monotonic() - self._started_at)
+            self._started_at = 0.0
+
+    async def end(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(number)
+            await self._process.wait()
+
+    async def ready(self) -> None:
+        async with aiohttp.ClientSession() as session:
+            end = monotonic() + PATIENCE
+            while monotonic() < end:
+                with contextlib.suppress(aiohttp.ClientError, LookupError):
+                    async with session.get(f"{self._serving()['health']}/readyz") as response:
+                        if response.status == 200:
+                            return
+                await asyncio.sleep(0.3)
+        raise RuntimeError(f"a daemon is not ready after {PATIENCE:g} s: {self._log.read_text()[-3000:]}")
+
+    def _serving(self) -> dict[str, Any]:
+        lines = [line for line in self._log.read_text().splitlines() if '"serving"' in line]
+        found: dict[str, Any] = json.loads(lines[-1])
+        return found
+
+
+class _Stage:
+    """The daemons, and the claims that wait for them."""
+
+    def __init__(self, client: Client, daemons: dict[str, _Daemon]) -> None:
+        self.daemons = daemons
+        self._client = client
+        self._created: dict[str, float] = {}
+        self._served: dict[str, float] = {}
+
+    async def create(self, count: int) -> None:
+        for _ in range(count):
+            name = f"claim-{len(self._created)}"
+            self._created[name] = monotonic()
+            await self._client.create(WorkspaceClaim.new(name))
+
+    async def _look(self) -> None:
+        for daemon in self.daemons.values():
+            daemon.note_start()
+        for claim in await self._client.list(WorkspaceClaim):
+            if claim.status.phase and claim.name in self._created and claim.name not in self._served:
+                self._served[claim.name] = monotonic() - self._created[claim.name]
+
+    async def waits(self, within: float = LONGEST) -> list[float]:
+        """Return the seconds for which each claim waited, once all are served."""
+        end = monotonic() + within
+        while monotonic() < end and len(self._served) < len(self._created):
+            await self._look()
+            await asyncio.sleep(0.3)
+        return sorted([*self._served.values(), *[LONGEST] * (len(self._created) - len(self._served))])
+
+    async def clear(self) -> None:
+        """Delete all claims, and let the Leases of dead processes run out."""
+        self._created, self._served = {}, {}
+        await asyncio.gather(*(daemon.ready() for daemon in self.daemons.values()))
+        for daemon in self.daemons.values():
+            daemon.note_start()
+            daemon.starts.clear()
+        for claim in await self._client.list(WorkspaceClaim):
+            await self._client.delete(WorkspaceClaim, claim.name)
+        while await self._client.list(WorkspaceClaim):
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(LEASE_RUNS_OUT)
+
+    async def end(self, names: Iterable[str], number: signal.Signals) -> None:
+        await asyncio.gather(*(self.daemons[name].end(number) for name in names))
+
+    async def start(self, names: Iterable[str]) -> None:
+        for name in names:
+            await self.daemons[name].start()
+
+
+async def _after(stage: _Stage, names: str, number: signal.Signals) -> list[float]:
+    await stage.end(names, number)
+    created = asyncio.create_task(stage.create(CLAIMS))
+    await stage.start(names)
+    await created
+    return await stage.waits()
+
+
+async def _crash_loop(stage: _Stage) -> list[float]:
+    end, crash_due = monotonic() + LOOP_SECONDS, monotonic()
+    while monotonic() < end:
+        await stage.create(3)
+        if monotonic() >= crash_due:
+            await stage.end("c", signal.SIGKILL)
+            await stage.start("c")
+            crash_due = monotonic() + CRASH_SECONDS
+        await stage.waits(within=1.0)
+        await asyncio.sleep(max(0.0, min(1.0, end - monotonic())))
+    return await stage.waits()
+
+
+CASES: Final[dict[str, Callable[[_Stage], Awaitable[list[float]]]]] = {
+    "one killed and restarted": lambda stage: _after(stage, "c", signal.SIGKILL),
+    "all killed and restarted": lambda stage: _after(stage, NAMES, signal.SIGKILL),
+    "one in a crash loop": _crash_loop,
+    "one stopped and restarted": lambda stage: _after(stage, "c", signal.SIGTERM),
+}
+
+
+async def _measured() -> list[Row]:
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="konverge-restarts-") as scratch:
+        async with ControlPlane() as plane, _stage(plane, Path(scratch)) as stage:
+            for case, measure in CASES.items():
+                await stage.clear()
+                waits = await measure(stage)
+                print(f"{case}: {[round(wait) for wait in waits]}", file=sys.stderr)
+                starts = [start for daemon in stage.daemons.values() for start in daemon.starts]
+                rows += _rows(case, waits, max(starts, default=0.0))
+    return rows
+
+
+@contextlib.asynccontextmanager
+async def _stage(plane: ControlPlane, scratch: Path) -> AsyncIterator[_Stage]:
+    await plane.create_namespace(NAMESPACE)
+    daemons = {name: _Daemon(name, plane.admin_kubeconfig, scratch) for name in NAMES}
+    config = await ClientConfig.load(kubeconfig=plane.admin_kubeconfig)
+    async with Client(config, name="bench") as client:
+        await install_crds(client, [crd(WorkspaceClaim)])
+        stage = _Stage(client, daemons)
+        try:
+            await stage.start(NAMES)
+            yield stage
+        finally:
+            await stage.end(NAMES, signal.SIGTERM)
+
+
+def _rows(case: str, waits: list[float], start: float) -> list[Row]:
+    late = 100 * sum(wait > LIMIT for wait in waits) / len(waits)
+    how = f"{len(waits)} WorkspaceClaims, three daemons in the mode hash with the default times, a real control plane"
+    figures = (
+        (f"worst wait, {case}", waits[-1], "s", f"<= {LIMIT:g}", waits[-1] <= LIMIT),
+        (f"median wait, {case}", median(waits), "s", None, None),
+        (f"later than {LIMIT:g} s, {case}", late, "%", None, None),
+        (f"longest start of a process, {case}", start, "s", None, None),
+    )
+    return [
+        {"bench": "restarts", "name": name, "value": value, "unit": unit, "target": target, "holds": holds, "how": how}
+        for name, value, unit, target, holds in figures
+    ]
