@@ -10,5 +10,5 @@
 Guarantees: at most one member reconciles an object at a time, as long as the clock of none runs more than twice as fast as another's. A
 member takes an object by a compare-and-swap of its stamp, with a greater epoch than any before; it takes only what has no owner, what its
 owner gave back, and what belongs to a member that is dead or has released its Lease. Members that see different memberships are safe, and
-only late.
+only late. A newcomer owns nothing before it has judged every other member, so no object waits for a replica that has just been restarted.
 """

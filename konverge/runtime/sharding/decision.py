@@ -43,7 +43,7 @@ class MemberState(Enum):
     DRAINING = "draining"
     """It stops: it takes no object any more, and keeps those that it has until it releases its Lease."""
     DEAD = "dead"
-    """Not renewed for two durations, for good: a process that comes back does so as another member."""
+    """Not renewed for so long that its fence has closed, for good: a process that comes back does so as another member."""
     RELEASED = "released"
     """It has ended its last reconcile and given its Lease back."""
     UNKNOWN = "unknown"

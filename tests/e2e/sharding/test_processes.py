@@ -157,6 +157,24 @@ async def s4_a_replica_is_killed(stage: Stage, within: timedelta | None = None) 
         assert latest(record, orphans, killed, user) - killed <= within
 
 
+async def s4_s14_replicas_are_killed_and_restarted(stage: Stage, count: int, within: timedelta | None = None) -> None:
+    """Their objects are reconciled by replicas that live, although the newcomers find the Leases of the dead."""
+    before = await stage.settled()
+    victims, began = stage.alive[:count], wall_clock()
+    await asyncio.gather(*map(stage.kill, victims))
+    killed = wall_clock()
+    await stage.join(count)
+    await stage.settled()
+    orphans = {name for name, owner in before.items() if owner in victims}
+    record = await reconciled(stage, orphans, killed, "")
+    if within is not None:
+        assert latest(record, orphans, killed, "") - began <= within
+
+
+async def s4_s14_all_are_killed_and_restarted(stage: Stage) -> None:
+    await s4_s14_replicas_are_killed_and_restarted(stage, len(stage.alive))
+
+
 async def s5_a_replica_is_stopped(stage: Stage) -> None:
     """Its objects go on after its last reconcile, and none waits for a Lease to expire: the others see that it was released.
 
@@ -250,7 +268,7 @@ async def s10_two_join_and_one_leaves(stage: Stage) -> None:
 
 
 async def s14_all_restart(stage: Stage) -> None:
-    """Everything is owned within 20 s, and nothing is created twice."""
+    """Everything is owned within 20 s of a stop of all, and nothing is created twice."""
     names = stage.alive
     await asyncio.gather(*(stage.stop(name) for name in names))
     await stage.join(3)
@@ -302,6 +320,7 @@ SCENES = (
     s7_a_replica_is_paused_in_the_midst_of_a_reconcile,
     s8_a_replica_is_cut_off,
     s14_all_restart,
+    s4_s14_all_are_killed_and_restarted,
 )
 
 
@@ -335,6 +354,40 @@ async def test_s4_with_the_default_times_the_objects_of_a_killed_replica_are_rec
         await stage.join(3)
         await stage.fleet.sources(20)
         await s4_a_replica_is_killed(stage, timedelta(seconds=35))
+        assert (await stage.fleet.record()).overlaps() == []
+
+
+@pytest.mark.skipif(not LONG, reason="takes minutes, and a machine that is not busy: SHARDING_LONG=1 runs it")
+@pytest.mark.parametrize("count", [1, 3], ids=["one", "all"])
+async def test_s4_s14_with_the_default_times_objects_of_restarted_replicas_wait_for_35_seconds_at_most(
+    audited_plane: ControlPlane, tmp_path: Path, count: int
+) -> None:
+    async with stage_of(audited_plane, f"restarted-{count}", tmp_path, DEFAULT) as stage:
+        await stage.join(3)
+        await stage.fleet.sources(20)
+        await s4_s14_replicas_are_killed_and_restarted(stage, count, timedelta(seconds=35))
+        assert (await stage.fleet.record()).overlaps() == []
+
+
+@pytest.mark.skipif(not LONG, reason="takes minutes, and a machine that is not busy: SHARDING_LONG=1 runs it")
+async def test_s4_with_the_default_times_objects_wait_for_35_seconds_at_most_while_a_replica_crashes_again_and_again(
+    audited_plane: ControlPlane, tmp_path: Path
+) -> None:
+    async with stage_of(audited_plane, "crashing", tmp_path, DEFAULT) as stage:
+        await stage.join(3)
+        await stage.fleet.sources(OBJECTS)
+        await stage.settled()
+        victim = stage.alive[-1]
+        for _ in range(6):
+            await asyncio.sleep(12)
+            killed = wall_clock()
+            await stage.kill(victim)
+            [victim] = await stage.join(1)
+            orphans = {f"source-{number}" for number in range(OBJECTS)}
+            for source in orphans:
+                await stage.fleet.change(source, value=f"{killed}")
+            record = await reconciled(stage, orphans, killed, "")
+            assert latest(record, orphans, killed, "") - killed <= timedelta(seconds=35)
         assert (await stage.fleet.record()).overlaps() == []
 
 
