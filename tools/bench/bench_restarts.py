@@ -15,6 +15,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, TypeAlias
@@ -123,12 +124,13 @@ class _Stage:
     def __init__(self, client: Client, daemons: dict[str, _Daemon]) -> None:
         self.daemons = daemons
         self._client = client
+        self._numbers = count()
         self._created: dict[str, float] = {}
         self._served: dict[str, float] = {}
 
-    async def create(self, count: int) -> None:
-        for _ in range(count):
-            name = f"claim-{len(self._created)}"
+    async def create(self, number: int) -> None:
+        for _ in range(number):
+            name = f"claim-{next(self._numbers)}"  # never used before: a daemon's memory keeps the workspaces of former claims
             self._created[name] = monotonic()
             await self._client.create(WorkspaceClaim.new(name))
 
