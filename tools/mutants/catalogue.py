@@ -350,9 +350,9 @@ _LEDGER: Final = (
     Mutant(
         "ledger-of-the-gone",
         "the writes of a deleted object's reconciles are remembered for ever",
-        RUNTIME + "reconcile.runner",
-        "ReconcileRunner.forget",
-        "self.barrier.forget(key)",
+        RUNTIME + "controller.runner",
+        "ControllerRunner._forget",
+        "self._reconciles.barrier.forget(key)",
         "",
         ("sites",),
     ),
