@@ -130,10 +130,14 @@ def has_nulls(value: Any) -> bool:
     >>> has_nulls({"a": [{"b": None}]}), has_nulls({"a": [None]})
     (True, False)
     """
-    if isinstance(value, _MAPPING):
-        return any(member is None or (type(member) not in _PLAIN and has_nulls(member)) for member in value.values())
-    if isinstance(value, _LISTS):
-        return any(type(item) not in _PLAIN and has_nulls(item) for item in value)
+    pending = [value]  # a loop in place of a recursion: each status passes here
+    for container in pending:
+        if isinstance(container, _MAPPING):
+            if None in container.values():
+                return True
+            pending += [member for member in container.values() if member.__class__ not in _PLAIN]
+        elif isinstance(container, _LISTS):
+            pending += [item for item in container if item.__class__ not in _PLAIN]
     return False
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 from collections.abc import Generator, Iterator
 from typing import Any, Final
 
@@ -28,6 +29,9 @@ _LONG = 60.0
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let the process that fills the time in which the others wait give way to them, and end the control planes that are idle."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts a background command with SIGINT ignored, and the programs under test inherit that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(suite_planes)  # hooks of a conftest.py are not called for fixtures of the session
     worker: dict[str, Any] | None = getattr(config, "workerinput", None)
     if worker is not None and is_filler(worker["workerid"], worker["workercount"]):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +43,16 @@ def copy(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(tree.root / name, folder / name, symlinks=True, ignore=ignore)
     shutil.copy(tree.root / "pyproject.toml", folder)
     return folder
+
+
+def test_the_folders_of_the_runtime_are_listed_in_the_order_of_their_contract(tree: Tree) -> None:
+    contracts = tomllib.loads((tree.root / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = [each["layers"] for each in contracts if each.get("containers") == ["konverge.runtime"]]
+    floors = {folder: floor for floor, layer in enumerate(layers) for folder in layer.split(" | ")}
+    table = (tree.root / "ARCHITECTURE.md").read_text().partition("upper floors first")[2].partition("\n\n")[0]
+    listed = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert sorted(listed) == sorted(floors)
+    assert listed == sorted(listed, key=lambda folder: floors[folder])
 
 
 def test_no_room_imports_from_a_higher_floor(tree: Tree) -> None:

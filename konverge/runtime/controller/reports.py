@@ -36,7 +36,7 @@ class ReconcileReports:
         """Record and log the end of one reconcile; `failures` counts those of a key in a row."""
         self.history.add(record)
         rule = self.denials.note(record.key, decision.error)
-        if self._lost_a_race(log, decision, record):
+        if (decision.error is not None or self._races) and self._lost_a_race(log, decision, record):
             return
         if decision.failed:
             self.last_error = f"{record.key}: {decision.error}"

@@ -80,6 +80,8 @@ class RequeueDecision(msgspec.Struct, frozen=True):
     @property
     def raced(self) -> bool:
         """Whether another write came first, which the next try reads: optimistic locking at work, which fails only if it goes on."""
+        if self.error is None:
+            return False
         error = self.error.__cause__ if isinstance(self.error, RetryAfter) else self.error
         return isinstance(error, _RACES) or (isinstance(self.error, RetryAfter) and isinstance(error, NotFound))
 
