@@ -22,6 +22,7 @@ from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.apps import messages
 from konverge.reconcilers.apps.adoption import obstacles, on_conflict
 from konverge.reconcilers.apps.observe import ObservedInstance, controls
+from konverge.reconcilers.apps.origin import Origin, origin_of, with_origin
 from konverge.reconcilers.apps.plans import Plan, plan_for
 from konverge.reconcilers.apps.render import RenderedChildren, children_of, desired_release
 from konverge.reconcilers.apps.report import ConditionReport, blocked, report, with_missing_values
@@ -248,18 +249,39 @@ def _request_after_no_progress(facts: ReleaseFacts) -> Mapping[str, str]:
 def plan_status(observed: ObservedInstance, facts: ReleaseFacts, applied: AppliedChildren) -> StatusPlan:
     """Return the status of the instance, and the annotations that record a finished rollout."""
     instance = observed.instance
-    translation = with_missing_values(translate(facts), facts.values)
+    origin = _origin(instance, facts, applied)
+    translation = with_origin(with_missing_values(translate(facts), facts.values), origin)
     conditions = report(translation, instance.conditions)
     if applied.held:
         conditions = _with_held_fields(conditions, applied.held)
     draft = ApplicationInstanceStatus(helm_release_ref=_reference(instance))
-    if translation.rolled_out:
+    if translation.rolled_out and not origin.warning:
         draft.last_applied_chart = _chart(instance)
     return StatusPlan(
         translation.row,
-        rollout_annotations(facts, translation, instance.generation),
+        _records(facts, translation, origin, instance.generation, applied),
         plan_for(instance, conditions, facts.now, draft=draft, outcome=_outcome(translation, facts.now)),
     )
+
+
+def _origin(instance: ApplicationInstance, facts: ReleaseFacts, applied: AppliedChildren) -> Origin:
+    """Return the origin of the chart that runs; unknown while an apply is held, since the stored source is not the desired source."""
+    if applied.held:
+        return Origin()
+    last = instance.status.last_applied_chart
+    former = "" if last is None else last.url
+    return origin_of(applied.release, applied.source, applied.chart, oci=facts.desired.oci, former=former)
+
+
+def _records(
+    facts: ReleaseFacts, translation: Translation, origin: Origin, generation: int, applied: AppliedChildren
+) -> Mapping[str, str]:
+    """Return the annotations that record a finished rollout; empty if the release has them already."""
+    records = dict(rollout_annotations(facts, translation, generation))
+    if translation.rolled_out and applied.release is not None:
+        present = applied.release.metadata.annotation
+        records |= {name: text for name, text in origin.annotations.items() if present(name) != text}
+    return records
 
 
 def _with_held_fields(report: ConditionReport, held: Sequence[Held]) -> ConditionReport:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from konverge.crds.apps_v1alpha1 import ADOPT
 from konverge.errors import FieldConflict
 from konverge.reconcilers.shared.helm_release.messages import span
+from konverge.reconcilers.shared.helm_release.redaction import without_queries
 
 __all__ = [
     "blocked_by_crds",
@@ -15,6 +16,8 @@ __all__ = [
     "foreign",
     "not_adoptable",
     "not_adopted",
+    "not_deployed_again",
+    "not_fetched_again",
     "uninstall_overdue",
     "release_taken",
     "sources_overdue",
@@ -51,6 +54,23 @@ def not_adoptable(what: str, theirs: str, advice: str) -> str:
 def not_adopted(name: str, why: str) -> str:
     """A HelmRelease that the instance should adopt stays as it is."""
     return f"HelmRelease {name} cannot be taken over: {why}"
+
+
+def not_fetched_again(former: str, chart: str) -> str:
+    """The URL changed, and Flux kept the chart that it had fetched from the former URL."""
+    origin = f", and what runs is from {without_queries(former)}" if former else ""
+    return (
+        f"Flux has not fetched the chart again since the change of spec.chart.url{origin}: Flux pulls a version only once. "
+        f"If the content differs, publish it under another version, or delete the HelmChart {chart} and run flux reconcile helmrelease"
+    )
+
+
+def not_deployed_again(name: str) -> str:
+    """Flux fetched other content of the same version, and did not upgrade."""
+    return (
+        "Flux has fetched other content under this version and has not deployed it: Flux upgrades if Chart.yaml differs. "
+        f"To deploy it, run flux reconcile helmrelease {name} --force, or publish it under another version"
+    )
 
 
 def release_taken(release: str, keeper: str) -> str:

@@ -87,5 +87,7 @@ class Annotation(ReleaseAnnotation):
     INSTANCE_NAME: Final = "app.vworkspace.io/application-instance"
     """On a child: the full name of the instance; the label of the same name may hold a shortened one."""
     INSTANCE_UID: Final = "app.vworkspace.io/application-instance-uid"
+    CHART_DIGEST: Final = "vworkspace.io/applied-chart-digest"
+    """On the HelmRelease: `kind/digest of the URL/digest of the chart/number of the Helm release/index` of the last rollout."""
     OVERRIDE_FORBIDDEN: Final = "apps.vworkspace.io/override-forbidden"
     """On an instance: `true`, or the one forbidden version that may run."""

@@ -136,7 +136,8 @@ def _act(work: Work) -> Effects:
         return
     fresh = latest is None or latest["status"] == "uninstalled"
     same = latest is not None and (latest["chartVersion"], latest["configDigest"]) == (work.revision, work.config)
-    if same and latest is not None and latest["status"] == "deployed":
+    forced = work.take_force_request()
+    if same and not forced and latest is not None and latest["status"] == "deployed":
         yield from _in_sync(work)
         return
     if work.exhausted("install") or work.exhausted("upgrade"):

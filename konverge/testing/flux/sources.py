@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from konverge.clock import rfc3339
 from konverge.testing.flux.state import (
     FINALIZER,
     ClusterView,
@@ -37,10 +38,11 @@ https://fluxcd.io/flux/components/source/options/ (--min-retry-delay)"""
 class _Fetched:
     """The outcome of a fetch: a revision, or the reason why it failed; `final` if a retry cannot succeed.
 
-    `looked_in` is, for a chart, the revision of the repository in which it was looked for.
+    `looked_in` is, for a chart, the revision of the repository in which it was looked for. `content` is what was fetched.
     """
 
     revision: str = ""
+    content: str = ""
     message: str = ""
     reason: str = ""
     final: bool = False
@@ -55,7 +57,9 @@ def _fetch_helm_repository(spec: Object_, world: World, _: Callable[[str], Objec
         )
         return _Fetched(reason="Failed", message=text + "dial tcp: connect: connection refused")
     revision = digest(world.content(url))
-    return _Fetched(revision=revision, reason="Succeeded", message=f"stored artifact: revision '{revision}'")
+    return _Fetched(
+        revision=revision, content=revision, reason="Succeeded", message=f"stored artifact: revision '{revision}'"
+    )
 
 
 def _fetch_oci_repository(spec: Object_, world: World, _: Callable[[str], Object_ | None]) -> _Fetched:
@@ -69,7 +73,9 @@ def _fetch_oci_repository(spec: Object_, world: World, _: Callable[[str], Object
         text = f"failed to determine artifact digest: {path}: MANIFEST_UNKNOWN: Unknown manifest"
         return _Fetched(reason="OCIArtifactPullFailed", message=text)
     revision = f"{tag}@{digest(f'{world.content(url)}:{tag}')}"
-    return _Fetched(revision=revision, reason="Succeeded", message=f"stored artifact for digest '{revision}'")
+    return _Fetched(
+        revision=revision, content=revision, reason="Succeeded", message=f"stored artifact for digest '{revision}'"
+    )
 
 
 def _fetch_helm_chart(spec: Object_, world: World, find: Callable[[str], Object_ | None]) -> _Fetched:
@@ -86,7 +92,10 @@ def _fetch_helm_chart(spec: Object_, world: World, find: Callable[[str], Object_
         text += f"no '{chart}' chart with version matching '{version}' found"
         return _Fetched(reason="InvalidChartReference", message=text, final=True, looked_in=looked_in)
     message = f"pulled '{chart}' chart with version '{version}'"
-    return _Fetched(revision=version, reason="ChartPullSucceeded", message=message, looked_in=looked_in)
+    content = f"{world.content(repository['spec'].get('url', ''))}:{chart}:{version}"
+    return _Fetched(
+        revision=version, content=content, reason="ChartPullSucceeded", message=message, looked_in=looked_in
+    )
 
 
 _FETCHERS = {
@@ -139,12 +148,26 @@ def _fetch(source: Object_, world: World, view: ClusterView) -> Effects:
         if fetched.revision and old is not None and outdated:
             conditions.set("ArtifactOutdated", "True", outdated, fetched.message)
         yield Status(copy.deepcopy(status))
-    yield from _stored(conditions, status, fetched) if fetched.revision else _failed(conditions, status, fetched)
+    chart_changed = source["kind"] == "HelmChart" and seen != metadata["generation"]
+    kept = old is not None and old["revision"] == fetched.revision and not chart_changed
+    artifact = None if kept else _artifact(fetched, view)
+    yield from (
+        _stored(conditions, status, fetched, artifact) if fetched.revision else _failed(conditions, status, fetched)
+    )
     if (fetched.revision or fetched.final) and seen != metadata["generation"]:
         status["observedGeneration"] = metadata["generation"]
         yield Status(copy.deepcopy(status))
     if not fetched.revision and not fetched.final:
         yield Retry(None)
+
+
+def _artifact(fetched: _Fetched, view: ClusterView) -> Object_:
+    """The artifact of a fetch; Flux keeps a stored artifact of the same revision, unless the spec of a chart changed."""
+    return {
+        "revision": fetched.revision,
+        "digest": digest(fetched.content),
+        "lastUpdateTime": rfc3339(view.now()),
+    }
 
 
 def _announce(conditions: Conditions, status: Object_, seen: Any, generation: int) -> Effects:
@@ -155,11 +178,12 @@ def _announce(conditions: Conditions, status: Object_, seen: Any, generation: in
     yield Status(copy.deepcopy(status))
 
 
-def _stored(conditions: Conditions, status: Object_, fetched: _Fetched) -> Effects:
+def _stored(conditions: Conditions, status: Object_, fetched: _Fetched, artifact: Object_ | None) -> Effects:
     conditions.drop("Reconciling", "Stalled", "FetchFailed", "ArtifactOutdated")
     conditions.set("Ready", "True", fetched.reason, fetched.message)
     conditions.set("ArtifactInStorage", "True", fetched.reason, fetched.message)
-    status["artifact"] = {"revision": fetched.revision, "digest": digest(fetched.revision)}
+    if artifact is not None:
+        status["artifact"] = artifact
     yield Status(copy.deepcopy(status))
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from konverge.testing.flux.state import ClusterView, Conditions, Object_, Status, World
 
-__all__ = ["REQUESTED_AT", "Work"]
+__all__ = ["FORCE_AT", "REQUESTED_AT", "Work"]
 
 REQUESTED_AT = "reconcile.fluxcd.io/requestedAt"
+FORCE_AT = "reconcile.fluxcd.io/forceAt"
 _COUNTERS = ("failures", "installFailures", "upgradeFailures")
 
 
@@ -157,6 +158,16 @@ class Work:
         else:
             text = "No drift detected against the cluster state"
             self.conditions.set("Drifted", "False", "NoDriftDetected", text)
+
+    def take_force_request(self) -> bool:
+        """Tell whether an upgrade is requested although nothing changed; the request counts once, and only beside an equal requestedAt."""
+        annotations = self.release["metadata"].get("annotations") or {}
+        force, handled = annotations.get(FORCE_AT), self.status.get("lastHandledForceAt")
+        if force is None:
+            return False
+        self.status["lastHandledForceAt"] = force
+        requested = annotations.get(REQUESTED_AT)
+        return bool(force == requested and force != handled and requested != self.status.get("lastHandledReconcileAt"))
 
     def handled(self) -> Iterator[Status]:
         """Note the request that this reconcile answered, well or not."""

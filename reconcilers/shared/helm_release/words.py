@@ -16,6 +16,7 @@ class Ready:
 
     PLACEHOLDER: Final = "Placeholder"
     HELM_RELEASE_READY: Final = "HelmReleaseReady"
+    HELM_RELEASE_READY_WITH_WARNINGS: Final = "HelmReleaseReadyWithWarnings"
     HELM_RELEASE_FAILED: Final = "HelmReleaseFailed"
     CHART_UNREACHABLE: Final = "ChartUnreachable"
     WAITING_FOR_SECRET: Final = "WaitingForSecret"  # noqa: S105  # a reason

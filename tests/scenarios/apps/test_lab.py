@@ -41,7 +41,7 @@ def says(type_: str, status: str) -> Any:
 
 TOKENS = (
     *("apps.vworkspace.io/values-token", "reconcile.fluxcd.io/requestedAt"),
-    *("vworkspace.io/applied-intent-hash", "vworkspace.io/applied-source"),
+    *("vworkspace.io/applied-intent-hash", "vworkspace.io/applied-source", "vworkspace.io/applied-chart-digest"),
 )
 
 
@@ -54,7 +54,11 @@ def forget_tokens(data: dict[str, Any]) -> None:
 
 def forget_history(data: dict[str, Any]) -> None:
     """Take out what Flux tells of a release's past, where one that was made anew was installed, and the note with a source's uid."""
-    for name in ("applied-source", "last-applied-generation"):  # an instance that was made anew has generation 1
+    for name in (
+        "applied-source",
+        "applied-chart-digest",
+        "last-applied-generation",
+    ):  # an instance that was made anew has generation 1
         (data["metadata"].get("annotations") or {}).pop(f"vworkspace.io/{name}", None)
     if data["kind"] == "HelmRelease" and "status" in data:
         standing = [{"type": one["type"], "status": one["status"]} for one in data["status"].get("conditions", ())]

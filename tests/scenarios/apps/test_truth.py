@@ -14,7 +14,7 @@ from apps.lab import QUICK, says
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.reconcilers import apps
-from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY
+from konverge.reconcilers.apps.kinds import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY
 from konverge.reconcilers.apps.words import Annotation
 from konverge.testing import Lab, install_crds
 from konverge.testing.apiserver.faults.rules import Delay, Match, Refuse, Rule
@@ -24,6 +24,7 @@ HELM = {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop
 OCI = {**HELM, "sourceType": "oci", "url": "oci://charts.example.com"}
 STUCK_SOON = QUICK.model_copy(update={"stuck_after": timedelta(seconds=5)})
 READY = says("Ready", "True", "HelmReleaseReady")
+WARNED = says("Ready", "True", "HelmReleaseReadyWithWarnings")
 FEW = 30
 """Plans of quick mode for each of these lives of one reconciler, which are long: test_lab.py runs one of every kind of fault on it."""
 Test = Callable[[ApplicationInstance], bool]
@@ -107,6 +108,11 @@ class Shop:
         """Another client edits the HelmRelease."""
         await self.lab.patch(HELM_RELEASE, "shop", {"spec": spec})
 
+    async def annotate(self, **requests: str) -> None:
+        """Another client requests a reconcile, as `flux reconcile` does."""
+        annotations = {f"reconcile.fluxcd.io/{name}": text for name, text in requests.items()}
+        await self.lab.patch(HELM_RELEASE, "shop", {"metadata": {"annotations": annotations}})
+
     async def until(self, *tests: Test) -> ApplicationInstance:
         def all_hold(found: ApplicationInstance) -> bool:
             assert not lies(found), lies(found)
@@ -121,7 +127,7 @@ def forget_history(data: dict[str, Any]) -> None:
     An instance that was made anew has generation 1.
     """
     if data["kind"] == "HelmRelease":
-        for name in ("applied-source", "last-applied-generation"):
+        for name in ("applied-source", "applied-chart-digest", "last-applied-generation"):
             (data["metadata"].get("annotations") or {}).pop(f"vworkspace.io/{name}", None)
         (data["metadata"].get("annotations") or {}).pop("reconcile.fluxcd.io/requestedAt", None)
     if data["kind"] in ("HelmRelease", "HelmChart", "HelmRepository", "OCIRepository") and "status" in data:
@@ -142,10 +148,60 @@ async def test_another_url_of_a_helm_repository_is_named_only_after_flux_fetched
         dead = await shop.until(says("Ready", "False", "ChartUnreachable"))
         assert applied(url)(dead)
     await shop.change(url="https://other.example.com")
+    await shop.until(WARNED, applied(url))
+    await shop.change(version="1.1.0")
     await shop.until(READY, applied("https://other.example.com"))
     shop.world.mirrors["https://mirror.example.com"] = "https://other.example.com"
     await shop.change(url="https://mirror.example.com")
     await shop.until(READY, applied("https://mirror.example.com"))
+
+
+def ready_message(text: str) -> Test:
+    return lambda found: text in next((entry.message for entry in found.conditions if entry.type == "Ready"), "")
+
+
+@pytest.mark.lab_on("memory")
+async def test_former_content_under_a_new_url_is_ready_with_a_warning(lab: Lab) -> None:
+    shop, url = Shop(lab), "https://other.example.com"
+    await shop.start(HELM)
+    await shop.change(url=url)
+    await shop.until(WARNED, ready_message(f"what runs is from {HELM['url']}"), applied(HELM["url"]))
+    chart = f"{lab.namespace}-shop"
+    await lab.delete(HELM_CHART, chart)
+    await shop.annotate(requestedAt="1")
+    await shop.until(WARNED, ready_message("has not deployed it"), applied(HELM["url"]))
+    await shop.annotate(requestedAt="2", forceAt="2")
+    await shop.until(READY, applied(url))
+
+
+@pytest.mark.lab_on("memory")
+@pytest.mark.parametrize(
+    ("chart", "change"),
+    [
+        (HELM, {"url": "https://other.example.com", "version": "1.1.0"}),
+        (HELM, {"sourceType": "oci", "url": "oci://other.example.com"}),
+        (OCI, {"url": "oci://other.example.com"}),
+        (OCI, {"url": "https://other.example.com", "sourceType": "helm"}),
+    ],
+    ids=["helm, with a version", "helm to oci", "oci", "oci to helm"],
+)
+async def test_new_content_of_a_new_url_is_ready_without_a_warning(
+    lab: Lab, chart: dict[str, Any], change: dict[str, Any]
+) -> None:
+    shop = Shop(lab)
+    await shop.start(chart)
+    await shop.change(**change)
+    await shop.until(READY, applied(change["url"]))
+
+
+@pytest.mark.lab_on("memory")
+async def test_a_url_that_is_changed_back_is_ready_without_a_warning(lab: Lab) -> None:
+    shop = Shop(lab)
+    await shop.start(HELM)
+    await shop.change(url="https://other.example.com")
+    await shop.until(WARNED)
+    await shop.change(url=HELM["url"])
+    await shop.until(READY, applied(HELM["url"]))
 
 
 @pytest.mark.lab_on("memory")

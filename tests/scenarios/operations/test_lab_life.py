@@ -92,7 +92,7 @@ async def test_finished_operations_go_when_their_time_has_passed_or_enough_young
 
 def forget_releases(data: dict[str, Any]) -> None:
     """Take out what Flux tells of a release's past, and notes with the UID of a source."""
-    for name in ("applied-source", "last-applied-generation"):
+    for name in ("applied-source", "applied-chart-digest", "last-applied-generation"):
         (data["metadata"].get("annotations") or {}).pop(f"vworkspace.io/{name}", None)
     # Flux is asked to look again at a release that has been waiting for long, after an outage for instance.
     (data["metadata"].get("annotations") or {}).pop("reconcile.fluxcd.io/requestedAt", None)

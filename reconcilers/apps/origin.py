@@ -1,0 +1,127 @@
+"""The origin of the chart that runs: from which URL Flux fetched it, and whether Flux deployed the content that it fetched last.
+
+source-controller does not pull a chart of a Helm repository again if name and version are unchanged (`generateBuildResult` in
+internal/helm/chart/builder_remote.go), and helm-controller upgrades only if the chart's metadata differ (`VerifyRelease` in
+internal/release/digest.go). So after a change of the URL the former content can run although every object of Flux is Ready. The digest of
+the stored chart, the times of both artifacts, and the number of the Helm release show it; an annotation on the HelmRelease keeps them.
+An OCI chart has no such gap: Flux resolves the digest of the tag at each URL.
+
+Guarantees: pure. An artifact without a digest is not recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, Self
+
+from konverge.fields import digest
+from konverge.objects import Object
+from konverge.reconcilers.apps import messages
+from konverge.reconcilers.apps.words import Annotation, Ready
+from konverge.reconcilers.shared.helm_release.facts import ConditionValue, Translation
+from konverge.reconcilers.shared.helm_release.freshness import time_of
+
+__all__ = ["ChartOrigin", "Origin", "origin_of", "with_origin"]
+
+_PARTS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ChartOrigin:
+    """The chart of a rollout: its source, a digest of the URL, the digest of the content, the number of the Helm release, the index.
+
+    >>> ChartOrigin.read(str(ChartOrigin("HelmRepository", "url", "sha256:ab", 3, "sha256:cd")))
+    ChartOrigin(kind='HelmRepository', location='url', content='sha256:ab', number=3, index='sha256:cd')
+    """
+
+    kind: str
+    location: str
+    content: str
+    number: int
+    index: str
+    """The revision of the repository's index at the record, "" for an OCI chart. Later indexes of the same URL are not recorded."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.location}/{self.content}/{self.number}/{self.index}"
+
+    @classmethod
+    def read(cls, text: str) -> Self | None:
+        """Parse the annotation; None if it is absent or malformed."""
+        parts = text.split("/")
+        if len(parts) != _PARTS or not parts[2] or not (parts[3].isascii() and parts[3].isdigit()):
+            return None
+        return cls(parts[0], parts[1], parts[2], int(parts[3]), parts[4])
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a rollout records, and the warning for Ready: "" if the content that runs was fetched from the present URL."""
+
+    record: ChartOrigin | None = None
+    warning: str = ""
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The annotation that records the chart."""
+        return {} if self.record is None else {Annotation.CHART_DIGEST: str(self.record)}
+
+
+def origin_of(
+    release: Object | None, source: Object | None, chart: Object | None, *, oci: bool, former: str = ""
+) -> Origin:
+    """Return the origin of the chart that runs; `former` is the URL from which the last rollout was fetched."""
+    if release is None or source is None:
+        return Origin()
+    noted = ChartOrigin.read(release.metadata.annotation(Annotation.CHART_DIGEST))
+    location = digest(source.spec.get("url"))
+    present = _chart_in_store(release, source, source if oci else chart, location)
+    if noted is None:
+        return Origin(present)
+    if present is not None and noted.content != present.content:
+        deployed = noted.number != present.number
+        return Origin(present) if deployed else Origin(noted, messages.not_deployed_again(release.name))
+    if (noted.kind, noted.location) == (source.kind_name, location):
+        return Origin(noted if present is None else replace(present, index=noted.index))
+    if oci or noted.kind != source.kind_name or _index_of(source) == noted.index or _fetched_after(chart, source):
+        return Origin(present)
+    kept = noted if present is None else replace(noted, number=present.number)
+    return Origin(kept, messages.not_fetched_again(former, f"{release.namespace}-{release.name}"))
+
+
+def _chart_in_store(release: Object, source: Object, artifact: Object | None, location: str) -> ChartOrigin | None:
+    """Return the chart that Flux has in store; None without an artifact, or before the first release."""
+    content = None if artifact is None else artifact.get("status", "artifact", "digest")
+    number = release.get("status", "history", 0, "version")
+    if not isinstance(content, str) or not content or not isinstance(number, int):
+        return None
+    return ChartOrigin(source.kind_name, location, content, number, "" if artifact is source else _index_of(source))
+
+
+def _index_of(repository: Object) -> str:
+    revision = repository.get("status", "artifact", "revision")
+    return revision if isinstance(revision, str) else ""
+
+
+def _fetched_after(chart: Object | None, repository: Object) -> bool:
+    """Tell whether the chart was fetched after the repository's index, which Flux stores only if it differs from the former index.
+
+    Times of one second do not show the order.
+    """
+    times = _fetch_time(chart), _fetch_time(repository)
+    return times[0] is not None and times[1] is not None and times[0] > times[1]
+
+
+def _fetch_time(source: Object | None) -> datetime | None:
+    text = None if source is None else source.get("status", "artifact", "lastUpdateTime")
+    return time_of(text) if isinstance(text, str) else None
+
+
+def with_origin(translation: Translation, origin: Origin) -> Translation:
+    """Add the warning to a Ready that is True: the release works, but its content may not be what the URL offers."""
+    ready = translation.ready
+    if not origin.warning or ready is None or ready.status is not True:
+        return translation
+    message = f"{ready.message}, but {origin.warning}"
+    return replace(translation, ready=ConditionValue(True, Ready.HELM_RELEASE_READY_WITH_WARNINGS, message))
