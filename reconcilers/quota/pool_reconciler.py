@@ -112,7 +112,8 @@ class ResourcePoolReconciler:
         written, since = self._written.get(pool.name, ((), 0.0))
         if not written or written == _outline(pool.status, recorded):
             return 0.0
-        return max(0.0, since + _RIVAL_PAUSE - asyncio.get_running_loop().time())
+        rest = since + _RIVAL_PAUSE - asyncio.get_running_loop().time()
+        return rest if rest > _CONTINUE_DELAY else 0.0  # a rest below the resolution of the clock would never pass
 
     def _recall_refusals(
         self, pool: ResourcePool, observed: PoolObservation, ctx: Context[Any]

@@ -53,12 +53,15 @@ _OPERATIONS: dict[Right, str] = {
     **{
         (verb, one): "no Operation is created here"
         for one, verbs in {
+            "events": ("list",),
             "jobs.batch": ("create", "delete", "get", "patch"),
             "leases.coordination.k8s.io": ("update",),
             "namespaces": ("get",),
             "operations.ops.vworkspace.io": ("delete", "get", "patch"),
             "operations.ops.vworkspace.io/finalizers": ("update",),
             "operations.ops.vworkspace.io/status": ("patch",),
+            "pods": ("list",),
+            "serviceaccounts": ("get",),
         }.items()
         for verb in verbs
     },

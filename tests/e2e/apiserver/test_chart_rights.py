@@ -283,7 +283,7 @@ def with_a_reason(release: Release) -> set[tuple[str, str]]:
     """Return the rights that have a reason not to be used.
 
     A new leader lists what it watches, to know that its caches are current. Without an election `list` is for API servers that do not stream
-    the first list of a watch. The Lease of a member is deleted ten minutes after its end.
+    the first list of a watch. The Lease of a member is deleted a minute after its end.
     """
     given = {named(right) for right in release.rendered.rights}
     reasons = (
