@@ -69,7 +69,6 @@ _OPERATIONS: dict[Right, str] = {
 _WRITTEN = (
     "applicationinstances.apps.vworkspace.io",
     "resourcepoolclaims.capsule.clastix.io",
-    "resourcepools.capsule.clastix.io",
 )
 MANAGED = {"type": "postgresql", "managed": True, "deleteOnCleanup": True}
 UNUSED: dict[Right, str] = {
