@@ -57,7 +57,7 @@ class ChartOrigin:
 
 @dataclass(frozen=True, slots=True)
 class OriginReport:
-    """What a rollout records, and the warning for Ready: "" if the content that runs was fetched from the present URL."""
+    """The record of a rollout, and the warning for Ready: "" if the content that runs was fetched from the present URL."""
 
     record: ChartOrigin | None = None
     warning: str = ""
