@@ -22,7 +22,7 @@ from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.apps import messages
 from konverge.reconcilers.apps.adoption import obstacles, on_conflict
 from konverge.reconcilers.apps.observe import ObservedInstance, controls
-from konverge.reconcilers.apps.origin import Origin, origin_of, with_origin
+from konverge.reconcilers.apps.origin import OriginReport, origin_of, with_origin
 from konverge.reconcilers.apps.plans import Plan, plan_for
 from konverge.reconcilers.apps.render import RenderedChildren, children_of, desired_release
 from konverge.reconcilers.apps.report import ConditionReport, blocked, report, with_missing_values
@@ -264,17 +264,17 @@ def plan_status(observed: ObservedInstance, facts: ReleaseFacts, applied: Applie
     )
 
 
-def _origin(instance: ApplicationInstance, facts: ReleaseFacts, applied: AppliedChildren) -> Origin:
+def _origin(instance: ApplicationInstance, facts: ReleaseFacts, applied: AppliedChildren) -> OriginReport:
     """Return the origin of the chart that runs; unknown while an apply is held, since the stored source is not the desired source."""
     if applied.held:
-        return Origin()
+        return OriginReport()
     last = instance.status.last_applied_chart
     former = "" if last is None else last.url
     return origin_of(applied.release, applied.source, applied.chart, oci=facts.desired.oci, former=former)
 
 
 def _records(
-    facts: ReleaseFacts, translation: Translation, origin: Origin, generation: int, applied: AppliedChildren
+    facts: ReleaseFacts, translation: Translation, origin: OriginReport, generation: int, applied: AppliedChildren
 ) -> Mapping[str, str]:
     """Return the annotations that record a finished rollout; empty if the release has them already."""
     records = dict(rollout_annotations(facts, translation, generation))

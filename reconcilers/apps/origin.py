@@ -23,7 +23,7 @@ from konverge.reconcilers.apps.words import Annotation, Ready
 from konverge.reconcilers.shared.helm_release.facts import ConditionValue, Translation
 from konverge.reconcilers.shared.helm_release.freshness import time_of
 
-__all__ = ["ChartOrigin", "Origin", "origin_of", "with_origin"]
+__all__ = ["ChartOrigin", "OriginReport", "origin_of", "with_origin"]
 
 _PARTS: Final = 5
 
@@ -56,8 +56,8 @@ class ChartOrigin:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """What a rollout records, and the warning for Ready: "" if the content that runs was fetched from the present URL."""
+class OriginReport:
+    """The record of a rollout, and the warning for Ready: "" if the content that runs was fetched from the present URL."""
 
     record: ChartOrigin | None = None
     warning: str = ""
@@ -70,24 +70,24 @@ class Origin:
 
 def origin_of(
     release: Object | None, source: Object | None, chart: Object | None, *, oci: bool, former: str = ""
-) -> Origin:
+) -> OriginReport:
     """Return the origin of the chart that runs; `former` is the URL from which the last rollout was fetched."""
     if release is None or source is None:
-        return Origin()
+        return OriginReport()
     noted = ChartOrigin.read(release.metadata.annotation(Annotation.CHART_DIGEST))
     location = digest(source.spec.get("url"))
     present = _chart_in_store(release, source, source if oci else chart, location)
     if noted is None:
-        return Origin(present)
+        return OriginReport(present)
     if present is not None and noted.content != present.content:
         deployed = noted.number != present.number
-        return Origin(present) if deployed else Origin(noted, messages.not_deployed_again(release.name))
+        return OriginReport(present) if deployed else OriginReport(noted, messages.not_deployed_again(release.name))
     if (noted.kind, noted.location) == (source.kind_name, location):
-        return Origin(noted if present is None else replace(present, index=noted.index))
+        return OriginReport(noted if present is None else replace(present, index=noted.index))
     if oci or noted.kind != source.kind_name or _index_of(source) == noted.index or _fetched_after(chart, source):
-        return Origin(present)
+        return OriginReport(present)
     kept = noted if present is None else replace(noted, number=present.number)
-    return Origin(kept, messages.not_fetched_again(former, f"{release.namespace}-{release.name}"))
+    return OriginReport(kept, messages.not_fetched_again(former, f"{release.namespace}-{release.name}"))
 
 
 def _chart_in_store(release: Object, source: Object, artifact: Object | None, location: str) -> ChartOrigin | None:
@@ -118,7 +118,7 @@ def _fetch_time(source: Object | None) -> datetime | None:
     return time_of(text) if isinstance(text, str) else None
 
 
-def with_origin(translation: Translation, origin: Origin) -> Translation:
+def with_origin(translation: Translation, origin: OriginReport) -> Translation:
     """Add the warning to a Ready that is True: the release works, but its content may not be what the URL offers."""
     ready = translation.ready
     if not origin.warning or ready is None or ready.status is not True:

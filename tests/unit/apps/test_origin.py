@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from konverge.objects import Object
-from konverge.reconcilers.apps.origin import ChartOrigin, Origin, origin_of, with_origin
+from konverge.reconcilers.apps.origin import ChartOrigin, OriginReport, origin_of, with_origin
 from konverge.reconcilers.shared.helm_release.facts import ConditionValue, Translation
 
 OLD, NEW = "sha256:" + "a" * 64, "sha256:" + "b" * 64
@@ -29,7 +29,7 @@ class Flux:
     number: int | None = 1
     notes: dict[str, str] = field(default_factory=dict)
 
-    def origin(self) -> Origin:
+    def origin(self) -> OriginReport:
         artifact = {"digest": self.content, "lastUpdateTime": time(self.chart_time)}
         index = {"revision": self.index, "lastUpdateTime": time(self.index_time)}
         oci = self.kind == "OCIRepository"
@@ -153,10 +153,10 @@ def test_a_malformed_record_reads_as_absent(note: str) -> None:
 
 @pytest.mark.parametrize("change", [{"content": None}, {"content": ""}, {"number": None}], ids=str)
 def test_a_chart_without_a_digest_or_a_release_is_not_recorded(change: dict[str, Any]) -> None:
-    assert replace(HELM, **change).origin() == Origin()
+    assert replace(HELM, **change).origin() == OriginReport()
 
 
 @pytest.mark.parametrize("status", [None, False])
 def test_the_warning_does_not_hide_another_state_than_ready(status: bool | None) -> None:
     translation = Translation(row="row", ready=ConditionValue(status, "Upgrading", "text"))
-    assert with_origin(translation, Origin(warning="warning")) == translation
+    assert with_origin(translation, OriginReport(warning="warning")) == translation
