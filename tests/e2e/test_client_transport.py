@@ -432,7 +432,10 @@ async def test_a_request_names_its_sender_and_nothing_else() -> None:
         assert "cookie" not in second.header
         assert second.header["content-type"] == "application/apply-patch+yaml"
         assert json.loads(second.body)["kind"] == "ConfigMap"
-        assert second.line == "PATCH /api/v1/namespaces/web/configmaps/a?fieldManager=tester&fieldValidation=Strict HTTP/1.1"
+        assert (
+            second.line
+            == "PATCH /api/v1/namespaces/web/configmaps/a?fieldManager=tester&fieldValidation=Strict HTTP/1.1"
+        )
 
 
 async def test_compression_is_requested_and_undone_if_it_is_wanted() -> None:
