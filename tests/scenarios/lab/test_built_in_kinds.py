@@ -18,14 +18,16 @@ from konverge.testing.lab.runs import run
 SERVICE = kind("v1", "Service")
 POD = kind("v1", "Pod")
 SECRET = kind("v1", "Secret")
+ACTING = ("limits", "quota")
+"""Kinds whose objects change or refuse later objects of their namespace: the end depends on the order."""
 
 
 @pytest.mark.scenario
 async def test_an_owner_of_each_built_in_kind_converges(lab: Lab) -> None:
-    await owner_of(*BODIES)(lab)
+    await owner_of(*(name for name in BODIES if name not in ACTING))(lab)
 
 
-@pytest.mark.parametrize("name", ["svc", "po"])
+@pytest.mark.parametrize("name", ["svc", "po", *ACTING])
 def test_an_owner_of_a_kind_with_allocated_fields_passes_plans(name: str) -> None:
     report = explore(owner_of(name), quick=8)
     assert report.passed, report.text()

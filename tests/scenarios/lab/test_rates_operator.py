@@ -56,7 +56,8 @@ class RateReconciler:
                 session.get(f"{self._service}/rates/{currency}") as response,
             ):
                 if response.status == 429:
-                    raise kv.RetryAfter(float(response.headers["Retry-After"]), "the service limits requests")
+                    seconds = float(response.headers["Retry-After"])
+                    raise kv.RetryAfter(max(seconds, 0.1), "the service limits requests")
                 response.raise_for_status()
                 return await response.text()
         except (TimeoutError, aiohttp.ClientError) as error:

@@ -124,7 +124,8 @@ async def test_no_node_is_written_that_may_be_another_one(unconnected: Farm, bef
     if before == "two nodes":
         await unconnected.add_node("n2", full)
     if before == "a node that goes":
-        await lab.client.create(NODE.new("n1", finalizers=["tests.konverge.dev/held"], spec={"providerID": full}))
+        held = {"name": "n1", "finalizers": ["tests.konverge.dev/held"]}
+        await lab.client.create(NODE.decode({"metadata": held, "spec": {"providerID": full}}))
         await lab.client.delete(NODE, "n1")
     else:
         await unconnected.add_node("n1", full)

@@ -20,6 +20,7 @@ from konverge.crds.ops_v1alpha1 import Operation
 from konverge.objects import Object
 from konverge.reconcilers import apps
 from konverge.reconcilers.apps import Settings
+from konverge.reconcilers.apps.kinds import SERVICE_ACCOUNT
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.testing import install_crds
 from konverge.testing.flux import HelmController, flux_crds
@@ -98,6 +99,7 @@ async def test_operations_of_one_target_on_several_replicas_run_one_after_anothe
     seed: int,
 ) -> None:
     async with sharing(seed, "a", "b", "c") as replicas:
+        await replicas.client.create(SERVICE_ACCOUNT.new("vworkspace-operation-runner", NAMESPACE))
         await replicas.client.create(instance("shop", "shop"))
         await all_of(replicas, ApplicationInstance, has("Ready"))
         at_once: list[set[str]] = []
