@@ -13,6 +13,8 @@ from pools.materials import NAME, Materials, OnlyOurs
 
 from konverge.crds.pools_v1alpha1 import NextcloudInstance
 from konverge.reconcilers.pools.buckets.failures import failure_of
+from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
+from konverge.reconcilers.pools.instances.secrets import SECRET
 from konverge.testing import Lab
 
 
@@ -65,6 +67,8 @@ async def test_a_retained_instance_keeps_its_data(lab: Lab) -> None:
         "nextcloudinstances*: recreate by hand *", why="a new instance does not take the data of a retained one"
     )
     lab.skip_plans(f"secrets lab/{NAME}-*: delete by hand *", why="the instance is gone by then, and makes none anew")
+    for kept in (CNPG_CLUSTER, SECRET):
+        lab.may_outlive_owner(kept, why="the policy Retain keeps the data of a deleted instance")
     here = await started(lab)
     await here.create(claimed=True, policy="Retain")
     await here.phase("Ready")

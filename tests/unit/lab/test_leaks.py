@@ -64,7 +64,8 @@ def scenario(show: Show, *, key: str = "password", value: str = VALUE, form: Any
         if also is not None:
             await also(lab)
         await lab.create(SECRET.new("s", data={key: encoded(value)}))
-        await lab.start(lambda manager: manager.add(kv.Controller.of(Widget).reconciled_by(By(reconcile))))
+        controller = kv.Controller.of(Widget).needs(kv.Rule("", ("secrets",), ("get",)))
+        await lab.start(lambda manager: manager.add(controller.reconciled_by(By(reconcile))))
         await lab.create(widget())
         await lab.until(Widget, "one", kv.is_true("Ready"))
 

@@ -37,7 +37,8 @@ def scenario(*, finalizer: bool, allow: Any = None) -> Any:
         if allow is not None:
             lab.may_outlive_owner(allow, why="it keeps the data of its former owner")
         by = By(makes_a_cluster_scoped_child, cleans_up if finalizer else None)
-        controller = kv.Controller.of(Widget)
+        rule = kv.Rule("scheduling.k8s.io", ("priorityclasses",), ("create", "delete", "patch"))
+        controller = kv.Controller.of(Widget).needs(rule)
         controller = controller.finalizer("tests.konverge.dev/w") if finalizer else controller
         await lab.start(lambda manager: manager.add(controller.reconciled_by(by)))
         await lab.create(widget())

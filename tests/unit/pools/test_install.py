@@ -12,10 +12,12 @@ import pytest
 from pools.memory_s3 import MemoryS3
 from structlog.testing import capture_logs
 
+from konverge.client import Client
+from konverge.crds import all_manifests
 from konverge.reconcilers.pools import PoolSettings, install
 from konverge.reconcilers.pools.instances import MaterialSettings
 from konverge.runtime import Manager
-from konverge.testing import ApiServer
+from konverge.testing import ApiServer, install_crds
 
 
 async def test_the_connections_to_s3_servers_are_closed_when_the_manager_ends_and_not_before() -> None:
@@ -33,7 +35,7 @@ async def test_the_connections_to_s3_servers_are_closed_when_the_manager_ends_an
     ("provider", "missing", "warns"),
     [("s3", True, True), ("s3", False, False), ("objectbucketclaim", True, False)],
 )
-def test_a_missing_s3_client_is_named_at_the_start_if_buckets_need_it(
+async def test_a_missing_s3_client_is_named_at_the_start_if_buckets_need_it(
     monkeypatch: pytest.MonkeyPatch, provider: str, missing: bool, warns: bool
 ) -> None:
     client = ModuleType("aiobotocore")  # the extra may be absent where this test runs
@@ -41,8 +43,14 @@ def test_a_missing_s3_client_is_named_at_the_start_if_buckets_need_it(
     monkeypatch.setitem(sys.modules, "aiobotocore", None if missing else client)
     given = {"bucket_provider": provider, "service_account": "installer"}
     settings = PoolSettings(instances=MaterialSettings.model_validate(given))
-    with capture_logs() as logs:
-        install(Manager("m"), settings)
-    assert [(one["log_level"], "pip install 'konverge[pools]'" in one["event"]) for one in logs] == [
-        ("warning", True)
-    ] * warns
+    async with ApiServer(random=Random(1)) as server:
+        async with Client(server.config(), name="test", random=Random(3)) as client:
+            await install_crds(client, all_manifests())
+        manager = Manager("m", server.config(), random=Random(2))
+        with capture_logs() as logs:
+            install(manager, settings)
+            assert logs == []
+            async with manager:
+                await asyncio.sleep(5)
+    named = [line["log_level"] for line in logs if "pip install 'konverge[pools]'" in line["event"]]
+    assert named == ["warning"] * warns

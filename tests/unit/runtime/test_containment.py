@@ -86,8 +86,8 @@ def test_an_error_that_the_next_try_may_mend_is_not_told(error: KonvergeError) -
     assert failure_message(error) is None
 
 
-async def _start(lab: Lab, reconcile: Any, **more: Any) -> None:
-    sentence = Controller.of(Widget).owns(CONFIG_MAP).with_(**more).reconciled_by(By(reconcile))
+async def _start(lab: Lab, reconcile: Any, *rules: kv.Rule, **more: Any) -> None:
+    sentence = Controller.of(Widget).owns(CONFIG_MAP).needs(*rules).with_(**more).reconciled_by(By(reconcile))
     await lab.start(lambda manager: manager.add(sentence))
 
 
@@ -381,7 +381,7 @@ async def test_a_lost_race_is_logged_as_an_error_only_if_it_is_lost_five_times_i
         ctx.status.set_condition("Ready", True, "Fine")
         return kv.Done()
 
-    await _start(lab, reconcile)
+    await _start(lab, reconcile, kv.Rule("tests.konverge.dev", ("widgets",), ("patch",)))
     await lab.create(widget("w"))
     await lab.until(Widget, "w", kv.is_true("Ready"))
     levels = [line["log_level"] for line in logs if "Conflict" in line.get("error_type", "")]
