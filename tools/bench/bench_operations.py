@@ -26,7 +26,7 @@ from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind
-from konverge.reconcilers.apps.kinds import HELM_RELEASE
+from konverge.reconcilers.apps.kinds import HELM_RELEASE, SERVICE_ACCOUNT
 from konverge.reconcilers.apps.operations.install import controller
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.runtime import Manager, ManagerSettings
@@ -117,6 +117,8 @@ class World:
         await self.quiet()
 
     async def targets(self) -> None:
+        """Create the applications, and the account as which the pods of commands run."""
+        await self.lab.create(SERVICE_ACCOUNT.new(OperationSettings().runner_service_account))
         spec = {"mode": "placeholder", "appRef": {"catalogId": "shop"}}
         await in_batches(
             self.lab.create(ApplicationInstance.decode({"metadata": {"name": f"app-{number:03}"}, "spec": spec}))

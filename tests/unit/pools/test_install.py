@@ -44,8 +44,8 @@ async def test_a_missing_s3_client_is_named_at_the_start_if_buckets_need_it(
     given = {"bucket_provider": provider, "service_account": "installer"}
     settings = PoolSettings(instances=MaterialSettings.model_validate(given))
     async with ApiServer(random=Random(1)) as server:
-        async with Client(server.config(), name="test", random=Random(3)) as client:
-            await install_crds(client, all_manifests())
+        async with Client(server.config(), name="test", random=Random(3)) as writer:
+            await install_crds(writer, all_manifests())
         manager = Manager("m", server.config(), random=Random(2))
         with capture_logs() as logs:
             install(manager, settings)
