@@ -1,7 +1,7 @@
 """The fault of a value in konverge's words: a sentence for each type of pydantic's errors.
 
-Pydantic speaks to the author of a model ("Input should be a valid string"), a status and an Event speak to the author of a manifest. So the
-sentence states the form to write.
+Pydantic's texts are for the author of a model ("Input should be a valid string"). The author of a manifest reads a status and an Event, so
+each sentence here states the form to write.
 
 Guarantees: pure. No sentence quotes the value. Every type of error that the installed pydantic knows has a sentence.
 """

@@ -125,7 +125,7 @@ _decode_cached = lru_cache(maxsize=512)(_decode)
 
 
 def has_nulls(value: Any) -> bool:
-    """Tell whether a map holds a null at any depth; null items of a list do not count.
+    """Return whether a map holds a null at any depth; null items of a list do not count.
 
     >>> has_nulls({"a": [{"b": None}]}), has_nulls({"a": [None]})
     (True, False)

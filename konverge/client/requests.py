@@ -21,11 +21,11 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from konverge.client.resources import ListQuery, ResourceInfo, WatchQuery
+from konverge.client.settings import FieldValidation
 from konverge.errors import UsageError
 
 __all__ = [
     "APPLY",
-    "FieldValidation",
     "JSON",
     "MERGE",
     "METADATA",
@@ -34,12 +34,13 @@ __all__ = [
     "Propagation",
     "Request",
     "Style",
+    "Validation",
 ]
 
 Style = Literal["merge", "json", "strategic"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
-FieldValidation = Literal["Strict", "Warn", "Ignore", ""]
-"""How the server treats unknown and repeated fields of a write; "" leaves it to the server, which warns."""
+Validation = FieldValidation | Literal[""]
+"""The field validation of one write; "" leaves it to the server, which warns."""
 
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"  # the body is JSON, cheaper to write, with the deviations of `yaml_of`
@@ -251,7 +252,7 @@ def watch(info: ResourceInfo, query: WatchQuery) -> Request:
 
 
 def create(
-    info: ResourceInfo, body: Mapping[str, Any], *, manager: str, dry_run: bool, validation: FieldValidation = ""
+    info: ResourceInfo, body: Mapping[str, Any], *, manager: str, dry_run: bool, validation: Validation = ""
 ) -> Request:
     """Create an object; not repeatable, because a second create fails with AlreadyExists."""
     metadata = body.get("metadata") or {}
@@ -279,7 +280,7 @@ def replace(
     manager: str,
     subresource: str,
     dry_run: bool,
-    validation: FieldValidation = "",
+    validation: Validation = "",
 ) -> Request:
     """Replace an object or one of its subresources."""
     metadata = body.get("metadata") or {}
@@ -306,7 +307,7 @@ def patch(
     manager: str,
     subresource: str,
     dry_run: bool,
-    validation: FieldValidation = "",
+    validation: Validation = "",
 ) -> Request:
     """Patch an object; not repeatable, because a JSON patch may add twice and a merge patch may undo a change made in between."""
     if style not in PATCHES:
@@ -341,7 +342,7 @@ def apply(
     subresource: str,
     dry_run: bool,
     normalized: bool = False,
-    validation: FieldValidation = "",
+    validation: Validation = "",
 ) -> Request:
     """Apply an intent by server-side apply; repeatable unless it carries a resourceVersion.
 

@@ -7,9 +7,10 @@ from typing import Literal, get_args
 
 from konverge.errors import UsageError
 
-__all__ = ["ClientSettings"]
+__all__ = ["ClientSettings", "FieldValidation"]
 
-_VALIDATIONS = Literal["Strict", "Warn", "Ignore"]
+FieldValidation = Literal["Strict", "Warn", "Ignore"]
+"""How the API server treats unknown and repeated fields of a write."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +70,13 @@ class ClientSettings:
     compression: bool = False
     """Whether to accept gzip. Inside a data centre compression takes longer than the transfer; turn it on for a slow link."""
 
-    field_validation: Literal["Strict", "Warn", "Ignore"] = "Strict"
+    field_validation: FieldValidation = "Strict"
     """How the API server treats a write that holds a field which the kind does not have: Strict refuses the write (400), Warn drops the
     field and warns, Ignore drops the field. Of applies to custom resources and of JSON patches it changes nothing."""
 
     def __post_init__(self) -> None:
-        if self.field_validation not in get_args(_VALIDATIONS):
-            choices = ", ".join(get_args(_VALIDATIONS))
+        if self.field_validation not in get_args(FieldValidation):
+            choices = ", ".join(get_args(FieldValidation))
             raise UsageError(f"ClientSettings(field_validation={self.field_validation!r}): it is one of {choices}")
         for field in fields(self):
             value = getattr(self, field.name)

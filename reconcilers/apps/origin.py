@@ -11,6 +11,7 @@ Guarantees: pure. An artifact without a digest is not recorded.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -26,6 +27,7 @@ from konverge.reconcilers.shared.helm_release.freshness import time_of
 __all__ = ["ChartOrigin", "OriginReport", "origin_of", "with_origin"]
 
 _PARTS: Final = 5
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class ChartOrigin:
     def read(cls, text: str) -> Self | None:
         """Parse the annotation; None if it is absent or malformed."""
         parts = text.split("/")
-        if len(parts) != _PARTS or not parts[2] or not (parts[3].isascii() and parts[3].isdigit()):
+        if len(parts) != _PARTS or not parts[2] or not _NUMBER.fullmatch(parts[3]):
             return None
         return cls(parts[0], parts[1], parts[2], int(parts[3]), parts[4])
 

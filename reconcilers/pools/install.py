@@ -164,11 +164,13 @@ def metrics_of(manager: Manager) -> PoolMetrics:
 
 
 async def _note_missing_client(gate: Gate | None, client: Client) -> str:
-    """Log what is missing when the controller starts, and not when its rights or webhooks are printed."""
-    get_logger("konverge.pools").warning(
-        "no S3 client is installed: buckets are neither created nor deleted; pip install 'konverge[pools]'"
-    )
-    return "" if gate is None else await gate(client)
+    """Log that the S3 client is missing when the controller starts, and not when its rights or webhooks are printed."""
+    obstacle = "" if gate is None else await gate(client)
+    if not obstacle:
+        get_logger("konverge.pools").warning(
+            "no S3 client is installed: buckets are neither created nor deleted; pip install 'konverge[pools]'"
+        )
+    return obstacle
 
 
 def install(manager: Manager, settings: PoolSettings | None = None, *, s3: S3Connections | None = None) -> None:

@@ -338,9 +338,8 @@ class LeaseElection:
             self._slow_path.inc()
             await asyncio.sleep(_PAUSE * self._random.random())  # candidates that write at once do not go on in step
             await self._look()
-            self._renewal_due = min(
-                self._renewal_due, self._now() + _BETWEEN_RENEWALS
-            )  # another writer edited the Lease
+            # Another writer edited the Lease, so this renewal has to be repeated.
+            self._renewal_due = min(self._renewal_due, self._now() + _BETWEEN_RENEWALS)
             return None
         except (Exception, asyncio.CancelledError) as error:
             self._candidate.may_have_written(step.record)

@@ -47,10 +47,10 @@ _PASSING = (Conflict, Expired, NotFound, ServerFailure, TooManyRequests, Unautho
 """The next try may end otherwise."""
 _AWAITED = (RetryAfter, FieldsHeld, NotLeading)
 """The reconciler or the runtime itself says what it waits for."""
-_MOST_TRIES = 5
-"""Tries that fail by a passing error before the error is reported, ..."""
-_LONGEST = 10.0
-"""... and the seconds from the first to the last of them: five tries are over within 0.2 s."""
+_TRIES_BEFORE_REPORT = 5
+"""The least number of failed tries in a row after which a passing error is reported."""
+_SECONDS_BEFORE_REPORT = 10.0
+"""The least time from the first to the last of these tries: five tries are over within 0.2 s."""
 _MOST_KEYS = 10_000
 """Keys whose failures are remembered; the key that has failed longest is dropped first."""
 _FIELD = re.compile(r'unknown field "([^"]+)"|((?:\.[^\s:]+)+): field not declared in schema')
@@ -91,7 +91,7 @@ class FailureStreaks:
         self._streaks[key] = (since, tries + 1)
         if len(self._streaks) > _MOST_KEYS:
             self._streaks.popitem(last=False)
-        return tries + 1 >= _MOST_TRIES and now - since >= _LONGEST
+        return tries + 1 >= _TRIES_BEFORE_REPORT and now - since >= _SECONDS_BEFORE_REPORT
 
     def succeeded(self, key: Hashable) -> None:
         """Drop the failures of a key."""

@@ -149,7 +149,7 @@ class Executor:
     def _older(self, task: Task, found: Object) -> JobResult | None:
         """Return the refusal of a job of an older generation than the object's: a job that was delayed must not undo a younger one."""
         applied = found.metadata.annotation(Annotation.JOB_GENERATION)
-        if task.generation is None or not applied.isdecimal() or int(applied) <= task.generation:
+        if not task.is_older_than(applied):
             return None
         return _result(
             task,

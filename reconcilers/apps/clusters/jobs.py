@@ -31,6 +31,7 @@ __all__ = ["JobRefusal", "Task", "Verb", "read_job", "result_of"]
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _JOB_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _GENERATION: Final = re.compile(r"(?P<kind>[^/@]+)/(?P<namespace>[^/@]+)/(?P<name>[^/@]+)@(?P<generation>[0-9]{1,18})")
 _MOST_NAME: Final = 253
 _MOST_NAMESPACE: Final = 63
@@ -55,6 +56,10 @@ class Task:
     name: str = ""
     body: Mapping[str, Any] | None = None
     """The object to apply."""
+
+    def is_older_than(self, applied: str) -> bool:
+        """Whether the object has the state of a younger job; `applied` is the object's annotation, "" and malformed ones order nothing."""
+        return self.generation is not None and bool(_NUMBER.fullmatch(applied)) and int(applied) > self.generation
 
     @property
     def generation(self) -> int | None:

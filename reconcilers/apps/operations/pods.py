@@ -1,7 +1,7 @@
 """The pods of an engine's object: the account as which they run, and why none of them runs.
 
 The Job controller writes no status while it cannot create a pod, and a Job looks alike whether its pod waits for a node, for its image, or
-for a Secret. So the cause is in the status of the pods, and in Events of the Job and of the pods.
+for a Secret. So the cause is in the status of the newest pod, and in Events of the Job and of that pod.
 
 Guarantees: the functions before the line are pure. A cause is the same text while the cause lasts, so it is written once.
 """
@@ -64,15 +64,19 @@ def time_to_start(started: datetime, now: datetime) -> timedelta:
 def cause_of(job: Object, pods: Iterable[Object], events: Iterable[Object]) -> str:
     """Return why no pod of a Job runs, "" if that is not known.
 
-    The newest pod counts: the Job controller replaces a pod that failed. `events` are those of the Job and of its pods.
+    The newest pod counts: the Job controller replaces a pod that failed. `events` are those of the Job and of that pod.
     """
-    own = [pod for pod in pods if any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references or ())]
-    pod = max(own, key=lambda one: (_created(one), one.name), default=None)
+    pod = _newest_pod(job, pods)
     warnings = [event for event in events if event.get("type") == "Warning"]
     if pod is None:
         event = _newest(warnings, job)
         return "" if event is None else f"no pod can be created: {_text(event)}"
     return _cause_in(pod) or _cause_in_events(pod, warnings)
+
+
+def _newest_pod(job: Object, pods: Iterable[Object]) -> Object | None:
+    own = [pod for pod in pods if any(owner.uid == job.metadata.uid for owner in pod.metadata.owner_references or ())]
+    return max(own, key=lambda pod: (_created(pod), pod.name), default=None)
 
 
 def _created(found: Object) -> str:
@@ -152,8 +156,9 @@ async def cause_without_pods(job: Object, ctx: Context[Any]) -> str:
     namespace, uid = job.namespace, job.metadata.uid
     try:
         pods = await _listed(POD, namespace, ctx, labels=f"batch.kubernetes.io/controller-uid={uid}")
+        newest = _newest_pod(job, pods)
         events: list[Object] = []
-        for about in (uid, *(pod.metadata.uid for pod in pods)):
+        for about in (uid, *([] if newest is None else [newest.metadata.uid])):
             events += await _listed(EVENT, namespace, ctx, fields=f"involvedObject.uid={about},type=Warning")
     except Forbidden:
         return f"the operator may not list pods and events; see kubectl describe job {job.name} -n {namespace}"

@@ -56,11 +56,11 @@ async def event(lab: Lab, about: Object, reason: str, message: str) -> None:
     await lab.client.create(EVENT.new(f"{about.name}.{reason.lower()}", lab.namespace, **data))
 
 
-async def pod(lab: Lab, job: Object, status: dict[str, Any]) -> Object:
+async def pod(lab: Lab, job: Object, status: dict[str, Any], name: str = "") -> Object:
     """Create a pod as the Job controller does, with a status."""
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job.name, "uid": job.metadata.uid, "controller": True}
     labels = {"batch.kubernetes.io/controller-uid": job.metadata.uid}
-    made = POD.new(f"{job.name}-x", lab.namespace, labels=labels, spec={"containers": CONTAINERS})
+    made = POD.new(name or f"{job.name}-x", lab.namespace, labels=labels, spec={"containers": CONTAINERS})
     made.data["metadata"]["ownerReferences"] = [owner]
     await lab.client.create(made)
     return await lab.patch(POD, made.name, {"status": status}, subresource="status")
@@ -121,6 +121,24 @@ async def test_without_the_right_to_list_pods_the_message_names_the_command(ops:
     found = await ops.until("run", shows("Running", "False", "PodsNotRunning"))
     assert f"kubectl describe job {job.name}" in found.condition("Running").message
     await ops.complete()
+
+
+async def test_a_job_with_many_failed_pods_costs_three_lists_for_each_look(ops: Operations) -> None:
+    seen: list[str] = []
+    await ops.start()
+    await ops.target()
+    await ops.create()
+    job = await ops.job_of()
+    await ops.write_job(job, {"startTime": rfc3339(wall_clock()), "active": 1, "ready": 0, "failed": 30})
+    for number in range(30):
+        await pod(ops.lab, job, {"phase": "Failed"}, name=f"failed-{number}")
+    await asyncio.sleep(2)
+    await pod(ops.lab, job, UNSCHEDULABLE)
+    await ops.lab.until(Operation, "run", shows("Running", "True", "PodsNotRunning"), timeout=60)
+    ops.lab.server.on_call.append(lambda _call, about, _response: seen.append(f"{about.verb} {about.resource}"))
+    await asyncio.sleep(61)
+    assert 2 <= seen.count("list pods") <= 4
+    assert seen.count("list events") == 2 * seen.count("list pods")
 
 
 async def test_a_job_that_runs_is_not_looked_into(ops: Operations) -> None:

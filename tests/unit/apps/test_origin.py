@@ -143,8 +143,11 @@ def test_a_state_at_rest_is_recorded_once() -> None:
 
 @pytest.mark.parametrize(
     "note",
-    ["", "x", "////", "a/b/c/1", "a/b/c//i", "a/b/c/-1/i", "a/b/c/1.5/i", "a/b/c/²/i", "a/b//1/i", "a/b/c/1/i/j"],
-    ids=lambda note: note or "absent",
+    [
+        *("", "x", "////", "a/b/c/1", "a/b/c//i", "a/b/c/-1/i", "a/b/c/1.5/i", "a/b/c/²/i", "a/b//1/i", "a/b/c/1/i/j"),
+        f"a/b/c/{'9' * 5_000}/i",
+    ],
+    ids=lambda note: note[:20] or "absent",
 )
 def test_a_malformed_record_reads_as_absent(note: str) -> None:
     assert ChartOrigin.read(note) is None

@@ -19,6 +19,7 @@ from konverge.reconcilers.apps.clusters.job_limits import Gates
 from konverge.reconcilers.apps.clusters.jobs import JobRefusal, read_job
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE
 from konverge.reconcilers.apps.clusters.protocol import Outcome
+from konverge.reconcilers.apps.clusters.words import Annotation
 from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
 
 
@@ -675,6 +676,17 @@ async def test_a_job_of_an_older_generation_than_the_object_is_refused(second: s
         assert (await world.instance()).metadata.resource_version == before.metadata.resource_version
         younger = world.plane.submit("intent", deletion(), key=key(8))
         assert (await world.plane.result(younger)).reason == "Deleted"
+
+
+@pytest.mark.parametrize("forged", ["x", "", "-1", "٣", "9" * 400, "9" * 5_000], ids=lambda text: text[:5] or "empty")
+async def test_a_forged_generation_on_the_object_keeps_no_job_from_it(forged: str) -> None:
+    async with World() as world:
+        await world.start()
+        key = "ApplicationInstance/web/shop@{}".format
+        await world.plane.result(world.plane.submit("intent", ensure(), key=key(7)))
+        patch = {"metadata": {"annotations": {Annotation.JOB_GENERATION: forged}}}
+        await world.client.patch(APPLICATION_INSTANCE, "shop", "web", patch=patch, style="merge")
+        assert (await world.plane.result(world.plane.submit("intent", deletion(), key=key(8)))).reason == "Deleted"
 
 
 @pytest.mark.parametrize("key", ["intent-1", "ApplicationInstance/other/shop@1", "ApplicationInstance/web/shop@x"])
