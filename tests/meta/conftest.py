@@ -124,3 +124,13 @@ class Tree:
 @pytest.fixture(scope="session")
 def tree() -> Tree:
     return Tree()
+
+
+@pytest.fixture
+def empty_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make an empty project the current folder, and return it; its pytest loads no plugins."""
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

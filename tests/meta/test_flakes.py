@@ -25,13 +25,8 @@ def test_sound():
 
 
 @pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make an empty project the current folder; its pytest loads no plugins."""
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    (tmp_path / "test_sample.py").write_text(SAMPLE)
-    monkeypatch.chdir(tmp_path)
+def project(empty_project: Path) -> None:
+    (empty_project / "test_sample.py").write_text(SAMPLE)
 
 
 def test_each_failure_of_a_round_is_counted_and_logged(tmp_path: Path) -> None:

@@ -31,13 +31,7 @@ def test_sound():
 """
 
 
-@pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make an empty project the current folder; its pytest loads no plugins."""
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("empty_project")
 
 
 @pytest.mark.parametrize(

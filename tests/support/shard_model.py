@@ -18,16 +18,16 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from konverge.runtime.sharding.assignment import Assignment, assign
 from konverge.runtime.sharding.decision import MemberState, ShardAction, ShardDecision, ShardView, decide, former_after
 from konverge.runtime.sharding.stamp import Stamp
 
-__all__ = ["Model", "Overlap", "collector_paused", "search", "stopped"]
+__all__ = ["Model", "Overlap", "collector_paused", "search", "stopped", "way_to"]
 
 
 _AWAY = ("absent", "gone", "released")
@@ -404,12 +404,13 @@ def _search(model: Model, limit: int) -> int:
                     before[following] = (state, what)
                     waiting.append(following)
         except Overlap as error:
-            raise Overlap(f"{error}:\n{_way(before, state)}") from None
+            raise Overlap(f"{error}:\n{way_to(before, state)}") from None
         assert len(before) < limit, "the model is too large"
     return len(before)
 
 
-def _way(before: dict[State, tuple[State, str] | None], state: State) -> str:
+def way_to(before: Mapping[Any, tuple[Any, str] | None], state: object) -> str:
+    """Return the steps that lead to a state, one in a line."""
     steps = []
     step = before[state]
     while step is not None:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from shard_model import Overlap
+from shard_model import Overlap, way_to
 
 from konverge.runtime.election.record import LeaseRecord
 from konverge.runtime.sharding.decision import MemberState, ShardAction, ShardDecision, ShardView, decide
@@ -225,22 +225,13 @@ def search_restarts(model: Restarts, *, limit: int = 100_000) -> int:
             try:
                 _pass(model, following)
             except Overlap as error:
-                raise Overlap(f"{error}:\n{_way(before, same)}\n{what}") from None
+                raise Overlap(f"{error}:\n{way_to(before, same)}\n{what}") from None
             after = following.same()
             if after in before:
                 continue
             before[after] = same, what
             if following.wait > model.bound:
-                raise Late(f"an object waits for {following.wait * STEP:g} s:\n{_way(before, after)}")
+                raise Late(f"an object waits for {following.wait * STEP:g} s:\n{way_to(before, after)}")
             waiting.append(following)
         assert len(before) < limit, "the model is too large"
     return len(before)
-
-
-def _way(before: dict[object, tuple[object, str] | None], state: object) -> str:
-    steps = []
-    step = before[state]
-    while step is not None:
-        steps.append(step[1])
-        step = before[step[0]]
-    return "\n".join(reversed(steps))
