@@ -82,7 +82,7 @@ def origin_of(
     if noted is None:
         return OriginReport(present)
     if present is not None and noted.content != present.content:
-        deployed = noted.number != present.number
+        deployed = noted.number != present.number or _deployed_after(release, source if oci else chart)
         return OriginReport(present) if deployed else OriginReport(noted, messages.not_deployed_again(release.name))
     if (noted.kind, noted.location) == (source.kind_name, location):
         return OriginReport(noted if present is None else replace(present, index=noted.index))
@@ -93,12 +93,33 @@ def origin_of(
 
 
 def _chart_in_store(release: Object, source: Object, artifact: Object | None, location: str) -> ChartOrigin | None:
-    """Return the chart that Flux has in store; None without an artifact, or before the first release."""
+    """Return the chart that Flux has in store; None without an artifact, before the first release, or if it is not the release's chart.
+
+    The caches of chart and release are not of one moment: a former chart beside a new release would be recorded as its content.
+    """
     content = None if artifact is None else artifact.get("status", "artifact", "digest")
     number = release.get("status", "history", 0, "version")
-    if not isinstance(content, str) or not content or not isinstance(number, int):
+    if artifact is None or not isinstance(content, str) or not content or not isinstance(number, int):
+        return None
+    if not _is_of_release(artifact, release, oci=artifact is source):
         return None
     return ChartOrigin(source.kind_name, location, content, number, "" if artifact is source else _index_of(source))
+
+
+def _is_of_release(artifact: Object, release: Object, *, oci: bool) -> bool:
+    """Whether the revision of an artifact can be that of the last release; True if Flux names none of them."""
+    revision = artifact.get("status", "artifact", "revision")
+    wanted = release.get("status", "history", 0, "ociDigest" if oci else "chartVersion")
+    if not isinstance(revision, str) or not revision or not isinstance(wanted, str) or not wanted:
+        return True
+    return revision.rpartition("@")[2] == wanted if oci else revision == wanted
+
+
+def _deployed_after(release: Object, artifact: Object | None) -> bool:
+    """Whether Flux deployed the last release after it had stored an artifact, and so with this artifact."""
+    text = release.get("status", "history", 0, "lastDeployed")
+    deployed, stored = time_of(text) if isinstance(text, str) else None, _fetch_time(artifact)
+    return deployed is not None and stored is not None and deployed > stored
 
 
 def _index_of(repository: Object) -> str:

@@ -28,12 +28,16 @@ class Flux:
     chart_time: int = 10
     number: int | None = 1
     notes: dict[str, str] = field(default_factory=dict)
+    revision: str = ""
+    deployed: dict[str, str] = field(default_factory=dict)
 
     def origin(self) -> OriginReport:
-        artifact = {"digest": self.content, "lastUpdateTime": time(self.chart_time)}
+        artifact = {"digest": self.content, "lastUpdateTime": time(self.chart_time), "revision": self.revision}
         index = {"revision": self.index, "lastUpdateTime": time(self.index_time)}
         oci = self.kind == "OCIRepository"
-        release = flux_object("HelmRelease", {"history": [{"version": self.number}]}, annotations=self.notes)
+        release = flux_object(
+            "HelmRelease", {"history": [{"version": self.number, **self.deployed}]}, annotations=self.notes
+        )
         source = flux_object(self.kind, {"artifact": artifact if oci else index}, spec={"url": self.url})
         chart = None if oci or self.content is None else flux_object("HelmChart", {"artifact": artifact})
         return origin_of(release, source, chart, oci=oci, former="https://user:pw@first.example.com?token=t")
@@ -54,6 +58,13 @@ def flux_object(kind: str, status: dict[str, Any], **parts: Any) -> Object:
 
 
 HELM = Flux()
+AT_1 = Flux(revision="1.0.0", deployed={"chartVersion": "1.0.0"})
+OCI_AT_1 = Flux(
+    kind="OCIRepository",
+    url="oci://first.example.com/shop",
+    revision="latest@sha256:aa",
+    deployed={"chartVersion": "1.0.0+aa", "ociDigest": "sha256:aa"},
+)
 OCI = Flux(kind="OCIRepository", url="oci://first.example.com/shop")
 MOVED: dict[str, Any] = {"url": "https://second.example.com", "index": "sha256:second", "index_time": 20}
 TO_OCI: dict[str, Any] = {"kind": "OCIRepository", "url": "oci://first.example.com/shop"}
@@ -152,6 +163,33 @@ def test_a_state_at_rest_is_recorded_once() -> None:
 def test_a_malformed_record_reads_as_absent(note: str) -> None:
     assert ChartOrigin.read(note) is None
     assert not replace(HELM, **MOVED, notes={CHART_DIGEST: note}).origin().warning
+
+
+@pytest.mark.parametrize(
+    ("flux", "deployed", "revision"),
+    [
+        (AT_1, {"chartVersion": "1.1.0"}, "1.1.0"),
+        (AT_1, {"chartVersion": "1.1.0+build.2"}, "1.1.0+build.2"),
+        (OCI_AT_1, {"chartVersion": "1.1.0+bb", "ociDigest": "sha256:bb"}, "latest@sha256:bb"),
+    ],
+    ids=["a version", "build metadata", "OCI"],
+)
+def test_a_stale_chart_beside_a_new_release_is_not_recorded(
+    flux: Flux, deployed: dict[str, str], revision: str
+) -> None:
+    stale = flux.then(number=2, deployed=deployed)
+    assert stale.origin().annotations == flux.origin().annotations
+    current = stale.then(revision=revision, content="sha256:new")
+    assert not current.origin().warning
+    assert not current.then().origin().warning
+
+
+@pytest.mark.parametrize(("second", "warning"), [(29, UNDEPLOYED), (30, UNDEPLOYED), (31, "")])
+def test_a_release_that_is_younger_than_the_chart_has_the_chart(second: int, warning: str) -> None:
+    stale = AT_1.then(number=2, deployed={"chartVersion": "1.0.0", "lastDeployed": time(second)})
+    shown = stale.then(content=NEW, chart_time=30).origin().warning
+    assert warning in shown
+    assert bool(shown) == bool(warning)
 
 
 @pytest.mark.parametrize("change", [{"content": None}, {"content": ""}, {"number": None}], ids=str)
