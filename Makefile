@@ -107,9 +107,10 @@ check: venv ## Run lint and the quick unit tests side by side: the loop of work,
 lint: venv ## Check style, formatting, types, floors, language, and that generated files are fresh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy konverge tests examples tools
+	$(BIN)/mypy konverge testkit/konverge_testing tests examples tools
 	$(BIN)/python tools/type_errors.py
 	$(BIN)/lint-imports
+	$(BIN)/lint-imports --config testkit/pyproject.toml
 	$(BIN)/python -m konverge.reconcilers.apps.operations.engines.generate --check
 	$(BIN)/python -m konverge.crds.generate --check
 	$(BIN)/python tools/readme.py --check

@@ -8,7 +8,7 @@ from backup_admission import CHECK, COMPLETE, NAMESPACE, build
 from backup_operator import Backup, BackupSpec
 
 import konverge as kv
-from konverge.testing import Lab, admit
+from konverge_testing import Lab, admit
 
 
 @pytest.mark.asyncio

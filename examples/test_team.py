@@ -4,7 +4,7 @@ import pytest
 from team_operator import NAMESPACE, QUOTA, Team, TeamSpec, build
 
 import konverge as kv
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 
 @pytest.mark.scenario

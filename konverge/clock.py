@@ -23,7 +23,7 @@ WallClock: TypeAlias = Callable[[], datetime]
 def wall_clock() -> datetime:
     """Return the present moment, aware, in UTC; on a loop that keeps virtual wall time, that loop's.
 
-    A loop takes part by having a method `wall_time() -> datetime` (see `konverge.testing.loop`).
+    A loop takes part by having a method `wall_time() -> datetime` (see `konverge_testing.loop`).
     """
     try:
         loop = asyncio.get_running_loop()

@@ -21,9 +21,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from konverge.testing.binaries import Cache, is_program
-from konverge.testing.failures import BinariesMissing, ControlPlaneError, InstallFailed
-from konverge.testing.gobuild import build_environment
+from konverge_testing.binaries import Cache, is_program
+from konverge_testing.failures import BinariesMissing, ControlPlaneError, InstallFailed
+from konverge_testing.gobuild import build_environment
 
 __all__ = ["BUILD_SECONDS", "CAPI_CORE", "CLIENTS", "CLUSTERCTL", "HELM", "PROMETHEUS", "VERSITYGW", "go_program"]
 

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from konverge.testing.binaries import Cache
-from konverge.testing.failures import BinariesMissing, ControlPlaneError, InstallFailed
+from konverge_testing.binaries import Cache
+from konverge_testing.failures import BinariesMissing, ControlPlaneError, InstallFailed
 
 __all__ = ["ALL", "BUILD_SECONDS", "EXAMPLES", "RECIPES", "Recipe", "built", "cached", "main"]
 

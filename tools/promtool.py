@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from konverge.testing.binaries import Cache, is_program
+from konverge_testing.binaries import Cache, is_program
 
 __all__ = ["PROMTOOL", "fetch", "promtool", "run_promtool"]
 

@@ -75,7 +75,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "charts": ("charts",),
     "reconcilers": ("reconcilers",),
     "daemon": ("cmd",),
-    "testing kit": ("konverge/testing",),
+    "testing kit": ("testkit/konverge_testing",),
     "tests": ("tests",),
     "tools": ("tools",),
     "examples": ("examples",),

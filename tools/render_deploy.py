@@ -18,7 +18,7 @@ from pathlib import Path
 
 from go_programs import HELM, go_program
 
-from konverge.testing.failures import ControlPlaneError
+from konverge_testing.failures import ControlPlaneError
 
 ROOT = Path(__file__).resolve().parent.parent
 CHART = "charts/konverge"

@@ -29,9 +29,9 @@ from guard.program import LINKED, NAME, NAMESPACE, PACKAGE, Gauge, build, gauge
 import konverge as kv
 from konverge.client import Client
 from konverge.crds import crd
-from konverge.testing.apiserver import ApiServer
-from konverge.testing.lab import install_crds
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.apiserver import ApiServer
+from konverge_testing.lab import install_crds
+from konverge_testing.loop import VirtualTimeLoop
 
 __all__ = ["Walk", "is_wrapper", "walk"]
 

@@ -40,16 +40,19 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     ),
     "quota": Entry("konverge.daemon.quota", "quota", "Move a Capsule tenant's quotas to resource pools."),
     "demo": Entry(
-        "konverge.daemon.demo.command",
+        "konverge_testing.demo.command",
         "demo",
         "Run everything on this machine: an API server, the daemon, samples.",
         "testing",
     ),
     "apiserver": Entry(
-        "konverge.daemon.apiserver", "apiserver", "A Kubernetes API server in memory, for any client.", "testing"
+        "konverge_testing.apiserver_command",
+        "apiserver",
+        "A Kubernetes API server in memory, for any client.",
+        "testing",
     ),
     "control-plane": Entry(
-        "konverge.testing.commands", "control_plane", "A real Kubernetes API server on this machine.", "testing"
+        "konverge_testing.commands", "control_plane", "A real Kubernetes API server on this machine.", "testing"
     ),
     "completion": Entry("konverge.daemon.completion", "completion", "Print the shell's completion script."),
 }

@@ -281,7 +281,7 @@ def install(
 ) -> None:
     """Add the family's controllers, metrics and background work to a manager.
 
-    `dial` makes channels to servers; tests give one to a double in the same process (`konverge.testing.nstance`). `entropy` returns the
+    `dial` makes channels to servers; tests give one to a double in the same process (`konverge_testing.nstance`). `entropy` returns the
     random bytes of the operator's key.
 
     >>> from konverge.runtime import Manager

@@ -16,8 +16,8 @@ from conformance.setup import prepare
 from conformance.targets import Target, memory_target, real_target
 from conformance.webhook import conversion_webhook
 
-from konverge.testing.config import ControlPlaneConfig
-from konverge.testing.control_plane import ControlPlane
+from konverge_testing.config import ControlPlaneConfig
+from konverge_testing.control_plane import ControlPlane
 
 _AT_ONCE = 6
 _CASES = load_cases()

@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from konverge.testing.control_plane import ControlPlane
+from konverge_testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(3600)]
 

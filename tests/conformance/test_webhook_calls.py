@@ -15,7 +15,7 @@ import trustme
 from aiohttp import web
 from conformance.targets import AGENT, Target, memory_target, real_target
 
-from konverge.testing.control_plane import ControlPlane
+from konverge_testing.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(120)]
 

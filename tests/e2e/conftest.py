@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from patience import PATIENCE
 
-from konverge.testing import ControlPlane, ControlPlaneConfig, Lab
+from konverge_testing import ControlPlane, ControlPlaneConfig, Lab
 
 
 @pytest.fixture(scope="session")

@@ -19,11 +19,11 @@ from widgets import CONFIG_MAP, SECRET, By, Widget, WidgetSpec, widget
 import konverge as kv
 from konverge.errors import Forbidden, Invalid
 from konverge.runtime.admission.configurations import VALIDATING as CONFIGURATION
-from konverge.testing import ControlPlane, Lab
-from konverge.testing.certificates import Authority
-from konverge.testing.clients import ClientFor
-from konverge.testing.lab.webhook_probe import wait_until_called
-from konverge.testing.ports import ReservedPort
+from konverge_testing import ControlPlane, Lab
+from konverge_testing.certificates import Authority
+from konverge_testing.clients import ClientFor
+from konverge_testing.lab.webhook_probe import wait_until_called
+from konverge_testing.ports import ReservedPort
 
 pytestmark = pytest.mark.control_plane
 

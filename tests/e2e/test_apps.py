@@ -16,7 +16,7 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.errors import Invalid
 from konverge.objects import Object
 from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 pytestmark = pytest.mark.control_plane
 

@@ -9,8 +9,8 @@ import pytest
 from konverge.errors import Invalid
 from konverge.kinds import Kind
 from konverge.objects import Object
-from konverge.testing import Lab, install_crds
-from konverge.testing.flux import KINDS, HelmController, World, flux_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.flux import KINDS, HelmController, World, flux_crds
 
 pytestmark = pytest.mark.control_plane
 

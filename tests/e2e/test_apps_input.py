@@ -15,9 +15,9 @@ from konverge.errors import Invalid
 from konverge.reconcilers.apps import Settings, install, rules
 from konverge.reconcilers.apps.kinds import HELM_RELEASE, SECRET
 from konverge.runtime import ManagerSettings
-from konverge.testing import ControlPlane, Lab, install_crds
-from konverge.testing.clients import ClientFor
-from konverge.testing.flux import HelmController, flux_crds
+from konverge_testing import ControlPlane, Lab, install_crds
+from konverge_testing.clients import ClientFor
+from konverge_testing.flux import HelmController, flux_crds
 
 pytestmark = pytest.mark.control_plane
 

@@ -6,7 +6,7 @@ import pytest
 from apps.player import Player
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 pytestmark = pytest.mark.control_plane
 

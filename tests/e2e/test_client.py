@@ -43,7 +43,7 @@ from konverge.errors import (
 )
 from konverge.keys import compare_versions
 from konverge.kinds import kind
-from konverge.testing import ControlPlane, install_crds
+from konverge_testing import ControlPlane, install_crds
 
 pytestmark = pytest.mark.control_plane
 

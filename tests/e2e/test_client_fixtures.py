@@ -7,8 +7,8 @@ import pytest
 from konverge.client import Client
 from konverge.errors import Forbidden
 from konverge.kinds import kind
-from konverge.testing import ControlPlane
-from konverge.testing.clients import ClientFor
+from konverge_testing import ControlPlane
+from konverge_testing.clients import ClientFor
 
 pytestmark = pytest.mark.control_plane
 

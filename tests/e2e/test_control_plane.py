@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from konverge.testing import ControlPlane, ControlPlaneConfig, ControlPlaneError
-from konverge.testing.binaries import APISERVER, CONTROLLER_MANAGER, ETCD
+from konverge_testing import ControlPlane, ControlPlaneConfig, ControlPlaneError
+from konverge_testing.binaries import APISERVER, CONTROLLER_MANAGER, ETCD
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(120)]
 
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from konverge.testing import ControlPlane, ControlPlaneConfig
+from konverge_testing import ControlPlane, ControlPlaneConfig
 
 async def main():
     async with ControlPlane(ControlPlaneConfig(root=Path(sys.argv[1]), controllers=True)) as plane:
@@ -403,7 +403,7 @@ async def test_leftovers_of_a_killed_keeper_are_swept_by_the_next_start(tmp_path
 
 
 async def test_the_command_keeps_one_up_until_it_is_interrupted(tmp_path: Path) -> None:
-    script = "from konverge.testing.commands import control_plane; control_plane()"
+    script = "from konverge_testing.commands import control_plane; control_plane()"
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",

@@ -39,8 +39,8 @@ from konverge.crds import (
 )
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.kinds import kind
-from konverge.testing import ControlPlane
-from konverge.testing.api import Response
+from konverge_testing import ControlPlane
+from konverge_testing.api import Response
 
 pytestmark = pytest.mark.control_plane
 

@@ -21,7 +21,7 @@ from konverge.client import Client
 from konverge.errors import NotFound
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
-from konverge.testing.control_plane import ControlPlane
+from konverge_testing.control_plane import ControlPlane
 
 pytestmark = pytest.mark.control_plane
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from konverge.client import Client, ClientConfig
-from konverge.daemon.demo.samples import EXPECTED_BY_SECTION, NEXTCLOUDS, OPERATIONS
 from konverge.kinds import kind
+from konverge_testing.demo.samples import EXPECTED_BY_SECTION, NEXTCLOUDS, OPERATIONS
 
 SECRET = kind("v1", "Secret")
 ON_BOTH = pytest.mark.parametrize("plane", ["memory", pytest.param("real", marks=pytest.mark.control_plane)])

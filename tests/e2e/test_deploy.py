@@ -26,9 +26,9 @@ from konverge.daemon.settings import Settings
 from konverge.errors import Forbidden
 from konverge.kinds import kind
 from konverge.reconcilers.apps.kinds import SECRET
-from konverge.testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
-from konverge.testing.flux import HelmController, flux_crds
-from konverge.testing.proxy import ProxiedRequest
+from konverge_testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
+from konverge_testing.flux import HelmController, flux_crds
+from konverge_testing.proxy import ProxiedRequest
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from konverge.testing.binaries import APISERVER, ETCD, KUBECTL
-from konverge.testing.commands import control_plane
-from konverge.testing.envtest import MIRROR_VARIABLE, Archive, fetch
-from konverge.testing.failures import InstallFailed
+from konverge_testing.binaries import APISERVER, ETCD, KUBECTL
+from konverge_testing.commands import control_plane
+from konverge_testing.envtest import MIRROR_VARIABLE, Archive, fetch
+from konverge_testing.failures import InstallFailed
 
 CONTENT = {f"controller-tools/envtest/{name}": name.encode() * 1000 for name in (ETCD, APISERVER, KUBECTL)}
 
@@ -202,8 +202,8 @@ def test_an_install_whose_download_stalls_or_breaks_ends_with_one_line_that_says
     answer: bytes, stalls: bool, cause: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
-    monkeypatch.setattr("konverge.testing.binaries.SYSTEM_DIRECTORY", tmp_path / "system")
-    monkeypatch.setattr("konverge.testing.envtest.fetch", partial(fetch, silence_seconds=0.2))
+    monkeypatch.setattr("konverge_testing.binaries.SYSTEM_DIRECTORY", tmp_path / "system")
+    monkeypatch.setattr("konverge_testing.envtest.fetch", partial(fetch, silence_seconds=0.2))
     monkeypatch.setenv("KONVERGE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", "")
     with serving(answer, stalls=stalls) as address:

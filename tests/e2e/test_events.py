@@ -15,7 +15,7 @@ from konverge.metrics import Metrics
 from konverge.objects import Object
 from konverge.runtime.events.recorder import EVENT, EVENT_RULE, EventRecorder, EventSettings, Regarding
 from konverge.runtime.events.types import DropReason
-from konverge.testing.clients import ClientFor
+from konverge_testing.clients import ClientFor
 
 pytestmark = pytest.mark.control_plane
 

@@ -20,7 +20,7 @@ from konverge.errors import MetadataOnly, NotFound, NotServed, ServerFailure, To
 from konverge.fields import Owner
 from konverge.informers import Change, Informer, InformerSet, InformerSettings, RestartCause, Selection
 from konverge.kinds import kind
-from konverge.testing import ControlPlane, ControlPlaneConfig
+from konverge_testing import ControlPlane, ControlPlaneConfig
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(180)]
 

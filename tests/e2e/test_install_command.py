@@ -17,9 +17,9 @@ from typing import IO
 
 import pytest
 
-from konverge.testing.binaries import APISERVER, KUBERNETES_VERSION, PROGRAMS, Cache
+from konverge_testing.binaries import APISERVER, KUBERNETES_VERSION, PROGRAMS, Cache
 
-SCRIPT = "from konverge.testing.commands import control_plane; control_plane()"
+SCRIPT = "from konverge_testing.commands import control_plane; control_plane()"
 
 GO = """#!{python}
 import json, os, sys, time

@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 
 from konverge import clock
-from konverge.testing.failures import ControlPlaneError
-from konverge.testing.processes import KeeperClient
-from konverge.testing.scratch import claim
+from konverge_testing.failures import ControlPlaneError
+from konverge_testing.processes import KeeperClient
+from konverge_testing.scratch import claim
 
 SLEEPER = ["/bin/sleep", "600"]
 
 PARENT = """
 import sys, threading
 from pathlib import Path
-from konverge.testing.processes import KeeperClient
-from konverge.testing.scratch import claim
+from konverge_testing.processes import KeeperClient
+from konverge_testing.scratch import claim
 
 claimed = claim(Path(sys.argv[1]))
 keeper = KeeperClient.launch(claimed)

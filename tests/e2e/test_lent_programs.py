@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from konverge.testing import BinariesMissing, ControlPlane, ControlPlaneConfig, ControlPlaneError
-from konverge.testing.binaries import APISERVER, CONTROLLER_MANAGER, ETCD, Binaries
+from konverge_testing import BinariesMissing, ControlPlane, ControlPlaneConfig, ControlPlaneError
+from konverge_testing.binaries import APISERVER, CONTROLLER_MANAGER, ETCD, Binaries
 
 
 def program(path: Path, says: str) -> Path:

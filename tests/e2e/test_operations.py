@@ -29,8 +29,8 @@ from konverge.reconcilers.apps.operations.install import controller
 from konverge.reconcilers.apps.operations.turns import LEASE, holders_of, lease_name
 from konverge.runtime import ManagerSettings
 from konverge.runtime.builder.rules import rules_of
-from konverge.testing import Lab, install_crds
-from konverge.testing.clients import ClientFor
+from konverge_testing import Lab, install_crds
+from konverge_testing.clients import ClientFor
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(150)]
 

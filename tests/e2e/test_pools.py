@@ -15,7 +15,7 @@ from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
-from konverge.testing import ControlPlane, ControlPlaneError, Lab
+from konverge_testing import ControlPlane, ControlPlaneError, Lab
 
 pytestmark = pytest.mark.control_plane
 

@@ -9,7 +9,7 @@ from pull_lab import Plane, gone
 from konverge.crds.ops_v1alpha1 import Cluster
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, SECRET
 from konverge.reconcilers.apps.clusters.protocol import Outcome
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(240, func_only=True)]
 

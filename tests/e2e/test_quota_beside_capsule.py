@@ -20,8 +20,8 @@ from konverge.reconcilers import apps, quota
 from konverge.reconcilers.quota.capsule_check import HAND_OVER, capsule_serves
 from konverge.reconcilers.quota.kinds import LEASE, MUTATING, RESOURCE_QUOTA, VALIDATING
 from konverge.runtime import Manager, ManagerSettings
-from konverge.testing import ControlPlane, Lab, install_crds
-from konverge.testing.flux import flux_crds
+from konverge_testing import ControlPlane, Lab, install_crds
+from konverge_testing.flux import flux_crds
 
 pytestmark = pytest.mark.control_plane
 

@@ -11,7 +11,7 @@ from quota.plane import Plane, open_plane
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.reconcilers.quota import Settings as QuotaSettings
-from konverge.testing import ControlPlane, Lab
+from konverge_testing import ControlPlane, Lab
 
 pytestmark = pytest.mark.control_plane
 

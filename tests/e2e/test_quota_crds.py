@@ -13,7 +13,7 @@ import pytest
 from conformance.targets import memory_target, real_target
 from quota.crd_cases import CREATED, EXAMPLES, UPDATED, Answer, World, claim, condition, pool
 
-from konverge.testing import ControlPlane
+from konverge_testing import ControlPlane
 
 pytestmark = pytest.mark.control_plane
 

@@ -13,7 +13,7 @@ from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Invalid
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
 from konverge.reconcilers.quota.words import QuotaLabel
-from konverge.testing import ControlPlane, Lab
+from konverge_testing import ControlPlane, Lab
 
 pytestmark = pytest.mark.control_plane
 

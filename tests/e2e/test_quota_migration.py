@@ -24,7 +24,7 @@ from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Forbidden
 from konverge.reconcilers import quota
 from konverge.runtime import Manager
-from konverge.testing import ControlPlane, install_crds
+from konverge_testing import ControlPlane, install_crds
 
 pytestmark = pytest.mark.control_plane
 

@@ -11,7 +11,7 @@ from quota.lab import CPU
 from quota.plane import History, Plane, open_plane
 
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
-from konverge.testing import ControlPlane, Lab
+from konverge_testing import ControlPlane, Lab
 
 pytestmark = pytest.mark.control_plane
 

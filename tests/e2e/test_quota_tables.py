@@ -18,7 +18,7 @@ from quota.capsule import TENANT as TENANT_KIND
 from quota.lab import POD
 from quota.plane import Plane, open_plane
 
-from konverge.testing import ControlPlane, Lab
+from konverge_testing import ControlPlane, Lab
 
 pytestmark = pytest.mark.control_plane
 

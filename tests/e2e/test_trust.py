@@ -25,8 +25,8 @@ from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Forbidden
 from konverge.kinds import kind_of
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
-from konverge.testing import ControlPlane, Lab, install_crds
-from konverge.testing.rights import grant
+from konverge_testing import ControlPlane, Lab, install_crds
+from konverge_testing.rights import grant
 
 pytestmark = pytest.mark.control_plane
 

@@ -26,7 +26,7 @@ def duplicates(tree: Tree) -> dict[str, list[str]]:
     """Return the public class names at the top of several product modules, with those modules."""
     found: dict[str, list[str]] = defaultdict(list)
     for source in tree.sources:
-        if source.module.startswith("konverge.testing"):
+        if source.module.startswith("konverge_testing"):
             continue
         for node in source.tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):

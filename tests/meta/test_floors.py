@@ -20,7 +20,7 @@ PLANTED = {
     "the informers reach across to the queue": ("informers/__init__.py", "import konverge.workqueue"),
     "a family reaches across to another": ("reconcilers/quota/words.py", "import konverge.reconcilers.apps"),
     "a family reaches up to the daemon": ("reconcilers/__init__.py", "import konverge.daemon"),
-    "the runtime reaches for the test kit": ("konverge/runtime/__init__.py", "import konverge.testing"),
+    "the runtime reaches for the test kit": ("konverge/runtime/__init__.py", "import konverge_testing"),
     "the ground floor reaches up to the client": ("konverge/keys.py", "import konverge.client"),
 }
 

@@ -121,7 +121,7 @@ def test_a_reference_is_a_link_an_issue_or_a_kep_that_can_be_followed(text: str,
     [
         ("konverge/keys.py", "ground floor"),
         ("konverge/runtime/manager/run.py", "runtime"),
-        ("konverge/testing/lab/plans.py", "testing kit"),
+        ("testkit/konverge_testing/lab/plans.py", "testing kit"),
         ("cmd/konverged/main.py", "daemon"),
         ("tests/bench/README.md", "docs"),
         ("setup.py", None),

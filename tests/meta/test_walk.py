@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from walk import Walk, is_wrapper, walk
 
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.loop import VirtualTimeLoop
 
 LANDMARKS = (
     "client/watch_stream.py",

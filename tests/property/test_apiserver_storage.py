@@ -15,8 +15,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.reading import (
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.reading import (
     Page,
     StreamCut,
     Watch,
@@ -25,11 +25,11 @@ from konverge.testing.apiserver.reading import (
     list_page,
     read_options,
 )
-from konverge.testing.apiserver.requests import Query
-from konverge.testing.apiserver.resources import Resource, Version
-from konverge.testing.apiserver.statuses import StatusError
-from konverge.testing.apiserver.storage import Store
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.apiserver.requests import Query
+from konverge_testing.apiserver.resources import Resource, Version
+from konverge_testing.apiserver.statuses import StatusError
+from konverge_testing.apiserver.storage import Store
+from konverge_testing.loop import VirtualTimeLoop
 
 THINGS = Resource(
     group="example.com",

@@ -54,10 +54,10 @@ from konverge.reconcilers.pools.pool.render import new_member
 from konverge.reconcilers.quota.words import QuotaLabel, quota_name
 from konverge.reconcilers.workspaces.decide import id_problem
 from konverge.reconcilers.workspaces.secrets import new_secret
-from konverge.testing import Lab, install_crds
-from konverge.testing.capi import definitions
-from konverge.testing.cnpg import cnpg_crds
-from konverge.testing.flux import flux_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.capi import definitions
+from konverge_testing.cnpg import cnpg_crds
+from konverge_testing.flux import flux_crds
 
 NAMESPACE: Final = "lab"
 UID: Final = "3f0c1c1e-6a53-4c66-9a1e-1f0f3ad1a111"

@@ -43,10 +43,10 @@ from konverge.reconcilers import machines, pools
 from konverge.reconcilers.pools import OTHER_KINDS, PoolSettings
 from konverge.reconcilers.pools.instances import MaterialSettings
 from konverge.runtime import ManagerSettings
-from konverge.testing import Lab, install_crds
-from konverge.testing.flux import flux_crds
-from konverge.testing.lab.plans import Plan
-from konverge.testing.lab.runs import run
+from konverge_testing import Lab, install_crds
+from konverge_testing.flux import flux_crds
+from konverge_testing.lab.plans import Plan
+from konverge_testing.lab.runs import run
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from every_character import Page, differences
 
 from konverge.client import Client
 from konverge.crds import crd
-from konverge.testing import ApiServer, install_crds
+from konverge_testing import ApiServer, install_crds
 
 
 async def test_every_code_point_in_keys_and_values_is_stored_as_it_was_applied() -> None:

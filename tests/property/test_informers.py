@@ -32,7 +32,7 @@ from konverge.errors import (
 )
 from konverge.informers import Change, Informer, InformerSet, InformerSettings, Registration, Selection
 from konverge.kinds import kind
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.loop import VirtualTimeLoop
 
 THING = kind("example.com/v1", "Thing")
 INFO = ResourceInfo(api_version="example.com/v1", kind="Thing", plural="things", namespaced=True)

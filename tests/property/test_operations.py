@@ -33,10 +33,10 @@ from konverge.objects import Object
 from konverge.reconcilers.apps.operations.conflicts import PATIENCE, Contestant, contestant_of
 from konverge.reconcilers.apps.operations.engines.registry import ROWS
 from konverge.reconcilers.apps.operations.turns import LEASE, lease_name
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Freeze, Match, Refuse, Rule
-from konverge.testing.lab.environments import memory_lab
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import Freeze, Match, Refuse, Rule
+from konverge_testing.lab.environments import memory_lab
+from konverge_testing.loop import VirtualTimeLoop
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # 20 s of CPU
 

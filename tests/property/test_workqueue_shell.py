@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from konverge.testing.loop import VirtualTimeLoop
 from konverge.workqueue import Item, ItemExponential, WorkQueue
+from konverge_testing.loop import VirtualTimeLoop
 
 KEYS = st.sampled_from("abcd")
 DELAYS = st.sampled_from([0.0, 0.1, 0.7, 3.0, 1 / 3])

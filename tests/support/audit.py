@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from konverge.testing import ControlPlane
-from konverge.testing.proxy import ProxiedRequest, is_write
+from konverge_testing import ControlPlane
+from konverge_testing.proxy import ProxiedRequest, is_write
 
 __all__ = ["Audited", "Right", "audited", "rights_of", "until_audited"]
 

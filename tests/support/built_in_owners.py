@@ -10,7 +10,7 @@ from yaml_files import load_yaml
 
 import konverge as kv
 from konverge.kinds import Kind, kind
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 __all__ = ["BODIES", "owner_of"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import other_languages
 import pytest
 
-from konverge.testing import plugin
-from konverge.testing.failures import BinariesMissing
+from konverge_testing import plugin
+from konverge_testing.failures import BinariesMissing
 
 __all__ = ["built_or_skipped"]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import aiohttp
 
-from konverge.testing import ControlPlane
-from konverge.testing.certificates import Authority
-from konverge.testing.ports import ReservedPort
+from konverge_testing import ControlPlane
+from konverge_testing.certificates import Authority
+from konverge_testing.ports import ReservedPort
 
 __all__ = ["CORE_RELEASE", "core_components", "core_running"]
 

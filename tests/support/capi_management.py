@@ -24,9 +24,9 @@ from patience import PATIENCE
 
 from konverge.client import Client, ClientConfig
 from konverge.reconcilers.machines.kinds import CONFIG_MAP, SECRET
-from konverge.testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
-from konverge.testing.config import CONTROLLERS
-from konverge.testing.failures import BinariesMissing
+from konverge_testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
+from konverge_testing.config import CONTROLLERS
+from konverge_testing.failures import BinariesMissing
 
 __all__ = ["NAMESPACE", "Management", "introduce", "management_cluster"]
 

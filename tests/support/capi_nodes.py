@@ -10,7 +10,7 @@ from konverge.crds import CustomResource
 from konverge.errors import AlreadyExists
 from konverge.objects import Object
 from konverge.reconcilers.machines.kinds import NODE
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 __all__ = ["join_node", "phase", "report_node", "shows"]
 

@@ -20,9 +20,9 @@ from konverge.clock import rfc3339, wall_clock
 from konverge.errors import NotFound
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
-from konverge.testing import Lab, install_crds
-from konverge.testing.capi import CapiCore, definitions
-from konverge.testing.capi.kinds import CLUSTER, CLUSTER_LABEL, INITIALIZED, MACHINE, MACHINE_POOL, NODE, SECRET
+from konverge_testing import Lab, install_crds
+from konverge_testing.capi import CapiCore, definitions
+from konverge_testing.capi.kinds import CLUSTER, CLUSTER_LABEL, INITIALIZED, MACHINE, MACHINE_POOL, NODE, SECRET
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "capi"
 NOT_PLAYED = {

@@ -20,8 +20,8 @@ from namespace_recorder import NamespaceRecorder, Picture, difference
 from operators import Operator
 
 from konverge.kinds import Kind, kind
-from konverge.testing import ControlPlane, FaultProxy, Lab
-from konverge.testing.proxy import Moment, is_write
+from konverge_testing import ControlPlane, FaultProxy, Lab
+from konverge_testing.proxy import Moment, is_write
 
 __all__ = ["Act", "Crashes", "Run", "Story"]
 

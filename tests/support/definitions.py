@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.resources import Column, Resource, Version
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.resources import Column, Resource, Version
 
 __all__ = ["resource_of"]
 

@@ -16,7 +16,7 @@ import msgspec
 from konverge.client import ListQuery, WatchQuery
 from konverge.kinds import Kind
 from konverge.objects import Object
-from konverge.testing import Lab, install_crds
+from konverge_testing import Lab, install_crds
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 Json = dict[str, Any]

@@ -14,7 +14,7 @@ from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, Nextcloud
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Invalid
 from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_RELEASE, SECRET
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 __all__ = [
     "UNUSED",

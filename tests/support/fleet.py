@@ -18,7 +18,7 @@ from pathlib import Path
 from operators import Operator
 
 from konverge.clock import from_rfc3339
-from konverge.testing import ControlPlane, FaultProxy
+from konverge_testing import ControlPlane, FaultProxy
 
 __all__ = ["Fleet", "Member", "Written", "double_writes"]
 

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from konverge.testing.flux.release import reconcile_release
-from konverge.testing.flux.sources import reconcile_source
-from konverge.testing.flux.state import FINALIZER, Delete, Finalizer, Put, Retry, Status, World
+from konverge_testing.flux.release import reconcile_release
+from konverge_testing.flux.sources import reconcile_source
+from konverge_testing.flux.state import FINALIZER, Delete, Finalizer, Put, Retry, Status, World
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "flux"
 Json = dict[str, Any]

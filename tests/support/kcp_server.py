@@ -21,11 +21,11 @@ from konverge.client import Client
 from konverge.errors import NotFound
 from konverge.reconcilers.workspaces.kcp import WORKSPACE
 from konverge.reconcilers.workspaces.words import WorkspaceAnnotation
-from konverge.testing import ApiServer, install_crds
-from konverge.testing.apiserver.http import HttpShell
-from konverge.testing.apiserver.kubeconfig import write_kubeconfig
-from konverge.testing.apiserver.requests import Call, Response
-from konverge.testing.certificates import Authority
+from konverge_testing import ApiServer, install_crds
+from konverge_testing.apiserver.http import HttpShell
+from konverge_testing.apiserver.kubeconfig import write_kubeconfig
+from konverge_testing.apiserver.requests import Call, Response
+from konverge_testing.certificates import Authority
 
 __all__ = ["KcpServer", "kcp_server"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from konverge.client import ClientConfig, OpenStream, Response, Transport
 from konverge.client.requests import Request
-from konverge.testing import ApiServer
+from konverge_testing import ApiServer
 
 __all__ = ["DEFINITION", "Wire", "over"]
 

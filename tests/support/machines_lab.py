@@ -33,11 +33,11 @@ from konverge.reconcilers.machines.settings import MachineSettings, OnDemandAllo
 from konverge.reconcilers.machines.shards.dialing import Dial
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
 from konverge.runtime import Manager, ManagerSettings
-from konverge.testing import Lab, install_crds
-from konverge.testing.capi import CapiCore, definitions
-from konverge.testing.capi.kinds import CLUSTER_LABEL
-from konverge.testing.nstance import CallFault, CallOutcome, GroupSpec, NstanceShard, NstanceWorld
-from konverge.testing.nstance.instances import DELETED, DELETING, RUNNING, Instance
+from konverge_testing import Lab, install_crds
+from konverge_testing.capi import CapiCore, definitions
+from konverge_testing.capi.kinds import CLUSTER_LABEL
+from konverge_testing.nstance import CallFault, CallOutcome, GroupSpec, NstanceShard, NstanceWorld
+from konverge_testing.nstance.instances import DELETED, DELETING, RUNNING, Instance
 
 __all__ = [
     "NAME",

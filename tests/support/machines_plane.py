@@ -24,10 +24,10 @@ from konverge.crds.machines_v1beta1 import (
 from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import CONFIG_MAP, MACHINE, MACHINE_POOL, NODE, SECRET
 from konverge.reconcilers.machines.words import MachinesAnnotation
-from konverge.testing import ControlPlane, FaultProxy, Lab, install_crds
-from konverge.testing.capi import CapiCore, definitions
-from konverge.testing.capi.kinds import CLUSTER_LABEL
-from konverge.testing.proxy import Moment, ProxiedRequest, is_write
+from konverge_testing import ControlPlane, FaultProxy, Lab, install_crds
+from konverge_testing.capi import CapiCore, definitions
+from konverge_testing.capi.kinds import CLUSTER_LABEL
+from konverge_testing.proxy import Moment, ProxiedRequest, is_write
 
 __all__ = ["CLUSTER", "MachinesPlane", "machines_plane"]
 

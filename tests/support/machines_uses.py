@@ -16,8 +16,8 @@ from konverge.objects import Object
 from konverge.reconcilers.machines.kinds import CLUSTER, CONFIG_MAP, MACHINE, MACHINE_POOL, NODE, POD, SECRET
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.words import MachinesAnnotation
-from konverge.testing import Lab
-from konverge.testing.capi.kinds import CLUSTER_LABEL
+from konverge_testing import Lab
+from konverge_testing.capi.kinds import CLUSTER_LABEL
 
 __all__ = ["UNUSED_OF_MACHINES", "scale_drain_and_demand"]
 

@@ -12,7 +12,7 @@ from konverge.reconcilers.machines.shards.addresses import Address, ShardMap, pa
 from konverge.reconcilers.machines.shards.dialing import Dial
 from konverge.reconcilers.machines.shards.failures import ShardFailure
 from konverge.reconcilers.machines.shards.messages import DrainEvent, Group, ProviderFailure
-from konverge.testing.nstance import NstanceWorld
+from konverge_testing.nstance import NstanceWorld
 
 
 @dataclass

@@ -19,7 +19,7 @@ from random import Random
 from typing import Any
 
 from konverge.clock import wall_clock
-from konverge.testing.nstance import CallFault, GroupSpec, NstanceWorld
+from konverge_testing.nstance import CallFault, GroupSpec, NstanceWorld
 
 __all__ = ["DrainState", "NstanceProcess"]
 

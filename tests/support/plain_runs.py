@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from konverge.testing.lab.environments import memory_lab
-from konverge.testing.lab.runs import Scenario
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.lab.environments import memory_lab
+from konverge_testing.lab.runs import Scenario
+from konverge_testing.loop import VirtualTimeLoop
 
 __all__ = ["played"]
 

@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 
 from konverge.clock import wall_clock
-from konverge.testing.ports import ReservedPort
+from konverge_testing.ports import ReservedPort
 
 __all__ = ["Prometheus", "Target", "prometheus"]
 

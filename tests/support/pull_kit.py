@@ -30,8 +30,8 @@ from konverge.reconcilers.apps.clusters.metrics import PullMetrics
 from konverge.reconcilers.apps.clusters.secrets import SecretOwner, token_digest
 from konverge.reconcilers.apps.clusters.settings import Settings
 from konverge.reconcilers.apps.clusters.transport import NoResponse, PlaneRequest, PlaneResponse, PlaneTransport
-from konverge.testing import ApiServer, install_crds
-from konverge.testing.agent_server import AgentServer
+from konverge_testing import ApiServer, install_crds
+from konverge_testing.agent_server import AgentServer
 
 NAMESPACE = kind("v1", "Namespace", namespaced=False)
 TOKEN = "registration-token-of-east"  # a test's token

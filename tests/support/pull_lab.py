@@ -13,8 +13,8 @@ from konverge.reconcilers.apps import clusters
 from konverge.reconcilers.apps.clusters.agent_state import AgentConfig
 from konverge.reconcilers.apps.clusters.transport import PlaneTransport
 from konverge.runtime import ManagerSettings
-from konverge.testing import Lab, install_crds
-from konverge.testing.agent_server import AgentServer
+from konverge_testing import Lab, install_crds
+from konverge_testing.agent_server import AgentServer
 
 __all__ = ["Plane", "gone", "is_", "phase", "until"]
 

@@ -8,10 +8,10 @@ from typing import Any
 from widgets import CONFIG_MAP, By, Widget, widget
 
 import konverge as kv
-from konverge.testing import Lab
-from konverge.testing.lab import Plan
-from konverge.testing.lab.plans import Interruption
-from konverge.testing.lab.runs import Scenario
+from konverge_testing import Lab
+from konverge_testing.lab import Plan
+from konverge_testing.lab.plans import Interruption
+from konverge_testing.lab.runs import Scenario
 
 __all__ = ["FINALIZER", "INTERRUPTIONS", "next_number", "reconcile", "repeatable"]
 

@@ -85,7 +85,7 @@ async def trial() -> dict[str, Any]:
     from konverge.reconcilers.apps.operations.install import controller
     from konverge.reconcilers.apps.operations.settings import OperationSettings
     from konverge.runtime.builder.rules import rules_of
-    from konverge.testing.lab.environments import memory_lab
+    from konverge_testing.lab.environments import memory_lab
 
     async with memory_lab() as lab:
         ops = await Operations(lab).start(OperationSettings())
@@ -101,7 +101,7 @@ async def trial() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from konverge.testing.loop import VirtualTimeLoop
+    from konverge_testing.loop import VirtualTimeLoop
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         sys.stdout.write(json.dumps(runner.run(trial())))

@@ -22,7 +22,7 @@ from konverge.clock import from_rfc3339
 from konverge.runtime.sharding.hashing import owner_of
 from konverge.runtime.sharding.settings import ShardingMode
 from konverge.runtime.sharding.stamp import annotation_of
-from konverge.testing import ControlPlane
+from konverge_testing import ControlPlane
 
 __all__ = ["Reconcile", "Record", "ShardFleet", "Times"]
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from konverge.testing.apiserver import statuses
-from konverge.testing.apiserver.faults import Faults
-from konverge.testing.apiserver.faults.rules import about_call
-from konverge.testing.apiserver.requests import Call, Response
+from konverge_testing.apiserver import statuses
+from konverge_testing.apiserver.faults import Faults
+from konverge_testing.apiserver.faults.rules import about_call
+from konverge_testing.apiserver.requests import Call, Response
 
 __all__ = ["Toy", "config_map", "names"]
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from konverge.reconcilers.pools.buckets import S3Access
-from konverge.testing.ports import ReservedPort
+from konverge_testing.ports import ReservedPort
 
 __all__ = ["Versitygw", "versitygw"]
 

@@ -14,7 +14,7 @@ from konverge.reconcilers import workspaces
 from konverge.reconcilers.workspaces import MemoryWorkspaces, WorkspaceSettings
 from konverge.reconcilers.workspaces.secrets import SECRET
 from konverge.runtime import ManagerSettings
-from konverge.testing import Lab, install_crds
+from konverge_testing import Lab, install_crds
 
 __all__ = ["EVENT", "Workspaces", "phase", "shows"]
 

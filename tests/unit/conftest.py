@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.loop import VirtualTimeLoop
 
 
 def pytest_asyncio_loop_factories(

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from konverge.clock import boot_clock, from_rfc3339, monotonic
-from konverge.testing.loop import SUSPENDED, VirtualTimeLoop
+from konverge_testing.loop import SUSPENDED, VirtualTimeLoop
 
 
 async def _read_boot_clock() -> float:

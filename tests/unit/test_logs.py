@@ -11,7 +11,7 @@ import pytest
 PROGRAM = """
 import asyncio, logging, sys
 import konverge as kv
-from konverge.testing.apiserver import ApiServer
+from konverge_testing.apiserver import ApiServer
 
 SECRET = kv.kind("v1", "Secret")
 done = asyncio.Event()
@@ -95,7 +95,7 @@ TESTS = """
 import asyncio
 import konverge as kv
 import pytest
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 async def test_with_a_lab(lab: Lab) -> None:
     await lab.create(kv.kind("v1", "Secret").new("a"))

@@ -26,9 +26,9 @@ from konverge.client.settings import ClientSettings
 from konverge.clock import cpu_time
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
-from konverge.testing.apiserver import ApiServer
-from konverge.testing.apiserver.requests import ADMIN, Call, Query
-from konverge.testing.lab import install_crds
+from konverge_testing.apiserver import ApiServer
+from konverge_testing.apiserver.requests import ADMIN, Call, Query
+from konverge_testing.lab import install_crds
 
 Row: TypeAlias = dict[str, Any]
 
@@ -107,7 +107,7 @@ READY: Final = """
 import time
 began, cpu = time.perf_counter(), time.process_time()
 import asyncio, json
-from konverge.testing.apiserver import ApiServer
+from konverge_testing.apiserver import ApiServer
 
 async def main():
     async with ApiServer():

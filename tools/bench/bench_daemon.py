@@ -24,9 +24,9 @@ from peers.machine import Memory, cpu_seconds, memory, tree
 
 from konverge.client import Client, ClientConfig
 from konverge.clock import monotonic
-from konverge.testing import BinariesMissing, ControlPlane, install_crds
-from konverge.testing.binaries import find_binaries
-from konverge.testing.flux import flux_crds
+from konverge_testing import BinariesMissing, ControlPlane, install_crds
+from konverge_testing.binaries import find_binaries
+from konverge_testing.flux import flux_crds
 
 Row: TypeAlias = dict[str, Any]
 

@@ -26,8 +26,8 @@ from widgets import CONFIG_MAP, SECRET  # noqa: E402  # as above
 from konverge.client import Client, ClientConfig  # noqa: E402  # as above
 from konverge.clock import monotonic  # noqa: E402  # as above
 from konverge.errors import NotFound  # noqa: E402  # as above
-from konverge.testing import BinariesMissing, ControlPlane, ControlPlaneConfig  # noqa: E402  # as above
-from konverge.testing.binaries import find_binaries  # noqa: E402  # as above
+from konverge_testing import BinariesMissing, ControlPlane, ControlPlaneConfig  # noqa: E402  # as above
+from konverge_testing.binaries import find_binaries  # noqa: E402  # as above
 
 Row: TypeAlias = dict[str, Any]
 

@@ -25,7 +25,7 @@ from konverge.client import Client, ClientConfig
 from konverge.clock import cpu_time, monotonic
 from konverge.informers import Change, InformerSet, InformerSettings, Selection
 from konverge.kinds import kind
-from konverge.testing import BinariesMissing, ControlPlane, ControlPlaneConfig
+from konverge_testing import BinariesMissing, ControlPlane, ControlPlaneConfig
 
 Row: TypeAlias = dict[str, Any]
 Figures: TypeAlias = dict[str, float]

@@ -19,10 +19,10 @@ import konverge as kv
 from konverge.clock import cpu_time, monotonic
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.reconcilers import apps
-from konverge.testing.flux import HelmController, flux_crds
-from konverge.testing.lab import Lab, Plan, explore, install_crds
-from konverge.testing.lab.planning import plans_of
-from konverge.testing.lab.runs import run as run_plan
+from konverge_testing.flux import HelmController, flux_crds
+from konverge_testing.lab import Lab, Plan, explore, install_crds
+from konverge_testing.lab.planning import plans_of
+from konverge_testing.lab.runs import run as run_plan
 
 Row: TypeAlias = dict[str, Any]
 

@@ -37,15 +37,15 @@ from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.addresses import Address
 from konverge.reconcilers.machines.shards.dialing import Dial
 from konverge.runtime import Manager, ManagerSettings
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import About
-from konverge.testing.apiserver.requests import Call
-from konverge.testing.apiserver.requests import Response as ServerResponse
-from konverge.testing.capi import definitions
-from konverge.testing.lab import install_crds
-from konverge.testing.lab.environments import memory_lab
-from konverge.testing.loop import VirtualTimeLoop
-from konverge.testing.nstance import GroupSpec, NstanceWorld
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import About
+from konverge_testing.apiserver.requests import Call
+from konverge_testing.apiserver.requests import Response as ServerResponse
+from konverge_testing.capi import definitions
+from konverge_testing.lab import install_crds
+from konverge_testing.lab.environments import memory_lab
+from konverge_testing.loop import VirtualTimeLoop
+from konverge_testing.nstance import GroupSpec, NstanceWorld
 
 Row: TypeAlias = dict[str, Any]
 

@@ -30,15 +30,15 @@ from konverge.reconcilers.apps.kinds import HELM_RELEASE, SERVICE_ACCOUNT
 from konverge.reconcilers.apps.operations.install import controller
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.runtime import Manager, ManagerSettings
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import About
-from konverge.testing.apiserver.requests import Call
-from konverge.testing.apiserver.requests import Response as ServerResponse
-from konverge.testing.argo import argo_crds
-from konverge.testing.flux import flux_crds
-from konverge.testing.lab import install_crds
-from konverge.testing.lab.environments import memory_lab
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import About
+from konverge_testing.apiserver.requests import Call
+from konverge_testing.apiserver.requests import Response as ServerResponse
+from konverge_testing.argo import argo_crds
+from konverge_testing.flux import flux_crds
+from konverge_testing.lab import install_crds
+from konverge_testing.lab.environments import memory_lab
+from konverge_testing.loop import VirtualTimeLoop
 
 Row: TypeAlias = dict[str, Any]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from peers.campaign import campaign, options
 
-from konverge.testing import BinariesMissing
-from konverge.testing.binaries import find_binaries
+from konverge_testing import BinariesMissing
+from konverge_testing.binaries import find_binaries
 
 BY_NAME_ONLY = True
 

@@ -27,13 +27,13 @@ from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import Finalizer, InstancePhase
 from konverge.runtime import Context, Controller, Manager, ManagerSettings
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import About
-from konverge.testing.apiserver.requests import Call
-from konverge.testing.apiserver.requests import Response as ServerResponse
-from konverge.testing.lab import install_crds
-from konverge.testing.lab.environments import memory_lab
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import About
+from konverge_testing.apiserver.requests import Call
+from konverge_testing.apiserver.requests import Response as ServerResponse
+from konverge_testing.lab import install_crds
+from konverge_testing.lab.environments import memory_lab
+from konverge_testing.loop import VirtualTimeLoop
 
 Row: TypeAlias = dict[str, Any]
 

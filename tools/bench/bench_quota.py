@@ -39,13 +39,13 @@ from konverge.reconcilers.quota.kinds import NAMESPACE
 from konverge.reconcilers.quota.observation import ClaimView, PoolObservation, PoolView, QuotaView, claim_hashes
 from konverge.reconcilers.quota.render import pool_status
 from konverge.runtime import ManagerSettings
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import About
-from konverge.testing.apiserver.requests import Call
-from konverge.testing.apiserver.requests import Response as ServerAnswer
-from konverge.testing.lab import install_crds
-from konverge.testing.lab.environments import memory_lab
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import About
+from konverge_testing.apiserver.requests import Call
+from konverge_testing.apiserver.requests import Response as ServerAnswer
+from konverge_testing.lab import install_crds
+from konverge_testing.lab.environments import memory_lab
+from konverge_testing.loop import VirtualTimeLoop
 
 Row: TypeAlias = dict[str, Any]
 

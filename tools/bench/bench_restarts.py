@@ -26,8 +26,8 @@ from konverge.client import Client, ClientConfig
 from konverge.clock import monotonic
 from konverge.crds.manifest import crd
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
-from konverge.testing import BinariesMissing, ControlPlane, install_crds
-from konverge.testing.binaries import find_binaries
+from konverge_testing import BinariesMissing, ControlPlane, install_crds
+from konverge_testing.binaries import find_binaries
 
 Row: TypeAlias = dict[str, Any]
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable
 from typing import Final
 
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.loop import VirtualTimeLoop
 
 __all__ = ["in_batches", "take_off_bounds"]
 

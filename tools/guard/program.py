@@ -29,9 +29,9 @@ import konverge as kv
 from konverge.client import Client
 from konverge.crds import crd
 from konverge.informers.cached import Cached
-from konverge.testing.apiserver import ApiServer
-from konverge.testing.lab import install_crds
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.apiserver import ApiServer
+from konverge_testing.lab import install_crds
+from konverge_testing.loop import VirtualTimeLoop
 
 OBJECTS: Final = 1000
 PACKAGE: Final = Path(kv.__file__).resolve().parent

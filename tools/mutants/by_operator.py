@@ -19,10 +19,10 @@ from typing import Any, Final
 from operator_mistakes import MISTAKES, ORACLES, Mistake
 from planting import file_of, mutated
 
-from konverge.testing.lab import Plan
-from konverge.testing.lab.comparison import problems_of
-from konverge.testing.lab.planning import plans_of
-from konverge.testing.lab.runs import Run, run
+from konverge_testing.lab import Plan
+from konverge_testing.lab.comparison import problems_of
+from konverge_testing.lab.planning import plans_of
+from konverge_testing.lab.runs import Run, run
 
 __all__ = ["fault_of", "problems_with"]
 

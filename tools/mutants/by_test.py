@@ -36,7 +36,7 @@ UNDONE: Final = "tests/unit/runtime/test_undone.py::"
 FENCE: Final = "tests/unit/runtime/election/test_fence.py::"
 CANDIDATE: Final = "tests/unit/runtime/election/test_candidate.py::"
 TWO_REPLICAS: Final = "tests/scenarios/election/test_two_replicas.py::"
-KIT: Final = "konverge.testing."
+KIT: Final = "konverge_testing."
 OF_LAB: Final = "tests/unit/lab/"
 
 DELIVERY: Final = (

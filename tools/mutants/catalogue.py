@@ -38,7 +38,7 @@ STORIES: Final = (
 QUEUE: Final = "konverge.workqueue."
 INFORMERS: Final = "konverge.informers."
 RUNTIME: Final = "konverge.runtime."
-LAB: Final = "konverge.testing.lab."
+LAB: Final = "konverge_testing.lab."
 CLIENT: Final = "konverge.client."
 APPS: Final = "konverge.reconcilers.apps."
 RELEASES: Final = "konverge.reconcilers.shared.helm_release."
@@ -913,7 +913,7 @@ _MISTAKES: Final = (
     Mutant(
         "lab-webhooks-unseen",
         "an exception of a webhook causes no finding of the lab",
-        "konverge.testing.admission",
+        "konverge_testing.admission",
         "handler_of",
         "failed is not None and answer.error is not None",
         "False",

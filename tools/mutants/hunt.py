@@ -32,10 +32,10 @@ class Hunt:
     def story(self, name: str, scenario: Any) -> dict[str, str] | None:
         """Return what breaks this story first."""
         from konverge.clock import monotonic
-        from konverge.testing.lab.comparison import differences, problems_of
-        from konverge.testing.lab.planning import plans_of
-        from konverge.testing.lab.plans import Plan
-        from konverge.testing.lab.runs import run
+        from konverge_testing.lab.comparison import differences, problems_of
+        from konverge_testing.lab.planning import plans_of
+        from konverge_testing.lab.plans import Plan
+        from konverge_testing.lab.runs import run
 
         reference = run(scenario, Plan(name="the reference run"), long=True)
         if reference.problems:
@@ -83,7 +83,7 @@ def _failing(test: str, tree: Path) -> dict[str, str] | None:
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_unconfigure(self) -> None:
-            # konverge.testing ends a process in which a thread never returned, but for a pytest within a test: here the hunt has to go on.
+            # konverge_testing ends a process in which a thread never returned, but for a pytest within a test: here the hunt has to go on.
             os.environ["PYTEST_CURRENT_TEST"] = "a hunt"
 
     options = ["-q", "-x", "-p", "no:cacheprovider", "-c", str(tree / "pyproject.toml"), f"--rootdir={tree}"]

@@ -19,7 +19,7 @@ from stories_times import badge, bucket, errands, guarded, placid
 from story_words import meddled_with
 
 import konverge as kv
-from konverge.testing.lab import Lab
+from konverge_testing.lab import Lab
 
 __all__ = ["SCENARIOS"]
 

@@ -14,8 +14,8 @@ from story_words import gone, meddled_with, seen
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.reconcilers import apps
 from konverge.reconcilers.apps import Settings
-from konverge.testing import Lab, install_crds
-from konverge.testing.flux import HelmController, World, flux_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.flux import HelmController, World, flux_crds
 
 __all__ = ["mover", "namesakes"]
 

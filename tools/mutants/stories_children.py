@@ -23,7 +23,7 @@ from story_words import (
 
 import konverge as kv
 from konverge.errors import NotOurs
-from konverge.testing.lab import Lab
+from konverge_testing.lab import Lab
 
 __all__ = ["backup", "hold", "sites", "takeover"]
 

@@ -9,7 +9,7 @@ from story_words import CONFIG, config
 
 import konverge as kv
 from konverge.errors import ForgottenAwait, NotAnOutcome
-from konverge.testing.lab import Lab
+from konverge_testing.lab import Lab
 
 __all__ = ["slips"]
 

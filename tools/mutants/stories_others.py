@@ -19,8 +19,8 @@ from story_words import (
 import konverge as kv
 from konverge.crds import crd
 from konverge.errors import NotOurs, OwnershipError
-from konverge.testing.lab import Lab
-from konverge.testing.lab.lab import install_crds
+from konverge_testing.lab import Lab
+from konverge_testing.lab.lab import install_crds
 
 __all__ = ["budget", "shelf", "strangers"]
 

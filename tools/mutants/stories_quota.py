@@ -15,7 +15,7 @@ from story_words import meddled_with
 
 import konverge as kv
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 

@@ -20,7 +20,7 @@ from story_words import (
 
 import konverge as kv
 from konverge.runtime.builder.predicates import generation_changed
-from konverge.testing.lab import Lab
+from konverge_testing.lab import Lab
 
 __all__ = ["badge", "bucket", "errands", "guarded", "placid"]
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import konverge as kv
 from konverge.keys import compare_versions
-from konverge.testing.lab import Lab
-from konverge.testing.lab.plans import MOST_DOWN
+from konverge_testing.lab import Lab
+from konverge_testing.lab.plans import MOST_DOWN
 
 __all__ = [
     "CONFIG",

@@ -1,4 +1,4 @@
-"""Records what a real API server makes of sequences of writes, for the tests of `konverge.testing.apiserver.apply`.
+"""Records what a real API server makes of sequences of writes, for the tests of `konverge_testing.apiserver.apply`.
 
     konverge control-plane run --no-controllers         # prints a kubeconfig
     kubectl --kubeconfig ... proxy --port 8001

@@ -1,4 +1,4 @@
-"""Records what a real API server says of its built-in kinds, as the data files of `konverge.testing.apiserver.catalog` and `.tables`.
+"""Records what a real API server says of its built-in kinds, as the data files of `konverge_testing.apiserver.catalog` and `.tables`.
 
     konverge control-plane run                          # prints a kubeconfig
     kubectl --kubeconfig ... proxy --port 8001

@@ -1,4 +1,4 @@
-"""Records what a real API server makes of `cel_cases`, for the tests of `konverge.testing.apiserver.cel`.
+"""Records what a real API server makes of `cel_cases`, for the tests of `konverge_testing.apiserver.cel`.
 
     konverge control-plane run --no-controllers         # prints a kubeconfig
     kubectl --kubeconfig ... proxy --port 8001

@@ -145,7 +145,7 @@ import re
 from functools import cache
 from typing import Final, NamedTuple
 
-from konverge.testing.apiserver.nodes import Node
+from konverge_testing.apiserver.nodes import Node
 
 __all__ = ["Mark", "go_name", "marks"]
 

@@ -1,4 +1,4 @@
-"""Records what a real API server makes of `patch_cases`, for the tests of `konverge.testing.apiserver.patch`.
+"""Records what a real API server makes of `patch_cases`, for the tests of `konverge_testing.apiserver.patch`.
 
     konverge control-plane run         # prints a kubeconfig
     kubectl --kubeconfig ... proxy --port 8001

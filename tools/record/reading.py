@@ -259,7 +259,7 @@ def _definition() -> Data:
 
 def main() -> None:
     """Record, and write the file."""
-    from konverge.testing import ControlPlane
+    from konverge_testing import ControlPlane
 
     steps = script()
     with ControlPlane() as plane:

@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from konverge.clock import monotonic
-from konverge.testing.binaries import Cache, find_binaries
-from konverge.testing.failures import ControlPlaneError, InstallFailed
-from konverge.testing.gobuild import build_environment
+from konverge_testing.binaries import Cache, find_binaries
+from konverge_testing.failures import ControlPlaneError, InstallFailed
+from konverge_testing.gobuild import build_environment
 
 __all__ = ["SERVERS", "SUITES", "Ran", "differences", "outcomes", "stand_ins", "subtests", "table"]
 

@@ -88,7 +88,7 @@ def controller(settings: Settings, service: AgentService, report: Callable[[], R
 def install(manager: Manager, settings: Settings | None = None, *, connect: Connect = _over_http) -> None:
     """Add the controller of Clusters and the work of its agents to a manager.
 
-    `connect` makes the transport to a control plane; tests give one in the same process (`konverge.testing.agent_server`).
+    `connect` makes the transport to a control plane; tests give one in the same process (`konverge_testing.agent_server`).
 
     >>> from konverge.runtime import Manager
     >>> manager = Manager("konverge")

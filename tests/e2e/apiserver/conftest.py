@@ -13,11 +13,11 @@ import pytest
 from go_programs import CLIENTS, HELM, go_program
 from kubectl_runner import Kubectl
 
-from konverge.testing import plugin
-from konverge.testing.apiserver.kubeconfig import write_kubeconfig
-from konverge.testing.apiserver.server import ApiServer
-from konverge.testing.control_plane import ControlPlane
-from konverge.testing.failures import ControlPlaneError
+from konverge_testing import plugin
+from konverge_testing.apiserver.kubeconfig import write_kubeconfig
+from konverge_testing.apiserver.server import ApiServer
+from konverge_testing.control_plane import ControlPlane
+from konverge_testing.failures import ControlPlaneError
 
 
 @pytest.fixture(scope="session")

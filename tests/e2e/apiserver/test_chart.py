@@ -19,8 +19,8 @@ from konverge.charts.values import with_value
 from konverge.client import Client, ClientConfig
 from konverge.errors import NotFound
 from konverge.kinds import Kind, kind
-from konverge.testing import install_crds
-from konverge.testing.flux import flux_crds
+from konverge_testing import install_crds
+from konverge_testing.flux import flux_crds
 
 if TYPE_CHECKING:
     from tests.e2e.apiserver.conftest import Place

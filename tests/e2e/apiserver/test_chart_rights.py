@@ -37,11 +37,11 @@ from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceControlPlane, 
 from konverge.errors import NotFound
 from konverge.reconcilers.apps.kinds import SECRET
 from konverge.runtime.http.access import SUBJECT_ACCESS_REVIEWS, is_allowed
-from konverge.testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
-from konverge.testing.capi import CapiCore, definitions
-from konverge.testing.cnpg import CnpgOperator, cnpg_crds
-from konverge.testing.flux import HelmController, flux_crds
-from konverge.testing.proxy import ProxiedRequest
+from konverge_testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
+from konverge_testing.capi import CapiCore, definitions
+from konverge_testing.cnpg import CnpgOperator, cnpg_crds
+from konverge_testing.flux import HelmController, flux_crds
+from konverge_testing.proxy import ProxiedRequest
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300, func_only=True)]
 

@@ -18,7 +18,7 @@ from lightkube.resources.coordination_v1 import Lease
 from lightkube.resources.core_v1 import ConfigMap
 from lightkube.types import PatchType
 
-from konverge.testing.binaries import KUBERNETES_VERSION
+from konverge_testing.binaries import KUBERNETES_VERSION
 
 if TYPE_CHECKING:
     from tests.e2e.apiserver.conftest import Place

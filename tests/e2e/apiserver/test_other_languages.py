@@ -19,9 +19,9 @@ from served_apiserver import served
 from konverge.client import Client, ClientConfig
 from konverge.errors import NotFound
 from konverge.kinds import kind
-from konverge.testing.binaries import CACHE_VARIABLE
-from konverge.testing.control_plane import ControlPlane
-from konverge.testing.failures import BinariesMissing
+from konverge_testing.binaries import CACHE_VARIABLE
+from konverge_testing.control_plane import ControlPlane
+from konverge_testing.failures import BinariesMissing
 
 DEFINITION = kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
 

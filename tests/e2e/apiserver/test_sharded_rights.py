@@ -26,11 +26,11 @@ from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.runtime import Manager
 from konverge.runtime.election.record import LEASE
-from konverge.testing import ApiServer, VirtualTimeLoop, install_crds
-from konverge.testing.apiserver.requests import Call, Response, User
-from konverge.testing.apiserver.transport import in_process
-from konverge.testing.lab.process import Wire, killable
 from konverge.words import Reason
+from konverge_testing import ApiServer, VirtualTimeLoop, install_crds
+from konverge_testing.apiserver.requests import Call, Response, User
+from konverge_testing.apiserver.transport import in_process
+from konverge_testing.lab.process import Wire, killable
 
 EVENT = kind("events.k8s.io/v1", "Event")
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:konverge"

@@ -19,7 +19,7 @@ from widgets import CONFIG_MAP, SECRET
 from konverge.client import Client, ClientConfig
 from konverge.errors import NotFound
 from konverge.runtime.election.record import LEASE
-from konverge.testing import ControlPlane
+from konverge_testing import ControlPlane
 
 ROUNDS = int(os.environ.get("ELECTION_ROUNDS", "1"))
 LONG = os.environ.get("ELECTION_LONG", "") not in ("", "0")

@@ -17,7 +17,7 @@ import konverge as kv
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.kinds import kind
-from konverge.testing import ControlPlane, Lab, install_crds
+from konverge_testing import ControlPlane, Lab, install_crds
 
 pytestmark = pytest.mark.control_plane
 

@@ -10,7 +10,7 @@ import pytest_asyncio
 from patience import PATIENCE
 
 from konverge.client import Client, ClientConfig
-from konverge.testing import ControlPlane, ControlPlaneConfig, FaultProxy, Lab
+from konverge_testing import ControlPlane, ControlPlaneConfig, FaultProxy, Lab
 
 ADMINISTRATORS = "cluster-admin"
 

@@ -14,8 +14,8 @@ from konverge.client import ClientConfig, WatchQuery
 from konverge.errors import ApiError, Expired
 from konverge.keys import Key
 from konverge.runtime import ManagerSettings
-from konverge.testing import ControlPlane, FaultProxy, Lab
-from konverge.testing.proxy import ProxiedRequest
+from konverge_testing import ControlPlane, FaultProxy, Lab
+from konverge_testing.proxy import ProxiedRequest
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(180)]
 

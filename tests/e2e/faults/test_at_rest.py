@@ -19,9 +19,9 @@ from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind
 from konverge.reconcilers import apps
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
-from konverge.testing import ControlPlane, Lab, install_crds
-from konverge.testing.flux import HelmController, World, flux_crds
-from konverge.testing.rights import grant
+from konverge_testing import ControlPlane, Lab, install_crds
+from konverge_testing.flux import HelmController, World, flux_crds
+from konverge_testing.rights import grant
 
 pytestmark = pytest.mark.control_plane
 

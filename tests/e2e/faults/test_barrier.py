@@ -12,8 +12,8 @@ import konverge as kv
 from konverge.client import ClientConfig
 from konverge.keys import Key
 from konverge.runtime import ManagerSettings
-from konverge.testing import FaultProxy, Lab
-from konverge.testing.proxy import ProxiedRequest
+from konverge_testing import FaultProxy, Lab
+from konverge_testing.proxy import ProxiedRequest
 
 pytestmark = pytest.mark.control_plane
 

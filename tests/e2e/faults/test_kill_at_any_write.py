@@ -30,10 +30,10 @@ from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind, kind_of
 from konverge.reconcilers import apps
 from konverge.reconcilers.apps.kinds import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY
-from konverge.testing import ControlPlane, Lab, install_crds
-from konverge.testing.clients import ClientFor
-from konverge.testing.flux import HelmController, flux_crds
-from konverge.testing.proxy import Moment
+from konverge_testing import ControlPlane, Lab, install_crds
+from konverge_testing.clients import ClientFor
+from konverge_testing.flux import HelmController, flux_crds
+from konverge_testing.proxy import Moment
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
 

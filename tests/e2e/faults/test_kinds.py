@@ -16,9 +16,9 @@ from konverge.client import Client, ClientConfig
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.errors import NotFound
 from konverge.reconcilers import apps
-from konverge.testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
-from konverge.testing.flux import HelmController, flux_crds
-from konverge.testing.lab import CRD
+from konverge_testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
+from konverge_testing.flux import HelmController, flux_crds
+from konverge_testing.lab import CRD
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(180)]
 

@@ -16,7 +16,7 @@ from widgets import CONFIG_MAP, By
 import konverge as kv
 from konverge.client import Client, ClientConfig, ClientSettings
 from konverge.runtime import ManagerSettings
-from konverge.testing import ControlPlane, ControlPlaneConfig, Lab
+from konverge_testing import ControlPlane, ControlPlaneConfig, Lab
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
 

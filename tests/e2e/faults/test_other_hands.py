@@ -11,7 +11,7 @@ from widgets import CONFIG_MAP, By, Widget, widget
 import konverge as kv
 from konverge.errors import NotFound
 from konverge.kinds import kind
-from konverge.testing import ControlPlane, Lab
+from konverge_testing import ControlPlane, Lab
 
 pytestmark = pytest.mark.control_plane
 

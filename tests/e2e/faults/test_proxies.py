@@ -12,9 +12,9 @@ import pytest_asyncio
 from konverge.client import Client, ClientConfig, ClientSettings, WatchQuery, WatchStream
 from konverge.errors import NotFound, Unreachable
 from konverge.kinds import kind
-from konverge.testing import ControlPlane, FaultProxy, Lab
-from konverge.testing.proxy import Moment
-from konverge.testing.wire import SilentWire
+from konverge_testing import ControlPlane, FaultProxy, Lab
+from konverge_testing.proxy import Moment
+from konverge_testing.wire import SilentWire
 
 pytestmark = pytest.mark.control_plane
 

@@ -20,8 +20,8 @@ from konverge.informers import InformerSettings
 from konverge.kinds import kind
 from konverge.runtime import ManagerSettings
 from konverge.runtime.http.health import ProbeResponse, Question, answer, checks_of
-from konverge.testing import ControlPlane, Lab, install_crds
-from konverge.testing.clients import ClientFor
+from konverge_testing import ControlPlane, Lab, install_crds
+from konverge_testing.clients import ClientFor
 
 pytestmark = pytest.mark.control_plane
 

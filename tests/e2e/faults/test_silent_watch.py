@@ -18,8 +18,8 @@ import konverge as kv
 from konverge.client import ClientConfig, ClientSettings
 from konverge.informers import InformerSettings
 from konverge.runtime import ManagerSettings
-from konverge.testing import ControlPlane, Lab
-from konverge.testing.wire import SilentWire
+from konverge_testing import ControlPlane, Lab
+from konverge_testing.wire import SilentWire
 
 pytestmark = pytest.mark.control_plane
 

@@ -16,7 +16,7 @@ from nstance_server import NstanceProcess
 from konverge.crds.machines_v1beta1 import NstanceMachine, NstanceMachinePool
 from konverge.errors import KonvergeError
 from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE, MACHINE_POOL, NODE
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(400)]
 

@@ -14,8 +14,8 @@ from go_programs import CLUSTERCTL, go_program
 from machines_crd_cases import KINDS
 
 from konverge.crds import crd
-from konverge.testing import ControlPlane, Lab
-from konverge.testing.failures import BinariesMissing
+from konverge_testing import ControlPlane, Lab
+from konverge_testing.failures import BinariesMissing
 
 
 @pytest.fixture(scope="session")

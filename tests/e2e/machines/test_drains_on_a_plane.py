@@ -22,10 +22,10 @@ from konverge.errors import NotFound
 from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.reconcilers.machines.kinds import MACHINE_POOL, NODE, POD
-from konverge.testing import ControlPlane, ControlPlaneConfig, Lab
-from konverge.testing.config import CONTROLLERS
-from konverge.testing.nstance import CallFault
-from konverge.testing.proxy import Moment, ProxiedRequest
+from konverge_testing import ControlPlane, ControlPlaneConfig, Lab
+from konverge_testing.config import CONTROLLERS
+from konverge_testing.nstance import CallFault
+from konverge_testing.proxy import Moment, ProxiedRequest
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(400)]
 

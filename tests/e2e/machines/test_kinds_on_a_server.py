@@ -9,7 +9,7 @@ import pytest
 from conformance.targets import memory_target, real_target
 from machines_crd_cases import CASES, CHANGES, ask
 
-from konverge.testing import ControlPlane
+from konverge_testing import ControlPlane
 
 pytestmark = pytest.mark.control_plane
 

@@ -19,9 +19,9 @@ from machines_plane import MachinesPlane, machines_plane
 from konverge.crds.machines_v1beta1 import NstanceMachine, NstanceMachinePool
 from konverge.reconcilers.machines.kinds import MACHINE, MACHINE_POOL, NODE
 from konverge.reconcilers.machines.words import MachinesAnnotation
-from konverge.testing import ControlPlane, Lab
-from konverge.testing.nstance import CallFault
-from konverge.testing.proxy import Moment, ProxiedRequest
+from konverge_testing import ControlPlane, Lab
+from konverge_testing.nstance import CallFault
+from konverge_testing.proxy import Moment, ProxiedRequest
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(400)]
 

@@ -35,8 +35,8 @@ from konverge.reconcilers.machines.shards.messages import (
     InstanceState,
     ProviderFailure,
 )
-from konverge.testing.nstance import NstanceWorld
-from konverge.testing.nstance.pki import public_pem
+from konverge_testing.nstance import NstanceWorld
+from konverge_testing.nstance.pki import public_pem
 
 pytestmark = pytest.mark.timeout(60, func_only=True)  # a first fetch of the packages takes its own time
 

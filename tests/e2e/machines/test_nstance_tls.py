@@ -24,9 +24,9 @@ from konverge.reconcilers.machines.shards.pace import SessionPace
 from konverge.reconcilers.machines.wire.operator_grpc import OperatorServiceStub
 from konverge.reconcilers.machines.wire.registration_grpc import RegistrationServiceStub
 from konverge.reconcilers.machines.wire.registration_pb2 import RegisterClientRequest
-from konverge.testing.nstance import GroupSpec, Network, NstanceWorld
-from konverge.testing.nstance.pki import public_pem
-from konverge.testing.nstance.world import private_pem
+from konverge_testing.nstance import GroupSpec, Network, NstanceWorld
+from konverge_testing.nstance.pki import public_pem
+from konverge_testing.nstance.world import private_pem
 
 
 @pytest.fixture

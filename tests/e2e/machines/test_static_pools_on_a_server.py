@@ -8,7 +8,7 @@ import pytest
 from conformance.targets import memory_target, real_target
 from static_pools import CASES, play_all
 
-from konverge.testing import ControlPlane
+from konverge_testing import ControlPlane
 
 pytestmark = pytest.mark.control_plane
 

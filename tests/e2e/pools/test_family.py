@@ -21,7 +21,7 @@ from konverge.reconcilers.pools.instances.dismantle import VOLUME_CLAIM
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.shared.helm_release.kinds import HELM_REPOSITORY
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 pytestmark = pytest.mark.control_plane
 

@@ -21,8 +21,8 @@ from konverge.errors import NotFound
 from konverge.objects import Object
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.words import InstanceReason, PoolsCondition, PoolsLabel
-from konverge.testing import ControlPlane, install_crds
-from konverge.testing.proxy import ProxiedRequest
+from konverge_testing import ControlPlane, install_crds
+from konverge_testing.proxy import ProxiedRequest
 
 pytestmark = pytest.mark.control_plane
 

@@ -29,7 +29,7 @@ from konverge.reconcilers.pools.buckets import (
     S3Folders,
 )
 from konverge.reconcilers.pools.buckets.act import HttpS3Connections
-from konverge.testing.failures import BinariesMissing
+from konverge_testing.failures import BinariesMissing
 
 CTX: Final[Any] = None  # S3 needs no Kubernetes
 

@@ -9,7 +9,7 @@ import pytest
 
 import konverge as kv
 from konverge.kinds import kind
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 pytestmark = pytest.mark.control_plane
 

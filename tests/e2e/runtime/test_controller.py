@@ -14,7 +14,7 @@ from konverge.crds import PreserveUnknown
 from konverge.errors import ReconcileTimeout
 from konverge.keys import Key
 from konverge.runtime import ManagerSettings
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 pytestmark = pytest.mark.control_plane
 

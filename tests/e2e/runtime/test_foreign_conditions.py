@@ -9,7 +9,7 @@ from foreign_kinds import CRDS, OBJECTS, OTHERS, says_it
 from widgets import By
 
 import konverge as kv
-from konverge.testing import Lab, install_crds
+from konverge_testing import Lab, install_crds
 
 pytestmark = pytest.mark.control_plane
 

@@ -14,8 +14,8 @@ from konverge.crds import crd
 from konverge.errors import NotServed, UsageError
 from konverge.kinds import kind
 from konverge.runtime import ManagerSettings
-from konverge.testing import ControlPlane, Lab, install_crds
-from konverge.testing.lab import CRD
+from konverge_testing import ControlPlane, Lab, install_crds
+from konverge_testing.lab import CRD
 
 pytestmark = pytest.mark.control_plane
 

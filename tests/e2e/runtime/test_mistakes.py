@@ -14,7 +14,7 @@ from konverge.errors import KonvergeError, UsageError
 from konverge.keys import Key
 from konverge.kinds import kind
 from konverge.runtime import ManagerSettings
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 pytestmark = pytest.mark.control_plane
 

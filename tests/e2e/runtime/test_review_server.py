@@ -13,7 +13,7 @@ from konverge.client import Client, ClientConfig
 from konverge.crds import crd
 from konverge.kinds import kind
 from konverge.runtime import ManagerSettings, generation_changed
-from konverge.testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
+from konverge_testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
 
 pytestmark = pytest.mark.control_plane
 

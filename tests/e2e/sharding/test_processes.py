@@ -22,7 +22,7 @@ from shard_fleet import Record, ShardFleet, Times
 from konverge.client import Client, ClientConfig
 from konverge.clock import wall_clock
 from konverge.runtime.election.record import LEASE
-from konverge.testing import ControlPlane
+from konverge_testing import ControlPlane
 
 ROUNDS = int(os.environ.get("SHARDING_ROUNDS", "1"))
 LONG = os.environ.get("SHARDING_LONG", "") not in ("", "0")

@@ -17,7 +17,7 @@ from konverge.client.decoding import decode_metadata
 from konverge.informers import InformerSet, Selection, UidWindow
 from konverge.informers.window import BUCKETS, bucket_of, shard_selector
 from konverge.runtime.sharding.stamp import annotation_of
-from konverge.testing import ControlPlane, ControlPlaneConfig
+from konverge_testing import ControlPlane, ControlPlaneConfig
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(400)]
 

@@ -18,7 +18,7 @@ from konverge.client import Client, ClientConfig
 from konverge.crds import crd
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.runtime.sharding.stamp import annotation_of
-from konverge.testing import ControlPlane, install_crds
+from konverge_testing import ControlPlane, install_crds
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(400)]
 

@@ -16,8 +16,8 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.reconcilers.apps import ApplicationInstanceReconciler, controller
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
 from konverge.runtime import Manager
-from konverge.testing import Lab, install_crds
-from konverge.testing.flux import flux_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.flux import flux_crds
 
 BLOCKED = says("Blocked", "True", "PolicyDenied")
 

@@ -13,7 +13,7 @@ from apps.lab import QUICK, READY, Apps, says
 from konverge.conditions import MAX_MESSAGE
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
 from konverge.reconcilers.apps.settings import ForbiddenVersions
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 NAME = "n" * 63
 LONGEST: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.flux.wakes import woken_by
+from konverge_testing.flux.wakes import woken_by
 
 Json = dict[str, Any]
 

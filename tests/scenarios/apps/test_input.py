@@ -15,8 +15,8 @@ from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind
 from konverge.reconcilers.apps import Settings, install
 from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY
-from konverge.testing import Lab, install_crds
-from konverge.testing.flux import HelmController, flux_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.flux import HelmController, flux_crds
 
 
 @pytest_asyncio.fixture

@@ -12,8 +12,8 @@ from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.kinds import kind
 from konverge.reconcilers import apps
-from konverge.testing import Lab, install_crds
-from konverge.testing.flux import HelmController, flux_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.flux import HelmController, flux_crds
 
 SECRET = kind("v1", "Secret")
 RELEASE = kind("helm.toolkit.fluxcd.io/v2", "HelmRelease")

@@ -14,7 +14,7 @@ from konverge.conditions import is_true
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.reconcilers.apps import Settings
 from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 
 @pytest_asyncio.fixture

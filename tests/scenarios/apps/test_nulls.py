@@ -7,7 +7,7 @@ from typing import Any
 
 from apps.lab import READY, Apps
 
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 VALUES: dict[str, Any] = {"resources": {"limits": {"cpu": None}}, "probe": None, "list": [{"a": None}, None], "n": 1}
 

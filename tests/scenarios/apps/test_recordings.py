@@ -8,7 +8,7 @@ from apps.player import Player
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.errors import Invalid
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 HEALTHY = {
     "Ready": "True/HelmReleaseReady",

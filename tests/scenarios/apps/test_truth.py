@@ -16,9 +16,9 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.reconcilers import apps
 from konverge.reconcilers.apps.kinds import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY
 from konverge.reconcilers.apps.words import Annotation
-from konverge.testing import Lab, install_crds
-from konverge.testing.apiserver.faults.rules import Delay, Match, Refuse, Rule
-from konverge.testing.flux import HelmController, World, flux_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.apiserver.faults.rules import Delay, Match, Refuse, Rule
+from konverge_testing.flux import HelmController, World, flux_crds
 
 HELM = {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"}
 OCI = {**HELM, "sourceType": "oci", "url": "oci://charts.example.com"}

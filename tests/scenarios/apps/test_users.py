@@ -10,7 +10,7 @@ from apps.lab import EVENT, OCI_CHART, READY, SECRET_VALUES, Apps, says
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.reconcilers.apps.kinds import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 
 @pytest_asyncio.fixture

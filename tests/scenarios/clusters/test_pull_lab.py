@@ -13,7 +13,7 @@ from konverge.crds.ops_v1alpha1 import Cluster
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE
 from konverge.reconcilers.apps.clusters.protocol import Outcome
 from konverge.reconcilers.apps.clusters.words import JobReason
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 
 def forget_credentials(data: dict[str, Any]) -> None:

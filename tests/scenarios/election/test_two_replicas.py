@@ -19,8 +19,8 @@ from konverge.runtime.election.elector import LeaseElection
 from konverge.runtime.election.record import LEASE
 from konverge.runtime.http.health import checks_of
 from konverge.runtime.observability.failures import Failure
-from konverge.testing.apiserver.faults.rules import Hang, Match, Refuse, Rule
-from konverge.testing.loop import SUSPENDED
+from konverge_testing.apiserver.faults.rules import Hang, Match, Refuse, Rule
+from konverge_testing.loop import SUSPENDED
 
 
 async def test_one_replica_leads_and_the_other_writes_nothing() -> None:

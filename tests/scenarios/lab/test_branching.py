@@ -9,12 +9,12 @@ import pytest
 from backup_operator import SECRET, Backup, BackupSpec, build
 
 import konverge as kv
-from konverge.testing.lab import Lab, Plan
-from konverge.testing.lab.branching import Batch, batches
-from konverge.testing.lab.forking import run_shared
-from konverge.testing.lab.planning import plans_of, random_plan
-from konverge.testing.lab.runs import run
-from konverge.testing.lab.workers import Link, possible, spread
+from konverge_testing.lab import Lab, Plan
+from konverge_testing.lab.branching import Batch, batches
+from konverge_testing.lab.forking import run_shared
+from konverge_testing.lab.planning import plans_of, random_plan
+from konverge_testing.lab.runs import run
+from konverge_testing.lab.workers import Link, possible, spread
 
 pytestmark = [
     pytest.mark.skipif(not possible(), reason="processes cannot be forked here"),

@@ -10,10 +10,10 @@ from widgets import By, Widget, widget
 
 import konverge as kv
 from konverge.kinds import kind
-from konverge.testing import Lab
-from konverge.testing.lab import explore
-from konverge.testing.lab.plans import Plan
-from konverge.testing.lab.runs import run
+from konverge_testing import Lab
+from konverge_testing.lab import explore
+from konverge_testing.lab.plans import Plan
+from konverge_testing.lab.runs import run
 
 SERVICE = kind("v1", "Service")
 POD = kind("v1", "Pod")
@@ -97,7 +97,7 @@ async def generated(lab: Lab) -> None:
     ],
 )
 def test_a_generated_name_is_masked_and_a_second_object_is_not(moment: Any, problems: list[str]) -> None:
-    from konverge.testing.lab import comparison
+    from konverge_testing.lab import comparison
 
     reference = run(generated, Plan(name="reference", seed=1))
     crash = Plan.from_json(f'{{"name": "x", "seed": 2, "crashes": [{{"write": 1, "moment": "{moment}"}}]}}')

@@ -13,7 +13,7 @@ import pytest
 
 import konverge as kv
 from konverge.clock import from_rfc3339, rfc3339, wall_clock
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 JOB = kv.kind("batch/v1", "Job")
 DUE = "batch.tutorial.kubebuilder.io/scheduled-at"

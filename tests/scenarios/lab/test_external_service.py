@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 import konverge as kv
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 
 class BucketSpec(kv.Model):

@@ -9,8 +9,8 @@ import pytest
 from backup_operator import SECRET, Backup, BackupSpec, build
 
 import konverge as kv
-from konverge.testing import Lab
-from konverge.testing.lab import Unmet
+from konverge_testing import Lab
+from konverge_testing.lab import Unmet
 
 
 async def test_a_backup_waits_for_its_secret(lab: Lab) -> None:

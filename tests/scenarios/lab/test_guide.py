@@ -51,8 +51,8 @@ def test_the_crash_breaks_the_reconciler_with_the_bug_and_not_the_mended_one(bui
     import invoices
 
     import konverge as kv
-    from konverge.testing import Lab
-    from konverge.testing.lab import Plan, replay
+    from konverge_testing import Lab
+    from konverge_testing.lab import Plan, replay
 
     async def scenario(lab: Lab) -> None:
         await lab.start(getattr(invoices, build))

@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 
 import konverge as kv
 from konverge.crds import Duration
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 HOUR = 3600.0
 WINDOW = 60.0

@@ -11,7 +11,7 @@ from pydantic import Field
 
 import konverge as kv
 from konverge.crds import Cel, Duration, Scale
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 STATEFUL_SET = kv.kind("apps/v1", "StatefulSet")
 SERVICE = kv.kind("v1", "Service")

@@ -6,7 +6,7 @@ import pytest
 from site_operator import PAGE, Site, SiteSpec, build, decide
 
 import konverge as kv
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 
 def test_the_plan_of_a_paused_site_leaves_its_children_untouched() -> None:

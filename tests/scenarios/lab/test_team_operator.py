@@ -6,7 +6,7 @@ import pytest
 from team_operator import NAMESPACE, QUOTA, Team, TeamSpec, build
 
 import konverge as kv
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 EVERYWHERE = kv.ManagerSettings(namespace=None, strict=True)
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from machines_lab import Farm
 
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from konverge.errors import Invalid
 from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import CLUSTER, CONFIG_MAP, MACHINE_POOL
 from konverge.runtime import ManagerSettings
-from konverge.testing.nstance import CallFault, GroupSpec, NstanceWorld
+from konverge_testing.nstance import CallFault, GroupSpec, NstanceWorld
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 

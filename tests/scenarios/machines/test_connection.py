@@ -16,8 +16,8 @@ from konverge.objects import Object
 from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE, NODE, SECRET
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.words import MachinesAnnotation
-from konverge.testing.capi.kinds import CLUSTER_LABEL
-from konverge.testing.loop import CLOCK_ERROR
+from konverge_testing.capi.kinds import CLUSTER_LABEL
+from konverge_testing.loop import CLOCK_ERROR
 
 ACCOUNT = kind("v1", "ServiceAccount", namespaced=True, plural="serviceaccounts")
 KUBECONFIG = f"{NAME}-kubeconfig"

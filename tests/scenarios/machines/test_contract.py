@@ -14,7 +14,7 @@ from konverge.crds import CustomResource
 from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceMachine, NstanceMachinePool, NstanceShardGroup
 from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE, MACHINE_POOL
-from konverge.testing.nstance import GroupSpec, Network
+from konverge_testing.nstance import GroupSpec, Network
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 GROUP = "infrastructure.cluster.x-k8s.io"

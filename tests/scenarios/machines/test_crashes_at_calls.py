@@ -16,8 +16,8 @@ from machines_lab import Farm
 
 from konverge.crds.machines_v1beta1 import NstanceMachine, NstanceMachinePool
 from konverge.reconcilers.machines.kinds import MACHINE, MACHINE_POOL, POD
-from konverge.testing.nstance import CallFault
-from konverge.testing.nstance.instances import DELETED, DELETING
+from konverge_testing.nstance import CallFault
+from konverge_testing.nstance.instances import DELETED, DELETING
 
 MOMENTS = (CallFault.CUT_BEFORE, CallFault.CUT_AFTER)
 

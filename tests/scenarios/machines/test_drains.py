@@ -11,9 +11,9 @@ from machines_lab import BUDGET, Farm
 from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import NODE, POD
 from konverge.reconcilers.machines.wire.operator_pb2 import InstanceEvent
-from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
-from konverge.testing.nstance import CallFault, Network
-from konverge.testing.nstance.instances import DELETED, DELETING, Instance
+from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule
+from konverge_testing.nstance import CallFault, Network
+from konverge_testing.nstance.instances import DELETED, DELETING, Instance
 
 DAEMON = kind("apps/v1", "DaemonSet", namespaced=True, plural="daemonsets")
 

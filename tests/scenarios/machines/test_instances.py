@@ -10,7 +10,7 @@ from machines_lab import Farm
 from konverge.crds.machines_v1beta1 import NstanceMachine
 from konverge.reconcilers.machines.kinds import MACHINE, NODE
 from konverge.reconcilers.machines.words import MachinesAnnotation
-from konverge.testing.nstance import CallFault, Network
+from konverge_testing.nstance import CallFault, Network
 
 
 def reason_of(machine: NstanceMachine) -> str:

@@ -9,7 +9,7 @@ from machines_lab import Farm
 
 from konverge.crds.machines_v1beta1 import NstanceMachinePool, NstanceShardGroup
 from konverge.reconcilers.machines.kinds import MACHINE_POOL
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 
 def forget(data: dict[str, Any]) -> None:

@@ -16,8 +16,8 @@ from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.reconcilers.machines.kinds import CLUSTER, SECRET
 from konverge.reconcilers.machines.words import MachinesAnnotation
-from konverge.testing import Lab
-from konverge.testing.capi.kinds import CLUSTER_LABEL
+from konverge_testing import Lab
+from konverge_testing.capi.kinds import CLUSTER_LABEL
 
 ACCOUNT = kind("v1", "ServiceAccount", namespaced=True, plural="serviceaccounts")
 ACCOUNT_NAME = "nstance-capi-workload"

@@ -13,9 +13,9 @@ from machines_lab import Farm
 
 from konverge.crds.machines_v1beta1 import NstanceMachinePool, NstanceShardGroup
 from konverge.reconcilers.machines.kinds import NODE, POD
-from konverge.testing import Lab
-from konverge.testing.nstance import Network
-from konverge.testing.nstance.instances import DELETED, DELETING
+from konverge_testing import Lab
+from konverge_testing.nstance import Network
+from konverge_testing.nstance.instances import DELETED, DELETING
 
 
 def forget(data: dict[str, Any]) -> None:

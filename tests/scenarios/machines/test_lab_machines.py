@@ -11,7 +11,7 @@ from machines_lab import NAME, Farm, is_true
 from konverge.crds.machines_v1beta1 import NstanceControlPlane, NstanceMachine, NstanceMachinePool
 from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE, MACHINE_POOL, NODE
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 ONE_INFRASTRUCTURE = "a Machine outlives its infrastructure, and Cluster API makes no second one"
 RANDOM = {

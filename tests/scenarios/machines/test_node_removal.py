@@ -12,8 +12,8 @@ from konverge.crds.machines_v1beta1 import NstanceMachinePool
 from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import MACHINE_POOL, NODE
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
-from konverge.testing.nstance import Network
-from konverge.testing.nstance.instances import DELETED, DELETING, RUNNING, Instance
+from konverge_testing.nstance import Network
+from konverge_testing.nstance.instances import DELETED, DELETING, RUNNING, Instance
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 

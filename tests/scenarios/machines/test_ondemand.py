@@ -15,7 +15,7 @@ from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE, POD
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
-from konverge.testing.apiserver.faults.rules import Drop, Match, Rule, Stale
+from konverge_testing.apiserver.faults.rules import Drop, Match, Rule, Stale
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "machines.md"
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")

@@ -13,7 +13,7 @@ from konverge.errors import Invalid
 from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE_POOL, NODE
 from konverge.runtime.http.health import checks_of
-from konverge.testing.nstance import CallFault, GroupSpec, Network
+from konverge_testing.nstance import CallFault, GroupSpec, Network
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 

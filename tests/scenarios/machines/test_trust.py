@@ -12,8 +12,8 @@ from konverge.crds.machines_v1beta1 import NstanceCluster, NstanceMachine, Nstan
 from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import MACHINE
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesFinalizer
-from konverge.testing.nstance import GroupSpec
-from konverge.testing.nstance.instances import RUNNING, Instance
+from konverge_testing.nstance import GroupSpec
+from konverge_testing.nstance.instances import RUNNING, Instance
 
 ATTACKER = "attacker"
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")

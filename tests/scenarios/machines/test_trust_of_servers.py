@@ -13,7 +13,7 @@ from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import MACHINE, NODE, POD
 from konverge.reconcilers.machines.wire.operator_pb2 import GroupStatus, InstanceEvent
 from konverge.reconcilers.machines.words import MachinesAnnotation
-from konverge.testing.nstance.instances import RUNNING, Instance
+from konverge_testing.nstance.instances import RUNNING, Instance
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 

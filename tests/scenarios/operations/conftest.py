@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from apps.operations import Operations
 
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 
 @pytest.fixture

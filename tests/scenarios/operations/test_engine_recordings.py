@@ -13,7 +13,7 @@ from apps.engine_recordings import EngineRecordings, Story
 from apps.engine_replay import RECORDINGS, lines
 
 from konverge.crds.ops_v1alpha1 import Operation
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 GOOD, LOST, VOID = "Succeeded/EngineCompleted", "Failed/EngineObjectLost", "Failed/ValidationFailed"
 PARTIAL, BAD, GONE = "Failed/PartiallyFailed", "Failed/EngineFailed", "Cancelled/UserCancelled"

@@ -17,8 +17,8 @@ from konverge.crds.ops_v1alpha1 import Operation
 from konverge.errors import Invalid
 from konverge.kinds import kind
 from konverge.objects import Object
-from konverge.testing import Lab, install_crds
-from konverge.testing.argo import Step
+from konverge_testing import Lab, install_crds
+from konverge_testing.argo import Step
 
 NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 SUCCEEDED, FAILED, CANCELLED = phase("Succeeded"), phase("Failed"), phase("Cancelled")

@@ -19,10 +19,10 @@ from konverge.errors import Conflict
 from konverge.objects import Object
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.testing import Lab, install_crds
-from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
-from konverge.testing.flux import HelmController
-from konverge.testing.volsync import volsync_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule
+from konverge_testing.flux import HelmController
+from konverge_testing.volsync import volsync_crds
 
 AT_ONCE = WITH_OPERATIONS.model_copy(
     update={"operations": OperationSettings(settled_types=frozenset(), approval_types=frozenset())}

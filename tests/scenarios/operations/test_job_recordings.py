@@ -14,7 +14,7 @@ from apps.operations import FREE, JOB, Operations, phase
 
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.reconcilers.apps.operations.engines.job_status import observe_job
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 FOLDER = Path(__file__).parents[2] / "recordings" / "job"
 SCENARIOS = sorted(path.stem for path in FOLDER.glob("*.jsonl"))

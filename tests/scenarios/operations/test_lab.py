@@ -15,8 +15,8 @@ from apps.operation_safety import Safety
 from apps.operations import JOB, JOBS_FOR_ALL, Operations, phase, shows
 
 from konverge.crds.ops_v1alpha1 import Operation
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule
 
 
 def forget_uids(data: dict[str, Any]) -> None:

@@ -19,10 +19,10 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.reconcilers.apps.operations.install import controller
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.testing import Lab, install_crds
-from konverge.testing.argo import ArgoWorld, Step, WorkflowController, argo_crds
-from konverge.testing.velero import VeleroServer, velero_crds
-from konverge.testing.volsync import VolSyncController, VolSyncWorld, volsync_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.argo import ArgoWorld, Step, WorkflowController, argo_crds
+from konverge_testing.velero import VeleroServer, velero_crds
+from konverge_testing.volsync import VolSyncController, VolSyncWorld, volsync_crds
 
 FEW = 30
 """Plans of quick mode for each: with three stand-ins beside it a run is dear, and test_lab.py runs one of every kind of fault on the family."""

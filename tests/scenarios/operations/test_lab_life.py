@@ -21,8 +21,8 @@ from konverge.crds.ops_v1alpha1 import Operation
 from konverge.reconcilers import apps
 from konverge.reconcilers.apps.operations.approval import claim_for
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.testing import Lab, install_crds
-from konverge.testing.flux import HelmController, World, flux_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.flux import HelmController, World, flux_crds
 
 FEW = 30
 """Plans of quick mode: the lives are long."""

@@ -30,8 +30,8 @@ from konverge.errors import Invalid
 from konverge.reconcilers.apps.operations.approval import claim_for, spec_digest
 from konverge.reconcilers.apps.operations.engines.registry import ROWS
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
-from konverge.testing.loop import CLOCK_ERROR
+from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule
+from konverge_testing.loop import CLOCK_ERROR
 
 RESTORES = FREE.model_copy(update={"approval_types": frozenset({"Restore"})})
 

@@ -13,8 +13,8 @@ from konverge.crds.ops_v1alpha1 import Operation
 from konverge.objects import Object
 from konverge.reconcilers.apps.kinds import SERVICE_ACCOUNT
 from konverge.reconcilers.apps.operations.pods import EVENT, POD
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule
 
 RUNNER = "vworkspace-operation-runner"
 CONTAINERS = [{"name": "command", "image": "busybox"}]

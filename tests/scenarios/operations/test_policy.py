@@ -13,7 +13,7 @@ from konverge.clock import from_rfc3339, wall_clock
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 WINDOW = "ops.vworkspace.io/maintenance-window"

@@ -21,9 +21,9 @@ from konverge.clock import rfc3339, wall_clock
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind
 from konverge.reconcilers.apps.operations.turns import LEASE, holders_of, lease_name
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
-from konverge.testing.argo import Step
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule
+from konverge_testing.argo import Step
 
 JOBS = ("jobs", "batch")
 BACKUPS = ("backups", "velero.io")

@@ -18,8 +18,8 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.reconcilers.apps.operations.approval import claim_for, spec_digest
 from konverge.reconcilers.apps.operations.words import OpAnnotation
-from konverge.testing import Lab, install_crds
-from konverge.testing.volsync import volsync_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.volsync import volsync_crds
 
 VERBS = {"upgrade": "helm", "restore": "volsync", "runcommand": "job", "migration": "job"}
 OFFERS = {f"{OpAnnotation.CAPABILITY}{verb}": engine for verb, engine in VERBS.items()}

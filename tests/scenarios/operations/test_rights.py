@@ -17,7 +17,7 @@ from konverge.clock import from_rfc3339, rfc3339, wall_clock
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.reconcilers.apps.operations.turns import LEASE, holders_of, lease_name
 from konverge.reconcilers.apps.operations.words import OpAnnotation
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 
 @pytest.fixture

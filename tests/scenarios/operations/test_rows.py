@@ -14,7 +14,7 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.reconcilers.apps.operations.turns import LEASE, holders_of, lease_name
 from konverge.reconcilers.apps.operations.words import OpAnnotation
-from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule, Stale
+from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule, Stale
 
 WAITS = shows("Blocked", "True", "ConflictingOperation")
 

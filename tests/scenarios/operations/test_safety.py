@@ -15,10 +15,10 @@ from konverge.crds.ops_v1alpha1 import Operation
 from konverge.objects import Object
 from konverge.reconcilers.apps.operations.engines.registry import ROWS
 from konverge.runtime.builder.rules import plural_of
-from konverge.testing import Lab, install_crds
-from konverge.testing.argo import argo_crds
-from konverge.testing.velero import velero_crds
-from konverge.testing.volsync import volsync_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.argo import argo_crds
+from konverge_testing.velero import velero_crds
+from konverge_testing.volsync import volsync_crds
 
 DONE: dict[str, dict[str, Any]] = {
     "Job": completed(),

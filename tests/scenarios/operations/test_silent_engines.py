@@ -12,9 +12,9 @@ from apps.engine_shop import EngineShop
 from apps.operations import phase, shows
 
 from konverge.crds.ops_v1alpha1 import Operation
-from konverge.testing import Lab
-from konverge.testing.argo import Step
-from konverge.testing.loop import CLOCK_ERROR
+from konverge_testing import Lab
+from konverge_testing.argo import Step
+from konverge_testing.loop import CLOCK_ERROR
 
 QUARTER = 900.0
 """Seconds of `engine_silence`."""

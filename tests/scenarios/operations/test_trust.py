@@ -22,8 +22,8 @@ from konverge.reconcilers.apps.operations.metrics import OperationMetrics
 from konverge.reconcilers.apps.operations.turns import LEASE, holders_of, lease_name
 from konverge.reconcilers.apps.operations.words import OpAnnotation, OpLabel
 from konverge.runtime import Manager, ManagerSettings
-from konverge.testing import Lab, install_crds
-from konverge.testing.apiserver.faults.rules import Freeze, Match, Rule
+from konverge_testing import Lab, install_crds
+from konverge_testing.apiserver.faults.rules import Freeze, Match, Rule
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 PODS = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}}}

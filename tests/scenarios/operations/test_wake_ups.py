@@ -14,10 +14,10 @@ from konverge.reconcilers.apps.kinds import HELM_RELEASE
 from konverge.reconcilers.apps.operations.engines.velero.kinds import BACKUP_STORAGE_LOCATION
 from konverge.reconcilers.apps.operations.engines.workflow import WORKFLOW_TEMPLATE
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.testing import Lab, install_crds
-from konverge.testing.argo import argo_crds
-from konverge.testing.flux import flux_crds
-from konverge.testing.velero import velero_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.argo import argo_crds
+from konverge_testing.flux import flux_crds
+from konverge_testing.velero import velero_crds
 
 TARGETS, EVENTS = 4, 5
 HOOK = {"hookName": "migrate"}

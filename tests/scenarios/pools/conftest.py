@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pools.lab import Clouds, OneTenant
 
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 
 @pytest.fixture

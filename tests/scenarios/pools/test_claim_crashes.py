@@ -13,11 +13,11 @@ import pytest
 from pools.lab import Clouds, guarded
 
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Moment
-from konverge.testing.lab import Crash, Plan, explore
-from konverge.testing.lab.planning import plans_of
-from konverge.testing.lab.runs import run
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import Moment
+from konverge_testing.lab import Crash, Plan, explore
+from konverge_testing.lab.planning import plans_of
+from konverge_testing.lab.runs import run
 
 _HOUR: Final = 3600
 

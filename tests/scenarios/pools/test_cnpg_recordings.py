@@ -15,7 +15,7 @@ from konverge.crds.pools_v1alpha1 import NextcloudInstance
 from konverge.objects import Object
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
 from konverge.reconcilers.pools.instances.secrets import SECRET
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 RECORDINGS: Final = Path(__file__).parents[2] / "recordings/cnpg"
 CLUSTER: Final = f"{NAME}-db"

@@ -17,9 +17,9 @@ from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, Nextcloud
 from konverge.reconcilers.pools.buckets.failures import failure_of
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
 from konverge.reconcilers.pools.kinds import INSTANCE
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import About
-from konverge.testing.apiserver.requests import Call, Response
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import About
+from konverge_testing.apiserver.requests import Call, Response
 
 FEW: Final = 6
 """Plans of quick mode for each: with two stand-ins below three controllers a run is dear."""

@@ -18,7 +18,7 @@ from konverge.objects import Object
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.words import PoolsLabel
 from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide"
 if not GUIDE.exists():

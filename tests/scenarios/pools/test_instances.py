@@ -22,7 +22,7 @@ from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
 from konverge.reconcilers.pools.instances.secrets import SECRET
 from konverge.reconcilers.pools.words import PoolsAnnotation
 from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 EXTERNAL = {"type": "mysql", "credentialsSecret": "their-db"}
 RUN = PoolsAnnotation.RUN_MAINTENANCE

@@ -15,7 +15,7 @@ from konverge.crds.pools_v1alpha1 import NextcloudInstance
 from konverge.reconcilers.pools.buckets.failures import failure_of
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
 from konverge.reconcilers.pools.instances.secrets import SECRET
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 
 def forget(data: dict[str, Any]) -> None:

@@ -16,8 +16,8 @@ from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, Nextcloud
 from konverge.reconcilers.pools.members import is_taken, member_of
 from konverge.reconcilers.pools.pool.decide import age_limit
 from konverge.reconcilers.pools.settings import PoolSettings
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Delay, Match, Rule
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import Delay, Match, Rule
 
 _HOUR = 3600
 

@@ -13,7 +13,7 @@ from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.names import name_for
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
-from konverge.testing.apiserver.faults.rules import Delay, Match, Rule
+from konverge_testing.apiserver.faults.rules import Delay, Match, Rule
 
 SMALL: Final = {"matchLabels": {"tier": "small"}}
 LOOKS_FREE: Final = {"tier": "small", PoolsLabel.ASSIGNED: PoolsLabel.FALSE, PoolsLabel.POOL: "small"}

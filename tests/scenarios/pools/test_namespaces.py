@@ -11,7 +11,7 @@ from konverge.crds.pools_v1alpha1 import NextcloudInstance, NextcloudPool
 from konverge.reconcilers.pools import PoolSettings
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.namespaces import InstanceNamespaces
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 ELSEWHERE = InstanceNamespaces(("nextcloud-instances",))
 

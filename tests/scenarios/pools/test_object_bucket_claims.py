@@ -21,10 +21,10 @@ from konverge.reconcilers.pools.buckets.object_bucket_claim import CONFIG_MAP, O
 from konverge.reconcilers.pools.instances import MaterialSettings
 from konverge.reconcilers.pools.instances.file_backups import CRON_JOB
 from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import About
-from konverge.testing.apiserver.requests import Call, Response
-from konverge.testing.lab import install_crds
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import About
+from konverge_testing.apiserver.requests import Call, Response
+from konverge_testing.lab import install_crds
 
 FINALIZER: Final = "objectbucket.io/finalizer"
 

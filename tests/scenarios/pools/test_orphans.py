@@ -14,8 +14,8 @@ from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance
 from konverge.reconcilers.pools.claims.render import lock_patch
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Drop, Expire, Match, Rule
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import Drop, Expire, Match, Rule
 
 GRACE = 600
 NEXTCLOUDS = Match(verbs=("watch",), resources=("nextclouds.k8s.bnerd.com",))

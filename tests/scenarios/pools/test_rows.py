@@ -24,9 +24,9 @@ from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
 from konverge.runtime import ElectionSettings, ManagerSettings
 from konverge.runtime.election.record import LEASE
-from konverge.testing.apiserver.faults.rules import About, Delay, Match, Refuse, Rule
-from konverge.testing.apiserver.requests import Call, Response
-from konverge.testing.loop import CLOCK_ERROR
+from konverge_testing.apiserver.faults.rules import About, Delay, Match, Refuse, Rule
+from konverge_testing.apiserver.requests import Call, Response
+from konverge_testing.loop import CLOCK_ERROR
 
 FREE = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, "tier": "small"}
 

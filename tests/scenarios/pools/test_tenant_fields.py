@@ -21,7 +21,7 @@ from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import PoolsLabel
 from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 FREE = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, "tier": "small"}
 BINDING = {

@@ -12,7 +12,7 @@ from quota.lab import Quotas
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.quantities import read
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 HARD = {"limits.cpu": "2", "limits.memory": "2Gi", "requests.cpu": "2", "requests.memory": "2Gi"}
 

@@ -10,7 +10,7 @@ from quota.lab import Quotas
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.reconcilers.quota import Settings as QuotaSettings
 from konverge.reconcilers.quota import claim_reconciler, observe
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 SECRET = "hunter2"
 WORDS = "reconciling failed with OverflowError; it is tried again"

@@ -17,8 +17,8 @@ from konverge.reconcilers.quota import Settings as QuotaSettings
 from konverge.reconcilers.quota import install
 from konverge.reconcilers.quota.kinds import LEASE, MUTATING, NAMESPACE, RESOURCE_QUOTA, VALIDATING
 from konverge.runtime import ElectionSettings, ManagerSettings
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Delay, Match, Refuse, Rule
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import Delay, Match, Refuse, Rule
 
 QUOTA = "capsule-pool-p"
 

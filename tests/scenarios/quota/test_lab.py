@@ -13,10 +13,10 @@ from quota.lab import CPU, POD, HeldByTheRule, Quotas, without_uids
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
-from konverge.testing import Lab
-from konverge.testing.lab import Plan
-from konverge.testing.lab.planning import plans_of
-from konverge.testing.lab.runs import run
+from konverge_testing import Lab
+from konverge_testing.lab import Plan
+from konverge_testing.lab.planning import plans_of
+from konverge_testing.lab.runs import run
 
 
 def guarded(lab: Lab) -> Quotas:

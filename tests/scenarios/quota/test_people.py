@@ -14,8 +14,8 @@ from konverge.errors import Invalid
 from konverge.kinds import kind_of
 from konverge.reconcilers.quota import Settings as QuotaSettings
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule
 
 QUOTA = "capsule-pool-p"
 

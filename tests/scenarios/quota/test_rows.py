@@ -8,7 +8,7 @@ from quota.lab import CPU, POD, RELEASE, Quotas, spends
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Forbidden
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 QUOTA = "capsule-pool-p"
 

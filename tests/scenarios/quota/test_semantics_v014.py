@@ -12,7 +12,7 @@ from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Forbidden, Invalid
 from konverge.reconcilers.quota import Settings as QuotaSettings
 from konverge.reconcilers.quota.kinds import NAMESPACE
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 NEWER = QuotaSettings(semantics="v0.14")
 

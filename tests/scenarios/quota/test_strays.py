@@ -12,7 +12,7 @@ from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import NotFound
 from konverge.kinds import kind
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 CONFIG_MAP = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
 QUOTA = "capsule-pool-p"

@@ -12,7 +12,7 @@ from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import NotFound
 from konverge.reconcilers.quota import Settings
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 VICTIM, ATTACKER, OUTSIDER = "victim", "attacker", "outsider"
 SECRET = "payroll"  # a name that only the victim knows

@@ -13,8 +13,8 @@ from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import ApiError, Contested
 from konverge.quantities import Quantity
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Delay, Drop, Freeze, Match, Moment, Rule
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import Delay, Drop, Freeze, Match, Moment, Rule
 
 HARD = 6
 SPACES = ("a", "b", "c")

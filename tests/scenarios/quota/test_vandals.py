@@ -11,7 +11,7 @@ from quota.lab import CPU, POD, Quotas
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim, ResourcePoolStatus
 from konverge.quantities import Quantity
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 QUOTA = "capsule-pool-p"
 HARD = 4

@@ -9,7 +9,7 @@ import pytest
 from quota.lab import CPU, POD, HeldByTheRule, Quotas
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 MEMORY = "requests.memory"
 AT_ONCE = 1.0

@@ -12,7 +12,7 @@ import pytest
 from shards import COORDINATOR, HASH, RANGES, Shards
 
 from konverge.runtime.sharding.settings import ShardingSettings
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.loop import VirtualTimeLoop
 
 SEEDS = 100
 

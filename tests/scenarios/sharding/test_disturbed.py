@@ -17,8 +17,8 @@ from konverge.client.requests import Request
 from konverge.clock import wall_clock
 from konverge.runtime.election.record import LEASE
 from konverge.runtime.sharding.settings import ShardingSettings
-from konverge.testing.loop import CLOCK_ERROR
 from konverge.words import Label, Reason
+from konverge_testing.loop import CLOCK_ERROR
 
 EVENT = kv.kind("events.k8s.io/v1", "Event")
 

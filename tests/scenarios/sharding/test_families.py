@@ -22,8 +22,8 @@ from konverge.reconcilers import apps
 from konverge.reconcilers.apps import Settings
 from konverge.reconcilers.apps.kinds import SERVICE_ACCOUNT
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.testing import install_crds
-from konverge.testing.flux import HelmController, flux_crds
+from konverge_testing import install_crds
+from konverge_testing.flux import HelmController, flux_crds
 
 FREE = Settings(operations=OperationSettings(approval_types=frozenset()))
 

@@ -23,7 +23,7 @@ from konverge.client.requests import Request
 from konverge.informers import Informer, InformerSet, Selection, UidWindow
 from konverge.informers.window import BUCKETS, bucket_of
 from konverge.runtime.sharding.settings import ShardingSettings
-from konverge.testing import ApiServer
+from konverge_testing import ApiServer
 
 RANGE = re.compile(r"shardRange\(object\.metadata\.uid, '0x([0-9a-f]{16})', '0x([0-9a-f]{16,17})'\)")
 Hash = Callable[[str], int]

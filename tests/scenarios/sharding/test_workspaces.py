@@ -22,7 +22,7 @@ from konverge.reconcilers.workspaces.words import CONTROLLER, WorkspaceAnnotatio
 from konverge.runtime import Manager, ManagerSettings, by_uid
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.runtime.sharding.stamp import annotation_of, read_stamp
-from konverge.testing import ApiServer, VirtualTimeLoop, install_crds
+from konverge_testing import ApiServer, VirtualTimeLoop, install_crds
 
 
 async def phases(replicas: Replicas) -> set[str | None]:

@@ -14,7 +14,7 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.crds.pools_v1alpha1 import Nextcloud
 from konverge.crds.quota_v1beta2 import ResourcePoolClaim
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.loop import VirtualTimeLoop
 
 HELD: Final = 0.1
 """Seconds of CPU for which one step of the daemon may hold the event loop."""

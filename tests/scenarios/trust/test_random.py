@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from trust.attack import Scene, scene
 from trust.moves import Move, make_move, moves, names_of_victim
 
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.loop import VirtualTimeLoop
 
 EXAMPLES: Final = int(os.environ.get("KONVERGE_TRUST_EXAMPLES", "8"))
 MOVES: Final = 20

@@ -9,7 +9,7 @@ from workspaces_lab import Workspaces, phase
 
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.reconcilers.workspaces.secrets import SECRET
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 
 def forget(data: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from konverge.reconcilers import workspaces
 from konverge.reconcilers.workspaces import ClaimOfWorkspace, MemoryWorkspaces, WorkspaceRefused, WorkspaceState
 from konverge.reconcilers.workspaces.secrets import SECRET
 from konverge.runtime import ManagerSettings
-from konverge.testing import Lab, install_crds
+from konverge_testing import Lab, install_crds
 
 READY = (phase("Ready"), shows("Available", "True", "Reconciled"), shows("Degraded", "False", "Reconciled"))
 NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")

@@ -22,10 +22,10 @@ from konverge.crds.ops_v1alpha1 import Operation
 from konverge.errors import Conflict, NotFound
 from konverge.objects import Object
 from konverge.reconcilers.apps.kinds import NAMESPACE
-from konverge.testing import Lab, install_crds
-from konverge.testing.argo import argo_crds
-from konverge.testing.velero import velero_crds
-from konverge.testing.volsync import volsync_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.argo import argo_crds
+from konverge_testing.velero import velero_crds
+from konverge_testing.volsync import volsync_crds
 
 
 @dataclass(frozen=True)

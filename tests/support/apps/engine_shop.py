@@ -15,13 +15,13 @@ from konverge.objects import Object
 from konverge.reconcilers.apps.operations.install import controller
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.runtime import ManagerSettings
-from konverge.testing import Lab, install_crds
-from konverge.testing.argo import KINDS as ARGO
-from konverge.testing.argo import ArgoWorld, WorkflowController, argo_crds
-from konverge.testing.velero import KINDS as VELERO
-from konverge.testing.velero import VeleroServer, VeleroWorld, velero_crds
-from konverge.testing.volsync import KINDS as VOLSYNC
-from konverge.testing.volsync import VolSyncController, VolSyncWorld, volsync_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.argo import KINDS as ARGO
+from konverge_testing.argo import ArgoWorld, WorkflowController, argo_crds
+from konverge_testing.velero import KINDS as VELERO
+from konverge_testing.velero import VeleroServer, VeleroWorld, velero_crds
+from konverge_testing.volsync import KINDS as VOLSYNC
+from konverge_testing.volsync import VolSyncController, VolSyncWorld, volsync_crds
 
 KINDS = {**VELERO, **ARGO, **VOLSYNC}
 ALL = {**OFFERS, "backup": "velero,volsync", "restore": "velero,volsync", "runbook": "workflow"}

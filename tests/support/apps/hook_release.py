@@ -9,8 +9,8 @@ from typing import Any
 
 from konverge.kinds import kind
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
-from konverge.testing import Lab, install_crds
-from konverge.testing.flux import flux_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.flux import flux_crds
 
 SECRET = kind("v1", "Secret", namespaced=True, plural="secrets")
 MIGRATE = """

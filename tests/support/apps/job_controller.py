@@ -13,7 +13,7 @@ from konverge.client import ClientConfig
 from konverge.clock import from_rfc3339, rfc3339, wall_clock
 from konverge.kinds import Kind
 from konverge.objects import Object
-from konverge.testing.standin import Json, StandIn
+from konverge_testing.standin import Json, StandIn
 
 ENDS = frozenset({"Complete", "Failed"})
 

@@ -11,7 +11,7 @@ from konverge.clock import rfc3339, wall_clock
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind
 from konverge.objects import Object
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 POD = kind("v1", "Pod", namespaced=True)
 

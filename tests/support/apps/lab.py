@@ -14,8 +14,8 @@ from konverge.objects import Object
 from konverge.reconcilers.apps import Settings, install
 from konverge.reconcilers.apps.kinds import HELM_RELEASE, SECRET
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.testing import Lab, install_crds
-from konverge.testing.flux import HelmController, World, flux_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.flux import HelmController, World, flux_crds
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 REFUSED = {"1.2.0": 'Service "shop-bad" is invalid: spec.ports[0].port: Invalid value: 99999999'}

@@ -11,7 +11,7 @@ from apps.job_controller import at_work as job_works
 
 from konverge.objects import Object
 from konverge.reconcilers.apps.operations.conflicts import TERMINAL
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 NAME = "ops.vworkspace.io/operation-name"
 UID = "ops.vworkspace.io/operation"

@@ -19,7 +19,7 @@ from konverge.reconcilers.apps.operations.install import controller
 from konverge.reconcilers.apps.operations.metrics import OperationMetrics
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.runtime import Manager
-from konverge.testing import Lab, install_crds
+from konverge_testing import Lab, install_crds
 
 JOB = kind("batch/v1", "Job", namespaced=True, plural="jobs")
 FREE = OperationSettings(approval_types=frozenset())

@@ -23,9 +23,9 @@ from konverge.kinds import Kind
 from konverge.objects import Object
 from konverge.reconcilers.apps import Settings, install
 from konverge.reconcilers.apps.kinds import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, SECRET
-from konverge.testing import Lab, install_crds
-from konverge.testing.flux import flux_crds
-from konverge.testing.flux.state import FINALIZER
+from konverge_testing import Lab, install_crds
+from konverge_testing.flux import flux_crds
+from konverge_testing.flux.state import FINALIZER
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "flux"
 KINDS: dict[str, Kind[Object]] = {

@@ -6,8 +6,8 @@ from apps.engine_shop import EngineShop
 from apps.operations import shows
 
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule
 
 USER = 'User "system:serviceaccount:konverge:konverge"'
 LACKING = shows("Blocked", "True", "RbacProfileMissing")

@@ -18,11 +18,11 @@ import aiohttp
 from conformance.hooks import HookServer
 from yarl import URL
 
-from konverge.testing.apiserver.requests import ADMIN, Call
-from konverge.testing.apiserver.server import ApiServer
-from konverge.testing.apiserver.shells import answered, refusal, warning_headers
-from konverge.testing.apiserver.statuses import StatusError
-from konverge.testing.control_plane import ControlPlane
+from konverge_testing.apiserver.requests import ADMIN, Call
+from konverge_testing.apiserver.server import ApiServer
+from konverge_testing.apiserver.shells import answered, refusal, warning_headers
+from konverge_testing.apiserver.statuses import StatusError
+from konverge_testing.control_plane import ControlPlane
 
 __all__ = ["AGENT", "MemoryTarget", "RealTarget", "Reply", "Target", "memory_target", "real_target"]
 

@@ -11,7 +11,7 @@ import yaml
 from fuzzing.values import anything, fitting, texts
 from hypothesis import strategies as st
 
-from konverge.testing.apiserver.nodes import ANYTHING, Node
+from konverge_testing.apiserver.nodes import ANYTHING, Node
 
 __all__ = ["carried", "changed", "json_patches"]
 

@@ -19,9 +19,9 @@ from fuzzing.values import anything, fitting, texts
 from hypothesis import strategies as st
 from yaml_files import load_yaml
 
-from konverge.testing.apiserver.catalog import builtin, definition_of, schema_node
-from konverge.testing.apiserver.nodes import ANYTHING, Node
-from konverge.testing.apiserver.resources import Resource
+from konverge_testing.apiserver.catalog import builtin, definition_of, schema_node
+from konverge_testing.apiserver.nodes import ANYTHING, Node
+from konverge_testing.apiserver.resources import Resource
 
 __all__ = ["SETUP", "Script", "Sent", "places", "scripts"]
 

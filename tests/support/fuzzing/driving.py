@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from fuzzing.calls import SETUP, Script, Sent
 
-from konverge.testing.apiserver import protobuf
-from konverge.testing.apiserver.faults.streams import close_lines
-from konverge.testing.apiserver.requests import ADMIN, Call, Response, read_target
-from konverge.testing.apiserver.server import ApiServer
-from konverge.testing.apiserver.shells import answered, refusal
-from konverge.testing.apiserver.statuses import StatusError
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.apiserver import protobuf
+from konverge_testing.apiserver.faults.streams import close_lines
+from konverge_testing.apiserver.requests import ADMIN, Call, Response, read_target
+from konverge_testing.apiserver.server import ApiServer
+from konverge_testing.apiserver.shells import answered, refusal
+from konverge_testing.apiserver.statuses import StatusError
+from konverge_testing.loop import VirtualTimeLoop
 
 __all__ = ["problems_of"]
 

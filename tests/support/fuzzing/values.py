@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from konverge.testing.apiserver.nodes import Node
+from konverge_testing.apiserver.nodes import Node
 
 __all__ = ["anything", "fitting", "texts"]
 

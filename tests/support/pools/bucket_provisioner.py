@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from konverge.kinds import Kind
 from konverge.objects import Object
 from konverge.reconcilers.pools.buckets.object_bucket_claim import OBJECT_BUCKET_CLAIM
-from konverge.testing.standin import Json, StandIn
+from konverge_testing.standin import Json, StandIn
 
 __all__ = ["BucketProvisioner"]
 

@@ -20,7 +20,7 @@ from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.shared.helm_release.kinds import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY
 from konverge.runtime import Manager
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 __all__ = ["DataKept", "Family", "whole_family"]
 

@@ -19,7 +19,7 @@ from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import Finalizer, InstancePhase, PoolsAnnotation, PoolsCondition, PoolsLabel
 from konverge.runtime import Context, Controller, ElectionSettings, Manager, ManagerSettings
-from konverge.testing import Lab, install_crds
+from konverge_testing import Lab, install_crds
 
 __all__ = ["EVENT", "NAMESPACE", "STOCK", "Clouds", "OneTenant", "forget_names", "forget_uids", "guarded"]
 

@@ -25,9 +25,9 @@ from konverge.reconcilers.pools.namespaces import EVERYWHERE
 from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
 from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE
 from konverge.runtime import Manager
-from konverge.testing import Lab, install_crds
-from konverge.testing.cnpg import CnpgOperator, CnpgWorld, cnpg_crds
-from konverge.testing.flux import HelmController, World, flux_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.cnpg import CnpgOperator, CnpgWorld, cnpg_crds
+from konverge_testing.flux import HelmController, World, flux_crds
 
 __all__ = ["CLAIM", "EVENT", "FULL", "NAME", "Materials", "OnlyOurs", "TakenDownInOrder", "UsersKept"]
 

@@ -21,7 +21,7 @@ from konverge.client import Client
 from konverge.errors import AlreadyExists, Forbidden
 from konverge.kinds import kind
 from konverge.objects import Object
-from konverge.testing import install_crds
+from konverge_testing import install_crds
 
 __all__ = ["EXAMPLE", "NAMESPACE", "PODS", "QUOTA", "TENANT", "Capsule", "documents", "migration_world", "pod", "until"]
 

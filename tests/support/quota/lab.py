@@ -18,7 +18,7 @@ from konverge.reconcilers.quota import Settings as QuotaSettings
 from konverge.reconcilers.quota import install
 from konverge.reconcilers.quota.kinds import NAMESPACE, RESOURCE_QUOTA
 from konverge.runtime import Manager, ManagerSettings
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 __all__ = ["CPU", "EVENT", "POD", "RELEASE", "TENANT", "HeldByTheRule", "Quotas", "spends", "without_uids"]
 

@@ -27,7 +27,7 @@ from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.quantities import Quantity
 from konverge.reconcilers.quota.kinds import NAMESPACE, RESOURCE_QUOTA
-from konverge.testing import ControlPlane, Lab, install_crds
+from konverge_testing import ControlPlane, Lab, install_crds
 
 __all__ = ["History", "Plane", "Stored", "cells", "open_plane", "pod", "printed_like"]
 

@@ -25,8 +25,8 @@ from konverge.client.requests import MERGE
 from konverge.crds.catalogue import own_resources
 from konverge.errors import ApiError
 from konverge.kinds import kind_of
-from konverge.testing.lab.environments import memory_lab
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.lab.environments import memory_lab
+from konverge_testing.loop import VirtualTimeLoop
 
 __all__ = ["Attack", "Scene", "run_attacks", "scene"]
 

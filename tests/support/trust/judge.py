@@ -15,7 +15,7 @@ from trust.snapshots import Key, Snapshot, differences, flat, part_of
 from trust.stage import ATTACKER, DEMAND, HOME, INSTANCES, PLATFORM_KEY, VELERO, VICTIM, Stage
 
 from konverge.reconcilers.machines.words import MachinesLabel
-from konverge.testing.nstance.instances import DELETED, DELETING
+from konverge_testing.nstance.instances import DELETED, DELETING
 
 __all__ = ["Judge"]
 

@@ -38,14 +38,14 @@ from konverge.reconcilers.pools.buckets.api import S3Access, S3Api
 from konverge.reconcilers.pools.instances import MaterialSettings
 from konverge.reconcilers.workspaces import MemoryWorkspaces, WorkspaceSettings
 from konverge.runtime import Manager, ManagerSettings
-from konverge.testing import Lab, install_crds
-from konverge.testing.agent_server import AgentServer
-from konverge.testing.apiserver.requests import User
-from konverge.testing.argo import WorkflowController, argo_crds
-from konverge.testing.cnpg import CnpgOperator, CnpgWorld, cnpg_crds
-from konverge.testing.flux import HelmController, flux_crds
-from konverge.testing.velero import VeleroServer, velero_crds
-from konverge.testing.volsync import VolSyncController, volsync_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.agent_server import AgentServer
+from konverge_testing.apiserver.requests import User
+from konverge_testing.argo import WorkflowController, argo_crds
+from konverge_testing.cnpg import CnpgOperator, CnpgWorld, cnpg_crds
+from konverge_testing.flux import HelmController, flux_crds
+from konverge_testing.velero import VeleroServer, velero_crds
+from konverge_testing.volsync import VolSyncController, volsync_crds
 
 __all__ = [
     "ATTACKER",

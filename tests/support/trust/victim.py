@@ -14,7 +14,7 @@ from konverge.crds.ops_v1alpha1 import Cluster, Operation
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudPool, NextcloudProfile
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
-from konverge.testing.velero import KINDS as VELERO_KINDS
+from konverge_testing.velero import KINDS as VELERO_KINDS
 
 __all__ = ["ADMIN_BUCKET", "APP", "BACKUP", "ENGINES", "POOL_TIERS", "furnish", "operation"]
 

@@ -16,7 +16,7 @@ from konverge.reconcilers.apps.admission import validating_webhook
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.runtime import Manager, ManagerSettings
 from konverge.runtime.admission import WebhookSettings
-from konverge.testing import Lab, admit
+from konverge_testing import Lab, admit
 
 OPERATIONS = "/validate-ops-vworkspace-io-v1alpha1-operation"
 PATH = "/validate-apps-vworkspace-io-v1alpha1-applicationinstance"

@@ -15,8 +15,8 @@ from konverge.crds.durations import format_duration
 from konverge.reconcilers import apps
 from konverge.reconcilers.apps import words
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
-from konverge.testing import Lab, install_crds
-from konverge.testing.flux import flux_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.flux import flux_crds
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "guide" / "apps.md").read_text()

@@ -18,8 +18,8 @@ from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_CHART, SECRET
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.runtime import Manager, cluster_role
 from konverge.runtime.builder.rules import narrowed_roles
-from konverge.testing import Lab, install_crds
-from konverge.testing.velero import velero_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.velero import velero_crds
 
 WITHOUT_OPERATIONS = Settings(operations=OperationSettings(enabled=False))
 INSTANCE = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance")

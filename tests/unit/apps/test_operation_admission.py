@@ -16,10 +16,10 @@ from konverge.reconcilers.apps.operations.admission import validating_webhook
 from konverge.reconcilers.apps.operations.engines.registry import ROWS
 from konverge.reconcilers.apps.operations.kinds import INSTANCE
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.testing import Lab, admit, install_crds
-from konverge.testing.argo import argo_crds
-from konverge.testing.velero import velero_crds
-from konverge.testing.volsync import volsync_crds
+from konverge_testing import Lab, admit, install_crds
+from konverge_testing.argo import argo_crds
+from konverge_testing.velero import velero_crds
+from konverge_testing.volsync import volsync_crds
 
 
 def nested(levels: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from konverge.reconcilers.apps.clusters.protocol import JobKind
 from konverge.reconcilers.apps.operations.install import controller
 from konverge.reconcilers.apps.operations.kinds import VIEW
 from konverge.reconcilers.apps.operations.metrics import OperationMetrics, blocked_reason, phase_of
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 
 def stored(spec: Any = None, **status: Any) -> Any:

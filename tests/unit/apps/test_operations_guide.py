@@ -22,7 +22,7 @@ from konverge.crds.ops_v1alpha1 import EngineName, Operation
 from konverge.objects import Object
 from konverge.reconcilers.apps.operations.policy import check_policy
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "guide" / "operations.md").read_text()

@@ -12,7 +12,7 @@ from konverge.reconcilers.apps import clusters
 from konverge.reconcilers.apps.clusters.admission import validating_webhook
 from konverge.runtime import Manager, ManagerSettings
 from konverge.runtime.admission import WebhookSettings
-from konverge.testing import Lab, admit
+from konverge_testing import Lab, admit
 
 WEBHOOK = validating_webhook(clusters.Settings())
 

@@ -16,9 +16,9 @@ from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, SECRE
 from konverge.reconcilers.apps.clusters.protocol import Outcome
 from konverge.reconcilers.apps.operations import install as operations
 from konverge.runtime import ManagerSettings, Rule
-from konverge.testing import Lab, install_crds
-from konverge.testing.apiserver.faults.rules import About, Match, Refuse
-from konverge.testing.apiserver.faults.rules import Rule as FaultRule
+from konverge_testing import Lab, install_crds
+from konverge_testing.apiserver.faults.rules import About, Match, Refuse
+from konverge_testing.apiserver.faults.rules import Rule as FaultRule
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 

@@ -13,8 +13,8 @@ from konverge.reconcilers.apps.clusters.agent_state import AgentConfig, Step
 from konverge.reconcilers.apps.clusters.kinds import SECRET
 from konverge.reconcilers.apps.clusters.secrets import server_of
 from konverge.reconcilers.apps.clusters.transport import PlaneTransport
-from konverge.testing import Lab
-from konverge.testing.agent_server import AgentServer
+from konverge_testing import Lab
+from konverge_testing.agent_server import AgentServer
 
 ISSUER = "ops.vworkspace.io/control-plane"
 CREDENTIAL = "vworkspace-agent-credentials"

@@ -15,7 +15,7 @@ from pull_kit import BACKUP, World, ensure, manifest
 
 from konverge.reconcilers.apps.clusters.protocol import MEDIA_TYPE, Job, Malformed, Outcome, read
 from konverge.reconcilers.apps.clusters.words import Intent, JobReason
-from konverge.testing.agent_server import Exchange
+from konverge_testing.agent_server import Exchange
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT: dict[str, Any] = json.loads((ROOT / "docs/reference/pull-protocol.json").read_text())

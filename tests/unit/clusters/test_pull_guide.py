@@ -20,8 +20,8 @@ from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, OPERA
 from konverge.reconcilers.apps.clusters.metrics import PullMetrics
 from konverge.reconcilers.apps.clusters.protocol import Outcome
 from konverge.runtime import ManagerSettings
-from konverge.testing import Lab, install_crds
-from konverge.testing.agent_server import AgentServer
+from konverge_testing import Lab, install_crds
+from konverge_testing.agent_server import AgentServer
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs/guide/pull-mode.md").read_text()

@@ -22,7 +22,7 @@ from konverge.reconcilers.apps.clusters.act import PlaneHttpTransport
 from konverge.reconcilers.apps.clusters.kinds import SECRET
 from konverge.reconcilers.apps.clusters.protocol import API, Outcome, Register, write
 from konverge.reconcilers.apps.clusters.transport import NoResponse, PlaneRequest
-from konverge.testing.agent_server import AgentServer, application
+from konverge_testing.agent_server import AgentServer, application
 
 PING = PlaneRequest(
     method="GET", path=f"{API}/jobs", query={"cluster": "east", "wait": "0"}, credential="planted-credential"

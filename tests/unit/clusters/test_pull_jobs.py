@@ -20,7 +20,7 @@ from konverge.reconcilers.apps.clusters.jobs import JobRefusal, read_job
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE
 from konverge.reconcilers.apps.clusters.protocol import Outcome
 from konverge.reconcilers.apps.clusters.words import Annotation
-from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
+from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule
 
 
 def deletion(name: str = "shop", namespace: str = "web") -> dict[str, Any]:

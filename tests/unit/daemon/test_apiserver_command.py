@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from konverge.daemon.apiserver import definitions_of
 from konverge.daemon.main import program
+from konverge_testing.apiserver_command import definitions_of
 
 CRD = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: %s}\n"
 

@@ -11,8 +11,12 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.catalogue import all_manifests
 from konverge.crds.machines_v1beta1 import NstanceMachinePool, NstanceShardGroup
 from konverge.crds.ops_v1alpha1 import Cluster, EngineName
-from konverge.daemon.demo.engines import engine_crds
-from konverge.daemon.demo.samples import (
+from konverge.kinds import kind
+from konverge.objects import Object
+from konverge_testing import install_crds
+from konverge_testing.apiserver import ApiServer
+from konverge_testing.demo.engines import engine_crds
+from konverge_testing.demo.samples import (
     CLUSTERS,
     EXPECTED,
     EXPECTED_BY_SECTION,
@@ -26,7 +30,7 @@ from konverge.daemon.demo.samples import (
     pool_samples,
     samples,
 )
-from konverge.daemon.demo.table import (
+from konverge_testing.demo.table import (
     Row,
     Table,
     cluster_row,
@@ -37,10 +41,6 @@ from konverge.daemon.demo.table import (
     pool_row,
     row_of,
 )
-from konverge.kinds import kind
-from konverge.objects import Object
-from konverge.testing import install_crds
-from konverge.testing.apiserver import ApiServer
 
 SHOP: dict[str, Any] = {
     "metadata": {"name": "shop"},

@@ -30,7 +30,7 @@ from konverge.daemon.quota import print_migration, tenant_seen
 from konverge.reconcilers.quota.migrate import plan
 from konverge.runtime.http.health import Question, answer, checks_of
 from konverge.runtime.http.tasks import tasks_of
-from konverge.testing import ApiServer, Lab, install_crds
+from konverge_testing import ApiServer, Lab, install_crds
 
 NAMES = {
     *("controllers", "queues"),  # by the name of a controller

@@ -38,10 +38,10 @@ from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.runtime.controller.metrics import BARRIER_RESULTS
 from konverge.runtime.observability.history import ReconcileRecord
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Delay, Drop, Freeze, Match, Rule
-from konverge.testing.nstance import Network
 from konverge.words import Why
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import Delay, Drop, Freeze, Match, Rule
+from konverge_testing.nstance import Network
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 if not DEPLOY.exists():

@@ -18,11 +18,11 @@ import pytest
 from widgets import By, Widget, widget
 
 import konverge as kv
-from konverge.testing import Lab
-from konverge.testing.blocking import BlockingCall, refused
-from konverge.testing.lab import Plan
-from konverge.testing.lab.runs import run
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing import Lab
+from konverge_testing.blocking import BlockingCall, refused
+from konverge_testing.lab import Plan
+from konverge_testing.lab.runs import run
+from konverge_testing.loop import VirtualTimeLoop
 
 
 def current_sleep() -> Callable[[float], None]:

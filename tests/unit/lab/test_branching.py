@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.faults.rules import About, Moment, Rule
-from konverge.testing.lab import Crash, Foreign, Plan, Timed
-from konverge.testing.lab.branching import LEAST, MOST, Batch, SharedPrefix, acts_when_armed, batches, branches_at
-from konverge.testing.lab.plans import Interruption, Lease
-from konverge.testing.lab.timeline import Timeline, TimelineEntry
+from konverge_testing.apiserver.faults.rules import About, Moment, Rule
+from konverge_testing.lab import Crash, Foreign, Plan, Timed
+from konverge_testing.lab.branching import LEAST, MOST, Batch, SharedPrefix, acts_when_armed, batches, branches_at
+from konverge_testing.lab.plans import Interruption, Lease
+from konverge_testing.lab.timeline import Timeline, TimelineEntry
 
 CRASH = (Crash(write=3),)
 OPEN = (About("watch", resource="secrets"),)

@@ -8,14 +8,14 @@ from importlib import import_module
 
 import pytest
 
-from konverge.testing.lab.budget import CpuBudget
+from konverge_testing.lab.budget import CpuBudget
 
 
 @pytest.fixture
 def cpu(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The CPU seconds that this process has used, as the last item."""
     used = [5.0]
-    monkeypatch.setattr(import_module("konverge.testing.lab.budget"), "cpu_time", lambda: used[-1])
+    monkeypatch.setattr(import_module("konverge_testing.lab.budget"), "cpu_time", lambda: used[-1])
     return used
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.lab.comparison import differences, problems_of
-from konverge.testing.lab.finalizing import LET_THROUGH
-from konverge.testing.lab.owned import owned_paths
-from konverge.testing.lab.plans import Crash, Foreign, Interruption, Plan
-from konverge.testing.lab.runs import EXPECTATION, REQUEST, Run
+from konverge_testing.lab.comparison import differences, problems_of
+from konverge_testing.lab.finalizing import LET_THROUGH
+from konverge_testing.lab.owned import owned_paths
+from konverge_testing.lab.plans import Crash, Foreign, Interruption, Plan
+from konverge_testing.lab.runs import EXPECTATION, REQUEST, Run
 
 CRASH = Plan(name="crash", crashes=(Crash(write=1),))
 EDIT = Plan(name="edit", foreign=(Foreign(after=1, do="edit"),), same_end=False)

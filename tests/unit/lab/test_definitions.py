@@ -10,8 +10,8 @@ from widgets import CONFIG_MAP, By, Widget, widget
 import konverge as kv
 from konverge.crds import crd_stub
 from konverge.errors import UsageError
-from konverge.testing import Lab
-from konverge.testing.lab import explore, install_crds
+from konverge_testing import Lab
+from konverge_testing.lab import explore, install_crds
 
 RELEASE = kv.kind("helm.example.com/v2", "Release")
 REPOSITORY = kv.kind("source.example.com/v1", "Repository")

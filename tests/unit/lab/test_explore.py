@@ -11,12 +11,12 @@ import pytest
 from widgets import CONFIG_MAP, By, Widget, part, widget
 
 import konverge as kv
-from konverge.testing import Lab
-from konverge.testing.lab import Crash, Plan, Timed, explore
-from konverge.testing.lab.budget import CpuBudget
-from konverge.testing.lab.explore import QUICK
-from konverge.testing.lab.planning import Planned, kind_of_fault
-from konverge.testing.lab.runs import run
+from konverge_testing import Lab
+from konverge_testing.lab import Crash, Plan, Timed, explore
+from konverge_testing.lab.budget import CpuBudget
+from konverge_testing.lab.explore import QUICK
+from konverge_testing.lab.planning import Planned, kind_of_fault
+from konverge_testing.lab.runs import run
 
 pytestmark = pytest.mark.slow
 
@@ -193,7 +193,7 @@ def test_plans_that_are_left_for_want_of_time_fail_the_exploration_in_ci_alone(
 
 
 def test_random_joins_that_full_mode_has_no_time_for_are_left_by_design(monkeypatch: pytest.MonkeyPatch) -> None:
-    explored = import_module("konverge.testing.lab.explore")
+    explored = import_module("konverge_testing.lab.explore")
     monkeypatch.setattr(explored, "plans_of", lambda *_, **__: Planned((CRASH, CRASH, CRASH, CRASH), ()))
     monkeypatch.setattr(CpuBudget, "left", time_for(6))
     report = explore(scenario(careful), mode="full", strict=True)
@@ -211,7 +211,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, **words: Any) -> list[Plan]:
         order.extend(plans)
         return iter(())
 
-    monkeypatch.setattr(import_module("konverge.testing.lab.explore"), "_outcomes", noted)
+    monkeypatch.setattr(import_module("konverge_testing.lab.explore"), "_outcomes", noted)
     explore(scenario(careful), **words)
     return order
 
@@ -244,7 +244,7 @@ def test_a_scenario_whose_plans_are_dear_runs_fewer_of_them_in_quick_mode_and_al
 
 
 def test_the_plans_that_quick_leaves_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("konverge.testing.lab.explore"), "QUICK", 0)
+    monkeypatch.setattr(import_module("konverge_testing.lab.explore"), "QUICK", 0)
     report = explore(scenario(careful))
     assert (report.ran, report.left) == (0, 0)
     assert report.beyond > 50

@@ -7,9 +7,9 @@ from receipts import FINALIZER, INTERRUPTIONS, next_number, reconcile, repeatabl
 from widgets import Widget, widget
 
 import konverge as kv
-from konverge.testing import Lab
-from konverge.testing.lab import Plan, explore
-from konverge.testing.lab.runs import run
+from konverge_testing import Lab
+from konverge_testing.lab import Plan, explore
+from konverge_testing.lab.runs import run
 
 
 def test_a_scenario_with_a_finalizer_passes_if_its_finalize_can_be_repeated() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from konverge.kinds import kind
-from konverge.testing import Lab
-from konverge.testing.lab.foreign import ForeignWriter
-from konverge.testing.lab.plans import Foreign
+from konverge_testing import Lab
+from konverge_testing.lab.foreign import ForeignWriter
+from konverge_testing.lab.plans import Foreign
 
 CONFIG_MAP = kind("v1", "ConfigMap", namespaced=True)
 

@@ -17,12 +17,12 @@ from receipts import INTERRUPTIONS, repeatable
 from widgets import CONFIG_MAP, By, Widget, part, widget
 
 import konverge as kv
-from konverge.testing import Lab
-from konverge.testing.lab import Crash, Foreign, Plan, Timed, explore
-from konverge.testing.lab.branching import Batch
-from konverge.testing.lab.forking import run_shared
-from konverge.testing.lab.runs import Run, Scenario, run
-from konverge.testing.lab.workers import Link, WorkFailed, possible, spread
+from konverge_testing import Lab
+from konverge_testing.lab import Crash, Foreign, Plan, Timed, explore
+from konverge_testing.lab.branching import Batch
+from konverge_testing.lab.forking import run_shared
+from konverge_testing.lab.runs import Run, Scenario, run
+from konverge_testing.lab.workers import Link, WorkFailed, possible, spread
 
 pytestmark = pytest.mark.skipif(not possible(), reason="processes cannot be forked here")
 
@@ -210,7 +210,7 @@ async def faulty(lab: Lab) -> None:
 def test_an_exploration_finds_the_same_with_and_without_sharing(monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
     noisy = Plan(name="noisy", crashes=(Crash(write=1), Crash(write=40)))
     plans = [*PLANS[:8], noisy, Plan(name="plain", crashes=(Crash(write=1),))]
-    module = import_module("konverge.testing.lab.explore")
+    module = import_module("konverge_testing.lab.explore")
     reports = []
     for worth in (0.0, 3600.0):
         monkeypatch.setattr(module, "WORTH", worth)
@@ -224,7 +224,7 @@ def test_an_exploration_finds_the_same_with_and_without_sharing(monkeypatch: pyt
 
 
 def test_the_plan_whose_process_dies_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = import_module("konverge.testing.lab.explore")
+    module = import_module("konverge_testing.lab.explore")
     monkeypatch.setattr(module, "WORTH", 0.0)
     monkeypatch.setattr(module, "_failure_of", lambda *_: os._exit(5))
     with pytest.raises(RuntimeError, match=r"crash before: the process died .exit code 5"):

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.storage import Event
-from konverge.testing.apiserver.storage.entries import Entry
-from konverge.testing.lab.invariants import violated
+from konverge_testing.apiserver.storage import Event
+from konverge_testing.apiserver.storage.entries import Entry
+from konverge_testing.lab.invariants import violated
 
 
 def entry(status: Any, *, uid: str = "u1", deleted: bool = False, owners: tuple[str, ...] = ()) -> Entry:

@@ -11,10 +11,10 @@ from widgets import CONFIG_MAP, By, Widget, part, widget
 import konverge as kv
 from konverge.crds import crd
 from konverge.errors import Unreachable, UsageError
-from konverge.testing import Lab
-from konverge.testing.lab import Unmet, install_crds
-from konverge.testing.lab.environments import memory_lab
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing import Lab
+from konverge_testing.lab import Unmet, install_crds
+from konverge_testing.lab.environments import memory_lab
+from konverge_testing.loop import VirtualTimeLoop
 
 
 async def make_parts(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
@@ -183,7 +183,7 @@ async def test_lab_server_exists_only_in_memory() -> None:
 
 
 def test_a_fault_of_the_server_reaches_the_users_own_client_too() -> None:
-    from konverge.testing.apiserver.faults.rules import Drop, Match, Rule
+    from konverge_testing.apiserver.faults.rules import Drop, Match, Rule
 
     async def main() -> None:
         async with memory_lab() as lab:

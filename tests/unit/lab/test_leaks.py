@@ -11,9 +11,9 @@ import pytest
 from widgets import CONFIG_MAP, SECRET, By, Widget, widget
 
 import konverge as kv
-from konverge.testing import Lab
-from konverge.testing.lab import Plan
-from konverge.testing.lab.runs import run
+from konverge_testing import Lab
+from konverge_testing.lab import Plan
+from konverge_testing.lab.runs import run
 
 VALUE = 'hunter2 "very" secret'
 Show = Callable[[kv.Context[Widget], str], None]

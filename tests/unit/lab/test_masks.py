@@ -8,8 +8,8 @@ import pytest
 
 from konverge.errors import UsageError
 from konverge.kinds import kind
-from konverge.testing.lab.allowances import Allowances, Mask
-from konverge.testing.lab.masks import masked, state_of
+from konverge_testing.lab.allowances import Allowances, Mask
+from konverge_testing.lab.masks import masked, state_of
 
 WIDGETS = ("example.com", "widgets")
 MAPS = ("", "configmaps")

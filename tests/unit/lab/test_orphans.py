@@ -11,9 +11,9 @@ from widgets import CONFIG_MAP, By, Widget, widget
 import konverge as kv
 from konverge.kinds import kind
 from konverge.runtime import back_reference
-from konverge.testing import Lab
-from konverge.testing.lab import Plan
-from konverge.testing.lab.runs import run
+from konverge_testing import Lab
+from konverge_testing.lab import Plan
+from konverge_testing.lab.runs import run
 
 ROLE = kind("scheduling.k8s.io/v1", "PriorityClass", namespaced=False, plural="priorityclasses")
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.lab.planning import Planned, kind_of_fault, plans_of, random_plan
-from konverge.testing.lab.plans import Plan
-from konverge.testing.lab.runs import Run
-from konverge.testing.lab.timeline import TimelineEntry
+from konverge_testing.lab.planning import Planned, kind_of_fault, plans_of, random_plan
+from konverge_testing.lab.plans import Plan
+from konverge_testing.lab.runs import Run
+from konverge_testing.lab.timeline import TimelineEntry
 
 CHILD = "configmaps lab/part"
 

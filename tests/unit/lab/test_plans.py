@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.lab.plans import Crash, Foreign, Interruption, Lease, Plan, Timed
+from konverge_testing.lab.plans import Crash, Foreign, Interruption, Lease, Plan, Timed
 
 RULE: dict[str, Any] = {
     "match": {"verbs": ["write"], "user_agent": "lab *"},

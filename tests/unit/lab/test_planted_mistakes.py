@@ -15,10 +15,10 @@ from widgets import CONFIG_MAP, SECRET, By, Widget, part, widget
 
 import konverge as kv
 from konverge.errors import ForgottenAwait, NotFound
-from konverge.testing import Lab
-from konverge.testing.lab import Plan, explore
-from konverge.testing.lab.runs import run
-from konverge.testing.loop import Deadlock
+from konverge_testing import Lab
+from konverge_testing.lab import Plan, explore
+from konverge_testing.lab.runs import run
+from konverge_testing.loop import Deadlock
 
 Scenario = Callable[[Lab], Awaitable[None]]
 Reconcile = Callable[[Any, kv.Context[Any]], Any]
@@ -280,7 +280,7 @@ def test_a_planted_mistake_fails_the_reference_run_of_the_lab(planted: str) -> N
 
 
 def test_a_thread_that_never_returns_fails_an_ordinary_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("konverge.testing.loop.MOST_WAITING", 0.05)
+    monkeypatch.setattr("konverge_testing.loop.MOST_WAITING", 0.05)
     never = threading.Event()
 
     async def waits(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from konverge.testing.apiserver.faults import Dropped, Faults
-from konverge.testing.apiserver.faults.rules import About, Fault, Match, Rule, about_call
-from konverge.testing.apiserver.requests import Call, Response
-from konverge.testing.apiserver.statuses import StatusError
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.apiserver.faults import Dropped, Faults
+from konverge_testing.apiserver.faults.rules import About, Fault, Match, Rule, about_call
+from konverge_testing.apiserver.requests import Call, Response
+from konverge_testing.apiserver.statuses import StatusError
+from konverge_testing.loop import VirtualTimeLoop
 
 WATCH = About("watch", resource="secrets")
 LINES = [

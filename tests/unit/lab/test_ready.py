@@ -9,10 +9,10 @@ import pytest
 import konverge as kv
 from konverge.errors import UsageError
 from konverge.kinds import Kind
-from konverge.testing import Lab
-from konverge.testing.lab import Plan, Unmet
-from konverge.testing.lab.ready import is_ready
-from konverge.testing.lab.runs import run
+from konverge_testing import Lab
+from konverge_testing.lab import Plan, Unmet
+from konverge_testing.lab.ready import is_ready
+from konverge_testing.lab.runs import run
 
 LABELS = {"app": "web"}
 POD_SPEC = {"containers": [{"name": "web", "image": "example.com/web:1"}]}

@@ -12,9 +12,9 @@ from widgets import CONFIG_MAP, By, Widget, part, widget
 
 import konverge as kv
 from konverge.errors import ApiError, NotFound
-from konverge.testing import Lab
-from konverge.testing.lab import Plan
-from konverge.testing.lab.runs import run
+from konverge_testing import Lab
+from konverge_testing.lab import Plan
+from konverge_testing.lab.runs import run
 
 Scenario = Callable[[Lab], Awaitable[None]]
 RESYNC = 40_000.0

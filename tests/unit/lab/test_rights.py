@@ -11,10 +11,10 @@ from widgets import CONFIG_MAP, SECRET, By, Widget, widget
 
 import konverge as kv
 from konverge.runtime import ManagerSettings
-from konverge.testing import Lab
-from konverge.testing.lab import Plan
-from konverge.testing.lab.findings import Mistakes
-from konverge.testing.lab.runs import Scenario, run
+from konverge_testing import Lab
+from konverge_testing.lab import Plan
+from konverge_testing.lab.findings import Mistakes
+from konverge_testing.lab.runs import Scenario, run
 
 DEPLOYMENT = kv.kind("apps/v1", "Deployment", plural="deployments")
 NAMESPACE = kv.kind("v1", "Namespace", namespaced=False, plural="namespaces")

@@ -20,11 +20,11 @@ import konverge as kv
 from konverge.clock import cpu_time
 from konverge.runtime.election.candidate import Candidate
 from konverge.runtime.election.settings import ElectionSettings
-from konverge.testing import Lab
-from konverge.testing.lab import Crash, Foreign, Plan, Timed, replay
-from konverge.testing.lab.owned import is_owned
-from konverge.testing.lab.plans import Lease, LeaseFault
-from konverge.testing.lab.runs import STEADY, rest_until_steady, run
+from konverge_testing import Lab
+from konverge_testing.lab import Crash, Foreign, Plan, Timed, replay
+from konverge_testing.lab.owned import is_owned
+from konverge_testing.lab.plans import Lease, LeaseFault
+from konverge_testing.lab.runs import STEADY, rest_until_steady, run
 
 SUPPORT = Path(By.__init__.__code__.co_filename).parent
 
@@ -94,7 +94,7 @@ import importlib.util
 spec = importlib.util.spec_from_file_location("a_test_of_runs", sys.argv[2])
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
-from konverge.testing.lab import Plan
+from konverge_testing.lab import Plan
 for plan in sys.argv[3:]:
     sys.stdout.write(module.run(module.scenario, Plan.from_json(plan)).timeline.text())
 """
@@ -286,7 +286,7 @@ def test_a_controller_that_never_stops_writing_is_a_finding() -> None:
 
 
 def test_a_process_is_stopped_after_a_thousand_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("konverge.testing.lab.fault_injector.MOST_WRITES", 50)
+    monkeypatch.setattr("konverge_testing.lab.fault_injector.MOST_WRITES", 50)
 
     async def breeding(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         await asyncio.sleep(0.01)
@@ -415,7 +415,7 @@ async def waits_for_its_peer(owner: Widget, ctx: kv.Context[Widget], never: thre
 def test_a_plan_under_which_a_thread_never_returns_is_cut_off_with_a_finding_that_names_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("konverge.testing.loop.MOST_WAITING", 0.05)
+    monkeypatch.setattr("konverge_testing.loop.MOST_WAITING", 0.05)
     never = threading.Event()
 
     async def peers(lab: Lab) -> None:

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.loop import VirtualTimeLoop
 
 
 def order(seed: int | None, tasks: int = 6) -> list[tuple[int, int]]:

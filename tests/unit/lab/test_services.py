@@ -12,11 +12,11 @@ from aiohttp.test_utils import TestServer
 from widgets import By, Widget, widget
 
 import konverge as kv
-from konverge.testing import Lab
-from konverge.testing.lab import Plan, explore
-from konverge.testing.lab.planning import plans_of
-from konverge.testing.lab.plans import ServiceFault
-from konverge.testing.lab.runs import run
+from konverge_testing import Lab
+from konverge_testing.lab import Plan, explore
+from konverge_testing.lab.planning import plans_of
+from konverge_testing.lab.plans import ServiceFault
+from konverge_testing.lab.runs import run
 
 REFERENCE = Plan(name="reference")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from konverge.testing.lab.timeline import Timeline, TimelineEntry, first_difference, summary
+from konverge_testing.lab.timeline import Timeline, TimelineEntry, first_difference, summary
 
 
 def timeline(*texts: str) -> Timeline:

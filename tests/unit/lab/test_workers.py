@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.lab.branching import Batch
-from konverge.testing.lab.workers import Link, Work, WorkFailed, possible, spread
+from konverge_testing.lab.branching import Batch
+from konverge_testing.lab.workers import Link, Work, WorkFailed, possible, spread
 
 pytestmark = pytest.mark.skipif(not possible(), reason="processes cannot be forked here")
 

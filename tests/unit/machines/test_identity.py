@@ -46,8 +46,8 @@ from konverge.reconcilers.machines.identity.link import ServerLink
 from konverge.reconcilers.machines.shards.connections import Connections
 from konverge.reconcilers.machines.shards.dialing import Dial
 from konverge.reconcilers.machines.shards.failures import ShardFailure
-from konverge.testing.apiserver import ApiServer
-from konverge.testing.nstance import CallFault, Network, NstanceWorld
+from konverge_testing.apiserver import ApiServer
+from konverge_testing.nstance import CallFault, Network, NstanceWorld
 
 OWNER = OperatorName("acme", "blue")
 NAMES = IdentityNames()

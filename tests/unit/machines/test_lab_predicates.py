@@ -23,9 +23,9 @@ from konverge.reconcilers.machines.kinds import NODE
 from konverge.reconcilers.machines.wire import operator_pb2 as pb
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabel
 from konverge.runtime import Manager
-from konverge.testing import Lab
-from konverge.testing.nstance import Call, CallOutcome
-from konverge.testing.nstance.instances import Instance
+from konverge_testing import Lab
+from konverge_testing.nstance import Call, CallOutcome
+from konverge_testing.nstance.instances import Instance
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from konverge.objects import Object
 from konverge.reconcilers.machines.kinds import NAMESPACE
 from konverge.reconcilers.machines.kinds import POOL as POOLS
 from konverge.reconcilers.machines.pools.protection import protecting, refused_changes
-from konverge.testing import admit
+from konverge_testing import admit
 
 SPEC = {"group": "workers", "template": "std", "shards": ["a", "b"], "subnets": ["private"], "vars": {"x": "1"}}
 SERVERS = {"template": "std", "subnets": ["private"]}

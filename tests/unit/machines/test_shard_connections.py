@@ -17,7 +17,7 @@ from konverge.reconcilers.machines.shards.connections import Connections
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import DrainEvent, ProviderFailure, drain_event
 from konverge.reconcilers.machines.wire.operator_pb2 import InstanceEvent
-from konverge.testing.nstance import CallFault, GroupSpec, Network, NstanceShard, NstanceWorld
+from konverge_testing.nstance import CallFault, GroupSpec, Network, NstanceShard, NstanceWorld
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from konverge.crds import all_manifests
 from konverge.reconcilers.pools import PoolSettings, install
 from konverge.reconcilers.pools.instances import MaterialSettings
 from konverge.runtime import Manager
-from konverge.testing import ApiServer, install_crds
+from konverge_testing import ApiServer, install_crds
 
 
 async def test_the_connections_to_s3_servers_are_closed_when_the_manager_ends_and_not_before() -> None:

@@ -20,8 +20,8 @@ from konverge.reconcilers.pools.instances.postgres import (
     translate,
 )
 from konverge.reconcilers.pools.instances.words import DatabaseReason
-from konverge.testing import Lab, install_crds
-from konverge.testing.cnpg import CnpgOperator, CnpgWorld, cnpg_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.cnpg import CnpgOperator, CnpgWorld, cnpg_crds
 
 RECORDINGS: Final = Path(__file__).parents[2] / "recordings/cnpg"
 SCENARIOS: Final = ("created", "initdb-done", "own-secret")

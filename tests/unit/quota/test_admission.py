@@ -18,7 +18,7 @@ from konverge.reconcilers.quota.admission import assigning
 from konverge.reconcilers.quota.capsule_check import evidence
 from konverge.reconcilers.quota.kinds import CLAIM, POOL
 from konverge.runtime import Manager, ManagerSettings, WebhookSettings, rules_of
-from konverge.testing import Admitted, admit
+from konverge_testing import Admitted, admit
 
 CPU = "requests.cpu"
 PATH = "/mutate-capsule-clastix-io-v1beta2-resourcepoolclaim"

@@ -8,7 +8,7 @@ from quota.lab import CPU, Quotas
 from konverge.crds.quota_v1beta2 import ResourcePool
 from konverge.errors import Invalid
 from konverge.reconcilers.quota import Settings as QuotaSettings
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 SERVED = QuotaSettings(assign_at_admission=True)
 

@@ -22,9 +22,9 @@ from konverge.daemon.crds import apply_all
 from konverge.kinds import kind
 from konverge.quantities import Quantity
 from konverge.reconcilers.quota.amounts import problem_in
-from konverge.testing import ApiServer
-from konverge.testing.apiserver.cel import validate_rules
-from konverge.testing.apiserver.nodes import Node
+from konverge_testing import ApiServer
+from konverge_testing.apiserver.cel import validate_rules
+from konverge_testing.apiserver.nodes import Node
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ from konverge.reconcilers.quota.metrics import claim_series, pool_series
 from konverge.reconcilers.quota.observation import NOWHERE, AllocatedClaim, ClaimView, PoolRecord
 from konverge.reconcilers.quota.parse import claim_view, pool_view, quota_view
 from konverge.reconcilers.quota.render import claim_status, pool_conditions, pool_status
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.schemas.validating import value_errors
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.schemas.validating import value_errors
 
 ETCD = 1_572_864
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

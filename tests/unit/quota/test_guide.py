@@ -19,7 +19,7 @@ from konverge.reconcilers import quota
 from konverge.reconcilers.quota import definitions, words
 from konverge.reconcilers.quota.capsule_check import HAND_OVER
 from konverge.reconcilers.quota.kinds import NAMESPACE
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs" / "guide" / "quota.md"

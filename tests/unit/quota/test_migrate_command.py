@@ -19,7 +19,7 @@ from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.daemon.quota import apply_migration, print_migration, tenant_seen
 from konverge.errors import Invalid, KonvergeError
 from konverge.reconcilers.quota.migrate import Migration, plan
-from konverge.testing import ApiServer, install_crds
+from konverge_testing import ApiServer, install_crds
 
 TENANT = "migration"
 

@@ -6,7 +6,7 @@ import pytest
 from widgets import CONFIG_MAP, SECRET, By, Widget, part, widget
 
 import konverge as kv
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 pytestmark = pytest.mark.lab_on("memory")
 

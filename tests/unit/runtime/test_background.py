@@ -13,7 +13,7 @@ from konverge.kinds import kind
 from konverge.runtime import Manager
 from konverge.runtime.http.health import checks_of
 from konverge.runtime.manager.background import BackgroundServices
-from konverge.testing import ApiServer
+from konverge_testing import ApiServer
 
 CONFIG_MAP = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
 

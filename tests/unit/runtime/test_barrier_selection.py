@@ -9,7 +9,7 @@ import pytest
 from widgets import CONFIG_MAP, By, Widget, widget
 
 import konverge as kv
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 pytestmark = pytest.mark.lab_on("memory")
 

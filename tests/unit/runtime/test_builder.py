@@ -12,7 +12,7 @@ from konverge.kinds import kind
 from konverge.objects import Metadata, Object
 from konverge.outcome import Done, Outcome
 from konverge.runtime import Caches, Context, Controller, Manager, Rule, cluster_role, rules_of
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 BACKUP = kind("example.com/v1", "Backup")
 CRON_JOB = kind("batch/v1", "CronJob")

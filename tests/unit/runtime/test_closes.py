@@ -12,7 +12,7 @@ from widgets import CONFIG_MAP, By
 import konverge as kv
 from konverge.errors import UsageError
 from konverge.runtime import Manager
-from konverge.testing import ApiServer
+from konverge_testing import ApiServer
 
 
 async def test_shared_resources_are_closed_after_the_last_reconcile_and_declared_before_the_start() -> None:

@@ -32,8 +32,8 @@ from konverge.errors import (
 from konverge.keys import Key
 from konverge.runtime import Controller
 from konverge.runtime.reconcile.containment import TOO_DEEP, failure_message
-from konverge.testing import ApiServer, install_crds
-from konverge.testing.lab import Lab
+from konverge_testing import ApiServer, install_crds
+from konverge_testing.lab import Lab
 
 SECRET = "hunter2"
 EVENT = kv.kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")

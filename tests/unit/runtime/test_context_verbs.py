@@ -11,7 +11,7 @@ from widgets import CONFIG_MAP, By, Widget, WidgetSpec, widget
 import konverge as kv
 from konverge.errors import NotFound, ReconcileTimeout, UsageError
 from konverge.kinds import kind
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 DEPLOYMENT = kind("apps/v1", "Deployment")
 POD = kind("v1", "Pod")

@@ -12,7 +12,7 @@ from widgets import CONFIG_MAP, SECRET, By
 import konverge as kv
 from konverge.errors import NotLeading
 from konverge.runtime import Manager
-from konverge.testing import ApiServer
+from konverge_testing import ApiServer
 
 
 async def done(_object: Any, _ctx: kv.Context[Any]) -> kv.Outcome:

@@ -15,7 +15,7 @@ from konverge.client.shapes import shape_in
 from konverge.conditions import Condition
 from konverge.errors import ConditionError
 from konverge.runtime.reconcile.status import Ours, StatusEditor
-from konverge.testing import Lab, install_crds
+from konverge_testing import Lab, install_crds
 
 
 @pytest.mark.parametrize(("what", "body"), OBJECTS)

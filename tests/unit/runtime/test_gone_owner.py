@@ -11,8 +11,8 @@ import pytest
 from widgets import CONFIG_MAP, By, Widget, part, widget
 
 import konverge as kv
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
 
 pytestmark = pytest.mark.lab_on("memory")
 

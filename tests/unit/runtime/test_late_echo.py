@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import konverge as kv
-from konverge.testing.lab import Lab
-from konverge.testing.lab.plans import Plan, Timed
-from konverge.testing.lab.runs import run
+from konverge_testing.lab import Lab
+from konverge_testing.lab.plans import Plan, Timed
+from konverge_testing.lab.runs import run
 
 SECRET = kv.kind("v1", "Secret")
 

@@ -23,11 +23,11 @@ from konverge.runtime.http.access import REVIEW_RULES, SUBJECT_ACCESS_REVIEWS, T
 from konverge.runtime.http.reviewer import AccessReviewer
 from konverge.runtime.http.server import ProbeServer, ServerSettings
 from konverge.runtime.http.serving_pair import ServingPair
-from konverge.testing import ApiServer
-from konverge.testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
-from konverge.testing.apiserver.requests import Call, Response, User
-from konverge.testing.apiserver.transport import in_process
-from konverge.testing.certificates import Authority
+from konverge_testing import ApiServer
+from konverge_testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
+from konverge_testing.apiserver.requests import Call, Response, User
+from konverge_testing.apiserver.transport import in_process
+from konverge_testing.certificates import Authority
 
 FREE = "127.0.0.1:0"
 RBAC = "rbac.authorization.k8s.io"

@@ -9,7 +9,7 @@ from widgets import CONFIG_MAP, By, Widget, part, widget
 
 import konverge as kv
 from konverge.errors import ForgottenAwait, NotAnOutcome, NotOurs
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 
 async def forget_await(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

@@ -16,7 +16,7 @@ from konverge.kinds import kind_of
 from konverge.objects import Metadata
 from konverge.runtime import Caches, Controller, ManagerSettings, rules_of
 from konverge.runtime.builder.rules import cluster_role, narrowed_roles
-from konverge.testing import Lab, install_crds
+from konverge_testing import Lab, install_crds
 
 SECRET = kv.kind("v1", "Secret", namespaced=True)
 NODE = kv.kind("v1", "Node", namespaced=False)

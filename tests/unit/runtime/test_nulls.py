@@ -11,7 +11,7 @@ from pydantic import Field
 import konverge as kv
 from konverge.crds import Nullable, PartialModel, PartialResource, crd
 from konverge.kinds import Resource, kind_of
-from konverge.testing import Lab, install_crds
+from konverge_testing import Lab, install_crds
 
 Verb = Callable[[kv.Context[Any], Resource], Any]
 

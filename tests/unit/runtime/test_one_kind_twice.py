@@ -13,7 +13,7 @@ from konverge.errors import UsageError
 from konverge.keys import Key
 from konverge.objects import Metadata
 from konverge.runtime import Caches, Controller, rules_of
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 SECRET = kv.kind("v1", "Secret", namespaced=True)
 

@@ -9,8 +9,8 @@ import pytest
 from widgets import By, Widget, widget
 
 import konverge as kv
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Cut, Delay, Drop, Expire, Fault, Forget, Freeze, Lines, Match, Rule
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import Cut, Delay, Drop, Expire, Fault, Forget, Freeze, Lines, Match, Rule
 
 pytestmark = pytest.mark.lab_on("memory")
 

@@ -16,8 +16,8 @@ from konverge.client.api_warnings import MOST_LOGGED, ApiWarnings
 from konverge.metrics import Metrics
 from konverge.runtime import Controller
 from konverge.runtime.reconcile.containment import failure_message
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
 
 CHILD = Match(verbs=("write",), resources=("configmaps",))
 OWNER = Match(verbs=("patch",), resources=("widgets.tests.konverge.dev",), subresource="")

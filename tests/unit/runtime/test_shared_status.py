@@ -15,7 +15,7 @@ from konverge.keys import Key
 from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.runtime import Caches, Rule, rules_of
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 

@@ -17,7 +17,7 @@ import structlog
 from konverge.metrics import Metrics
 from konverge.runtime.observability import event_loop
 from konverge.runtime.observability.event_loop import EventLoopMonitor, should_watch, trimmed
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.loop import VirtualTimeLoop
 
 PATIENCE = 20.0
 

@@ -11,7 +11,7 @@ from widgets import By
 import konverge as kv
 from konverge.crds import ListMap
 from konverge.crds.defaults import defaults_in, filled
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 
 class Part(kv.Model):

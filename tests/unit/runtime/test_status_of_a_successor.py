@@ -5,8 +5,8 @@ from __future__ import annotations
 from widgets import By, Widget, widget
 
 import konverge as kv
-from konverge.testing.lab import Foreign, Lab, Plan
-from konverge.testing.lab.runs import run
+from konverge_testing.lab import Foreign, Lab, Plan
+from konverge_testing.lab.runs import run
 
 
 async def mark_seen(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

@@ -16,11 +16,11 @@ from widgets import CONFIG_MAP, SECRET, By, Widget, widget
 import konverge as kv
 from konverge.client import Client
 from konverge.errors import Contested, NotOurs
-from konverge.testing import Lab
-from konverge.testing.lab import Plan
-from konverge.testing.lab.findings import Mistakes
-from konverge.testing.lab.runs import run
-from konverge.testing.loop import Livelock
+from konverge_testing import Lab
+from konverge_testing.lab import Plan
+from konverge_testing.lab.findings import Mistakes
+from konverge_testing.lab.runs import run
+from konverge_testing.loop import Livelock
 
 Scenario = Callable[[Lab], Awaitable[None]]
 

@@ -13,8 +13,8 @@ from konverge.crds import crd
 from konverge.keys import Key
 from konverge.objects import Object
 from konverge.runtime import Caches
-from konverge.testing import Lab, install_crds
-from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
+from konverge_testing import Lab, install_crds
+from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule
 
 CONFIG_MAP = kv.kind("v1", "ConfigMap", namespaced=True)
 AGENT = "operator *"

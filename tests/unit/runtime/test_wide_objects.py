@@ -8,7 +8,7 @@ from widgets import By
 
 import konverge as kv
 from konverge.crds import PreserveUnknown
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 
 class WideSpec(kv.Model):

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from engine_stage import EngineStage, Json, recorded, ways
 
-from konverge.testing import Lab
-from konverge.testing.argo import KINDS, ArgoWorld, Step, WorkflowController, argo_crds
+from konverge_testing import Lab
+from konverge_testing.argo import KINDS, ArgoWorld, Step, WorkflowController, argo_crds
 
 
 def fact(type_: str, made: Json) -> Any:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from konverge.testing import gobuild
-from konverge.testing.binaries import (
+from konverge_testing import gobuild
+from konverge_testing.binaries import (
     APISERVER,
     CONTROLLER_MANAGER,
     ENVTEST_VERSION,
@@ -23,7 +23,7 @@ from konverge.testing.binaries import (
     minor_version,
     places,
 )
-from konverge.testing.failures import BinariesMissing
+from konverge_testing.failures import BinariesMissing
 
 HOME = Path("/home/jane")
 ASSETS = Path("/assets")

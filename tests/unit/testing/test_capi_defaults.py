@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from konverge.testing import Lab, install_crds
-from konverge.testing.capi import definitions, install_core
-from konverge.testing.capi.defaults import machine_defaults, machine_pool_defaults
-from konverge.testing.capi.kinds import MACHINE, MACHINE_POOL
+from konverge_testing import Lab, install_crds
+from konverge_testing.capi import definitions, install_core
+from konverge_testing.capi.defaults import machine_defaults, machine_pool_defaults
+from konverge_testing.capi.kinds import MACHINE, MACHINE_POOL
 
 GROUP = "infrastructure.cluster.x-k8s.io"
 MIN, MAX = (f"cluster.x-k8s.io/cluster-api-autoscaler-node-group-{one}-size" for one in ("min", "max"))

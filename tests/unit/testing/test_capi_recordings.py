@@ -15,8 +15,8 @@ from capi_replay import KINDS, NAMES, NOT_PLAYED, RECORDINGS, CapiReplay
 
 from konverge.crds.machines_v1beta1 import NstanceMachine
 from konverge.reconcilers.machines.instances.reconciler import owner_of
-from konverge.testing import Lab
-from konverge.testing.capi.defaults import machine_defaults, machine_pool_defaults
+from konverge_testing import Lab
+from konverge_testing.capi.defaults import machine_defaults, machine_pool_defaults
 
 
 @pytest.mark.parametrize("name", NAMES)

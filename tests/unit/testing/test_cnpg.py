@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from konverge.testing import Lab, install_crds
-from konverge.testing.cnpg import KINDS, CnpgOperator, CnpgWorld, cnpg_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.cnpg import KINDS, CnpgOperator, CnpgWorld, cnpg_crds
 
 
 async def test_a_cluster_that_is_made_again_at_once_gets_a_secret_of_its_own(lab: Lab) -> None:

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from konverge.testing.binaries import APISERVER, ETCD, KUBERNETES_VERSION, PROGRAMS, Cache
-from konverge.testing.commands import ConsoleProgress, control_plane
+from konverge_testing.binaries import APISERVER, ETCD, KUBERNETES_VERSION, PROGRAMS, Cache
+from konverge_testing.commands import ConsoleProgress, control_plane
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
     """An empty cache on a machine without Go and without a network to speak of."""
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
-    monkeypatch.setattr("konverge.testing.binaries.SYSTEM_DIRECTORY", tmp_path / "system")
+    monkeypatch.setattr("konverge_testing.binaries.SYSTEM_DIRECTORY", tmp_path / "system")
     monkeypatch.setenv("KONVERGE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("KONVERGE_ENVTEST_MIRROR", "nowhere://")
     monkeypatch.setenv("PATH", "")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from konverge.testing.arguments import (
+from konverge_testing.arguments import (
     HOST,
     Layout,
     apiserver_arguments,
@@ -15,10 +15,10 @@ from konverge.testing.arguments import (
     etcd_arguments,
     kubeconfig,
 )
-from konverge.testing.certificates import KeyPair
-from konverge.testing.config import CONTROLLERS, ControlPlaneConfig
-from konverge.testing.control_plane import ControlPlane
-from konverge.testing.failures import ControlPlaneError
+from konverge_testing.certificates import KeyPair
+from konverge_testing.config import CONTROLLERS, ControlPlaneConfig
+from konverge_testing.control_plane import ControlPlane
+from konverge_testing.failures import ControlPlaneError
 
 LAYOUT = Layout(Path("/plane"), etcd_port=2000, apiserver_port=3000)
 

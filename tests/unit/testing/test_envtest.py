@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from konverge.testing.envtest import archive_for, platform_name
+from konverge_testing.envtest import archive_for, platform_name
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 
 from konverge.keys import Key
 from konverge.objects import Object
-from konverge.testing import Lab, install_crds
-from konverge.testing.flux import KINDS, HelmController, flux_crds
+from konverge_testing import Lab, install_crds
+from konverge_testing.flux import KINDS, HelmController, flux_crds
 
 REPOSITORY = KINDS["HelmRepository"]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from konverge.testing.binaries import APISERVER, ETCD, KUBECTL, KUBERNETES_VERSION, PROGRAMS, Cache
-from konverge.testing.gobuild import build_command, build_environment, module_directory
+from konverge_testing.binaries import APISERVER, ETCD, KUBECTL, KUBERNETES_VERSION, PROGRAMS, Cache
+from konverge_testing.gobuild import build_command, build_environment, module_directory
 
 OUTPUT = Path("/cache/.etcd.part")
 

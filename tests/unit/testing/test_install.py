@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from konverge.testing.binaries import (
+from konverge_testing.binaries import (
     APISERVER,
     CONTROLLER_MANAGER,
     ENVTEST_VERSION,
@@ -15,10 +15,10 @@ from konverge.testing.binaries import (
     PROGRAMS,
     Cache,
 )
-from konverge.testing.failures import InstallFailed
-from konverge.testing.install import Machine, Progress, elapsed_words, look, run_install
-from konverge.testing.install_plan import ENVTEST_PROGRAMS, Build, Clean, Fetch, FoundPrograms, Source, Step
-from konverge.testing.placing import placed
+from konverge_testing.failures import InstallFailed
+from konverge_testing.install import Machine, Progress, elapsed_words, look, run_install
+from konverge_testing.install_plan import ENVTEST_PROGRAMS, Build, Clean, Fetch, FoundPrograms, Source, Step
+from konverge_testing.placing import placed
 
 
 @dataclass
@@ -124,7 +124,7 @@ def test_a_step_that_only_seems_to_succeed_ends_the_install() -> None:
 @pytest.fixture(autouse=True)
 def _no_system_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep what this machine may have in the system's folder out of the tests."""
-    monkeypatch.setattr("konverge.testing.binaries.SYSTEM_DIRECTORY", tmp_path / "system")
+    monkeypatch.setattr("konverge_testing.binaries.SYSTEM_DIRECTORY", tmp_path / "system")
 
 
 def put(directory: Path, *names: str) -> None:

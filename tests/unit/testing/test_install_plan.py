@@ -5,8 +5,8 @@ from itertools import chain, combinations, product
 
 import pytest
 
-from konverge.testing.binaries import APISERVER, CONTROLLER_MANAGER, ETCD, KUBECTL, PROGRAMS
-from konverge.testing.install_plan import (
+from konverge_testing.binaries import APISERVER, CONTROLLER_MANAGER, ETCD, KUBECTL, PROGRAMS
+from konverge_testing.install_plan import (
     ENVTEST_PROGRAMS,
     Build,
     Clean,

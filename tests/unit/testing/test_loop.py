@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from konverge import clock
-from konverge.testing.loop import EPOCH, Deadlock, Livelock, VirtualTimeLoop
+from konverge_testing.loop import EPOCH, Deadlock, Livelock, VirtualTimeLoop
 
 
 async def test_an_hour_passes_at_once_when_all_tasks_sleep() -> None:
@@ -97,7 +97,7 @@ def test_a_timer_never_runs_before_its_time_however_times_add_up() -> None:
 @pytest.fixture
 def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualTimeLoop]:
     """A loop that waits for a thread for a quarter of a real second, and allows a fifth of a second of CPU."""
-    monkeypatch.setattr("konverge.testing.loop.MOST_WAITING", 0.25)
+    monkeypatch.setattr("konverge_testing.loop.MOST_WAITING", 0.25)
     loop = VirtualTimeLoop()
     loop.limit(seconds=0.2)
     yield loop

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from konverge.testing.mounted import write_mounted
+from konverge_testing.mounted import write_mounted
 
 FILES = {"token": b"one", "ca.crt": b"authority", "namespace": b"web"}
 

@@ -27,10 +27,10 @@ from konverge.reconcilers.machines.wire import operator_pb2 as pb
 from konverge.reconcilers.machines.wire.operator_grpc import OperatorServiceStub
 from konverge.reconcilers.machines.wire.registration_grpc import RegistrationServiceStub
 from konverge.reconcilers.machines.wire.registration_pb2 import RegisterClientRequest
-from konverge.testing.loop import CLOCK_ERROR
-from konverge.testing.nstance import CallFault, GroupSpec, Network, NstanceShard, NstanceWorld, Template
-from konverge.testing.nstance.pki import public_pem, role_of
-from konverge.testing.nstance.services import OperatorService
+from konverge_testing.loop import CLOCK_ERROR
+from konverge_testing.nstance import CallFault, GroupSpec, Network, NstanceShard, NstanceWorld, Template
+from konverge_testing.nstance.pki import public_pem, role_of
+from konverge_testing.nstance.services import OperatorService
 
 STD = pb.GroupConfig(template="std", size=2)
 

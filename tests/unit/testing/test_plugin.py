@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from konverge.testing import labs
-from konverge.testing.binaries import APISERVER, ETCD, KUBERNETES_VERSION
+from konverge_testing import labs
+from konverge_testing.binaries import APISERVER, ETCD, KUBERNETES_VERSION
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ def empty_machine(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tm
     for name in ("KUBEBUILDER_ASSETS", "KONVERGE_REQUIRE_CONTROL_PLANE", "KONVERGE_NO_CONTROL_PLANE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("KONVERGE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("konverge.testing.binaries.SYSTEM_DIRECTORY", tmp_path / "system")
+    monkeypatch.setattr("konverge_testing.binaries.SYSTEM_DIRECTORY", tmp_path / "system")
     pytester.makepyfile(SUITE)
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
     return pytester
@@ -90,24 +90,24 @@ import sys
 import pytest
 import konverge
 before = set(sys.modules)
-import konverge.testing.plugin
+import konverge_testing.plugin
 print(*sorted(name for name in set(sys.modules) - before))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) <= {"konverge.testing", "konverge.testing.plugin"}
+    assert set(done.stdout.split()) <= {"konverge_testing", "konverge_testing.plugin"}
 
 
 def test_loading_the_fixtures_that_are_clients_loads_no_client() -> None:
     script = """
 import sys
 import pytest_asyncio
-import konverge.testing.plugin
+import konverge_testing.plugin
 before = set(sys.modules)
-import konverge.testing.clients
+import konverge_testing.clients
 print(*sorted(name for name in set(sys.modules) - before))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["konverge.testing.clients"]
+    assert done.stdout.split() == ["konverge_testing.clients"]
 
 
 def test_client_fixtures_exist_only_with_pytest_asyncio(empty_machine: pytest.Pytester) -> None:
@@ -119,13 +119,13 @@ def test_client_fixtures_exist_only_with_pytest_asyncio(empty_machine: pytest.Py
 
 
 def test_every_exported_name_can_be_loaded() -> None:
-    import konverge.testing
+    import konverge_testing
 
-    for name in konverge.testing.__all__:
-        assert getattr(konverge.testing, name).__name__ == name
-        assert name in dir(konverge.testing)
+    for name in konverge_testing.__all__:
+        assert getattr(konverge_testing, name).__name__ == name
+        assert name in dir(konverge_testing)
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
-        _ = konverge.testing.Nonsense
+        _ = konverge_testing.Nonsense
 
 
 LAB_SUITE = """
@@ -134,7 +134,7 @@ import unittest
 
 import pytest
 import konverge as kv
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 MAP = kv.kind("v1", "ConfigMap")
 
@@ -208,7 +208,7 @@ def test_plans_left_for_want_of_time_are_a_failure_in_ci_and_a_warning_elsewhere
 ) -> None:
     monkeypatch.setenv("CI", ci)
     lab_suite.makeconftest(
-        "from konverge.testing.lab.budget import CpuBudget\nleft = [True] * 2\nCpuBudget.left = lambda self: left.pop() if left else False"
+        "from konverge_testing.lab.budget import CpuBudget\nleft = [True] * 2\nCpuBudget.left = lambda self: left.pop() if left else False"
     )
     result = lab_suite.runpytest_subprocess("--lab=quick", "-k", "unmarked and every")
     result.assert_outcomes(**outcomes, deselected=4)
@@ -220,11 +220,11 @@ def test_plans_left_for_want_of_time_are_a_failure_in_ci_and_a_warning_elsewhere
 HANGING = """
 import asyncio, threading
 import pytest
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch):
-    monkeypatch.setattr("konverge.testing.loop.MOST_WAITING", 0.1)
+    monkeypatch.setattr("konverge_testing.loop.MOST_WAITING", 0.1)
 
 async def test_waits_for_ever(lab: Lab):
     await asyncio.to_thread(threading.Event().wait)
@@ -406,10 +406,10 @@ def test_a_project_without_lab_tests_keeps_its_own_loops_and_names(pytester: pyt
         @pytest.mark.asyncio
         async def test_theirs():
             assert type(asyncio.get_running_loop()).__name__ != "VirtualTimeLoop"
-            assert "konverge.testing.lab" not in sys.modules
+            assert "konverge_testing.lab" not in sys.modules
 
         def test_plain():
-            assert "konverge.testing.apiserver" not in sys.modules
+            assert "konverge_testing.apiserver" not in sys.modules
         """
     )
     result = pytester.runpytest_subprocess("-v", "--strict-markers")
@@ -423,7 +423,7 @@ import asyncio
 
 import pytest
 import konverge as kv
-from konverge.testing import Lab
+from konverge_testing import Lab
 from konverge.errors import UsageError
 from test_things import MAP, Thing
 

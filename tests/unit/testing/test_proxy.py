@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from konverge.testing.proxy import ProxiedRequest, is_write
+from konverge_testing.proxy import ProxiedRequest, is_write
 
 CALLS = [
     (ProxiedRequest("GET", "/api/v1/namespaces/web/secrets/x"), "secrets", False),

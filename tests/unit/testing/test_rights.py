@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.rights import documents_for, probe_of
+from konverge_testing.rights import documents_for, probe_of
 
 READ = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from konverge.testing.failures import ControlPlaneError
-from konverge.testing.scratch import claim, default_root
+from konverge_testing.failures import ControlPlaneError
+from konverge_testing.scratch import claim, default_root
 
 
 def test_a_claim_is_a_private_directory(tmp_path: Path) -> None:

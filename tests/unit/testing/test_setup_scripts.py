@@ -11,7 +11,7 @@ import promtool
 import pytest
 from go_programs import HELM, PROMETHEUS, go_program
 
-from konverge.testing.failures import InstallFailed
+from konverge_testing.failures import InstallFailed
 
 TOOLS = Path(promtool.__file__).parent
 

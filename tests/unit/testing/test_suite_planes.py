@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from suite_planes import PLANES
 
-from konverge.testing import plugin
+from konverge_testing import plugin
 
 pytest_plugins = ["pytester"]
 SUPPORT = Path(__file__).parents[2] / "support"

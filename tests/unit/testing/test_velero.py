@@ -16,9 +16,9 @@ from engine_stage import EngineStage, Json, recorded, ways
 
 from konverge.kinds import kind
 from konverge.objects import Object
-from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Delay, Match, Rule
-from konverge.testing.velero import KINDS, VeleroServer, VeleroWorld, velero_crds
+from konverge_testing import Lab
+from konverge_testing.apiserver.faults.rules import Delay, Match, Rule
+from konverge_testing.velero import KINDS, VeleroServer, VeleroWorld, velero_crds
 
 
 def _count(found: Any) -> int:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from engine_stage import EngineStage, Event, Json, recorded, ways
 
-from konverge.testing import Lab
-from konverge.testing.volsync import KINDS, VolSyncController, VolSyncWorld, volsync_crds
+from konverge_testing import Lab
+from konverge_testing.volsync import KINDS, VolSyncController, VolSyncWorld, volsync_crds
 
 SOURCE, DESTINATION = "ReplicationSource", "ReplicationDestination"
 RESTIC = {"repository": "repo", "copyMethod": "Direct"}

@@ -11,10 +11,10 @@ from konverge.client import Client
 from konverge.errors import KonvergeError
 from konverge.reconcilers.workspaces import WorkspaceRefused
 from konverge.reconcilers.workspaces.kcp import root_of
-from konverge.testing import files
-from konverge.testing.apiserver.http import HttpShell
-from konverge.testing.apiserver.requests import Call, Response
-from konverge.testing.certificates import Authority
+from konverge_testing import files
+from konverge_testing.apiserver.http import HttpShell
+from konverge_testing.apiserver.requests import Call, Response
+from konverge_testing.certificates import Authority
 
 TOKEN = "root-admin-token"  # a test's token
 AUTHORITY = Authority.create("kcp")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from konverge.testing.binaries import Cache, is_program
+from konverge_testing.binaries import Cache, is_program
 
 __all__ = ["RECIPES", "Recipe", "programs"]
 

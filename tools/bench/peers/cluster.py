@@ -16,8 +16,8 @@ import aiohttp
 from peers import scrape
 from peers.objects import CRD, ITEMS, NAMESPACE, WARM, item, item_name, rights, status_intent
 
-from konverge.testing import ControlPlane, ControlPlaneConfig
-from konverge.testing.arguments import etcd_arguments
+from konverge_testing import ControlPlane, ControlPlaneConfig
+from konverge_testing.arguments import etcd_arguments
 
 __all__ = ["Cluster", "cluster", "gathered"]
 

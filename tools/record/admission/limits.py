@@ -15,8 +15,8 @@ from record.admission.limits_world import INJECTED, LIMIT_CASES, LIMIT_HOOKS, sh
 from record.admission.plane import Server, pause
 from record.admission.recorder import ask_with_webhooks
 
-from konverge.testing.config import ControlPlaneConfig
-from konverge.testing.plane import Plane
+from konverge_testing.config import ControlPlaneConfig
+from konverge_testing.plane import Plane
 
 FILE = Path(__file__).resolve().parents[3] / "tests/unit/apiserver/admission/recorded_limits.json"
 SECONDS = 1.0

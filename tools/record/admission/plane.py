@@ -11,7 +11,7 @@ from typing import Any
 
 from record.admission.world import Data
 
-from konverge.testing.plane import Plane
+from konverge_testing.plane import Plane
 
 __all__ = ["Server", "bare", "pause", "wait_for"]
 

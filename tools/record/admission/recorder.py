@@ -30,8 +30,8 @@ from record.admission.world import (
     Data,
 )
 
-from konverge.testing.config import CONTROLLERS, ControlPlaneConfig
-from konverge.testing.plane import Plane
+from konverge_testing.config import CONTROLLERS, ControlPlaneConfig
+from konverge_testing.plane import Plane
 
 ROOT = Path(__file__).resolve().parents[3]
 ROOMS = ROOT / "tests/unit/apiserver"
@@ -345,7 +345,7 @@ def main() -> None:
         admission["webhooks"] = asyncio.run(ask_with_webhooks(server, HOOKS))
     finally:
         plane.stop()
-    _write(ROOT / "konverge/testing/apiserver/auth/bootstrap.json", roles)
+    _write(ROOT / "testkit/konverge_testing/apiserver/auth/bootstrap.json", roles)
     _write(ROOMS / "auth/recorded.json", auth)
     _write(ROOMS / "admission/recorded.json", admission)
 

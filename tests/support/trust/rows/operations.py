@@ -16,8 +16,8 @@ from konverge.crds.ops_v1alpha1 import Operation
 from konverge.errors import Forbidden
 from konverge.kinds import kind
 from konverge.reconcilers.apps.operations.approval import claim_for
-from konverge.testing.argo import KINDS as ARGO
-from konverge.testing.velero import KINDS as VELERO_KINDS
+from konverge_testing.argo import KINDS as ARGO
+from konverge_testing.velero import KINDS as VELERO_KINDS
 
 __all__ = ["ATTACKS"]
 

@@ -13,11 +13,11 @@ import pytest
 from record.admission.hooks import patch
 from stored_objects import Stored
 
-from konverge.testing.apiserver.admission import Admission, AdmissionCall, Handler, QuotaUpdate
-from konverge.testing.apiserver.draws import Draws
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.resources import Resource, Version
-from konverge.testing.apiserver.statuses import StatusError
+from konverge_testing.apiserver.admission import Admission, AdmissionCall, Handler, QuotaUpdate
+from konverge_testing.apiserver.draws import Draws
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.resources import Resource, Version
+from konverge_testing.apiserver.statuses import StatusError
 
 Data = dict[str, Any]
 

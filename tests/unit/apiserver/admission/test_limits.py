@@ -10,12 +10,12 @@ from typing import Any, Literal
 import pytest
 from stored_objects import Stored
 
-from konverge.testing.apiserver.admission import Admission, AdmissionCall
-from konverge.testing.apiserver.admission.limits import check_limits, fill_limits, limited
-from konverge.testing.apiserver.draws import Draws
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.resources import Resource, Version
-from konverge.testing.apiserver.statuses import StatusError
+from konverge_testing.apiserver.admission import Admission, AdmissionCall
+from konverge_testing.apiserver.admission.limits import check_limits, fill_limits, limited
+from konverge_testing.apiserver.draws import Draws
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.resources import Resource, Version
+from konverge_testing.apiserver.statuses import StatusError
 
 Data = dict[str, Any]
 

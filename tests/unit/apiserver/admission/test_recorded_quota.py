@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from stored_objects import Stored
 
-from konverge.testing.apiserver.admission import AdmissionCall, QuotaUpdate, charge, recalculate
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.resources import Resource, Version
-from konverge.testing.apiserver.statuses import StatusError
+from konverge_testing.apiserver.admission import AdmissionCall, QuotaUpdate, charge, recalculate
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.resources import Resource, Version
+from konverge_testing.apiserver.statuses import StatusError
 
 Data = dict[str, Any]
 

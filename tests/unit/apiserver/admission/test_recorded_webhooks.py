@@ -13,14 +13,14 @@ import pytest
 from record.admission.hooks import answered
 from stored_objects import Stored
 
-from konverge.testing.apiserver.admission import Admission, AdmissionCall, Handler
-from konverge.testing.apiserver.auth import attributes_of
-from konverge.testing.apiserver.draws import Draws
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.requests import Call, User
-from konverge.testing.apiserver.resources import Resource, Version
-from konverge.testing.apiserver.statuses import StatusError
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.apiserver.admission import Admission, AdmissionCall, Handler
+from konverge_testing.apiserver.auth import attributes_of
+from konverge_testing.apiserver.draws import Draws
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.requests import Call, User
+from konverge_testing.apiserver.resources import Resource, Version
+from konverge_testing.apiserver.statuses import StatusError
+from konverge_testing.loop import VirtualTimeLoop
 
 Data = dict[str, Any]
 

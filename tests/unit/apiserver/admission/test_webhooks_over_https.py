@@ -18,13 +18,13 @@ from aiohttp import web
 from record.admission.hooks import plane_answer
 from stored_objects import Stored
 
-from konverge.testing.apiserver.admission import Admission, AdmissionCall
-from konverge.testing.apiserver.admission.calling import Webhooks
-from konverge.testing.apiserver.admission.hooks import Hook
-from konverge.testing.apiserver.draws import Draws
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.resources import Resource, Version
-from konverge.testing.apiserver.statuses import StatusError
+from konverge_testing.apiserver.admission import Admission, AdmissionCall
+from konverge_testing.apiserver.admission.calling import Webhooks
+from konverge_testing.apiserver.admission.hooks import Hook
+from konverge_testing.apiserver.draws import Draws
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.resources import Resource, Version
+from konverge_testing.apiserver.statuses import StatusError
 
 Data = dict[str, Any]
 

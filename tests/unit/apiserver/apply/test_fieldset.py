@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.apply.elements import (
+from konverge_testing.apiserver.apply.elements import (
     canonical,
     go_json,
     key_element,
     order,
     text,
 )
-from konverge.testing.apiserver.apply.fieldset import (
+from konverge_testing.apiserver.apply.fieldset import (
     Fields,
     decode,
     difference,
@@ -27,9 +27,9 @@ from konverge.testing.apiserver.apply.fieldset import (
     recursive_difference,
     union,
 )
-from konverge.testing.apiserver.golang import plain as go_value
-from konverge.testing.apiserver.golang import quote as go_quote
-from konverge.testing.apiserver.golang import syntax as go_syntax
+from konverge_testing.apiserver.golang import plain as go_value
+from konverge_testing.apiserver.golang import quote as go_quote
+from konverge_testing.apiserver.golang import syntax as go_syntax
 
 Places = set[tuple[str, ...]]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import konverge as kv
-from konverge.testing import Lab, install_crds
+from konverge_testing import Lab, install_crds
 
 _SPEC = {
     "type": "object",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.apply import (
+from konverge_testing.apiserver.apply import (
     apply,
     apply_unchanged,
     manager_name,
@@ -15,8 +15,8 @@ from konverge.testing.apiserver.apply import (
     track_update,
     validate_manager,
 )
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.statuses import StatusError
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.statuses import StatusError
 
 Data = dict[str, Any]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.apply import (
+from konverge_testing.apiserver.apply import (
     apply,
     apply_unchanged,
     manager_name,
@@ -18,9 +18,9 @@ from konverge.testing.apiserver.apply import (
     track_update,
     validate_manager,
 )
-from konverge.testing.apiserver.apply.scaling import from_scale, to_scale
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.statuses import StatusError, invalid
+from konverge_testing.apiserver.apply.scaling import from_scale, to_scale
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.statuses import StatusError, invalid
 
 Data = dict[str, Any]
 

@@ -9,10 +9,10 @@ import pytest
 from record.admission.world import binding, role, rule
 from stored_objects import Stored
 
-from konverge.testing.apiserver import auth
-from konverge.testing.apiserver.auth import Attributes
-from konverge.testing.apiserver.requests import Call, User
-from konverge.testing.apiserver.statuses import StatusError
+from konverge_testing.apiserver import auth
+from konverge_testing.apiserver.auth import Attributes
+from konverge_testing.apiserver.requests import Call, User
+from konverge_testing.apiserver.statuses import StatusError
 
 Data = dict[str, Any]
 

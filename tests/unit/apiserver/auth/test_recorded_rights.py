@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from stored_objects import Stored
 
-from konverge.testing.apiserver import auth
-from konverge.testing.apiserver.requests import Call, User
-from konverge.testing.apiserver.statuses import StatusError
+from konverge_testing.apiserver import auth
+from konverge_testing.apiserver.requests import Call, User
+from konverge_testing.apiserver.statuses import StatusError
 
 Data = dict[str, Any]
 

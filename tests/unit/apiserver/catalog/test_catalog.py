@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.catalog import (
+from konverge_testing.apiserver.catalog import (
     Subresource,
     builtin,
     definition_of,
@@ -20,10 +20,10 @@ from konverge.testing.apiserver.catalog import (
     subresources,
     verbs,
 )
-from konverge.testing.apiserver.catalog.descriptions import SENTENCES
-from konverge.testing.apiserver.discovery.documents import references
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.resources import Resource, Strategy, Version
+from konverge_testing.apiserver.catalog.descriptions import SENTENCES
+from konverge_testing.apiserver.discovery.documents import references
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.resources import Resource, Strategy, Version
 
 KINDS = {resource.id: resource for resource in builtin({})}
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.cel import rule_cost, validate_rules
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.schemas.crd.schema import schema_errors
-from konverge.testing.apiserver.statuses import StatusError
+from konverge_testing.apiserver.cel import rule_cost, validate_rules
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.schemas.crd.schema import schema_errors
+from konverge_testing.apiserver.statuses import StatusError
 
 TEXT = {"type": "string", "maxLength": 20}
 SPEC: dict[str, Any] = {

@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 import konverge.crds
-import konverge.testing
-from konverge.testing.apiserver.cel import compile_message, compile_rule, uses_old_self, validate_rules
-from konverge.testing.apiserver.nodes import Node
+import konverge_testing
+from konverge_testing.apiserver.cel import compile_message, compile_rule, uses_old_self, validate_rules
+from konverge_testing.apiserver.nodes import Node
 
 MANIFESTS = Path(konverge.crds.__file__).parent / "manifests"
-FLUX = Path(konverge.testing.__file__).parent / "flux" / "crds"
+FLUX = Path(konverge_testing.__file__).parent / "flux" / "crds"
 FILES = sorted([*MANIFESTS.glob("*.yaml"), *FLUX.glob("*.yaml")])
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.cel import kinds
-from konverge.testing.apiserver.cel.compiling import compile_text
-from konverge.testing.apiserver.cel.programs import Program
-from konverge.testing.apiserver.cel.reads import pruned, tree_of
-from konverge.testing.apiserver.cel.rules import validate_rules
-from konverge.testing.apiserver.nodes import Node
+from konverge_testing.apiserver.cel import kinds
+from konverge_testing.apiserver.cel.compiling import compile_text
+from konverge_testing.apiserver.cel.programs import Program
+from konverge_testing.apiserver.cel.reads import pruned, tree_of
+from konverge_testing.apiserver.cel.rules import validate_rules
+from konverge_testing.apiserver.nodes import Node
 
 READS = [
     ("self.spec.mode == 'a'", {("spec", "mode")}),

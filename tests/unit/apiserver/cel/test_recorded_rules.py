@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.cel import check_rules, compile_rule, validate_rules
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.statuses import FieldError
+from konverge_testing.apiserver.cel import check_rules, compile_rule, validate_rules
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.statuses import FieldError
 
 RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.cel import (
+from konverge_testing.apiserver.cel import (
     CompileError,
     EvalError,
     Program,
@@ -18,10 +18,10 @@ from konverge.testing.apiserver.cel import (
     uses_old_self,
     validate_rules,
 )
-from konverge.testing.apiserver.cel.escaping import escape
-from konverge.testing.apiserver.cel.fieldpaths import field_path
-from konverge.testing.apiserver.cel.syntax import CallExpr, decode, encode
-from konverge.testing.apiserver.nodes import Node
+from konverge_testing.apiserver.cel.escaping import escape
+from konverge_testing.apiserver.cel.fieldpaths import field_path
+from konverge_testing.apiserver.cel.syntax import CallExpr, decode, encode
+from konverge_testing.apiserver.nodes import Node
 
 INT = {"type": "integer"}
 
@@ -32,14 +32,14 @@ def ruled(schema: dict[str, Any], *rules: str) -> dict[str, Any]:
 
 
 def test_the_library_is_not_imported_before_an_expression_is_compiled() -> None:
-    code = "import sys; import konverge.testing.apiserver.cel; sys.exit('cel_expr_python' in sys.modules)"
+    code = "import sys; import konverge_testing.apiserver.cel; sys.exit('cel_expr_python' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_error_for_a_missing_library_names_the_extra() -> None:
     code = (
         "import sys; sys.modules['cel_expr_python'] = None\n"
-        "from konverge.testing.apiserver.cel import Program\n"
+        "from konverge_testing.apiserver.cel import Program\n"
         "try: Program('true', [])\n"
         "except ImportError as error: sys.exit('konverge[testing]' not in str(error))\n"
         "sys.exit(2)"

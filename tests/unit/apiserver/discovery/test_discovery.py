@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.catalog import builtin
-from konverge.testing.apiserver.discovery import Discovery
-from konverge.testing.apiserver.discovery.documents import references
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.resources import Resource, Version
-from konverge.testing.apiserver.statuses import StatusError
-from konverge.testing.apiserver.varints import varint
+from konverge_testing.apiserver.catalog import builtin
+from konverge_testing.apiserver.discovery import Discovery
+from konverge_testing.apiserver.discovery.documents import references
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.resources import Resource, Version
+from konverge_testing.apiserver.statuses import StatusError
+from konverge_testing.apiserver.varints import varint
 
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 V2BETA1 = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"

@@ -11,8 +11,8 @@ import yaml
 from definitions import resource_of
 from record.discovery import AGGREGATED, operations, plain
 
-from konverge.testing.apiserver.catalog import builtin
-from konverge.testing.apiserver.discovery import Discovery
+from konverge_testing.apiserver.catalog import builtin
+from konverge_testing.apiserver.discovery import Discovery
 
 RECORDED = json.loads(Path(__file__).with_name("recorded.json").read_text())
 DEFINITIONS = list(yaml.safe_load_all(Path(__file__).with_name("definitions.yaml").read_text()))

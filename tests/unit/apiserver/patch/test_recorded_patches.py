@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.catalog import definition_of, schema_node
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.patch import decode_patch, json_patch, merge_patch, strategic_merge
-from konverge.testing.apiserver.statuses import StatusError
+from konverge_testing.apiserver.catalog import definition_of, schema_node
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.patch import decode_patch, json_patch, merge_patch, strategic_merge
+from konverge_testing.apiserver.statuses import StatusError
 
 RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
 DEFAULTS = frozenset(

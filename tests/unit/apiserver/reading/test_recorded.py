@@ -15,8 +15,8 @@ import pytest
 from record.reading import COLLECTIONS, masked, masked_line, query_text
 from record.reading_script import WIDGETS
 
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.reading import (
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.reading import (
     Watch,
     bookmark_of,
     list_body,
@@ -25,10 +25,10 @@ from konverge.testing.apiserver.reading import (
     read_options,
     wants_watch,
 )
-from konverge.testing.apiserver.requests import Query
-from konverge.testing.apiserver.resources import Resource, Strategy, Version
-from konverge.testing.apiserver.statuses import StatusError
-from konverge.testing.apiserver.storage import Store
+from konverge_testing.apiserver.requests import Query
+from konverge_testing.apiserver.resources import Resource, Strategy, Version
+from konverge_testing.apiserver.statuses import StatusError
+from konverge_testing.apiserver.storage import Store
 
 RECORDED = json.loads(Path(__file__).with_name("recorded.json").read_text())
 STEPS: list[dict[str, Any]] = RECORDED["steps"]

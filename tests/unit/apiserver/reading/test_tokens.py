@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from konverge.testing.apiserver.reading.tokens import ContinuePosition, continued, encode_token, parse_token
-from konverge.testing.apiserver.statuses import StatusError
+from konverge_testing.apiserver.reading.tokens import ContinuePosition, continued, encode_token, parse_token
+from konverge_testing.apiserver.statuses import StatusError
 
 RECORDED = [
     ("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MjM0LCJzdGFydCI6Ii9iXHUwMDAwIn0", ContinuePosition("/b\0", 234)),

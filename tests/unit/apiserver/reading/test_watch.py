@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.reading import (
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.reading import (
     BUFFER,
     StreamCut,
     Watch,
@@ -19,9 +19,9 @@ from konverge.testing.apiserver.reading import (
     list_page,
     read_options,
 )
-from konverge.testing.apiserver.requests import Query
-from konverge.testing.apiserver.resources import Resource, Version
-from konverge.testing.apiserver.storage import Entry, Store
+from konverge_testing.apiserver.requests import Query
+from konverge_testing.apiserver.resources import Resource, Version
+from konverge_testing.apiserver.storage import Entry, Store
 
 MAPS = Resource(group="", plural="configmaps", kind="ConfigMap", versions=(Version("v1", Node({})),))
 

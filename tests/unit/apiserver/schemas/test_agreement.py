@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from konverge.testing.apiserver.schemas.checks import compile_checks, valid
-from konverge.testing.apiserver.schemas.explain import explain
+from konverge_testing.apiserver.schemas.checks import compile_checks, valid
+from konverge_testing.apiserver.schemas.explain import explain
 
 numbers = st.one_of(st.integers(-4, 4), st.floats(-4, 4, width=16), st.just(2**40), st.just(2**70), st.just(1e39))
 scalars = st.one_of(st.none(), st.booleans(), numbers, st.sampled_from(["", "a", "ab", "abc", "2020-01-01", "1.2.3.4"]))

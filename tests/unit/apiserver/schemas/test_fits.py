@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.schemas.checks import compile_checks, valid
-from konverge.testing.apiserver.schemas.defaulting import default
-from konverge.testing.apiserver.schemas.fast_check import fits
-from konverge.testing.apiserver.schemas.pruning import prune_value
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.schemas.checks import compile_checks, valid
+from konverge_testing.apiserver.schemas.defaulting import default
+from konverge_testing.apiserver.schemas.fast_check import fits
+from konverge_testing.apiserver.schemas.pruning import prune_value
 
 
 def surely_fits(node: Node, value: Any) -> bool:

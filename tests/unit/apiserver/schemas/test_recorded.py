@@ -10,9 +10,9 @@ import pytest
 from record.schemas import GROUP, instance, value_fields
 from yaml_files import load_yaml
 
-from konverge.testing.apiserver import schemas
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.statuses import FieldError, StatusError
+from konverge_testing.apiserver import schemas
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.statuses import FieldError, StatusError
 
 ROOM = Path(__file__).parent
 CASES = load_yaml(ROOM / "cases.yaml")

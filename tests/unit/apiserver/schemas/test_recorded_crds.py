@@ -11,8 +11,8 @@ import pytest
 from record.schemas import merged
 from yaml_files import load_yaml
 
-from konverge.testing.apiserver import schemas
-from konverge.testing.apiserver.statuses import FieldError
+from konverge_testing.apiserver import schemas
+from konverge_testing.apiserver.statuses import FieldError
 
 ROOM = Path(__file__).parent
 CASES = load_yaml(ROOM / "cases_crds.yaml")

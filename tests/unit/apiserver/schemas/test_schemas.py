@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver import schemas
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.schemas.patterns import PatternError, compiled
-from konverge.testing.apiserver.statuses import StatusError
+from konverge_testing.apiserver import schemas
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.schemas.patterns import PatternError, compiled
+from konverge_testing.apiserver.statuses import StatusError
 
 STRING = {"type": "string"}
 

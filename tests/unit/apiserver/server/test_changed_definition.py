@@ -11,8 +11,8 @@ import pytest_asyncio
 
 from konverge.client import Client
 from konverge.kinds import kind
-from konverge.testing.apiserver import ApiServer
-from konverge.testing.lab import install_crds
+from konverge_testing.apiserver import ApiServer
+from konverge_testing.lab import install_crds
 
 FORM = kind("example.com/v1", "Form")
 INTENT = {"apiVersion": "example.com/v1", "kind": "Form", "metadata": {"name": "one", "namespace": "default"}}

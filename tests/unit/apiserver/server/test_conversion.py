@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from konverge.testing.apiserver import ApiServer
-from konverge.testing.apiserver.faults.streams import close_lines
-from konverge.testing.apiserver.registry import converting
-from konverge.testing.apiserver.requests import ADMIN, Call, Response
+from konverge_testing.apiserver import ApiServer
+from konverge_testing.apiserver.faults.streams import close_lines
+from konverge_testing.apiserver.registry import converting
+from konverge_testing.apiserver.requests import ADMIN, Call, Response
 
 PATH = "/apis/example.com/{}/namespaces/default/knobs"
 Data = dict[str, Any]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest_asyncio
 
-from konverge.testing.apiserver import ApiServer
-from konverge.testing.apiserver.requests import ADMIN, Call, Response
+from konverge_testing.apiserver import ApiServer
+from konverge_testing.apiserver.requests import ADMIN, Call, Response
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 FOOS = "/apis/clux.dev/v1/namespaces/default/foos"

@@ -14,11 +14,11 @@ from yaml_files import load_yaml
 from konverge.client import Client
 from konverge.errors import AlreadyExists
 from konverge.kinds import kind
-from konverge.testing.apiserver import ApiServer
-from konverge.testing.apiserver.draws import Draws
-from konverge.testing.apiserver.resources import Resource
-from konverge.testing.lab.masks import State, state_of
-from konverge.testing.loop import VirtualTimeLoop
+from konverge_testing.apiserver import ApiServer
+from konverge_testing.apiserver.draws import Draws
+from konverge_testing.apiserver.resources import Resource
+from konverge_testing.lab.masks import State, state_of
+from konverge_testing.loop import VirtualTimeLoop
 
 TESTS = Path(__file__).parents[3]
 MADE = [row["object"] for row in load_yaml(TESTS / "unit/apiserver/tables/made.yaml")]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from konverge.testing.apiserver import ApiServer
-from konverge.testing.apiserver.requests import ADMIN, Call
-from konverge.testing.apiserver.shells import answered
+from konverge_testing.apiserver import ApiServer
+from konverge_testing.apiserver.requests import ADMIN, Call
+from konverge_testing.apiserver.shells import answered
 
 _PATH = "/api/v1/namespaces/default/configmaps"
 

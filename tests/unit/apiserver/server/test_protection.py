@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from konverge.testing.apiserver import ApiServer
-from konverge.testing.apiserver.requests import ADMIN, Call
-from konverge.testing.apiserver.shells import answered
+from konverge_testing.apiserver import ApiServer
+from konverge_testing.apiserver.requests import ADMIN, Call
+from konverge_testing.apiserver.shells import answered
 
 _CLASSES = "/apis/storage.k8s.io/v1/volumeattributesclasses"
 _CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"

@@ -15,10 +15,10 @@ import pytest_asyncio
 from konverge.client import Client
 from konverge.errors import ApiError, Conflict, Forbidden, NotFound
 from konverge.kinds import kind
-from konverge.testing.apiserver import ApiServer
-from konverge.testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
-from konverge.testing.apiserver.requests import ADMIN, Call
-from konverge.testing.loop import CLOCK_ERROR
+from konverge_testing.apiserver import ApiServer
+from konverge_testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
+from konverge_testing.apiserver.requests import ADMIN, Call
+from konverge_testing.loop import CLOCK_ERROR
 
 CONFIG_MAP = kind("v1", "ConfigMap")
 NAMESPACE = kind("v1", "Namespace", namespaced=False)

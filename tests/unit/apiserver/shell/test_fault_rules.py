@@ -7,9 +7,9 @@ import json
 import msgspec
 import pytest
 
-from konverge.testing.apiserver.faults import rules as kinds
-from konverge.testing.apiserver.faults.rules import About, Fault, Match, Rule, about_call
-from konverge.testing.apiserver.requests import Call
+from konverge_testing.apiserver.faults import rules as kinds
+from konverge_testing.apiserver.faults.rules import About, Fault, Match, Rule, about_call
+from konverge_testing.apiserver.requests import Call
 
 SECRET = "/api/v1/namespaces/web/secrets"
 

@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 import pytest
 from toy_server import Toy, config_map, names
 
-from konverge.testing.apiserver.faults import NOTHING, Dropped, Faults
-from konverge.testing.apiserver.faults import rules as kinds
-from konverge.testing.apiserver.faults.rules import Bookmarks, Cut, Expire, Freeze, Hit, Lines, Match, Rule, about_call
-from konverge.testing.apiserver.requests import Call, Response
-from konverge.testing.apiserver.statuses import StatusError
+from konverge_testing.apiserver.faults import NOTHING, Dropped, Faults
+from konverge_testing.apiserver.faults import rules as kinds
+from konverge_testing.apiserver.faults.rules import Bookmarks, Cut, Expire, Freeze, Hit, Lines, Match, Rule, about_call
+from konverge_testing.apiserver.requests import Call, Response
+from konverge_testing.apiserver.statuses import StatusError
 
 WATCH = Match(verbs=("watch",))
 LIST = Call.of("GET", "/api/v1/configmaps")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.protobuf import as_json, decode
-from konverge.testing.apiserver.statuses import StatusError
+from konverge_testing.apiserver.protobuf import as_json, decode
+from konverge_testing.apiserver.statuses import StatusError
 
 
 def varint(value: int) -> bytes:

@@ -13,9 +13,9 @@ from konverge.client.requests import Request
 from konverge.client.resources import WatchQuery
 from konverge.errors import NotFound, TooManyRequests, Unreachable, UsageError
 from konverge.kinds import kind
-from konverge.testing.apiserver.faults.rules import Delay, Drop, Hang, Match, Refuse, Rule
-from konverge.testing.apiserver.requests import ADMIN, Call, Response, User
-from konverge.testing.apiserver.transport import InProcessTransport, in_process
+from konverge_testing.apiserver.faults.rules import Delay, Drop, Hang, Match, Refuse, Rule
+from konverge_testing.apiserver.requests import ADMIN, Call, Response, User
+from konverge_testing.apiserver.transport import InProcessTransport, in_process
 
 CONFIG_MAP = kind("v1", "ConfigMap")
 JANE = User("jane", ("dev",))

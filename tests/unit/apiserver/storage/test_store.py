@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.storage import (
+from konverge_testing.apiserver.storage import (
     Changed,
     Compacted,
     Entry,

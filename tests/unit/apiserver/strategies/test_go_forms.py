@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.base64s import canonical_base64, decoded_size, wrong_base64
-from konverge.testing.apiserver.draws import Draws
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.resources import Resource, Version
-from konverge.testing.apiserver.strategies import STRATEGIES, decode_errors, normalise
-from konverge.testing.apiserver.strategies.cron import wrong_schedule
-from konverge.testing.apiserver.strategies.service_numbers import allocate
-from konverge.testing.apiserver.strategies.times import BadTime, canonical_time
+from konverge_testing.apiserver.base64s import canonical_base64, decoded_size, wrong_base64
+from konverge_testing.apiserver.draws import Draws
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.resources import Resource, Version
+from konverge_testing.apiserver.strategies import STRATEGIES, decode_errors, normalise
+from konverge_testing.apiserver.strategies.cron import wrong_schedule
+from konverge_testing.apiserver.strategies.service_numbers import allocate
+from konverge_testing.apiserver.strategies.times import BadTime, canonical_time
 
 STRING = {"type": "string"}
 COUNT = {"type": "integer", "format": "int32"}

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver import schemas
-from konverge.testing.apiserver.catalog import builtin
-from konverge.testing.apiserver.draws import Draws
-from konverge.testing.apiserver.resources import Resource, Version
-from konverge.testing.apiserver.statuses import FieldError, StatusError, invalid
-from konverge.testing.apiserver.strategies import STRATEGIES, decode_errors, normalise
+from konverge_testing.apiserver import schemas
+from konverge_testing.apiserver.catalog import builtin
+from konverge_testing.apiserver.draws import Draws
+from konverge_testing.apiserver.resources import Resource, Version
+from konverge_testing.apiserver.statuses import FieldError, StatusError, invalid
+from konverge_testing.apiserver.strategies import STRATEGIES, decode_errors, normalise
 
 Data = dict[str, Any]
 

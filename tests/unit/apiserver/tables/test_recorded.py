@@ -12,15 +12,15 @@ import pytest
 from definitions import resource_of
 from yaml_files import load_yaml
 
-from konverge.testing.apiserver.catalog import builtin
-from konverge.testing.apiserver.tables import columns, table
+from konverge_testing.apiserver.catalog import builtin
+from konverge_testing.apiserver.tables import columns, table
 
 HERE = Path(__file__).parent
 ROWS = json.loads((HERE / "recorded.json").read_text())
 WIDGET_ROWS = json.loads((HERE / "recorded_widgets.json").read_text())
 WIDGETS = resource_of(load_yaml(HERE / "widgets.yaml")["definition"])
 KINDS = {resource.qualified: resource for resource in builtin({})}
-REAL = json.loads(resources.files("konverge.testing.apiserver.tables").joinpath("columns.json").read_text())
+REAL = json.loads(resources.files("konverge_testing.apiserver.tables").joinpath("columns.json").read_text())
 
 
 def named(row: dict[str, Any]) -> str:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.catalog import builtin
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.resources import Resource, Version
-from konverge.testing.apiserver.statuses import StatusError
-from konverge.testing.apiserver.tables import columns, row, table
-from konverge.testing.apiserver.tables.durations import human, since
-from konverge.testing.apiserver.tables.jsonpath import find
+from konverge_testing.apiserver.catalog import builtin
+from konverge_testing.apiserver.nodes import Node
+from konverge_testing.apiserver.resources import Resource, Version
+from konverge_testing.apiserver.statuses import StatusError
+from konverge_testing.apiserver.tables import columns, row, table
+from konverge_testing.apiserver.tables.durations import human, since
+from konverge_testing.apiserver.tables.jsonpath import find
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 KINDS = {resource.qualified: resource for resource in builtin({})}

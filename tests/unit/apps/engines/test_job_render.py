@@ -12,7 +12,7 @@ from apps.operations import FREE, Operations
 from konverge.reconcilers.apps.operations.engines.engine import EngineRequest, Refused, Rendered
 from konverge.reconcilers.apps.operations.engines.job import KEPT_AT_LEAST, JobEngine
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.testing import Lab
+from konverge_testing import Lab
 
 Requests = Callable[..., EngineRequest]
 

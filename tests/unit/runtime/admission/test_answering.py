@@ -20,7 +20,7 @@ from konverge.metrics import Metrics
 from konverge.runtime.admission.handler import AdmissionResponse, WebhookGate, WebhookServices
 from konverge.runtime.admission.review import NoReview
 from konverge.runtime.admission.router import WebhookRouter
-from konverge.testing import admit
+from konverge_testing import admit
 
 VALIDATING = kv.Webhook.validating(Widget)
 MUTATING = kv.Webhook.mutating(Widget)

@@ -17,8 +17,8 @@ from konverge.runtime import State
 from konverge.runtime.admission.configurations import VALIDATING as CONFIGURATION
 from konverge.runtime.admission.settings import place_of
 from konverge.runtime.http.health import checks_of
-from konverge.testing import Lab
-from konverge.testing.lab import explore
+from konverge_testing import Lab
+from konverge_testing.lab import explore
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,8 @@ from konverge.runtime.admission.configurations import MUTATING, VALIDATING, conf
 from konverge.runtime.admission.settings import place_of
 from konverge.runtime.builder.rules import cluster_role, narrowed_roles
 from konverge.runtime.tls.certificates import is_of_authority
-from konverge.testing import ApiServer
-from konverge.testing.apiserver.requests import User
+from konverge_testing import ApiServer
+from konverge_testing.apiserver.requests import User
 
 SETTINGS = kv.WebhookSettings(service="web/hooks", certificate_days=30)
 PLACE = place_of("shop", SETTINGS)

@@ -26,8 +26,8 @@ from konverge.runtime.admission.settings import place_of
 from konverge.runtime.http.listener import Limits
 from konverge.runtime.http.posts import Post, PostServer
 from konverge.runtime.tls.serving import MountedPair, ServingCertificate
-from konverge.testing import ApiServer
-from konverge.testing.certificates import Authority
+from konverge_testing import ApiServer
+from konverge_testing.certificates import Authority
 
 SECRET = kv.kind("v1", "Secret")
 WEBHOOK = kv.Webhook.validating(SECRET)

@@ -13,7 +13,7 @@ from konverge.client import Client, ClientConfig, ClientSettings
 from konverge.errors import NotLeading, Unreachable
 from konverge.kinds import kind
 from konverge.runtime.election.fence import LeaseFence
-from konverge.testing import ApiServer
+from konverge_testing import ApiServer
 
 CONFIG_MAP = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
 BODY = (

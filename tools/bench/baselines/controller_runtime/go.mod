@@ -1,5 +1,5 @@
 // The contestant on controller-runtime: one program, typed and unstructured. The Kubernetes libraries are those of the server beside it
-// (konverge/testing/build/kubernetes).
+// (testkit/konverge_testing/build/kubernetes).
 module konverge.invalid/tools/bench/peer
 
 go 1.26.0

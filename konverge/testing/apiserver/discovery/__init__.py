@@ -1,5 +1,0 @@
-"""Discovery: groups, versions and resources, OpenAPI documents, version and health. See `Discovery`."""
-
-from konverge.testing.apiserver.discovery.responses import Discovery
-
-__all__ = ["Discovery"]

@@ -1,5 +1,0 @@
-"""Request bodies in Kubernetes' protobuf form: see `decode`."""
-
-from konverge.testing.apiserver.protobuf.decode import MEDIA_TYPE, as_json, decode
-
-__all__ = ["MEDIA_TYPE", "as_json", "decode"]

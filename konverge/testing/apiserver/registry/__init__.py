@@ -1,5 +1,0 @@
-"""The registry: the verbs of the API over storage. See `Registry`."""
-
-from konverge.testing.apiserver.registry.core import Registry
-
-__all__ = ["Registry"]

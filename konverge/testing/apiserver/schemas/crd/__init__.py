@@ -1,8 +1,0 @@
-"""CustomResourceDefinitions: their validation, their defaults, and the `Resource` that one serves."""
-
-from __future__ import annotations
-
-from konverge.testing.apiserver.schemas.crd.resources import crd_default, crd_names_accepted, crd_resource
-from konverge.testing.apiserver.schemas.crd.validation import crd_warnings, validate_crd
-
-__all__ = ["crd_default", "crd_names_accepted", "crd_resource", "crd_warnings", "validate_crd"]

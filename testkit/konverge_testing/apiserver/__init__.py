@@ -1,0 +1,19 @@
+"""An API server in memory: Kubernetes' API machinery in the test's own process. See `ApiServer`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from konverge_testing.apiserver.server import ApiServer
+
+__all__ = ["ApiServer"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the server when it is first asked for: its rooms import each other's contracts from this package."""
+    if name != "ApiServer":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from konverge_testing.apiserver.server import ApiServer
+
+    return ApiServer

@@ -1,0 +1,34 @@
+"""CEL as kube-apiserver evaluates it: validation rules of CustomResourceDefinitions, and expressions of admission.
+
+Guarantees: nothing of the CEL library is imported before the first expression is compiled; if it is absent, an ImportError names the extra
+`konverge[testing]`. `validators.py` walks objects; `compiling.py` makes expressions run: `syntax.py` reads what the library parsed,
+`checker.py` checks its types as Kubernetes does, `rewrite.py` adds what only Kubernetes has, `functions.py` holds those functions.
+"""
+
+from __future__ import annotations
+
+from konverge_testing.apiserver.cel.errors import CompileError, EvalError
+from konverge_testing.apiserver.cel.programs import Program, condition_types
+from konverge_testing.apiserver.cel.rules import (
+    Findings,
+    check_rules,
+    compile_message,
+    compile_rule,
+    rule_cost,
+    uses_old_self,
+    validate_rules,
+)
+
+__all__ = [
+    "CompileError",
+    "EvalError",
+    "Findings",
+    "Program",
+    "check_rules",
+    "compile_message",
+    "compile_rule",
+    "condition_types",
+    "rule_cost",
+    "uses_old_self",
+    "validate_rules",
+]

@@ -1,0 +1,54 @@
+"""ResourceQuota's controller: `status` as it is computed from what there is (k8s.io/kubernetes `pkg/controller/resourcequota`).
+
+Admission charges while objects are made; this gives back what was used by objects that are gone, and begins for a new or changed quota.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from konverge_testing.apiserver.admission import QUOTAS, recalculate
+from konverge_testing.apiserver.controllers.worker import Worker
+from konverge_testing.apiserver.registry.core import Registry
+from konverge_testing.apiserver.storage import Changed, Event, StoredObjects
+
+__all__ = ["QuotaController"]
+
+_NEVER: Final = frozenset({("", "events"), ("events.k8s.io", "events"), ("coordination.k8s.io", "leases")})
+
+
+class QuotaController:
+    """Follows every commit in a namespace that has quotas."""
+
+    name = "resourcequota-controller"
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._namespaces: dict[str, int] = {}
+        self.worker: Worker[tuple[str, str]] = Worker(self.name, self._work)
+
+    def observe(self, event: Event) -> None:
+        """Note one commit."""
+        entry = event.entry
+        if entry.resource == QUOTAS:
+            step = {"ADDED": 1, "DELETED": -1}.get(event.type, 0)
+            self._namespaces[entry.namespace] = self._namespaces.get(entry.namespace, 0) + step
+            if event.type != "DELETED":
+                self.worker.add((entry.namespace, entry.name))
+        elif event.type != "ADDED" and entry.resource not in _NEVER and self._namespaces.get(entry.namespace):
+            for quota in self._registry.store.list(QUOTAS, entry.namespace):
+                self.worker.add((quota.namespace, quota.name))
+
+    async def _work(self, key: tuple[str, str]) -> None:
+        store = self._registry.store
+        entry = store.get(QUOTAS, *key)
+        if entry is None:
+            return
+        quota = entry.object()
+        status = recalculate(quota, StoredObjects(store), self._registry.moment())
+        if status == quota.get("status"):
+            return
+        try:
+            store.update(QUOTAS, entry, {**quota, "status": status})
+        except Changed:
+            self.worker.add(key)

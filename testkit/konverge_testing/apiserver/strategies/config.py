@@ -1,0 +1,226 @@
+"""ConfigMap, Secret, Namespace and ServiceAccount.
+
+Source: `pkg/registry/core/{configmap,secret,namespace,serviceaccount}/strategy.go`, `pkg/apis/core/validation/validation.go`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from konverge_testing.apiserver import names
+from konverge_testing.apiserver.base64s import decoded_size
+from konverge_testing.apiserver.strategies import texts
+from konverge_testing.apiserver.strategies.base import (
+    BuiltInStrategy,
+    Data,
+    Errors,
+    forbidden,
+    immutable,
+    invalid,
+    required,
+    text_errors,
+    too_long,
+)
+
+__all__ = ["ConfigMap", "Namespace", "Secret", "ServiceAccount"]
+
+_LIMIT: Final = 1024 * 1024
+_FROZEN: Final = "field is immutable when `immutable` is set"
+_HIDDEN: Final = "<secret contents redacted>"
+_KUBERNETES: Final = "kubernetes"
+_LABEL: Final = "kubernetes.io/metadata.name"
+_MOUNTABLE: Final = "kubernetes.io/enforce-mountable-secrets"
+_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {"kubernetes.io/tls": ("tls.crt", "tls.key")}
+_JSON_KEYS: Final = {
+    "kubernetes.io/dockercfg": ".dockercfg",
+    "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
+}
+
+
+class ConfigMap(BuiltInStrategy):
+    """Texts and bytes by key; may be frozen for good."""
+
+    def _errors(self, new: Data, old: Data | None) -> Errors:
+        errors = _frozen(new, old, "data", "binaryData") if old is not None else []
+        texts_, bytes_ = new.get("data") or {}, new.get("binaryData") or {}
+        for key in texts_:
+            errors += text_errors(f"data[{key}]", key, texts.config_key)
+            if key in bytes_:
+                errors.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
+        for key in bytes_:
+            errors += text_errors(f"binaryData[{key}]", key, texts.config_key)
+        size = sum(len(value.encode()) for value in texts_.values()) + sum(map(decoded_size, bytes_.values()))
+        return [*errors, too_long("", _LIMIT)] if size > _LIMIT else errors
+
+
+class Secret(BuiltInStrategy):
+    """Bytes by key, of a type that may ask for certain keys."""
+
+    def _default(self, new: Data) -> None:
+        written = new.pop("stringData", None)
+        if written:
+            encoded = {key: base64.b64encode(value.encode()).decode() for key, value in written.items()}
+            new["data"] = {**(new.get("data") or {}), **encoded}
+        if not new.get("type"):
+            new["type"] = "Opaque"
+
+    def _errors(self, new: Data, old: Data | None) -> Errors:
+        errors: Errors = []
+        if old is not None:
+            errors += immutable("type", new.get("type", ""), old.get("type", ""))
+            errors += _frozen(new, old, "data")
+        data = new.get("data") or {}
+        for key in data:
+            errors += text_errors(f"data[{key}]", key, texts.config_key)
+        if sum(map(decoded_size, data.values())) > _LIMIT:
+            errors.append(too_long("data", _LIMIT))
+        return errors + _typed(new.get("type", ""), data, new["metadata"].get("annotations") or {})
+
+    def _labels(self, object_: Data) -> dict[str, str]:
+        return {"type": object_.get("type", "")}
+
+
+def _frozen(new: Data, old: Data, *names: str) -> Errors:
+    if not old.get("immutable"):
+        return []
+    errors = [] if new.get("immutable") else [forbidden("immutable", _FROZEN)]
+    return errors + [forbidden(name, _FROZEN) for name in names if (new.get(name) or {}) != (old.get(name) or {})]
+
+
+def _typed(type_: str, data: Mapping[str, str], annotations: Mapping[str, str]) -> Errors:
+    """Check what a type of secret asks for."""
+    if type_ == "kubernetes.io/service-account-token":
+        name = "kubernetes.io/service-account.name"
+        return [] if annotations.get(name) else [required(f"metadata.annotations[{name}]")]
+    if type_ in _JSON_KEYS:
+        return _json_errors(_JSON_KEYS[type_], data)
+    if type_ == "kubernetes.io/basic-auth":
+        names = ("username", "password")
+        return [] if any(name in data for name in names) else [required(f"data[{name}]") for name in names]
+    if type_ == "kubernetes.io/ssh-auth":
+        return [] if data.get("ssh-privatekey") else [required("data[ssh-privatekey]")]
+    return [required(f"data[{name}]") for name in _NEEDED.get(type_, ()) if name not in data]
+
+
+def _json_errors(key: str, data: Mapping[str, str]) -> Errors:
+    if key not in data:
+        return [required(f"data[{key}]")]
+    text = base64.b64decode(data[key]).decode(errors="replace")
+    try:
+        found: Any = json.loads(text)
+    except ValueError:
+        return [invalid(f"data[{key}]", _HIDDEN, _go_json(text))]
+    if found is None or isinstance(found, dict):
+        return []
+    shown = {str: "string", bool: "bool", list: "array"}.get(type(found), "number")
+    return [
+        invalid(
+            f"data[{key}]", _HIDDEN, f"json: cannot unmarshal {shown} into Go value of type map[string]interface {{}}"
+        )
+    ]
+
+
+def _go_json(text: str) -> str:
+    """Return Go's words for the first thing wrong with a JSON text, for text that does not even begin as JSON."""
+    rest = text.lstrip(" \t\r\n")
+    if not rest:
+        return "unexpected end of JSON input"
+    if rest[0] not in '{["tfn-0123456789':
+        return f"invalid character '{rest[0]}' looking for beginning of value"
+    return "unexpected end of JSON input"
+
+
+class Namespace(BuiltInStrategy):
+    """A namespace: it holds its own end by spec.finalizers, which only `/finalize` may change."""
+
+    has_status = True
+    name_rule = "label"
+    reset_fields: Mapping[str, tuple[tuple[str, ...], ...]] = {
+        "": (("status",),),
+        "status": (("spec",),),
+        "finalize": (("status",),),
+    }
+
+    def _default(self, new: Data) -> None:
+        name = new["metadata"].get("name")
+        if name:
+            labels = new["metadata"].get("labels") or {}
+            new["metadata"]["labels"] = {**labels, _LABEL: name}
+        new["status"] = {"phase": "Active", **(new.get("status") or {})}
+
+    def _create(self, new: Data) -> None:
+        self._default(new)
+        new["status"] = {"phase": "Active"}
+        spec = new.get("spec") or {}
+        finalizers = list(spec.get("finalizers") or ())
+        if _KUBERNETES not in finalizers:
+            finalizers.append(_KUBERNETES)
+        new["spec"] = {**spec, "finalizers": finalizers}
+
+    def _update(self, new: Data, old: Data) -> None:
+        restore_finalizers(new, old)
+        new["status"] = old.get("status", {})
+        self._default(new)
+
+    def _status(self, new: Data, old: Data) -> None:
+        new["spec"] = old.get("spec", {})
+        self._default(new)
+
+    def _validate(self, new: Data, _old: Data | None, subresource: str) -> Errors:
+        if subresource == "status":
+            return _phase_errors(new)
+        errors: Errors = []
+        for index, name in enumerate((new.get("spec") or {}).get("finalizers") or ()):
+            path = f"spec.finalizers[{index}]" if subresource == "finalize" else "spec.finalizers"
+            errors += text_errors(path, name, names.label_key)
+            if "/" not in name and name != _KUBERNETES:
+                errors.append(
+                    invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified")
+                )
+        return errors
+
+    def _labels(self, object_: Data) -> dict[str, str]:
+        return {
+            "status.phase": (object_.get("status") or {}).get("phase", ""),
+            "name": object_["metadata"].get("name", ""),
+        }
+
+
+def restore_finalizers(new: Data, old: Data) -> None:
+    """Give a namespace, in place, the finalizers that it had."""
+    kept = {"finalizers": old["spec"]["finalizers"]} if (old.get("spec") or {}).get("finalizers") else {}
+    rest = {key: value for key, value in (new.get("spec") or {}).items() if key != "finalizers"}
+    new["spec"] = {**rest, **kept}
+
+
+def _phase_errors(new: Data) -> Errors:
+    phase = (new.get("status") or {}).get("phase", "")
+    if new["metadata"].get("deletionTimestamp"):
+        text = "may only be 'Terminating' if `deletionTimestamp` is not empty"
+        return [] if phase == "Terminating" else [invalid("status.Phase", phase, text)]
+    return (
+        []
+        if phase == "Active"
+        else [invalid("status.Phase", phase, "may only be 'Active' if `deletionTimestamp` is empty")]
+    )
+
+
+class ServiceAccount(BuiltInStrategy):
+    """An identity for pods; its secrets are named and nothing else."""
+
+    def _create(self, new: Data) -> None:
+        if new.get("secrets"):
+            new["secrets"] = [{key: each[key] for key in ("name",) if key in each} for each in new["secrets"]]
+
+    def _update(self, new: Data, _old: Data) -> None:
+        self._create(new)
+
+    def _warnings(self, new: Data, old: Data | None) -> list[str]:
+        before = (old["metadata"].get("annotations") or {}) if old is not None else {}
+        if _MOUNTABLE in before or _MOUNTABLE not in (new["metadata"].get("annotations") or {}):
+            return []
+        text = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
+        return [f"metadata.annotations[{_MOUNTABLE}]: {text}"]

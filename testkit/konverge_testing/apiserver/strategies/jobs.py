@@ -1,0 +1,303 @@
+"""Job and CronJob.
+
+Left out: rules of pod failure policies and success policies beyond their number. Source: `pkg/apis/batch/v1/defaults.go`,
+`pkg/apis/batch/validation/validation.go`, `pkg/registry/batch/{job,cronjob}/strategy.go`.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Final
+from zoneinfo import available_timezones
+
+from konverge_testing.apiserver import names
+from konverge_testing.apiserver.strategies.base import (
+    BuiltInStrategy,
+    Data,
+    Errors,
+    immutable,
+    invalid,
+    not_negative,
+    not_supported,
+    required,
+    selector_errors,
+    selects,
+)
+from konverge_testing.apiserver.strategies.cron import wrong_schedule
+from konverge_testing.apiserver.strategies.pods.checks import template_errors
+from konverge_testing.apiserver.strategies.pods.defaults import default_template
+from konverge_testing.apiserver.strategies.pods.warnings import pod_warnings
+
+__all__ = ["CronJob", "Job"]
+
+_UID: Final = "batch.kubernetes.io/controller-uid"
+_NAME: Final = "batch.kubernetes.io/job-name"
+_LIMITS: Final = (
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+)
+_FIXED: Final = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+_MANY: Final = 100_000
+_UNMATCHED: Final = "`selector` does not match template `labels`"
+
+
+class Job(BuiltInStrategy):
+    """Pods that run to their end. The selector is made from the job's uid, unless it is said to be manual."""
+
+    generation = True
+    has_status = True
+    named_label = True
+
+    def _default(self, new: Data) -> None:
+        default_job(new.setdefault("spec", {}))
+        spec = new["spec"]
+        spec.setdefault("manualSelector", False)
+        labels = spec["template"]["metadata"].get("labels")
+        if labels and not new["metadata"].get("labels"):
+            new["metadata"]["labels"] = dict(labels)
+        spec.setdefault("completionMode", "NonIndexed")
+        spec.setdefault("suspend", False)
+        if "completions" not in spec and "parallelism" not in spec:
+            spec["completions"] = 1
+        spec.setdefault("parallelism", 1)
+        spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
+        spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+
+    def _create(self, new: Data) -> None:
+        super()._create(new)
+        spec, metadata = new["spec"], new["metadata"]
+        if spec.get("manualSelector"):
+            return
+        template = spec.setdefault("template", {}).setdefault("metadata", {})
+        shared = not metadata.get("labels") or metadata.get("labels") == template.get("labels")
+        generated = {each: metadata.get("name", "") for each in ("job-name", _NAME)}
+        generated |= {each: metadata.get("uid", "") for each in ("controller-uid", _UID)}
+        template["labels"] = {**generated, **(template.get("labels") or {})}
+        if shared:  # upstream's default makes both labels one map, to which the generated ones are added
+            metadata["labels"] = dict(template["labels"])
+        selector = spec.setdefault("selector", {})
+        selector["matchLabels"] = {_UID: metadata.get("uid", ""), **(selector.get("matchLabels") or {})}
+
+    def _errors(self, new: Data, old: Data | None) -> Errors:
+        spec = new.get("spec") or {}
+        errors = _generated(new) + _selected_errors(spec)
+        if spec.get("completionMode") == "Indexed" and spec.get("completions"):
+            longest = f"{new['metadata'].get('name', '')}-{spec['completions'] - 1}"
+            if names.dns1123_label(longest):
+                text = f"will not able to create pod with invalid DNS label: {longest}"
+                errors.append(invalid("metadata.name", new["metadata"].get("name", ""), text))
+        if old is None:
+            return errors
+        before = old.get("spec") or {}
+        errors += _selected_errors(spec) + _completions(spec, before)
+        errors += immutable("spec.selector", spec.get("selector"), before.get("selector"))
+        errors += _template_change(spec, before, started=bool((old.get("status") or {}).get("startTime")))
+        for name in _FIXED:
+            errors += immutable(f"spec.{name}", spec.get(name), before.get(name))
+        return errors
+
+    def _status_errors(self, new: Data, old: Data) -> Errors:
+        status, before = new.get("status") or {}, old.get("status") or {}
+        errors = not_negative(status, "status", "active", "succeeded", "failed", "ready", "terminating")
+        for name in ("failed", "succeeded"):
+            if status.get(name, 0) < before.get(name, 0):
+                errors.append(invalid(f"status.{name}", status.get(name, 0), f"cannot decrease the {name} counter"))
+        return errors
+
+    def _warnings(self, new: Data, old: Data | None) -> list[str]:
+        template = (new.get("spec") or {}).get("template") or {}
+        return super()._warnings(new, old) + pod_warnings(template.get("spec") or {}, "spec.template")
+
+    def _labels(self, object_: Data) -> dict[str, str]:
+        return {"status.successful": str((object_.get("status") or {}).get("succeeded", 0))}
+
+
+def default_job(spec: Data) -> None:
+    """Fill in the defaults that the spec of a job has wherever it stands."""
+    default_template(spec.setdefault("template", {}))
+    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
+        for pattern in rule.get("onPodConditions") or ():
+            pattern["status"] = pattern.get("status") or "True"
+
+
+def _generated(new: Data) -> Errors:
+    """Check that a selector that is not manual is the generated one."""
+    spec, metadata = new.get("spec") or {}, new["metadata"]
+    if spec.get("manualSelector") or spec.get("selector") is None:
+        return []
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    uid, name = metadata.get("uid", ""), metadata.get("name", "")
+    wanted = {"controller-uid": uid, "job-name": name, _UID: uid, _NAME: name}
+    errors: Errors = []
+    for key, value in wanted.items():
+        if key not in labels:
+            errors.append(required(f"spec.template.metadata.labels[{key}]", f"must be '{value}'"))
+        elif labels[key] != value:
+            errors.append(invalid(f"spec.template.metadata.labels[{key}]", labels, f"must be '{value}'"))
+    if not selects(spec["selector"], wanted):
+        errors.append(invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
+    return errors
+
+
+def _selected_errors(spec: Data) -> Errors:
+    errors = job_errors(spec, "spec")
+    selector, labels = spec.get("selector"), ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    errors += [required("spec.selector")] if selector is None else selector_errors(selector, "spec.selector")
+    if not selects(selector, labels):
+        errors.append(invalid("spec.template.metadata.labels", labels, _UNMATCHED))
+    return errors
+
+
+def job_errors(spec: Data, path: str) -> Errors:
+    """Check the spec of a job, its selector aside."""
+    errors = not_negative(spec, path, *_LIMITS)
+    if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
+        errors.append(required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
+    mode = spec.get("completionMode")
+    if mode not in (None, "NonIndexed", "Indexed"):
+        errors.append(not_supported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed")))
+    errors += _indexed(spec, path)
+    policy = spec.get("podReplacementPolicy")
+    allowed = ("Failed",) if "podFailurePolicy" in spec else ("Failed", "TerminatingOrFailed")
+    if policy is not None and policy not in allowed:
+        errors.append(not_supported(f"{path}.podReplacementPolicy", policy, allowed))
+    errors += template_errors(spec.get("template") or {}, f"{path}.template")
+    return errors + _restart(spec, f"{path}.template.spec.restartPolicy")
+
+
+def _indexed(spec: Data, path: str) -> Errors:
+    errors: Errors = []
+    if spec.get("completionMode") == "Indexed":
+        if "completions" not in spec:
+            errors.append(required(f"{path}.completions", "when completion mode is Indexed"))
+        if spec.get("parallelism", 0) > _MANY:
+            text = f"must be less than or equal to {_MANY} when completion mode is Indexed"
+            errors.append(invalid(f"{path}.parallelism", spec["parallelism"], text))
+        if "completions" in spec and spec.get("maxFailedIndexes", 0) > spec["completions"]:
+            text = "must be less than or equal to completions"
+            errors.append(invalid(f"{path}.maxFailedIndexes", spec["maxFailedIndexes"], text))
+        return errors
+    if spec.get("completionMode") in (None, "NonIndexed"):
+        for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
+            if name in spec:
+                errors.append(invalid(f"{path}.{name}", spec[name], "requires indexed completion mode"))
+    if "successPolicy" in spec:
+        errors.append(invalid(f"{path}.successPolicy", spec["successPolicy"], "requires indexed completion mode"))
+    return errors
+
+
+def _restart(spec: Data, path: str) -> Errors:
+    policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy", "")
+    if policy in ("", "Always"):
+        return [required(path, 'valid values: "OnFailure", "Never"')]
+    if policy not in ("OnFailure", "Never"):
+        return [not_supported(path, policy, ("OnFailure", "Never"))]
+    if "podFailurePolicy" in spec and policy != "Never":
+        return [invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')]
+    return []
+
+
+def _completions(spec: Data, before: Data) -> Errors:
+    now, then = spec.get("completions"), before.get("completions")
+    if spec.get("completionMode") != "Indexed":
+        return immutable("spec.completions", now, then)
+    if now is None or now == then or now == spec.get("parallelism"):
+        return []
+    return [invalid("spec.completions", now, "can only be modified in tandem with spec.parallelism")]
+
+
+def _template_change(spec: Data, before: Data, *, started: bool) -> Errors:
+    """Check that the template stayed; a suspended job that never started may be placed anew."""
+    new, old = spec.get("template") or {}, copy.deepcopy(before.get("template") or {})
+    if before.get("suspend") and not started:
+        for part, field in (
+            ("spec", "nodeSelector"),
+            ("spec", "tolerations"),
+            ("spec", "schedulingGates"),
+            ("metadata", "labels"),
+            ("metadata", "annotations"),
+        ):
+            given, target = new.get(part) or {}, old.setdefault(part, {})
+            target.pop(field, None)
+            target.update({field: given[field]} if field in given else {})
+        affinity = (new.get("spec") or {}).get("affinity") or {}
+        kept = {name: value for name, value in (old["spec"].get("affinity") or {}).items() if name != "nodeAffinity"}
+        kept |= {name: value for name, value in affinity.items() if name == "nodeAffinity"}
+        old["spec"].pop("affinity", None)
+        old["spec"].update({"affinity": kept} if kept or "affinity" in (new.get("spec") or {}) else {})
+    return immutable("spec.template", new, old)
+
+
+class CronJob(BuiltInStrategy):
+    """Jobs by the clock."""
+
+    generation = True
+    has_status = True
+    named_label = True
+
+    def _default(self, new: Data) -> None:
+        spec = new.setdefault("spec", {})
+        spec["concurrencyPolicy"] = spec.get("concurrencyPolicy") or "Allow"
+        spec.setdefault("suspend", False)
+        spec.setdefault("successfulJobsHistoryLimit", 3)
+        spec.setdefault("failedJobsHistoryLimit", 1)
+        default_job(spec.setdefault("jobTemplate", {}).setdefault("spec", {}))
+
+    def _errors(self, new: Data, old: Data | None) -> Errors:
+        spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
+        errors = _schedule_errors(spec, allow_zone=old is not None and "TZ" in before.get("schedule", ""))
+        errors += not_negative(spec, "spec", "startingDeadlineSeconds")
+        if old is None or spec.get("timeZone") != before.get("timeZone"):
+            errors += _zone_errors(spec.get("timeZone"))
+        policy, allowed = spec.get("concurrencyPolicy", ""), ("Allow", "Forbid", "Replace")
+        if policy not in allowed:
+            errors.append(not_supported("spec.concurrencyPolicy", policy, allowed))
+        job = (spec.get("jobTemplate") or {}).get("spec") or {}
+        errors += job_errors(job, "spec.jobTemplate.spec")
+        if job.get("selector") is not None:
+            errors.append(
+                invalid("spec.jobTemplate.spec.selector", job["selector"], "`selector` will be auto-generated")
+            )
+        if job.get("manualSelector"):
+            errors.append(not_supported("spec.jobTemplate.spec.manualSelector", True, ("nil", "false")))
+        errors += not_negative(spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+        name = new["metadata"].get("name", "")
+        return (
+            [*errors, invalid("metadata.name", name, "must be no more than 52 characters")]
+            if old is None and len(name) > 52
+            else errors
+        )
+
+    def _warnings(self, new: Data, old: Data | None) -> list[str]:
+        template = (((new.get("spec") or {}).get("jobTemplate") or {}).get("spec") or {}).get("template") or {}
+        return super()._warnings(new, old) + pod_warnings(template.get("spec") or {}, "spec.jobTemplate.spec.template")
+
+
+def _schedule_errors(spec: Data, *, allow_zone: bool) -> Errors:
+    schedule, path = spec.get("schedule", ""), "spec.schedule"
+    if not schedule:
+        return [required(path)]
+    wrong = wrong_schedule(schedule)
+    errors = [invalid(path, schedule, wrong)] if wrong is not None else []
+    if "TZ" in schedule and not allow_zone:
+        errors.append(invalid(path, schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
+    elif "TZ" in schedule and "timeZone" in spec:
+        errors.append(invalid(path, schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule"))
+    return errors
+
+
+def _zone_errors(zone: str | None) -> Errors:
+    path = "spec.timeZone"
+    if zone is None:
+        return []
+    if not zone:
+        return [invalid(path, zone, "timeZone must be nil or non-empty string")]
+    if zone.lower() == "local":
+        text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        return [invalid(path, zone, text)]
+    return [] if zone in available_timezones() else [invalid(path, zone, f"unknown time zone {zone}")]

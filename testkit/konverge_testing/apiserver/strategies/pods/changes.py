@@ -1,0 +1,158 @@
+"""Validation of an update of a pod's spec, of which hardly anything may change.
+
+Guarantees: pure. The text of a refused change ends with a difference of the v1 form, upstream of Go's internal structs. Source:
+`pkg/apis/core/validation/validation.go` (ValidatePodUpdate).
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import json
+from typing import Any, Final
+
+from konverge_testing.apiserver.golang import Struct
+from konverge_testing.apiserver.strategies import texts
+from konverge_testing.apiserver.strategies.base import Data, Errors, forbidden, invalid, required, restore
+from konverge_testing.apiserver.strategies.pods.containers import image_errors
+from konverge_testing.apiserver.strategies.pods.scheduling import toleration_errors
+
+__all__ = ["change_errors", "difference"]
+
+_CHANGEABLE: Final = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing "
+    "tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_MAX: Final = 2**31 - 1
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PARTS: Final = ("matchExpressions", "matchFields")
+
+
+def change_errors(new: Data, old: Data) -> Errors:
+    """Check what an update does to a pod's spec."""
+    errors: Errors = []
+    for field in ("containers", "initContainers"):
+        now, before = new.get(field) or [], old.get(field) or []
+        if len(now) != len(before):
+            return [*errors, forbidden(f"spec.{field}", "pod updates may not add or remove containers")]
+        errors += _image_errors(now, f"spec.{field}")
+    wrong, stop = _deadline_errors(new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds"))
+    errors += wrong
+    if stop:
+        return errors
+    errors += _added_tolerations(new.get("tolerations") or [], old.get("tolerations") or [])
+    left = [each.get("name", "") for each in old.get("schedulingGates") or ()]
+    for index, gate in enumerate(new.get("schedulingGates") or ()):
+        if (name := gate.get("name", "")) not in left:
+            text = f"only deletion is allowed, but found new scheduling gate '{name}'"
+            errors.append(forbidden(f"spec.schedulingGates[{index}].name", text))
+    if left:
+        errors += _narrowed(new, old)
+    munged = _munged(new, old)
+    if munged != old:
+        text = f"pod updates may not change fields other than {_CHANGEABLE}\n{difference(old, munged)}"
+        errors.append(forbidden("spec", text))
+    return errors
+
+
+def _image_errors(containers: list[Data], path: str) -> Errors:
+    errors: Errors = []
+    for index, container in enumerate(containers):
+        image = container.get("image", "")
+        if not image:
+            errors.append(required(f"{path}[{index}].image"))
+        errors += image_errors(container, f"{path}[{index}]")
+    return errors
+
+
+def _deadline_errors(new: int | None, old: int | None) -> tuple[Errors, bool]:
+    path = "spec.activeDeadlineSeconds"
+    if new is None:
+        text = "must not update from a positive integer to nil value"
+        return ([invalid(path, None, text)], False) if old is not None else ([], False)
+    if found := texts.between(new, 0, _MAX):
+        return [invalid(path, new, found[0])], True
+    if old is not None and old < new:
+        return [invalid(path, new, "must be less than or equal to previous value")], True
+    return [], False
+
+
+def _added_tolerations(new: list[Data], old: list[Data]) -> Errors:
+    for each in old:
+        if not any({**each, "tolerationSeconds": 0} == {**other, "tolerationSeconds": 0} for other in new):
+            return [
+                forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
+            ]
+    return toleration_errors(new, "spec.tolerations")
+
+
+def _munged(new: Data, old: Data) -> Data:
+    """Return the new spec with everything that may change put back."""
+    munged = copy.deepcopy(new)
+    for field in ("containers", "initContainers"):
+        for now, before in zip(munged.get(field) or (), old.get(field) or (), strict=True):
+            restore(now, before, "image")
+    restore(munged, old, "activeDeadlineSeconds", "schedulingGates", "tolerations")
+    if old.get("terminationGracePeriodSeconds", 0) < 0 and munged.get("terminationGracePeriodSeconds") == 1:
+        restore(munged, old, "terminationGracePeriodSeconds")
+    if old.get("schedulingGates"):
+        restore(munged, old, "nodeSelector")
+        before = (old.get("affinity") or {}).get("nodeAffinity")
+        affinity = {**(munged.get("affinity") or {}), "nodeAffinity": before}
+        if before is None:
+            del affinity["nodeAffinity"]
+        munged["affinity"] = affinity
+        if not affinity and "affinity" not in old:
+            del munged["affinity"]
+    return munged
+
+
+def _narrowed(new: Data, old: Data) -> Errors:
+    """Check that a gated pod is only bound to fewer nodes than before."""
+    errors: Errors = []
+    chosen, before = new.get("nodeSelector"), old.get("nodeSelector") or {}
+    if any((chosen or {}).get(key) != value for key, value in before.items()):
+        text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        errors.append(invalid("spec.nodeSelector", chosen, text))
+    terms, known = _terms(new), _terms(old)
+    path = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+    if known and len(terms) != len(known):
+        text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        return [*errors, invalid(path, [_shown_term(term) for term in terms] or None, text)]
+    for index, (term, other) in enumerate(zip(terms, known, strict=False)):
+        if not _only_adds(term, other):
+            text = "only additions are allowed (no mutations or deletions)"
+            errors.append(invalid(f"{path}[{index}]", _shown_term(term), text))
+    return errors
+
+
+def _terms(spec: Data) -> list[Data]:
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    return (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+
+
+def _only_adds(new: Data, old: Data) -> bool:
+    parts = [(new.get(name) or [], old.get(name) or []) for name in _PARTS]
+    if not any(before for _, before in parts):
+        return not any(now for now, _ in parts)
+    return all(now[: len(before)] == before for now, before in parts)
+
+
+def _shown_term(term: Data) -> Struct:
+    """Return a term as Go prints its struct."""
+    return Struct(
+        {
+            f"{name[0].upper()}{name[1:]}": [
+                Struct({part.title(): each.get(part) for part in ("key", "operator", "values")})
+                for each in term.get(name) or ()
+            ]
+            or None
+            for name in _PARTS
+        }
+    )
+
+
+def difference(old: Any, new: Any) -> str:
+    """Return a unified difference of two values as JSON."""
+    one, other = (json.dumps(each, indent=1, sort_keys=True).splitlines() for each in (old, new))
+    return "\n".join([*difflib.unified_diff(one, other, lineterm="", n=3)][2:]) + "\n"

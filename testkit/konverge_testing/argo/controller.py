@@ -1,0 +1,303 @@
+"""`WorkflowController`: the story of a Workflow, in the recorded order of writes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Coroutine, Mapping
+from random import Random
+from typing import Any, ClassVar, Final
+
+from konverge.client import ClientConfig
+from konverge.kinds import Kind, kind
+from konverge.objects import Object
+from konverge_testing.argo.world import ArgoWorld, Step
+from konverge_testing.standin import Json, StandIn
+
+__all__ = ["KINDS", "WorkflowController"]
+
+_V1: Final = "argoproj.io/v1alpha1"
+KINDS: Final[Mapping[str, Kind[Object]]] = {
+    "Workflow": kind(_V1, "Workflow", namespaced=True, plural="workflows"),
+    "WorkflowTemplate": kind(_V1, "WorkflowTemplate", namespaced=True, plural="workflowtemplates"),
+    "ClusterWorkflowTemplate": kind(
+        _V1, "ClusterWorkflowTemplate", namespaced=False, plural="clusterworkflowtemplates"
+    ),
+}
+_LABEL: Final = "workflows.argoproj.io/"
+_ENDED: Final = frozenset({"Succeeded", "Failed", "Error"})
+_LOOK: Final = 8.0
+"""Seconds until the controller acts on a change of a running Workflow, about."""
+_STEP: Final = 3.0
+
+
+class WorkflowController(StandIn):
+    """Plays the workflow-controller. A Workflow that it finds running begins its steps anew."""
+
+    NAME: ClassVar[str] = "workflow-controller"
+    KINDS: ClassVar[Mapping[str, Kind[Object]]] = KINDS
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        world: ArgoWorld | None = None,
+        namespace: str | None = None,
+        pace: float = 1.0,
+        random: Random | None = None,
+    ) -> None:
+        super().__init__(config, namespace=namespace, pace=pace, random=random)
+        self.world = ArgoWorld() if world is None else world
+        self._running: dict[str, str] = {}
+        """The locks of running Workflows by UID."""
+
+    def story(self, made: Json) -> Coroutine[Any, Any, None] | None:
+        """Return the story of a Workflow that this controller serves."""
+        labels = made["metadata"].get("labels") or {}
+        served = labels.get(f"{_LABEL}controller-instanceid", "") == self.world.instance_id
+        return self._workflow(made) if made["kind"] == "Workflow" and served else None
+
+    # --- writes --------------------------------------------------------------------------------------------------------------
+
+    async def _say(self, made: Json, phase: str, message: str = "", **status: Any) -> Json | None:
+        """Write phase, message and other fields, with the labels and conditions that follow from the phase."""
+        ended = phase in _ENDED
+
+        def edit(newest: Json) -> None:
+            labels = {**(newest["metadata"].get("labels") or {}), f"{_LABEL}phase": phase}
+            if ended:
+                labels[f"{_LABEL}completed"] = "true"
+            newest["metadata"]["labels"] = labels
+            merged = {"startedAt": self.now(), **(newest.get("status") or {}), "phase": phase, **status}
+            merged.pop("message", None)
+            if message:
+                merged["message"] = message
+            if ended:
+                merged["finishedAt"] = self.now()
+                merged["conditions"] = [{"type": "Completed", "status": "True"}]
+            newest["status"] = merged
+
+        return await self.write(made, edit)
+
+    def _spec(self, made: Json) -> Json:
+        found = self.present(made)
+        spec: Json = (found or made)["spec"]
+        return spec
+
+    def _shut(self, made: Json) -> str:
+        """Return the strategy of a shutdown that is in force: none is while the Workflow is suspended."""
+        spec = self._spec(made)
+        return "" if spec.get("suspend") else str(spec.get("shutdown") or "")
+
+    async def _pause(self, made: Json, seconds: float | None) -> str:
+        """Wait for so many seconds, or until a shutdown; returns its strategy."""
+        await self.until(lambda: bool(self._shut(made)) or self.present(made) is None, seconds)
+        return self._shut(made)
+
+    async def _stopped(self, made: Json, strategy: str, **status: Any) -> None:
+        await self._say(made, "Failed", f"Stopped with strategy '{strategy}'", **status)
+
+    # --- the story -----------------------------------------------------------------------------------------------------------
+
+    async def _workflow(self, made: Json) -> None:
+        if (made.get("status") or {}).get("phase") in _ENDED:
+            await self._expire(made)
+            return
+        await self.sleep(0.3)
+        reference = made["spec"].get("workflowTemplateRef") or {}
+        template = str(reference.get("name", ""))
+        scope = "ClusterWorkflowTemplate" if reference.get("clusterScope") else "WorkflowTemplate"
+        if not template:
+            await self._say(made, "Failed", "invalid spec: spec.entrypoint is required")
+        elif not any(found["metadata"]["name"] == template for found in self.cached(scope)):
+            await self._say(made, "Error", f'{scope.lower()}s.argoproj.io "{template}" not found')
+        elif template in self.world.invalid:
+            await self._say(made, "Failed", f"invalid spec: {self.world.invalid[template]}")
+        else:
+            await self._admitted(made, template)
+        await self._expire(made)
+
+    async def _admitted(self, made: Json, template: str) -> None:
+        """Wait for the lock and for a place, then run."""
+        uid, said = made["metadata"]["uid"], ""
+        lock = self.world.mutexes.get(template, "")
+        while True:
+            reason = self._held_back(made, lock)
+            if not reason:
+                break
+            if reason != said:
+                said = reason
+                await self._say(made, "Pending", reason)
+            await self.until(
+                lambda: bool(self._shut(made)) or self.present(made) is None or not self._held_back(made, lock)
+            )
+            if self.present(made) is None:
+                return
+            if self._shut(made):
+                await self.sleep(_LOOK)
+                await self._stopped(made, self._shut(made))
+                return
+        self._running[uid] = lock
+        try:
+            await self._run(made, template)
+        finally:
+            self._running.pop(uid, None)
+            self.wake()
+
+    def _held_back(self, made: Json, lock: str) -> str:
+        if lock and lock in self._running.values():
+            return f"Waiting for {made['metadata']['namespace']}/Mutex/{lock} lock. Lock status: 0/1"
+        if self.world.parallelism is not None and len(self._running) >= self.world.parallelism:
+            return "Workflow processing has been postponed because too many workflows are already running"
+        return ""
+
+    async def _run(self, made: Json, template: str) -> None:
+        await self._resumed(made, progress="0/0")
+        steps = self.world.steps.get(template) or (Step("check"),)
+        nodes = _Nodes(made["metadata"]["name"])
+        deadline = made["spec"].get("activeDeadlineSeconds")
+        for place, step in enumerate(steps):
+            if place:
+                await self._resumed(made, progress=nodes.progress)
+            if self.present(made) is None:
+                return
+            if step.refused:
+                text = f"error in entry template execution: {step.refused}"
+                await self._say(made, "Error", text, nodes=nodes.end("Error", step.refused), progress="0/1")
+                return
+            failure = await self._step(made, template, step, nodes, deadline)
+            if failure:
+                if failure != "over":
+                    await self._say(
+                        made, "Failed", f"child '{nodes.last}' failed", nodes=nodes.data, progress=nodes.progress
+                    )
+                return
+        outputs = [
+            {"name": name, "value": value} for name, value in sorted(self.world.outputs.get(template, {}).items())
+        ]
+        more: Json = {"outputs": {"parameters": outputs}} if outputs else {}
+        await self._say(made, "Succeeded", nodes=nodes.data, progress=nodes.progress, **more)
+
+    async def _resumed(self, made: Json, progress: str) -> None:
+        """Wait while `spec.suspend` is set."""
+        if self._spec(made).get("suspend"):
+            await self._say(made, "Running", progress=progress)
+            await self.until(lambda: not self._spec(made).get("suspend") or self.present(made) is None)
+            await self.sleep(5)
+            if self._shut(made):
+                await self._say(made, "Running")
+
+    async def _step(self, made: Json, template: str, step: Step, nodes: _Nodes, deadline: int | None) -> str:
+        """Run one step; returns "" if it succeeded, "over" if the Workflow has ended with it, else why it failed."""
+        for attempt in range(step.failures + 1):
+            nodes.begin(step, "Suspend" if step.suspend else "Pod")
+            strategy = self._shut(made)
+            if not strategy:
+                more: Json = {"storedTemplates": _stored(template, step)} if step.suspend else {}
+                await self._say(made, "Running", nodes=nodes.data, progress=nodes.progress, **more)
+                if step.suspend:
+                    return await self._suspended(made, step, nodes)
+                seconds = _STEP if step.seconds is None else step.seconds
+                late = deadline is not None and deadline < seconds
+                strategy = await self._pause(made, deadline if late and deadline is not None else seconds)
+                if late and not strategy:
+                    nodes.end("Failed", "Step exceeded its deadline")
+                    return "deadline"
+            if strategy:
+                return await self._killed(made, template, step, nodes, strategy)
+            if attempt < step.failures:
+                nodes.end("Failed", "main: Error (exit code 1)")
+        if step.exit_code:
+            nodes.end("Failed", f"main: Error (exit code {step.exit_code})")
+            return "failed"
+        nodes.end("Succeeded")
+        return ""
+
+    async def _suspended(self, made: Json, step: Step, nodes: _Nodes) -> str:
+        """Wait at a Suspend node until `argo resume` makes it Succeeded, or until its time has passed."""
+
+        def resumed() -> bool:
+            found = self.present(made)
+            stored = ((found or {}).get("status") or {}).get("nodes") or {}
+            return found is None or bool((stored.get(nodes.last) or {}).get("phase") == "Succeeded")
+
+        await self.until(lambda: resumed() or bool(self._shut(made)), step.seconds)
+        strategy = self._shut(made)
+        if strategy and not resumed():
+            await self.sleep(_LOOK - 1)
+            nodes.end("Failed", f"Stopped with strategy '{strategy}'")
+            await self._stopped(made, strategy, nodes=nodes.data, progress=nodes.progress)
+            return "over"
+        nodes.end("Succeeded")
+        return ""
+
+    async def _killed(self, made: Json, template: str, step: Step, nodes: _Nodes, strategy: str) -> str:
+        """End a step on a shutdown. If the signal is lost, its node says Failed, and Succeeded again once the pod has ended well."""
+        await self.sleep(_LOOK)
+        nodes.end("Failed", f"workflow shutdown with strategy:  {strategy}")
+        await self._say(made, "Running", nodes=nodes.data, progress=nodes.progress)
+        if self.world.kill_lost:
+            await self.sleep(step.seconds or _STEP)
+            nodes.end("Succeeded", f"workflow shutdown with strategy:  {strategy}")
+        else:
+            await self.sleep(_LOOK + 2)
+            nodes.end("Failed", "main: Error (exit code 143)")
+        if strategy == "Stop" and template in self.world.exit_handlers:
+            await self._say(made, "Running", nodes=nodes.data, progress=nodes.progress)
+            await self.sleep(_LOOK)
+        if self.world.kill_lost:
+            await self._say(made, "Succeeded", nodes=nodes.data, progress=nodes.progress)
+        else:
+            await self._stopped(made, strategy, nodes=nodes.data, progress=nodes.progress)
+        return "over"
+
+    async def _expire(self, made: Json) -> None:
+        """Delete a Workflow after its end, as `ttlStrategy` says."""
+        after = (made["spec"].get("ttlStrategy") or {}).get("secondsAfterCompletion")
+        if after is not None and self.present(made) is not None:
+            await self.sleep(after + 1)
+            await self.delete(made)
+
+
+def _stored(template: str, step: Step) -> Json:
+    suspend = {"duration": f"{step.seconds:g}s"} if step.seconds is not None else {}
+    return {f"namespaced/{template}/{step.name}": {"name": step.name, "suspend": suspend}}
+
+
+class _Nodes:
+    """The nodes of one Workflow."""
+
+    def __init__(self, workflow: str) -> None:
+        self._workflow = workflow
+        self._nodes: dict[str, Json] = {}
+        self.last = ""
+
+    @property
+    def data(self) -> Json:
+        """A copy of the nodes."""
+        return {name: dict(node) for name, node in self._nodes.items()}
+
+    @property
+    def progress(self) -> str:
+        """How many nodes have succeeded, of those that began."""
+        done = sum(node["phase"] == "Succeeded" for node in self._nodes.values())
+        return f"{done}/{len(self._nodes)}"
+
+    def begin(self, step: Step, type_: str) -> None:
+        """Add the node of a step, or of one more attempt."""
+        number = int(hashlib.sha256(f"{len(self._nodes)}{step.name}".encode()).hexdigest()[:8], 16)
+        self.last = f"{self._workflow}-{number}"
+        phase = "Running" if step.suspend else "Pending"
+        self._nodes[self.last] = {
+            "id": self.last,
+            "name": f"{self._workflow}[{len(self._nodes)}].{step.name}",
+            "displayName": step.name,
+            "templateName": step.name,
+            "type": type_,
+            "phase": phase,
+        }
+
+    def end(self, phase: str, message: str = "") -> Json:
+        """End the last node."""
+        if self.last:
+            self._nodes[self.last] |= {"phase": phase, **({"message": message} if message else {})}
+        return self.data

@@ -1,0 +1,243 @@
+"""The writes of the core of Cluster API to a Cluster, a MachinePool or a Machine, from the objects as they are. Pure.
+
+The functions take objects as plain JSON data and return merge patches. They are compared with recordings of the core controller of
+v1.12.11 in `tests/unit/testing/test_capi_recordings.py`; docs/reference/machines.md#the-core-of-cluster-api holds the facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from konverge_testing.capi.kinds import CLUSTER_LABEL, INITIALIZED, MANAGED_REPLICAS, PAUSED
+
+__all__ = [
+    "Json",
+    "adoption",
+    "cluster_changes",
+    "condition",
+    "initialized",
+    "machine_changes",
+    "pairs",
+    "paused",
+    "pool_changes",
+    "retired",
+]
+
+Json: TypeAlias = dict[str, Any]
+
+
+def condition(made: Mapping[str, Any], type_: str) -> Json:
+    """Return a condition of an object; an empty one if it has none."""
+    found = (made.get("status") or {}).get("conditions") or ()
+    return next((one for one in found if one["type"] == type_), {})
+
+
+def initialized(cluster: Mapping[str, Any]) -> bool:
+    """Tell whether the control plane of a Cluster is initialized: only then are its Nodes watched."""
+    return bool(condition(cluster, INITIALIZED).get("status") == "True")
+
+
+def paused(made: Mapping[str, Any], cluster: Mapping[str, Any]) -> str:
+    """Return why an object is paused, "" if it is not."""
+    if cluster["spec"].get("paused"):
+        return "Cluster spec.paused is set to true"
+    return (
+        f"{made['kind']} has the {PAUSED} annotation" if PAUSED in (made["metadata"].get("annotations") or {}) else ""
+    )
+
+
+def adoption(infra: Mapping[str, Any], owner: Mapping[str, Any], cluster: str) -> Json | None:
+    """Return the patch that makes an owner the controller of its infrastructure; None if another object is its controller."""
+    mine = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    metadata = infra["metadata"]
+    others = [one for one in metadata.get("ownerReferences") or () if one["uid"] != mine["uid"]]
+    # One that was made anew under the name takes the place of its predecessor.
+    others = [one for one in others if (one["kind"], one["name"]) != (mine["kind"], mine["name"])]
+    if any(one.get("controller") for one in others):
+        return None
+    wanted = [*others, mine]
+    labelled = (metadata.get("labels") or {}).get(CLUSTER_LABEL) == cluster
+    if labelled and wanted == metadata.get("ownerReferences"):
+        return {}
+    return {"metadata": {"labels": {CLUSTER_LABEL: cluster}, "ownerReferences": wanted}}
+
+
+def _mirror(
+    infra: Mapping[str, Any] | None, kind: str, *, done: bool, reached: bool, noun: str
+) -> tuple[str, str, str]:
+    """Return status, reason and message of InfrastructureReady."""
+    if infra is None:
+        return (
+            ("False", "ObjectDeleted", f"{kind} has been deleted while the {noun} still exists")
+            if done
+            else ("False", "ObjectDoesNotExist", f"{kind} does not exist")
+        )
+    shown = condition(infra, "Ready")
+    if shown:
+        return shown["status"], shown["reason"], shown.get("message", "")
+    if reached:
+        return "True", "Ready", ""
+    return "False", "NotReady", f"{kind} status.initialization.provisioned is false"
+
+
+def cluster_changes(
+    cluster: Json, infra: Json | None, plane: Json | None = None, *, connected: bool
+) -> tuple[Json, Json, list[tuple[str, str, str, str]]]:
+    """Return the patch of the spec, that of the status, and the conditions of a Cluster; `plane` is its control plane if it has one.
+
+    Failure domains in the form of a map, as of v1beta1, are an error of the whole reconcile, and only the log says so.
+    """
+    spec: Json = {}
+    status: Json = {}
+    shown = (infra or {}).get("status") or {}
+    if isinstance(shown.get("failureDomains"), dict):
+        return spec, status, []
+    reached = bool((shown.get("initialization") or {}).get("provisioned"))
+    before = cluster.get("status") or {}
+    done = bool((before.get("initialization") or {}).get("infrastructureProvisioned"))
+    if reached:
+        endpoint = ((infra or {}).get("spec") or {}).get("controlPlaneEndpoint") or {}
+        if endpoint and not (cluster["spec"].get("controlPlaneEndpoint") or {}).get("host"):
+            spec["controlPlaneEndpoint"] = endpoint
+        status["failureDomains"] = shown.get("failureDomains")
+        status["initialization"] = {"infrastructureProvisioned": True}
+    if cluster["metadata"].get("deletionTimestamp"):
+        status["phase"] = "Deleting"
+    else:
+        endpoint = spec.get("controlPlaneEndpoint") or cluster["spec"].get("controlPlaneEndpoint") or {}
+        status["phase"] = "Provisioned" if (done or reached) and endpoint.get("host") else "Provisioning"
+    kind = cluster["spec"]["infrastructureRef"]["kind"]
+    conditions = [("InfrastructureReady", *_mirror(infra, kind, done=done, reached=reached, noun="cluster"))]
+    conditions.append(
+        ("RemoteConnectionProbe", "True", "ProbeSucceeded", "")
+        if connected
+        else ("RemoteConnectionProbe", "False", "ProbeFailed", "Remote connection not established yet")
+    )
+    if plane is not None and not initialized(cluster):
+        begun = ((plane.get("status") or {}).get("initialization") or {}).get("controlPlaneInitialized")
+        state = (
+            ("True", "Initialized", "") if begun else ("False", "NotInitialized", "Control plane not yet initialized")
+        )
+        conditions.append((INITIALIZED, *state))
+    elif not condition(cluster, INITIALIZED):
+        message = "Waiting for the first control plane machine to have status.nodeRef set"
+        conditions.append((INITIALIZED, "False", "NotInitialized", message))
+    return spec, status, conditions
+
+
+def pairs(ids: Iterable[str], nodes: Iterable[Json]) -> list[Json]:
+    """Return the Nodes whose provider id is exactly one of these, in the order of the ids."""
+    found = {node.get("spec", {}).get("providerID"): node for node in nodes}
+    return [found[one] for one in ids if one in found]
+
+
+def retired(pool: Json, ids: Iterable[str], nodes: Iterable[Json]) -> list[Json]:
+    """Return the paired Nodes of a MachinePool whose id has left the list: they are deleted.
+
+    An empty list retires none while the MachinePool wants replicas.
+    """
+    kept = set(ids)
+    before = {one["name"] for one in (pool.get("status") or {}).get("nodeRefs") or ()}
+    if not kept and pool["spec"].get("replicas", 0):
+        return []
+    return [
+        node
+        for node in nodes
+        if node["metadata"]["name"] in before and node.get("spec", {}).get("providerID") not in kept
+    ]
+
+
+def _ready(node: Mapping[str, Any]) -> bool:
+    return bool(condition(node, "Ready").get("status") == "True")
+
+
+def pool_changes(pool: Json, infra: Json | None, nodes: list[Json], *, connected: bool) -> tuple[Json, Json, bool]:
+    """Return the patch of the spec, that of the status, and whether Nodes are missing, so that it looks again in a while."""
+    spec: Json = {}
+    status: Json = {}
+    shown = {} if infra is None else infra.get("status") or {}
+    before = pool.get("status") or {}
+    provisioned = (
+        bool(shown.get("ready"))
+        if infra is not None
+        else bool((before.get("initialization") or {}).get("infrastructureProvisioned"))
+    )
+    status["initialization"] = {"bootstrapDataSecretCreated": True, "infrastructureProvisioned": provisioned}
+    ids = list(pool["spec"].get("providerIDList") or ())
+    count, refs = before.get("replicas", 0), [one["name"] for one in before.get("nodeRefs") or ()]
+    ready = sum(_ready(node) for node in nodes if node["metadata"]["name"] in refs)
+    if connected and provisioned and infra is not None:
+        listed = list(infra["spec"].get("providerIDList") or ())
+        replicas = shown.get("replicas", 0)
+        if listed or not replicas:
+            if listed != ids:
+                spec["providerIDList"] = ids = listed
+            count = replicas
+            status |= dict.fromkeys(("replicas", "readyReplicas", "availableReplicas"), replicas)
+        if ids or not pool["spec"].get("replicas", 0):
+            paired = pairs(ids, nodes)
+            refs = [node["metadata"]["name"] for node in paired]
+            status["nodeRefs"] = [_reference(node) for node in paired]
+            ready = sum(_ready(node) for node in paired)
+        else:
+            ready = 0
+    wanted = pool["spec"].get("replicas", 0)
+    if pool["metadata"].get("deletionTimestamp"):
+        status["phase"] = "Deleting"
+    elif not provisioned:
+        status["phase"] = "Provisioning"
+    else:
+        status["phase"] = "ScalingUp" if wanted > ready else "ScalingDown" if wanted < ready else "Running"
+        if wanted != ready and MANAGED_REPLICAS in (pool["metadata"].get("annotations") or {}):
+            status["phase"] = "Scaling"
+    return spec, status, bool(refs) and ready != count
+
+
+def _reference(node: Json) -> Json:
+    return {"apiVersion": "v1", "kind": "Node", "name": node["metadata"]["name"], "uid": node["metadata"]["uid"]}
+
+
+def machine_changes(
+    machine: Json, infra: Json | None, nodes: list[Json], *, connected: bool
+) -> tuple[Json, Json, list[tuple[str, str, str, str]], Json | None]:
+    """Return the patch of the spec, that of the status, the conditions, and the Node that belongs to a Machine."""
+    spec: Json = {}
+    status: Json = {}
+    before = machine.get("status") or {}
+    done = bool((before.get("initialization") or {}).get("infrastructureProvisioned"))
+    shown = {} if infra is None else infra.get("status") or {}
+    reached = bool((shown.get("initialization") or {}).get("provisioned"))
+    provider_id = ((infra or {}).get("spec") or {}).get("providerID")
+    if infra is not None and (reached or done) and provider_id:
+        for name in ("providerID", "failureDomain"):
+            value = infra["spec"].get(name)
+            if value and value != machine["spec"].get(name):
+                spec[name] = value
+        status["initialization"] = {"infrastructureProvisioned": True}
+        if shown.get("addresses"):
+            status["addresses"] = shown["addresses"]
+        done = True
+    found = pairs([provider_id or machine["spec"].get("providerID") or ""], nodes) if connected and done else []
+    node = found[0] if found else None
+    if node is not None:
+        status["nodeRef"] = {"name": node["metadata"]["name"]}
+    if machine["metadata"].get("deletionTimestamp"):
+        status["phase"] = "Deleting"
+    elif done:
+        status["phase"] = "Running" if node is not None or before.get("nodeRef") else "Provisioned"
+    else:
+        status["phase"] = "Pending"
+    kind = machine["spec"]["infrastructureRef"]["kind"]
+    deleting = bool(machine["metadata"].get("deletionTimestamp"))
+    mirrored = _mirror(infra, kind, done=done, reached=reached and bool(provider_id), noun="Machine")
+    if infra is None and deleting:
+        mirrored = "False", "ObjectDeleted", f"{kind} has been deleted"
+    return spec, status, [("InfrastructureReady", *mirrored)], node

@@ -1,0 +1,149 @@
+"""The common beginning of plans: which of them share a run, and where each goes its own way. Pure, but for the one call that forks.
+
+A run is the same to the byte until its first fault strikes. So plans of one seed run a *shared prefix* without faults, and each plan
+branches off at its first effect: a crash or a foreign write at its number, a rule at its first hit. Until then the rule is a probe: it
+counts, as it would in a run of its own, and does nothing. A rule that acts when it is put in force branches off at that point.
+
+Guarantees: a branched run is that plan's run from nothing, to the byte of its timeline. A plan whose faults never strike ends as the
+prefix.
+
+Caveats: plans with lease faults and plans without any fault run alone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final
+
+from konverge_testing.apiserver.faults.rules import About, Cut, Drop, Expire, Moment, Rule, Stale
+from konverge_testing.lab.plans import Plan, Timed
+from konverge_testing.lab.timeline import Timeline, TimelineEntry
+
+__all__ = ["LEAST", "MOST", "Batch", "SharedPrefix", "acts_when_armed", "batches", "branches_at"]
+
+MOST: Final = 40
+"""Plans of one prefix: its own run is then a few hundredths of theirs."""
+LEAST: Final = 16
+"""Plans for which a shared prefix of their own is worth its run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Places of plans that one process runs, one after the other."""
+
+    places: tuple[int, ...]
+    shared: bool = False
+    """Whether they have their beginning in common."""
+
+
+def batches(plans: Sequence[Plan], workers: int, *, share: bool = True) -> list[Batch]:
+    """Cut plans into batches, in their order: large ones first, small ones at the end, so that all workers finish together.
+
+    Without `share` every plan runs alone.
+    """
+    found = list[Batch]()
+    for seed, group in groupby(_shares(plans), key=lambda one: one[1]):
+        places = [place for place, _ in group]
+        while places:
+            size = _size(len(plans) - places[0], workers)
+            now, places = places[:size], places[size:]
+            found.append(Batch(tuple(now), shared=share and seed is not None and len(now) > 1))
+    return found
+
+
+def _size(left: int, workers: int) -> int:
+    size = MOST if workers <= 1 else max(LEAST, min(MOST, left // workers))
+    return left if left - size < LEAST // 2 else size
+
+
+def _shares(plans: Sequence[Plan]) -> Iterator[tuple[int, int | None]]:
+    """Yield each place with the seed of a shared prefix that its neighbours have too, or None if a plan is alone."""
+    seeds = [plan.seed if plan.faults and not plan.leases and not plan.services else None for plan in plans]
+    for place, seed in enumerate(seeds):
+        neighbours = seeds[max(place - 1, 0) : place] + seeds[place + 1 : place + 2]
+        yield place, seed if seed in neighbours else None
+
+
+# --- where a plan branches off ---------------------------------------------------------------------------------------------------
+
+
+def branches_at(plan: Plan, number: int, moment: Moment, watches: Iterable[About]) -> bool:
+    """Tell whether a plan's first fault shows before or after this write, whatever its probes are at.
+
+    Number 0 is the start, where rules begin. `watches` are those that are open.
+    """
+    if number and any(crash.write == number and crash.moment == moment for crash in plan.crashes):
+        return True
+    if moment == "before":
+        return False
+    if number and any(foreign.after == number for foreign in plan.foreign):
+        return True
+    return any(timed.after == number and acts_when_armed(timed, watches) for timed in plan.rules)
+
+
+def acts_when_armed(timed: Timed, watches: Iterable[About]) -> bool:
+    """Tell whether a rule may do something without a hit, or at once: it sets a timer for its own end, or ends or holds open watches."""
+    rule = timed.as_rule
+    fault = rule.fault
+    if timed.seconds is not None:
+        return True
+    if isinstance(fault, Drop):
+        return fault.watches
+    if isinstance(fault, Stale):
+        return not fault.honest
+    at_once = isinstance(fault, Expire) or (isinstance(fault, Cut) and (fault.clean or fault.bytes == 0))
+    return at_once and any(rule.match.means(about) for about in watches)
+
+
+@dataclass(slots=True)
+class SharedPrefix:
+    """The common beginning of several plans in one run: the plans that still wait to branch off, and their probes."""
+
+    waiting: dict[int, Plan]
+    """Plans that have not branched off, by their places."""
+    fork: Callable[[int], bool]
+    """Copies the process for the plan of a place: True in the copy. In the original it returns when the copy has done its work."""
+    taken: int | None = None
+    """In a copy, the place of the plan that it runs."""
+    probes: dict[int, list[Rule]] = field(default_factory=lambda: defaultdict(list))
+    _notes: dict[int, list[tuple[int, TimelineEntry]]] = field(default_factory=lambda: defaultdict(list))
+
+    def due(self, number: int, moment: Moment, watches: Iterable[About]) -> list[int]:
+        """Return the places of the plans that branch off before or after this write."""
+        watches = tuple(watches)
+        return [place for place, plan in self.waiting.items() if branches_at(plan, number, moment, watches)]
+
+    def due_at_finalize(self, number: int, moment: Moment) -> list[int]:
+        """Return the places of the plans that branch off before or after this call of `finalize`."""
+        return [
+            place
+            for place, plan in self.waiting.items()
+            if any((one.finalize, one.moment) == (number, moment) for one in plan.interruptions)
+        ]
+
+    def armed_after(self, number: int) -> list[tuple[int, Timed]]:
+        """Return the rules that begin after this write, in the order of each plan."""
+        return [(place, timed) for place, plan in self.waiting.items() for timed in plan.rules if timed.after == number]
+
+    def probe(self, place: int, rule: Rule, timeline: Timeline, note: TimelineEntry) -> None:
+        """Remember a probe, and the note about it at the place in the timeline that it would have in a run of this plan alone."""
+        self.probes[place].append(rule)
+        self._notes[place].append((len(timeline.entries), note))
+
+    def branch(self, place: int) -> tuple[bool, list[Rule]]:
+        """Let the plan of a place go its own way: whether this is the copy that runs it, and the probes that are over here."""
+        if self.fork(place):
+            self.taken = place
+            return True, [rule for other, rules in self.probes.items() if other != place for rule in rules]
+        del self.waiting[place]
+        return False, self.probes.pop(place, [])
+
+    def timeline(self, place: int, timeline: Timeline) -> Timeline:
+        """Return the timeline as the plan of a place has it: with the notes about its rules."""
+        entries = list(timeline.entries)
+        for at, note in reversed(self._notes[place]):
+            entries.insert(at, note)
+        return Timeline(entries)

@@ -1,0 +1,68 @@
+"""Faults in `finalize`: the lab's manager wraps every reconciler that has one, so that a plan can make one of its calls fail.
+
+Guarantees: calls are numbered from 1 over all lives of the process, in the order in which they begin; a call of a dead process has no
+number. A call that no plan concerns ends as the reconciler's own.
+
+Caveats: a `finalize` that is a plain function runs in a thread, and is neither numbered nor disturbed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from dataclasses import replace
+from typing import Any, Final
+
+from konverge.client import ClientConfig
+from konverge.errors import ServerFailure
+from konverge.outcome import Outcome
+from konverge.runtime import Controller, Manager
+from konverge.runtime.admission.webhook import Webhook
+from konverge_testing.lab.plans import Interruption
+from konverge_testing.lab.process import FinalizeGate, Wire
+
+__all__ = ["LET_THROUGH", "LabManager", "raise_interruption"]
+
+LET_THROUGH: Final = "let a cancellation through"
+"""Part of the error of the runtime if a cancellation that a plan raised leaves `finalize`."""
+
+
+def raise_interruption(what: Interruption) -> None:
+    """Raise what ends this call of `finalize`."""
+    if what.do == "cancel":
+        raise asyncio.CancelledError(what.text)
+    raise ServerFailure(what.text, status=500, reason="InternalError")
+
+
+class _Disturbed:
+    """A reconciler whose calls of `finalize` pass a gate."""
+
+    def __init__(self, reconciler: Any, gate: FinalizeGate, wire: Wire) -> None:
+        self._reconciler = reconciler
+        self._gate = gate
+        self._wire = wire
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reconciler, name)
+
+    async def finalize(self, object_: Any, ctx: Any) -> Outcome:
+        number = self._gate.finalize_begins(ctx.key) if self._wire.alive else 0
+        outcome: Outcome = await self._reconciler.finalize(object_, ctx)
+        if self._wire.alive and number:
+            self._gate.finalize_ends(number)
+        return outcome
+
+
+class LabManager(Manager):
+    """A manager whose calls of `finalize` pass a gate."""
+
+    def __init__(self, name: str, config: ClientConfig, *, gate: FinalizeGate, wire: Wire, **options: Any) -> None:
+        super().__init__(name, config, **options)
+        self._disturbance = (gate, wire)
+
+    def add(self, controller: Controller[Any] | Webhook[Any]) -> None:
+        """Add a controller or a webhook, as `Manager.add`."""
+        reconciler = None if isinstance(controller, Webhook) else controller.reconciler
+        if not isinstance(controller, Webhook) and inspect.iscoroutinefunction(getattr(reconciler, "finalize", None)):
+            controller = replace(controller, reconciler=_Disturbed(reconciler, *self._disturbance))
+        super().add(controller)

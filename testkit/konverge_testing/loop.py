@@ -1,0 +1,358 @@
+"""An event loop whose time jumps when nothing is ready.
+
+Guarantees: code that sleeps, sets timeouts or asks `loop.time()` runs unchanged, and a test that covers hours ends in
+milliseconds. `loop.time()` starts at 0 and moves only when every task waits for time: then it jumps to the next timer.
+`konverge.clock.wall_clock()` moves along, from 2030-01-01T00:00:00Z. Work in threads counts as busy: while a call made
+through `run_in_executor` (so also `asyncio.to_thread`) is open, time stands still. `limit` bounds the real time that this may take, and the
+CPU time of everything that the loop runs: a program that waits for what never comes ends with an error that names it.
+
+With a `random` the loop is a seeded scheduler: of the tasks that are ready in a turn, which one takes its step first is drawn. Only tasks
+are reordered; other callbacks keep the order that asyncio guarantees, and no task overtakes a callback of asyncio's own input and output
+(transports, protocols, the loop's sockets), since asyncio relies on that order. The same seed on the same program gives the same run.
+
+Real connections work if both ends are in this process, or the other end responds in no time: with one open, the loop looks for data for
+some milliseconds of real time before time jumps.
+
+Caveats: data that is in flight for longer is not seen as work, so time may jump past a deadline while bytes travel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import math
+import selectors
+import threading
+from collections.abc import Callable, Iterator, MutableSequence
+from concurrent.futures import Executor
+from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+from konverge.clock import cpu_time, monotonic
+from konverge_testing.frames import line_of_task
+
+__all__ = [
+    "ABANDONED",
+    "CLOCK_ERROR",
+    "EPOCH",
+    "MOST_SECONDS",
+    "MOST_TURNS",
+    "MOST_WAITING",
+    "SUSPENDED",
+    "Deadlock",
+    "Livelock",
+    "VirtualTimeLoop",
+]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+CLOCK_ERROR: ContextVar[float | Callable[[], float]] = ContextVar("konverge_clock_error", default=0.0)
+"""Seconds by which the wall clock of a task, and of those that it starts, is wrong: replicas on machines whose clocks are apart.
+
+A clock that jumps is a function that returns them.
+"""
+SUSPENDED: ContextVar[float | Callable[[], float]] = ContextVar("konverge_suspended", default=0.0)
+"""Seconds for which the machine of a task, and of those that it starts, was suspended; a machine that goes to sleep is a function."""
+EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
+"""The wall time at which every virtual loop starts."""
+
+MOST_TURNS = 10_000
+"""Turns of the loop at one moment that count as a hang: an ordinary run has a few hundred in all."""
+
+ABANDONED = " (never returned)"
+"""The end of the names of threads for which a run did not wait any longer, and their neighbours: no thread can be ended from outside."""
+MOST_WAITING = 30.0
+"""Real seconds in which a thread of the program has to return if the process uses hardly any CPU meanwhile."""
+MOST_SECONDS = 300.0
+"""CPU seconds of one run that count as a hang, and ten times as many real ones: an ordinary run takes a few."""
+_BUSY = 0.05
+"""The least part of real time for which a process uses the CPU if its threads compute and do not wait; more on a machine that is idle."""
+_LOOK_AGAIN = 256
+"""Turns between two looks at the clock."""
+_IDLE_SECONDS = 1.0
+_IN_FLIGHT_SECONDS = 0.002
+"""Real seconds in which the kernel of a machine delivers what one end of a connection sent to the other."""
+_OWN_FILES = 1
+"""The descriptors that an asyncio loop registers for itself: the pipe that wakes it."""
+_ROUNDING = 1e-3
+"""Far above what sums of floats lose, far below what asyncio cuts a long wait to (a day)."""
+
+
+class Deadlock(RuntimeError):
+    """Every task waits for something that can no longer happen: no timer, no thread, no socket is left to wake one, or none does so."""
+
+
+class Livelock(RuntimeError):
+    """Time stands still although nothing waits for a thread: a task does the same thing again and again without a pause."""
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    """Polls the real selector; if nothing is ready, tells the loop to jump instead of waiting.
+
+    While the loop has work, only what is connected to the outside is polled for: news of threads are in the loop's own queue.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jump: Callable[[float], None] = lambda _seconds: None
+        self.busy: Callable[[], bool] = lambda: False
+        self.turn: Callable[[], None] = lambda: None
+        self.waited: Callable[[bool], None] = lambda _in_vain: None
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.turn()
+        at_work = timeout is not None and timeout <= 0
+        if at_work:
+            self.waited(False)
+        if at_work and len(self.get_map()) <= _OWN_FILES:
+            return []
+        ready = super().select(0)
+        if ready or at_work:
+            return ready
+        if self.busy():
+            ready = super().select(0.05 if timeout is None else min(timeout, 0.05))
+            self.waited(not ready)
+            return ready
+        if self._is_connected():
+            ready = super().select(_IN_FLIGHT_SECONDS if timeout is None else min(timeout, _IN_FLIGHT_SECONDS))
+            if ready:
+                return ready
+        if timeout is None:
+            ready = super().select(_IDLE_SECONDS)
+            if not ready:
+                raise Deadlock("every task waits and no timer is set: nothing can wake this loop again")
+            return ready
+        self.jump(timeout)
+        return []
+
+    def _is_connected(self) -> bool:
+        """Whether a connection is open or in the making; a socket that listens is none."""
+        keys = self.get_map()
+        return len(keys) > _OWN_FILES and sum(not _listens(key) for key in keys.values()) > _OWN_FILES
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An asyncio loop with virtual time; see the module."""
+
+    _clock_resolution: float
+
+    def __init__(self, random: Random | None = None) -> None:
+        selector = _JumpingSelector()
+        self._random = random
+        self._now = 0.0
+        self._calls: dict[asyncio.Future[Any], Any] = {}
+        self._waiting_since: tuple[float, float] | None = None
+        self._most_waiting: float | None = None
+        self._abandoned = False
+        self._ends: tuple[float, float] | None = None
+        self.most_turns: int | None = None
+        """Turns that the loop may take while time stands still, before it raises Livelock; None: any number."""
+        self.explain: Callable[[], str] = str
+        """Returns what keeps the loop busy, for the text of Livelock."""
+        self._given_up = False
+        self._looked = 0
+        self._turns = 0
+        self._turned_at = 0.0
+        super().__init__(selector)
+        selector.jump = self._jump
+        selector.busy = lambda: bool(self._calls)
+        selector.waited = self._waited
+        selector.turn = self._turn
+
+    def time(self) -> float:
+        """Return the virtual monotonic time in seconds."""
+        return self._now
+
+    def wall_time(self) -> datetime:
+        """Return the virtual wall time, as the clock of the task that asks shows it."""
+        error = CLOCK_ERROR.get()
+        return EPOCH + timedelta(seconds=self._now + (error() if callable(error) else error))
+
+    def boot_time(self) -> float:
+        """Return the virtual time since boot, suspended time included, as the machine of the task that asks counts it."""
+        suspended = SUSPENDED.get()
+        return self._now + (suspended() if callable(suspended) else suspended)
+
+    def advance(self, seconds: float) -> None:
+        """Move time forward; timers that became due run at the next turn of the loop."""
+        if seconds < 0:
+            raise ValueError("time does not run backwards")
+        self._move_to(self._now + seconds)
+
+    def limit(self, *, seconds: float = MOST_SECONDS) -> None:
+        """Raise Deadlock once threads kept the loop waiting for `MOST_WAITING`, and Livelock once so much CPU time was used from now on.
+
+        Ten times as many real seconds count as well: a program that polls a silent connection uses hardly any CPU.
+        """
+        self._most_waiting = MOST_WAITING
+        self._ends = (cpu_time() + seconds, monotonic() + 10 * seconds)
+
+    def no_limit(self) -> None:
+        """Take back `limit`."""
+        self._most_waiting = self._ends = self._waiting_since = None
+
+    def _waited(self, in_vain: bool) -> None:
+        """Note a look for news while threads work; raises Deadlock if none came for too long although the threads do not compute."""
+        if self._most_waiting is None or not in_vain:
+            self._waiting_since = None
+            return
+        now, used = monotonic(), cpu_time()
+        if self._waiting_since is None:
+            self._waiting_since = now, used
+        since, before = self._waiting_since
+        waited = now - since
+        if waited < self._most_waiting:
+            return
+        self._waiting_since = None
+        if used - before < _BUSY * waited:
+            calls, self._calls = [_name_of(call) for call in self._calls.values()], {}  # from here on time moves again
+            self._abandoned = True
+            for thread in threading.enumerate():
+                if thread is not threading.main_thread() and not thread.daemon:
+                    thread.name += ABANDONED
+            raise Deadlock(
+                f"{', '.join(sorted(set(calls)))} did not return in {waited:.0f} s of real time and used no CPU; time stands still while a "
+                "thread works. Give what it waits for a timeout"
+            )
+
+    def _check_end(self) -> None:
+        if self._ends is not None and (cpu_time() > self._ends[0] or monotonic() > self._ends[1]):
+            self._ends = None
+            words = f"the run goes on and on: {self._now:.0f} virtual seconds have passed, and no end is near"
+            raise Livelock("\n  ".join((words, *self._standing())))
+
+    def _standing(self) -> Iterator[str]:
+        """Yield the lines of the program's own code at which tasks wait."""
+        for task in sorted(asyncio.all_tasks(self), key=asyncio.Task.get_name):
+            line = line_of_task(task)
+            if line:
+                yield f"the task {task.get_name()} waits at {line}"
+
+    def give_up(self) -> None:
+        """Raise Livelock at the next turn: the caller has seen that the program does the same thing again and again."""
+        self._given_up = True
+
+    def _turn(self) -> None:
+        if self.most_turns is not None:
+            still = self._now == self._turned_at and not self._calls
+            self._turned_at, self._turns = self._now, self._turns + 1 if still else 0
+        if self._given_up or (self.most_turns is not None and self._turns > self.most_turns):
+            turns = "" if self._given_up else f" for {self.most_turns} turns of the loop"
+            self._turns, self._given_up = 0, False
+            words = f"time has stood still at {self._now:.3f} s{turns}"
+            raise Livelock("\n  ".join((words, *self.explain().splitlines(), *self._stepping())))
+        self._looked += 1
+        if self._looked % _LOOK_AGAIN == 0:
+            self._check_end()
+        if self._random is not None:
+            self._shuffle()
+
+    def _stepping(self) -> Iterator[str]:
+        """Yield the lines of the program's own code at which tasks stand that are about to take a step."""
+        for handle in self._ready:  # type: ignore[attr-defined]  # asyncio's own queue of handles, as in `_shuffle`
+            task: asyncio.Task[Any] | None = getattr(handle._callback, "__self__", None) if _is_step(handle) else None
+            line = "" if task is None else line_of_task(task)
+            if task is not None and line:
+                yield f"the task {task.get_name()} steps again and again at {line}"
+
+    def _jump(self, seconds: float) -> None:
+        """Move to the next timer, and to nowhere else.
+
+        The sum of now and the difference may fall short of the timer's own time by a rounding error; the timer would run early, and code
+        that then sets it again for the same moment would do so for ever, since no time passes in between.
+        """
+        timers = self._scheduled  # type: ignore[attr-defined]  # asyncio's own heap of timers: there is no public seam
+        due = self._now + seconds
+        self._move_to(timers[0].when() if timers and abs(timers[0].when() - due) < _ROUNDING else due)
+
+    def _move_to(self, now: float) -> None:
+        """Set the time.
+
+        asyncio runs a timer that is due before `time() + resolution`. After 2^24 seconds the resolution of the real clock, 1e-9 s, is less
+        than the distance to the next float: the sum would be the time itself, and no timer would ever be due.
+        """
+        self._now = now
+        self._clock_resolution = max(self._clock_resolution, math.ulp(now))
+
+    def _shuffle(self) -> None:
+        """Draw the order in which the tasks that are ready take their steps, between one callback of asyncio's own and the next."""
+        ready = self._ready  # type: ignore[attr-defined]  # asyncio's own queue of handles: there is no public seam for a scheduler
+        if len(ready) < 2:
+            return
+        places = list[int]()
+        for place, handle in enumerate(ready):
+            if _is_step(handle):
+                places.append(place)
+            elif isinstance(_owner(handle), _INPUT_AND_OUTPUT):
+                self._draw(ready, places)
+                places = []
+        self._draw(ready, places)
+
+    def _draw(self, ready: MutableSequence[asyncio.Handle], places: list[int]) -> None:
+        """Put the handles at these places into an order that is drawn."""
+        if len(places) < 2:
+            return
+        handles = [ready[place] for place in places]
+        assert self._random is not None
+        self._random.shuffle(handles)
+        for place, handle in zip(places, handles, strict=True):
+            ready[place] = handle
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """Run a function in a thread; virtual time stands still until it returns."""
+        future: asyncio.Future[T] = super().run_in_executor(executor, func, *args)
+        self._calls[future] = func
+
+        def ended(done: asyncio.Future[Any]) -> None:
+            self._calls.pop(done, None)
+
+        future.add_done_callback(ended)
+        return future
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ARG002  # Python 3.11 has none
+        """Wait for the threads; the wait counts as work, so that its limit is not jumped to (Python 3.12 and newer set one)."""
+        if self._abandoned:  # one of the threads does not return
+            return
+        closing: asyncio.Future[None] = self.create_future()
+        self._calls[closing] = super().shutdown_default_executor
+        try:
+            await super().shutdown_default_executor()
+        finally:
+            self._calls.pop(closing, None)
+
+
+_INPUT_AND_OUTPUT = (asyncio.AbstractEventLoop, asyncio.BaseTransport, asyncio.BaseProtocol)
+"""The owners of callbacks that no task may overtake: a task that did would, for instance, give a descriptor to a transport before the loop
+has released it.
+"""
+
+
+def _name_of(call: Any) -> str:
+    """Return the name of a function that was handed to a thread; `asyncio.to_thread` wraps it."""
+    while isinstance(call, functools.partial):
+        call = call.args[0] if call.args and callable(call.args[0]) else call.func
+    return f"{getattr(call, '__module__', '')}.{getattr(call, '__qualname__', call)}".lstrip(".")
+
+
+def _is_step(handle: asyncio.Handle) -> bool:
+    """Whether a handle is a task's next step; a task has at most one at a time."""
+    return isinstance(_owner(handle), asyncio.Task)
+
+
+def _owner(handle: asyncio.Handle) -> Any:
+    """Return the object whose method a handle calls, such as a task, a transport or the loop itself."""
+    callback = getattr(handle, "_callback", None)
+    while isinstance(callback, functools.partial):
+        callback = callback.func
+    return getattr(callback, "__self__", None)
+
+
+def _listens(key: selectors.SelectorKey) -> bool:
+    """Whether a descriptor is registered to accept connections."""
+    reader = key.data[0] if isinstance(key.data, tuple) else None
+    return getattr(getattr(reader, "_callback", None), "__name__", "") == "_accept_connection"
