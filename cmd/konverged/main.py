@@ -2,28 +2,38 @@
 
 Guarantees: `konverge --help` imports click and nothing heavy. Exit codes: 0 success, 1 failure, 2 wrong usage. A `KonvergeError` is
 printed as one line that begins with "Error:"; any other exception is a bug and keeps its traceback. Colour is used only on a terminal.
+
+Another distribution adds a command with an entry point of the group `konverge.commands`: the name of the command, and its `click.Command`.
+The test kit's commands are listed even if the kit is not installed; they then print which extra to install.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from konverge.errors import KonvergeError
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 __all__ = ["COMMANDS", "main", "program"]
 
 
+GROUP: Final = "konverge.commands"
+"""The entry point group of commands that other distributions add."""
+
+
 class Entry(NamedTuple):
-    """Where a command is defined, and its line in the help, so that listing it needs no import."""
+    """The module and the attribute of a command, and the line of the help, so that listing the command needs no import."""
 
     module: str
     attribute: str
     summary: str
-    extra: str = ""
 
 
 COMMANDS: Final[Mapping[str, Entry]] = {
@@ -39,50 +49,53 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "konverge.daemon.explain", "explain", "Explain why and when an object was reconciled, and what it waits for."
     ),
     "quota": Entry("konverge.daemon.quota", "quota", "Move a Capsule tenant's quotas to resource pools."),
-    "demo": Entry(
-        "konverge_testing.demo.command",
-        "demo",
-        "Run everything on this machine: an API server, the daemon, samples.",
-        "testing",
-    ),
-    "apiserver": Entry(
-        "konverge_testing.apiserver_command",
-        "apiserver",
-        "A Kubernetes API server in memory, for any client.",
-        "testing",
-    ),
-    "control-plane": Entry(
-        "konverge_testing.commands", "control_plane", "A real Kubernetes API server on this machine.", "testing"
-    ),
     "completion": Entry("konverge.daemon.completion", "completion", "Print the shell's completion script."),
 }
 
+KIT_COMMANDS: Final[Mapping[str, str]] = {
+    "demo": "Run everything on this machine: an API server, the daemon, samples.",
+    "apiserver": "A Kubernetes API server in memory, for any client.",
+    "control-plane": "A real Kubernetes API server on this machine.",
+}
+"""The commands of the test kit (konverge-testing), and the line of each in the help."""
+
 
 class _Group(click.Group):
-    """A group that lists its commands from the table and imports one when it runs."""
+    """A group that lists its commands without importing them and imports a command when it runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # the signature is click's
-        return list(COMMANDS)
+        return list(_summaries())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # the signature is click's
-        entry = COMMANDS.get(cmd_name)
-        return None if entry is None else _loaded(cmd_name, entry)
+        if cmd_name in COMMANDS:
+            entry = COMMANDS[cmd_name]
+            command: click.Command = getattr(importlib.import_module(entry.module), entry.attribute)
+            return command
+        added = _added()
+        if cmd_name in added:
+            return _loaded(cmd_name, added[cmd_name])
+        if cmd_name in KIT_COMMANDS:
+            raise click.ClickException(
+                f"konverge {cmd_name} comes with the test kit, konverge-testing, which is not installed: "
+                "pip install 'konverge[testing]'"
+            )
+        return None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
-        if name and not name.startswith("-") and name not in COMMANDS:
+        if name and not name.startswith("-") and name not in _summaries():
             import difflib
 
-            near = difflib.get_close_matches(name, COMMANDS, n=1)
+            near = difflib.get_close_matches(name, _summaries(), n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
             raise click.UsageError(f"no such command: {name}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # as above
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+            formatter.write_dl(list(_summaries().items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -91,16 +104,41 @@ class _Group(click.Group):
             raise click.ClickException(str(error)) from error
 
 
-def _loaded(name: str, entry: Entry) -> click.Command:
+@cache
+def _added() -> Mapping[str, EntryPoint]:
+    """Return the commands of other distributions; a command of ours keeps its name."""
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=GROUP) if entry.name not in COMMANDS}
+
+
+def _summaries() -> dict[str, str]:
+    """Return each command with its line in the help."""
+    ours = {name: entry.summary for name, entry in COMMANDS.items()}
+    completion = {"completion": ours.pop("completion")}  # at the end: it serves the others
+    others = {
+        name: f"A command of {entry.dist.name if entry.dist is not None else 'another distribution'}."
+        for name, entry in _added().items()
+        if name not in KIT_COMMANDS
+    }
+    return {**ours, **KIT_COMMANDS, **others, **completion}
+
+
+def _loaded(name: str, entry: EntryPoint) -> click.Command:
+    """Import a command of another distribution."""
+    dist = entry.dist.name if entry.dist is not None else "another distribution"
     try:
-        module = importlib.import_module(entry.module)
-    except ModuleNotFoundError as error:
-        if not entry.extra:
-            raise
+        command = entry.load()
+    except ImportError as error:
         raise click.ClickException(
-            f"konverge {name} needs {error.name}, which comes with an extra: pip install 'konverge[{entry.extra}]'"
+            f"konverge {name} of {dist} cannot be imported: {error}. Install what {dist} needs"
         ) from error
-    command: click.Command = getattr(module, entry.attribute)
+    except AttributeError as error:
+        raise click.ClickException(
+            f"konverge {name}: the entry point {entry.value!r} of {dist} does not exist"
+        ) from error
+    if not isinstance(command, click.Command):
+        raise click.ClickException(f"konverge {name}: the entry point {entry.value!r} of {dist} is no click.Command")
     return command
 
 

@@ -1,4 +1,4 @@
-"""Lines of a program's own code, in tracebacks and in suspended tasks: without this package, the standard library and what is installed."""
+"""Lines of a program's own code, in tracebacks and in suspended tasks: without konverge, the standard library and installed packages."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
+import konverge
+
 __all__ = ["line_of_error", "line_of_task"]
 
 
 @functools.cache
 def _others() -> tuple[str, ...]:
-    """Return the folders of other code; looked up at the first failure, since `sysconfig` holds much once it is asked."""
+    """Return the folders of other code. Only a failure needs them: `sysconfig` takes long to import."""
     import sysconfig
 
     installed = (f"{sysconfig.get_path(which)}/" for which in ("stdlib", "purelib"))
-    return (f"{Path(__file__).resolve().parents[1]}/", *installed)
+    konverges = (f"{Path(file).resolve().parent}/" for file in (konverge.__file__, __file__))
+    return (*konverges, *installed)
 
 
 def line_of_error(error: BaseException) -> str:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from konverge.daemon import main
-from konverge.daemon.main import COMMANDS, Entry, program
+from konverge.daemon.main import COMMANDS, GROUP, KIT_COMMANDS, program
 
 EXAMPLE = str(Path(__file__).parents[3] / "examples" / "backup_operator.py")
 
@@ -41,10 +42,10 @@ def test_the_help_of_the_group_teaches_and_lists_every_command() -> None:
     result = konverge("--help")
     assert result.exit_code == 0
     assert "konverge run backup_operator:build" in result.output
-    assert all(name in result.output for name in COMMANDS)
+    assert all(f"  {name} " in result.output for name in (*COMMANDS, *KIT_COMMANDS))
 
 
-@pytest.mark.parametrize("name", [name for name, entry in COMMANDS.items() if not entry.extra])
+@pytest.mark.parametrize("name", [*COMMANDS, *KIT_COMMANDS])
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_every_command_has_help(name: str, flag: str) -> None:
     result = konverge(name, flag)
@@ -66,7 +67,7 @@ def test_commands_in_the_help_are_not_rewrapped(words: tuple[str, ...], line: st
     assert f"  {line}" in konverge(*words, "--help").output.splitlines()
 
 
-@pytest.mark.parametrize("name", ["", *(name for name, entry in COMMANDS.items() if not entry.extra)])
+@pytest.mark.parametrize("name", ["", *COMMANDS, *KIT_COMMANDS])
 def test_the_help_does_not_show_clicks_formatting_marks(name: str) -> None:
     assert "\\b" not in konverge(*filter(None, [name]), "--help").output
 
@@ -151,12 +152,52 @@ def test_a_failure_is_exit_code_1_and_one_line(words: tuple[str, ...], said: str
     assert "Traceback" not in result.stderr
 
 
-def test_a_missing_extra_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = Entry("konverge.daemon.no_such_module", "x", "needs an extra", "testing")
-    monkeypatch.setattr(main, "COMMANDS", {**COMMANDS, "demo": entry})
-    result = konverge("demo")
+# --- commands of other distributions ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def added(monkeypatch: pytest.MonkeyPatch) -> dict[str, EntryPoint]:
+    """The entry points of other distributions, by the name of the command."""
+    entries: dict[str, EntryPoint] = {}
+    monkeypatch.setattr(main, "_added", lambda: entries)
+    return entries
+
+
+@pytest.mark.parametrize("name", KIT_COMMANDS)
+def test_kit_command_without_the_kit_names_the_extra(name: str, added: dict[str, EntryPoint]) -> None:
+    assert added == {}
+    result = konverge(name)
     assert result.exit_code == 1
+    assert f"konverge {name} comes with the test kit" in result.stderr
     assert "pip install 'konverge[testing]'" in result.stderr
+
+
+def test_command_of_another_distribution_is_listed_and_runs(added: dict[str, EntryPoint]) -> None:
+    added["hello"] = EntryPoint("hello", "konverge.daemon.completion:completion", GROUP)
+    assert "hello          A command of another distribution." in konverge("--help").output
+    assert "_KONVERGE_COMPLETE" in konverge("hello", "bash").output
+    assert "Did you mean hello?" in konverge("helo").stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("no_such_module:command", "cannot be imported: No module named 'no_such_module'"),
+        (
+            "konverge.daemon.completion:nothing",
+            "'konverge.daemon.completion:nothing' of another distribution does not exist",
+        ),
+        ("konverge.daemon.completion:_HELP", "is no click.Command"),
+    ],
+)
+def test_broken_command_of_another_distribution_is_one_line(
+    value: str, text: str, added: dict[str, EntryPoint]
+) -> None:
+    added["hello"] = EntryPoint("hello", value, GROUP)
+    result = konverge("hello")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert text in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 # --- config -------------------------------------------------------------------------------------------------------------------
