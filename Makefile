@@ -87,7 +87,7 @@ flakes: venv ## Run the slowest tests and those that wait most twenty times on a
 
 .PHONY: conformance
 conformance: control-plane ## Send the conformance cases to kube-apiserver and to the server in memory; print the matrix and what differs
-	CONFORMANCE_REPORT=1 KONVERGE_REQUIRE_CONTROL_PLANE=1 $(BIN)/pytest tests/conformance -q $(ARGS)
+	CONFORMANCE_REPORT=1 KONVERGE_REQUIRE_CONTROL_PLANE=1 $(BIN)/pytest testkit/tests/conformance -q $(ARGS)
 
 # The default budget, 900 s, leaves out a tenth of the plans of pods on demand.
 .PHONY: lab
@@ -107,7 +107,7 @@ check: venv ## Run lint and the quick unit tests side by side: the loop of work,
 lint: venv ## Check style, formatting, types, floors, language, and that generated files are fresh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy konverge testkit/konverge_testing tests examples tools
+	$(BIN)/mypy konverge testkit tests conftest.py examples tools
 	$(BIN)/python tools/type_errors.py
 	$(BIN)/lint-imports
 	$(BIN)/lint-imports --config testkit/pyproject.toml

@@ -1,4 +1,4 @@
-"""Compare a wheel and an sdist with the tree: `python tools/check_wheel.py WHEEL SDIST`.
+"""Compare a wheel and an sdist with the tree: `python tools/check_wheel.py WHEEL SDIST [FOLDER]`; FOLDER has the pyproject.toml.
 
 Guarantees: the wheel holds exactly the package's sources and its declared data, each under its import name and byte for byte as in the
 tree; the sdist holds each of them once, under its folder in the tree. Exit code 1 with one line per difference.
@@ -14,6 +14,7 @@ import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -24,12 +25,20 @@ def folder_of(package: str, mapping: Mapping[str, str]) -> str:
     return mapping[package] if package in mapping else f"{folder_of(head, mapping)}/{last}"
 
 
+def packages_of(root: Path, setup: Mapping[str, Any]) -> dict[str, Path]:
+    """Return the folder of each package; without a list, setuptools finds the folders with an __init__.py that match a pattern."""
+    if isinstance(setup["packages"], list):
+        return {package: root / folder_of(package, setup["package-dir"]) for package in setup["packages"]}
+    patterns = setup["packages"]["find"]["include"]
+    folders = [path.parent for pattern in patterns for path in root.glob(f"{pattern}/**/__init__.py")]
+    return {".".join(folder.relative_to(root).parts): folder for folder in folders}
+
+
 def wanted(root: Path) -> dict[str, Path]:
     """Return what the wheel should hold: the name inside it, and the file in the tree."""
     setup = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
     found = {}
-    for package in setup["packages"]:
-        folder = root / folder_of(package, setup["package-dir"])
+    for package, folder in packages_of(root, setup).items():
         for pattern in ("*.py", *setup["package-data"].get(package, ())):
             for path in folder.glob(pattern):
                 found[f"{package.replace('.', '/')}/{path.relative_to(folder).as_posix()}"] = path
@@ -65,13 +74,14 @@ def in_sdist(path: Path, folders: Sequence[str]) -> dict[str, bytes]:
 
 def main(arguments: Sequence[str], root: Path = ROOT) -> int:
     """Compare; return the exit code."""
-    if len(arguments) != 2:
-        print("usage: python tools/check_wheel.py WHEEL SDIST", file=sys.stderr)
+    if len(arguments) not in (2, 3):
+        print("usage: python tools/check_wheel.py WHEEL SDIST [FOLDER]", file=sys.stderr)
         return 2
-    wheel, sdist = map(Path, arguments)
+    wheel, sdist = map(Path, arguments[:2])
+    root = Path(arguments[2]) if len(arguments) == 3 else root
     expected = wanted(root)
     setup = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
-    folders = [f"{folder}/" for folder in setup["package-dir"].values()]
+    folders = sorted({f"{folder.relative_to(root).as_posix()}/" for folder in packages_of(root, setup).values()})
     as_wheel = {name: path.read_bytes() for name, path in expected.items()}
     as_sdist = {path.relative_to(root).as_posix(): path.read_bytes() for path in expected.values()}
     lines = [f"{wheel.name}: {line}" for line in differences(as_wheel, in_wheel(wheel))]

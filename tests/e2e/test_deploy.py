@@ -95,7 +95,7 @@ def version() -> str:
 def test_the_manifests_were_rendered_from_this_state_of_the_chart() -> None:
     """Needs no helm, so it cannot tell what the chart renders to, only that neither chart nor manifests have changed since.
 
-    tests/e2e/apiserver/test_chart_values.py renders it again where helm can be had.
+    testkit/tests/e2e/apiserver/test_chart_values.py renders it again where helm can be had.
     """
     assert render_deploy.is_fresh(), "make generate"
 

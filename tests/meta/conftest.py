@@ -26,7 +26,7 @@ _NEVER_TRACKED = {".git", ".venv", "build", "dist", "__pycache__"}
 
 @dataclass(frozen=True)
 class Source:
-    """One Python file of the package: its import name, its path in the tree, its text and syntax tree."""
+    """A Python file of konverge or of its test kit: its import name, its path in the tree, its text and syntax tree."""
 
     module: str
     path: Path
@@ -35,6 +35,11 @@ class Source:
     @cached_property
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
+
+    @property
+    def of_kit(self) -> bool:
+        """Whether the file belongs to the test kit."""
+        return self.module.partition(".")[0] == "konverge_testing"
 
     @property
     def where(self) -> str:
@@ -66,6 +71,10 @@ class Tree:
     def project(self) -> dict[str, Any]:
         return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
+    @cached_property
+    def kit_project(self) -> dict[str, Any]:
+        return tomllib.loads((ROOT / "testkit/pyproject.toml").read_text())
+
     @property
     def packages(self) -> list[str]:
         """The packages that pyproject.toml says are built."""
@@ -78,14 +87,19 @@ class Tree:
         mapping: dict[str, str] = self.project["tool"]["setuptools"]["package-dir"]
         return mapping
 
+    @property
+    def homes(self) -> dict[str, str]:
+        """Package name to folder, of both distributions."""
+        return {**self.folders, "konverge_testing": "testkit/konverge_testing"}
+
     def folder_of(self, package: str) -> Path:
         """The real folder of a package: the longest mapped name counts, the rest is folders below."""
         head = package
         tail: list[str] = []
-        while head not in self.folders:
+        while head not in self.homes:
             head, _, last = head.rpartition(".")
             tail.insert(0, last)
-        return ROOT.joinpath(self.folders[head], *tail)
+        return ROOT.joinpath(self.homes[head], *tail)
 
     def files(self, *suffixes: str) -> Iterator[Path]:
         """Files of the repository, those of these suffixes where any are given."""
@@ -97,8 +111,8 @@ class Tree:
 
     @cached_property
     def sources(self) -> tuple[Source, ...]:
-        """Every Python file of the package, each once and under its import name."""
-        rooms = sorted(self.folders.items(), key=lambda item: -len(item[1]))
+        """Every Python file of both packages, each once and under its import name."""
+        rooms = sorted(self.homes.items(), key=lambda item: -len(item[1]))
         found = []
         for path in self.files(".py"):
             room = next(((name, ROOT / folder) for name, folder in rooms if path.is_relative_to(ROOT / folder)), None)

@@ -16,7 +16,6 @@ ALLOWED: Mapping[str, str] = {
     "Label": "the vocabulary of a room: each words.py has one",
     "LabelSelector": "Kubernetes' own name, of the parsed text and of the field of a ResourcePool",
     "Settings": "the settings of the daemon and of a family, each named by its module",
-    "Stage": "a step of a demo, and a message of an informer",
     "Stalled": "a message of an informer, and the reasons of the condition Stalled of an ApplicationInstance",
 }
 """Names that stand in several modules, and why they may."""
@@ -26,7 +25,7 @@ def duplicates(tree: Tree) -> dict[str, list[str]]:
     """Return the public class names at the top of several product modules, with those modules."""
     found: dict[str, list[str]] = defaultdict(list)
     for source in tree.sources:
-        if source.module.startswith("konverge_testing"):
+        if source.of_kit:
             continue
         for node in source.tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):

@@ -38,6 +38,7 @@ def copy(tree: Tree, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in (
         "konverge",
         "cmd",
+        "testkit",
         *(room for room in tree.folders.values() if "/" not in room and room != "konverge"),
     ):
         shutil.copytree(tree.root / name, folder / name, symlinks=True, ignore=ignore)

@@ -139,14 +139,25 @@ def test_every_pinned_version_satisfies_what_the_project_asks_for(tree: Tree) ->
     lines = (tree.root / "constraints.txt").read_text().splitlines()
     pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines if "==" in line}
     assert len(pinned) == sum(1 for line in lines if line and not line.startswith("#"))
-    project = tree.project["project"]
-    asked = [
+    project, kit = tree.project["project"], tree.kit_project["project"]
+    required = [
         *tree.project["build-system"]["requires"],
         *project["dependencies"],
+        *kit["dependencies"],
         *(name for extra in project["optional-dependencies"].values() for name in extra),
     ]
-    names = {re.split(r"[<>=!~\[; ]", requirement)[0].lower().replace("_", "-") for requirement in asked}
-    assert names - pinned == set(), "make lock"
+    names = {re.split(r"[<>=!~\[; ]", requirement)[0].lower().replace("_", "-") for requirement in required}
+    assert names - pinned == {project["name"], kit["name"]}, "make lock"
+
+
+def test_the_test_kit_and_konverge_agree_about_version_and_dependencies(tree: Tree) -> None:
+    project, kit = tree.project["project"], tree.kit_project["project"]
+    assert project["version"] == kit["version"]
+    assert project["optional-dependencies"]["testing"] == [f"konverge-testing=={kit['version']}"]
+    assert f"konverge=={project['version']}" in kit["dependencies"]
+    lowest = {re.split(r"[<>=]", requirement)[0]: requirement for requirement in project["dependencies"]}
+    differing = [row for row in kit["dependencies"] if lowest.get(re.split(r"[<>=]", row)[0], row) != row]
+    assert not differing
 
 
 def test_every_link_between_documents_leads_somewhere(tree: Tree) -> None:

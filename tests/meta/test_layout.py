@@ -31,7 +31,7 @@ def python(code: str, *, cwd: Path, first: Path | None = None) -> str:
 
 
 def test_the_list_of_packages_equals_the_tree(tree: Tree) -> None:
-    folders_with_code = {source.path.parent for source in tree.sources}
+    folders_with_code = {source.path.parent for source in tree.sources if not source.of_kit}
     listed = {tree.folder_of(package): package for package in tree.packages}
     assert {str(folder.relative_to(tree.root)) for folder in folders_with_code} == {
         str(folder.relative_to(tree.root)) for folder in listed

@@ -120,7 +120,7 @@ def test_the_examples_in_docstrings_are_true(tree: Tree) -> None:
 def test_each_name_that_a_document_uses_exists(tree: Tree) -> None:
     missing = []
     for path in tree.files():
-        if path.suffix not in (".md", ".py") or path.is_relative_to(tree.root / "tests"):
+        if path.suffix not in (".md", ".py") or "tests" in path.relative_to(tree.root).parts[:2]:
             continue
         for dotted in sorted(set(DOCUMENTED.findall(path.read_text()))):
             value: Any = konverge

@@ -86,6 +86,9 @@ def test_a_difference_is_named_and_fails(
 
 def test_every_source_and_data_file_of_the_tree_is_wanted(tool: Any, tree: Tree) -> None:
     wanted = tool.wanted(tree.root)
-    assert set(wanted.values()) >= {source.path for source in tree.sources}
+    of_kit = tool.wanted(tree.root / "testkit")
+    assert {*wanted.values(), *of_kit.values()} >= {source.path for source in tree.sources}
     assert "konverge/py.typed" in wanted
+    assert "konverge_testing/py.typed" in of_kit
+    assert {name.partition("/")[0] for name in wanted} == {"konverge"}
     assert "konverge/workqueue/__init__.py" in wanted

@@ -14,50 +14,51 @@ __all__ = ["FILLER_NICENESS", "LONG", "chosen", "is_filler", "unit_of", "waits"]
 
 FILLER_NICENESS: Final = 5
 """The niceness of the process that begins with tests that compute: the others have time limits of their own."""
-_TOGETHER: Final = ("tests/conformance/",)
+_TOGETHER: Final = ("testkit/tests/conformance/",)
 """Folders whose tests share what is dear to set up: the cases and their two servers."""
-_WAIT: Final = ("tests/conformance/", "tests/e2e/")
+_WAIT: Final = ("testkit/tests/conformance/", "testkit/tests/e2e/", "tests/e2e/")
 _RERUN: Final = "[every fault]"
 """Ends the name of a scenario's rerun under faults, which takes many times as long as its file otherwise and shares nothing with it."""
 
 LONG: Final = (
-    "tests/conformance/",
+    "testkit/tests/conformance/",
     "tests/e2e/sharding/test_processes.py",
     "tests/e2e/faults/test_kill_at_any_write.py",
     "tests/e2e/test_daemon.py",
-    "tests/e2e/test_demo.py",
-    "tests/e2e/test_control_plane.py",
-    "tests/e2e/apiserver/test_kubectl.py",
+    "testkit/tests/e2e/test_demo.py",
+    "testkit/tests/e2e/test_control_plane.py",
+    "testkit/tests/e2e/apiserver/test_kubectl.py",
     "tests/e2e/test_informers.py",
     "tests/e2e/election/test_processes.py",
-    "tests/e2e/apiserver/test_helm.py",
+    "testkit/tests/e2e/apiserver/test_helm.py",
     "tests/e2e/test_admission.py",
-    "tests/e2e/apiserver/test_kopf.py",
+    "testkit/tests/e2e/apiserver/test_kopf.py",
     "tests/e2e/test_prometheus.py",
     "tests/e2e/faults/test_many_objects.py",
     "tests/e2e/faults/test_api_server.py",
     "tests/e2e/test_image.py",
     "tests/e2e/test_quota_manual_edits.py",
     "tests/e2e/test_daemon_flood.py",
-    "tests/e2e/test_apiserver_command.py",
+    "testkit/tests/e2e/test_apiserver_command.py",
     "tests/e2e/examples/test_embedding.py",
     "tests/e2e/faults/test_at_rest.py",
     "tests/e2e/faults/test_kinds.py",
     "tests/e2e/pools/",
     "tests/e2e/test_crds.py",
-    "tests/e2e/apiserver/test_chart.py",
-    "tests/e2e/apiserver/test_chart_of_an_operator.py",
+    "testkit/tests/e2e/apiserver/test_chart.py",
+    "testkit/tests/e2e/apiserver/test_chart_of_an_operator.py",
     "tests/guard/test_guard.py",
-    "tests/scenarios/lab/test_cronjob.py::",
+    "testkit/tests/scenarios/lab/test_cronjob.py::",
     "tests/scenarios/operations/test_lab_engines.py::",
     "tests/scenarios/apps/test_truth.py::",
     "tests/scenarios/apps/test_lab.py::",
-    "tests/scenarios/lab/test_branching.py",
+    "testkit/tests/scenarios/lab/test_branching.py",
     "tests/scenarios/quota/test_lab.py",
     "tests/scenarios/operations/test_lab.py::",
     "tests/scenarios/clusters/test_pull_lab.py::",
     "tests/scenarios/",
-    "tests/unit/testing/test_plugin.py",
+    "testkit/tests/scenarios/",
+    "testkit/tests/unit/kit/test_plugin.py",
     "tests/property/",
     "tests/meta/",
 )

@@ -1,4 +1,4 @@
-"""Play the operators of tests/scenarios/lab and examples with one planted mistake each; print what the lab finds.
+"""Play the operators of testkit/tests/scenarios/lab and examples with one planted mistake each; print what the lab finds.
 
     python tools/mutants/by_operator.py ['WORD|WORD']
 

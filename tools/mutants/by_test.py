@@ -37,7 +37,7 @@ FENCE: Final = "tests/unit/runtime/election/test_fence.py::"
 CANDIDATE: Final = "tests/unit/runtime/election/test_candidate.py::"
 TWO_REPLICAS: Final = "tests/scenarios/election/test_two_replicas.py::"
 KIT: Final = "konverge_testing."
-OF_LAB: Final = "tests/unit/lab/"
+OF_LAB: Final = "testkit/tests/unit/lab/"
 
 DELIVERY: Final = (
     "tests/unit/informers/test_delivery.py::test_merged_changes_keep_the_first_old_and_the_last_new_object"
@@ -476,7 +476,7 @@ BY_TEST: Final = (
         "DrawnValues.text",
         "self._pattern is None",
         "True",
-        test="tests/scenarios/lab/test_built_in_kinds.py::test_an_operator_that_publishes_allocated_values_passes_plans",
+        test="testkit/tests/scenarios/lab/test_built_in_kinds.py::test_an_operator_that_publishes_allocated_values_passes_plans",
     ),
     Mutant(
         "lab-draws-without-a-declaration",
@@ -485,7 +485,7 @@ BY_TEST: Final = (
         "ObjectDraws.pick",
         "self._draws.drawn[value] = f'{field} of {self._what}'",
         "pass",
-        test="tests/unit/apiserver/server/test_draws.py::test_every_field_that_the_server_draws_is_declared",
+        test="testkit/tests/unit/apiserver/server/test_draws.py::test_every_field_that_the_server_draws_is_declared",
     ),
     Mutant(
         "lab-hides-the-resync",
@@ -557,7 +557,7 @@ BY_TEST: Final = (
         "VirtualTimeLoop._waited",
         "used - before < _BUSY * waited",
         "False",
-        test="tests/unit/testing/test_loop.py::test_a_thread_that_waits_for_what_never_comes_ends_the_run_with_its_name",
+        test="testkit/tests/unit/kit/test_loop.py::test_a_thread_that_waits_for_what_never_comes_ends_the_run_with_its_name",
     ),
     Mutant(
         "lab-exit-waits-for-threads",
@@ -566,7 +566,7 @@ BY_TEST: Final = (
         "pytest_unconfigure",
         "os._exit(config.stash[_STATUS])",
         "pass",
-        test="tests/unit/testing/test_plugin.py::"
+        test="testkit/tests/unit/kit/test_plugin.py::"
         "test_a_thread_that_never_returns_fails_its_test_and_keeps_pytest_from_nothing",
     ),
     Mutant(
@@ -622,7 +622,7 @@ BY_TEST: Final = (
         "VirtualTimeLoop._waited",
         "used - before < _BUSY * waited",
         "True",
-        test="tests/unit/testing/test_loop.py::test_a_thread_that_computes_is_waited_for",
+        test="testkit/tests/unit/kit/test_loop.py::test_a_thread_that_computes_is_waited_for",
     ),
     Mutant(
         "loop-runs-for-ever",

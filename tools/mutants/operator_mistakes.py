@@ -1,4 +1,4 @@
-"""Mistakes of operator writers, planted one by one in the operators of tests/scenarios/lab and examples, each with the oracle that finds it. Data alone.
+"""Mistakes of operator writers, planted one by one in the operators of testkit/tests/scenarios/lab and examples, each with the oracle that finds it. Data alone.
 
 The oracles are those of docs/guide/lab.md.
 """
@@ -38,12 +38,12 @@ class Mistake:
     plan: str = ""
 
 
-CACHE: Final = "tests.scenarios.lab.test_redis_operator"
+CACHE: Final = "testkit.tests.scenarios.lab.test_redis_operator"
 TEAM: Final = "examples.team_operator"
-RATE: Final = "tests.scenarios.lab.test_rates_operator"
-BUCKET: Final = "tests.scenarios.lab.test_external_service"
+RATE: Final = "testkit.tests.scenarios.lab.test_rates_operator"
+BUCKET: Final = "testkit.tests.scenarios.lab.test_external_service"
 SCALED: Final = f"{CACHE}:test_a_cache_is_scaled_and_saved_before_it_goes"
-KEPT: Final = "tests.scenarios.lab.test_team_operator:test_a_team_keeps_its_quota_when_its_namespace_is_deleted"
+KEPT: Final = "testkit.tests.scenarios.lab.test_team_operator:test_a_team_keeps_its_quota_when_its_namespace_is_deleted"
 FETCHED: Final = f"{RATE}:test_each_rate_is_fetched_each_hour_within_the_limit"
 STORED: Final = f"{BUCKET}:test_a_bucket_exists_in_the_service_as_long_as_its_object"
 RECONCILE: Final = "CacheReconciler.reconcile"

@@ -48,8 +48,9 @@ class Hunted:
 
 
 def copied(folder: Path, tree: Path = ROOT) -> Path:
-    """Copy the package, compiled files included, with its rooms in the place of the links to them."""
+    """Copy both packages, compiled files included, with the rooms of konverge in the place of the links to them."""
     shutil.copytree(tree / "konverge", folder / "konverge", symlinks=False)
+    shutil.copytree(tree / "testkit" / "konverge_testing", folder / "testkit" / "konverge_testing")
     return folder
 
 
@@ -84,7 +85,7 @@ def _hunt(copy: Path, stories: list[str], hints: list[str], seconds: float, test
         {"root": str(copy), "stories": stories, "hints": hints, "seconds": seconds, "test": test, "tests": str(ROOT)}
     )
     command = [sys.executable, "-W", "ignore", str(HERE / "hunt.py"), orders]
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONHASHSEED": "0"}
+    environment = {**os.environ, "PYTHONPATH": f"{copy}{os.pathsep}{copy / 'testkit'}", "PYTHONHASHSEED": "0"}
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, cwd=copy, env=environment, timeout=seconds + GRACE

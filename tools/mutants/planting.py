@@ -37,8 +37,9 @@ class Mutant:
 
 
 def file_of(mutant: Mutant, root: Path) -> Path:
-    """Return the file of the mutant's module below a folder that holds the package."""
-    path = root.joinpath(*mutant.module.split("."))
+    """Return the file of the mutant's module below a folder that holds konverge, and the test kit in `testkit`."""
+    parts = mutant.module.split(".")
+    path = root.joinpath(*(["testkit"] if parts[0] == "konverge_testing" else []), *parts)
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 

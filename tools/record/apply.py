@@ -27,7 +27,7 @@ from urllib.request import Request, urlopen
 
 Data = dict[str, Any]
 
-FOLDER = Path(__file__).parents[2] / "tests" / "unit" / "apiserver" / "apply"
+FOLDER = Path(__file__).parents[2] / "testkit" / "tests" / "unit" / "apiserver" / "apply"
 PREFIX = "#/components/schemas/"
 ASKED: dict[str, Any] = json.loads((FOLDER / "sequences.json").read_text())
 KINDS = {

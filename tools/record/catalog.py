@@ -19,7 +19,7 @@ from urllib.request import Request, urlopen
 
 Data = dict[str, Any]
 
-ROOMS = Path(__file__).parents[2] / "konverge" / "testing" / "apiserver"
+ROOMS = Path(__file__).parents[2] / "testkit" / "konverge_testing" / "apiserver"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 SKIPPED = {("resource.k8s.io", "v1"), ("flowcontrol.apiserver.k8s.io", "v1")}

@@ -26,7 +26,7 @@ from record.cel_cases import definition, fields, ruled
 
 Data = dict[str, Any]
 
-TARGET = Path(__file__).parents[2] / "tests" / "unit" / "apiserver" / "cel" / "recorded.json"
+TARGET = Path(__file__).parents[2] / "testkit" / "tests" / "unit" / "apiserver" / "cel" / "recorded.json"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CHUNK = 12
 

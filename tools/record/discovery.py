@@ -4,7 +4,7 @@
     kubectl --kubeconfig ... proxy --port 8001
     make record ONLY=discovery ARGS="http://127.0.0.1:8001"
 
-The server must be a fresh one; the definitions of `tests/unit/apiserver/discovery/definitions.yaml` are created there. Of OpenAPI documents
+The server must be a fresh one; the definitions of `testkit/tests/unit/apiserver/discovery/definitions.yaml` are created there. Of OpenAPI documents
 only what clients decide by is kept: operations with their ids, actions, kinds, parameters and codes, and the schemas of custom resources.
 """
 
@@ -21,7 +21,7 @@ import yaml
 
 Data = dict[str, Any]
 
-FOLDER = Path(__file__).parents[2] / "tests" / "unit" / "apiserver" / "discovery"
+FOLDER = Path(__file__).parents[2] / "testkit" / "tests" / "unit" / "apiserver" / "discovery"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 LISTS = (
     "/api/v1",

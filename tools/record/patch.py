@@ -21,7 +21,7 @@ from record import patch_cases as cases
 
 Data = dict[str, Any]
 
-TARGET = Path(__file__).parents[2] / "tests" / "unit" / "apiserver" / "patch" / "recorded.json"
+TARGET = Path(__file__).parents[2] / "testkit" / "tests" / "unit" / "apiserver" / "patch" / "recorded.json"
 VOLATILE = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
 
 

@@ -3,7 +3,7 @@
 A script of writes and requests runs against a control plane of its own (etcd and kube-apiserver of the local cache). Values that differ
 between any two runs are masked: a version becomes the label of the write that made it (`{a1}`), or `{now}` if it is not older than the
 last write to the
-resource. `tests/unit/apiserver/reading/test_recorded.py` plays the same script on the in-memory store and compares.
+resource. `testkit/tests/unit/apiserver/reading/test_recorded.py` plays the same script on the in-memory store and compares.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from record.reading_script import WIDGETS, Data, script
 
 __all__ = ["COLLECTIONS", "Data", "labelled", "masked", "query_text"]
 
-TARGET: Final = Path(__file__).parents[2] / "tests" / "unit" / "apiserver" / "reading" / "recorded.json"
+TARGET: Final = Path(__file__).parents[2] / "testkit" / "tests" / "unit" / "apiserver" / "reading" / "recorded.json"
 
 COLLECTIONS: Final[Mapping[str, tuple[str, str]]] = {
     "configmaps": ("", "v1"),

@@ -1,4 +1,4 @@
-"""Asks a real API server what tests/unit/apiserver/schemas/cases*.yaml holds, and writes its answers beside them.
+"""Asks a real API server what testkit/tests/unit/apiserver/schemas/cases*.yaml holds, and writes its answers beside them.
 
     .venv/bin/konverge control-plane run --no-controllers       # prints KUBECONFIG
     make record ONLY=schemas ARGS="KUBECONFIG"
@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-ROOM = Path(__file__).parents[2] / "tests" / "unit" / "apiserver" / "schemas"
+ROOM = Path(__file__).parents[2] / "testkit" / "tests" / "unit" / "apiserver" / "schemas"
 GROUP = "schemas.example.com"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SERVER_FIELDS = ("creationTimestamp", "generation", "managedFields", "namespace", "resourceVersion", "uid")

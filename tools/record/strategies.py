@@ -1,6 +1,6 @@
 """Ask a real kube-apiserver what it makes of the cases in `strategy_cases.json`, and write its answers down for tests.
 
-Run as `make record ONLY=strategies ARGS="KUBECONFIG > tests/unit/apiserver/strategies/recorded.json"` against `konverge control-plane run
+Run as `make record ONLY=strategies ARGS="KUBECONFIG > testkit/tests/unit/apiserver/strategies/recorded.json"` against `konverge control-plane run
 --no-controllers`. Objects are created in a dry run; those that are changed afterwards are really created, and deleted again.
 """
 

@@ -1,4 +1,4 @@
-"""Records the rows that a real API server makes of the objects in `tests/unit/apiserver/tables/`: `made.yaml` and `widgets.yaml`.
+"""Records the rows that a real API server makes of the objects in `testkit/tests/unit/apiserver/tables/`: `made.yaml` and `widgets.yaml`.
 
     konverge control-plane run --no-controllers         # prints a kubeconfig
     kubectl --kubeconfig ... proxy --port 8001
@@ -21,7 +21,7 @@ import yaml
 
 Data = dict[str, Any]
 
-FOLDER = Path(__file__).parents[2] / "tests" / "unit" / "apiserver" / "tables"
+FOLDER = Path(__file__).parents[2] / "testkit" / "tests" / "unit" / "apiserver" / "tables"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 NAMESPACE = "tables"
 

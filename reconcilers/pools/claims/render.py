@@ -27,8 +27,8 @@ _MAX_ANNOTATION: Final = 100_000
 _NO_VERSION: Final = "1"
 """A version that no object has: etcd begins with it before the first object.
 
-An apply that names it creates an object and never changes one (tests/conformance/cases/apply.yaml). After a create instead, the operation
-Update would own the fields too, and no apply could remove one.
+An apply with this resourceVersion creates an object and never changes an existing object (testkit/tests/conformance/cases/apply.yaml).
+After a create instead, the operation Update would own the fields too, and no apply could remove a field.
 """
 
 

@@ -1,7 +1,7 @@
 """The writes of the core of Cluster API to a Cluster, a MachinePool or a Machine, from the objects as they are. Pure.
 
 The functions take objects as plain JSON data and return merge patches. They are compared with recordings of the core controller of
-v1.12.11 in `tests/unit/testing/test_capi_recordings.py`; docs/reference/machines.md#the-core-of-cluster-api holds the facts.
+v1.12.11 in `testkit/tests/unit/kit/test_capi_recordings.py`; docs/reference/machines.md#the-core-of-cluster-api holds the facts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// Builds the clients written in Go that tests/e2e/apiserver tries on the in-memory server: helm, and the small program beside this
+// Builds the clients written in Go that testkit/tests/e2e/apiserver tries on the in-memory server: helm, and the small program beside this
 // file. One module for both, on the Kubernetes libraries of testkit/konverge_testing/build/kubernetes, so that they compile once.
 module konverge.invalid/tests/clients
 

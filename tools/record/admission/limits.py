@@ -18,7 +18,7 @@ from record.admission.recorder import ask_with_webhooks
 from konverge_testing.config import ControlPlaneConfig
 from konverge_testing.plane import Plane
 
-FILE = Path(__file__).resolve().parents[3] / "tests/unit/apiserver/admission/recorded_limits.json"
+FILE = Path(__file__).resolve().parents[3] / "testkit/tests/unit/apiserver/admission/recorded_limits.json"
 SECONDS = 1.0
 """After so long a server has heard of a new LimitRange."""
 

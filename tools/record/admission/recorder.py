@@ -34,7 +34,7 @@ from konverge_testing.config import CONTROLLERS, ControlPlaneConfig
 from konverge_testing.plane import Plane
 
 ROOT = Path(__file__).resolve().parents[3]
-ROOMS = ROOT / "tests/unit/apiserver"
+ROOMS = ROOT / "testkit/tests/unit/apiserver"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 HOOK_PATH = "/apis/admissionregistration.k8s.io/v1/"
 TOKEN_CACHE_SECONDS = 11.0

@@ -15,7 +15,7 @@ from konverge.client import Client, ClientConfig
 from konverge.errors import NotServed
 from konverge.kinds import kind
 
-CRDS = Path(__file__).parents[2] / "crds" / "manifests"
+CRDS = Path(__file__).parents[3] / "crds" / "manifests"
 CONFIG_MAP = kind("v1", "ConfigMap")
 INSTANCE = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance")
 NAMESPACE = kind("v1", "Namespace", namespaced=False)

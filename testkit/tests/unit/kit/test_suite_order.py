@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from suite_order import LONG, chosen, is_filler, unit_of
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 TRUTH = "tests/scenarios/apps/test_truth.py"
 UNITS = [
     "tests/e2e/test_events.py",
@@ -15,7 +15,7 @@ UNITS = [
     "tests/unit/test_logs.py",
     TRUTH,
     f"{TRUTH}::test_a[every fault]",
-    "tests/unit/testing/test_plugin.py",
+    "testkit/tests/unit/kit/test_plugin.py",
 ]
 
 
@@ -38,7 +38,7 @@ def test_the_filler_begins_with_what_computes_and_ends_with_what_the_others_have
 @pytest.mark.parametrize(
     ("nodeid", "unit"),
     [
-        ("tests/conformance/test_cases.py::test_a[pods: one]", "tests/conformance/"),
+        ("testkit/tests/conformance/test_cases.py::test_a[pods: one]", "testkit/tests/conformance/"),
         ("tests/e2e/test_daemon.py::test_a[x::y]", "tests/e2e/test_daemon.py"),
         (f"{TRUTH}::test_a", TRUTH),
         (f"{TRUTH}::test_a[every fault]", f"{TRUTH}::test_a[every fault]"),

@@ -58,7 +58,7 @@ def test_the_tests_that_take_most_time_and_most_cpu_are_named_with_all_their_pha
 def test_the_table_is_printed_at_the_end_of_a_long_run_alone(
     pytestconfig: pytest.Config, pytester: pytest.Pytester, seconds: float, printed: bool
 ) -> None:
-    conftest = (pytestconfig.rootpath / "tests" / "conftest.py").read_text()
+    conftest = (pytestconfig.rootpath / "conftest.py").read_text()
     pytester.makeconftest(conftest.replace("_LONG = 60.0", f"_LONG = {seconds}"))
     pytester.makepyfile("def test_one():\n    import time\n    while time.process_time() < 1.5: pass")
     pytester.makeini(

@@ -5,11 +5,12 @@ No test knows of it. `tools/flakes.py` reads the record.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final
 
 import pytest
@@ -19,10 +20,14 @@ from hypothesis import HealthCheck, settings
 from suite_order import FILLER_NICENESS, chosen, is_filler, unit_of
 from suite_times import lines, totals
 
+from konverge_testing.loop import VirtualTimeLoop
+
 if not os.environ.get("CI"):  # with CI set, Hypothesis loads a profile of its own that has no deadlines either
     settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("busy machine")
 
+_VIRTUAL: Final = frozenset({"unit", "property"})
+"""The folders of tests that run on virtual time."""
 _LONG = 60.0
 """Seconds of tests from which on a run prints its table of times."""
 
@@ -36,6 +41,14 @@ def pytest_configure(config: pytest.Config) -> None:
     worker: dict[str, Any] | None = getattr(config, "workerinput", None)
     if worker is not None and is_filler(worker["workerid"], worker["workercount"]):
         os.nice(FILLER_NICENESS)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]] | None:
+    """Run unit and property tests on virtual time: nothing sleeps for real."""
+    return {"virtual": VirtualTimeLoop} if _VIRTUAL & set(item.path.parts) else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,6 +1,6 @@
 """The guide docs/guide/lab.md is true: its programs run, and pytest prints the output that it shows.
 
-Where the lab's words change, write the guide's output anew: `python tests/scenarios/lab/test_guide.py && make readme`.
+Where the lab's words change, write the guide's output anew: `python testkit/tests/scenarios/lab/test_guide.py && make readme`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 EXAMPLES = ROOT / "examples"
 SHOWN = EXAMPLES / "invoices_crash.txt"
 

@@ -15,7 +15,7 @@ from konverge.kinds import kind
 pytestmark = pytest.mark.control_plane
 
 NAMESPACE = kind("v1", "Namespace", namespaced=False)
-TEST = "tests/scenarios/lab/test_face.py::test_a_backup_waits_for_its_secret"
+TEST = "testkit/tests/scenarios/lab/test_face.py::test_a_backup_waits_for_its_secret"
 
 
 async def test_the_test_of_the_face_runs_on_a_cluster_and_leaves_no_namespace(
@@ -33,7 +33,7 @@ async def test_the_test_of_the_face_runs_on_a_cluster_and_leaves_no_namespace(
             "--lab-on=kubeconfig",
             "--lab-install-crds",
         ),
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         env={**os.environ, "KUBECONFIG": str(admin_kubeconfig)},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

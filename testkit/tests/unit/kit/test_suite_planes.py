@@ -10,7 +10,8 @@ from suite_planes import PLANES
 from konverge_testing import plugin
 
 pytest_plugins = ["pytester"]
-SUPPORT = Path(__file__).parents[2] / "support"
+ROOT = Path(__file__).parents[4]
+SUPPORT = ROOT / "tests" / "support"
 PLANE = """
 import pathlib
 import pytest
@@ -80,8 +81,8 @@ def test_a_test_that_computes_and_needs_a_plane_keeps_it(pytester: pytest.Pytest
 
 
 def test_a_plane_of_one_folder_stops_when_the_tests_of_another_begin(pytester: pytest.Pytester) -> None:
-    files = {"tests/conformance/test_a.py": TEST, "tests/e2e/test_b.py": COMPUTES}
-    assert run(pytester, files, home="tests/conformance") == "starts real closes stops computes "
+    files = {"testkit/tests/conformance/test_a.py": TEST, "tests/e2e/test_b.py": COMPUTES}
+    assert run(pytester, files, home="testkit/tests/conformance") == "starts real closes stops computes "
 
 
 def test_a_plane_that_a_file_replaces_ends_before_with_what_was_made_of_it(pytester: pytest.Pytester) -> None:
@@ -113,6 +114,9 @@ def test_another_fixture_of_the_session_lives_until_its_end(pytester: pytest.Pyt
 
 
 def test_each_name_of_a_plane_is_a_fixture_that_runs_one() -> None:
-    homes = [Path(str(plugin.__file__)), *SUPPORT.parent.rglob("conftest.py")]
+    homes = [
+        Path(str(plugin.__file__)),
+        *(path for tests in ("tests", "testkit/tests") for path in (ROOT / tests).rglob("conftest.py")),
+    ]
     text = "".join(path.read_text(encoding="utf-8") for path in homes)
     assert {name for name in PLANES if f"def {name}(" not in text} == set()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-TOOLS = Path(__file__).resolve().parents[3] / "tools" / "mutants"
+TOOLS = Path(__file__).resolve().parents[4] / "tools" / "mutants"
 SOME = (
     "operator-missing-rule-swallowed",
     "operator-missing-owner-reference",

@@ -9,7 +9,7 @@ from conformance.matrix import expected_cells, reasons
 def test_every_cell_of_the_matrix_is_filled_and_no_other() -> None:
     filled = {cell for case in load_cases() for cell in case.cells}
     assert expected_cells() - filled == set(), "cells without a case"
-    assert filled - expected_cells() == set(), "cells that tests/conformance/matrix.yaml does not know"
+    assert filled - expected_cells() == set(), "cells that testkit/tests/conformance/matrix.yaml does not know"
 
 
 def test_every_absence_has_a_reason_given() -> None:
