@@ -92,11 +92,11 @@ conformance: control-plane ## Send the conformance cases to kube-apiserver and t
 # The default budget, 900 s, leaves out a tenth of the plans of pods on demand.
 .PHONY: lab
 lab: venv ## Rerun the scenarios of our own reconcilers under every fault, for minutes each, and those of sharding with 100 seeds; a part with PART=1/4
-	$(BIN)/pytest -k "(every and fault) or seed" --lab=full --lab-budget=1800 $(if $(PART),--lab-part=$(PART)) tests/scenarios $(ARGS)
+	$(BIN)/pytest -k "(every and fault) or seed" --lab=full --lab-budget=1800 $(if $(PART),--lab-part=$(PART)) tests/scenarios testkit/tests/scenarios $(ARGS)
 
 .PHONY: test-unit
 test-unit: venv ## Run what needs no server: unit and property tests (seconds)
-	$(BIN)/pytest tests/unit tests/property $(ARGS)
+	$(BIN)/pytest tests/unit tests/property testkit/tests/unit testkit/tests/property $(ARGS)
 
 .PHONY: check
 check: venv ## Run lint and the quick unit tests side by side: the loop of work, under two minutes (two cores, warm caches)
