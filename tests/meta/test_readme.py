@@ -27,6 +27,8 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "examples" / "a.py").write_text("print(1)\n")
     (tmp_path / "README.md").write_text(DOCUMENT)
     (tmp_path / "docs" / "guide.md").write_text(FRESH)
+    (tmp_path / "testkit").mkdir()
+    (tmp_path / "testkit" / "README.md").write_text(FRESH)
     return tmp_path
 
 
