@@ -67,12 +67,8 @@ class ForeignWriter:
         return self._registry.find(group, plural)
 
     async def _recreate(self, what: Kind[Any], foreign: Foreign) -> None:
-        found = await self._client.get(what, foreign.name, foreign.namespace)
-        data = found.to_dict()
-        nothing: dict[str, Any] = {"metadata": {"finalizers": None}}
-        if data["metadata"].get("finalizers"):
-            await self._client.patch(what, foreign.name, foreign.namespace, patch=nothing, style="merge")
-        await self._client.delete(what, foreign.name, foreign.namespace)
+        data = (await self._client.get(what, foreign.name, foreign.namespace)).to_dict()
+        await self._remove(what, foreign)
         metadata = {key: value for key, value in data["metadata"].items() if key in _KEPT}
         again = {key: value for key, value in data.items() if key != "status"} | {"metadata": metadata}
         applier = _applier(data["metadata"].get("managedFields") or ())
@@ -80,6 +76,26 @@ class ForeignWriter:
             await self._client.apply(what, again, manager=applier, force=True)
         else:
             await self._client.create(what.decode(again))
+
+    async def _remove(self, what: Kind[Any], foreign: Foreign) -> None:
+        """Delete an object and wait for its end, whatever finalizers it has: the next create must not meet a terminating object.
+
+        The process under test may add its finalizer between the patch and the delete. The API server refuses finalizers that are added
+        after the delete, so the second round is the last.
+        """
+        no_finalizers: dict[str, Any] = {"metadata": {"finalizers": None}}
+        uid = ""
+        try:
+            while True:
+                current = await self._client.get(what, foreign.name, foreign.namespace)
+                if uid and current.metadata.uid != uid:
+                    return  # the process under test created the object again
+                uid = current.metadata.uid
+                if current.metadata.finalizers:
+                    await self._client.patch(what, foreign.name, foreign.namespace, patch=no_finalizers, style="merge")
+                await self._client.delete(what, foreign.name, foreign.namespace)
+        except NotFound:
+            pass
 
     async def _edit(self, what: Kind[Any], foreign: Foreign) -> None:
         document: Any = foreign.value

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, cast
 
 import pytest
 
-from konverge.kinds import kind
+from konverge.client import Client
+from konverge.kinds import Kind, kind
 from konverge_testing import Lab
 from konverge_testing.lab.foreign import ForeignWriter
 from konverge_testing.lab.plans import Foreign
 
+FINALIZED: Final = {"metadata": {"finalizers": ["example.com/kept"]}}
 CONFIG_MAP = kind("v1", "ConfigMap", namespaced=True)
 
 
@@ -42,3 +44,30 @@ async def test_an_object_that_is_made_again_belongs_to_its_applier_only_if_that_
         data = {"k": "v"} if made == ("apply",) else {"more": "w"}
         await lab.client.apply(CONFIG_MAP, CONFIG_MAP.new("a", lab.namespace, data=data).to_dict(), manager="operator")
     assert await owners_after_a_recreation(lab) == wanted
+
+
+class OwnerBetweenRequests:
+    """A client after whose first patch the owner of the object adds its finalizer again, as a reconcile may do at any moment."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._left = 1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def patch(self, what: Kind[Any], name: str, namespace: str, **options: Any) -> None:
+        await self._client.patch(what, name, namespace, **options)
+        if self._left:
+            self._left -= 1
+            await self._client.patch(what, name, namespace, patch=FINALIZED, style="merge")
+
+
+async def test_recreation_ends_although_the_owner_adds_its_finalizer_again(lab: Lab) -> None:
+    before = await lab.create(CONFIG_MAP.new("a", lab.namespace, data={"k": "v"}))
+    await lab.client.patch(CONFIG_MAP, "a", lab.namespace, patch=FINALIZED, style="merge")
+    writer = ForeignWriter(cast("Client", OwnerBetweenRequests(lab.client)), lab.server.registry)
+    await writer.act(Foreign(after=1, do="recreate", resource="configmaps", namespace=lab.namespace, name="a"))
+    after = await lab.get(CONFIG_MAP, "a")
+    assert after.metadata.uid != before.metadata.uid
+    assert not after.metadata.finalizers
