@@ -76,9 +76,9 @@ endif
 .PHONY: test
 test: control-plane promtool prometheus versitygw cluster-api other-languages ## Run every test, those on a real kube-apiserver too; FLAKES=folder runs failed tests again, alone
 ifdef FLAKES
-	GOGC=400 $(BIN)/python tools/retry_failed.py $(FLAKES) --workers 4 --lab=quick $(ARGS)
+	KIT_TESTS=changed GOGC=400 $(BIN)/python tools/retry_failed.py $(FLAKES) --workers 4 --lab=quick $(ARGS)
 else
-	GOGC=400 $(BIN)/pytest -n 4 --lab=quick $(ARGS)
+	KIT_TESTS=changed GOGC=400 $(BIN)/pytest -n 4 --lab=quick $(ARGS)
 endif
 
 .PHONY: flakes
@@ -96,7 +96,7 @@ lab: venv ## Rerun the scenarios of our own reconcilers under every fault, for m
 
 .PHONY: test-unit
 test-unit: venv ## Run what needs no server: unit and property tests (seconds)
-	$(BIN)/pytest tests/unit tests/property testkit/tests/unit testkit/tests/property $(ARGS)
+	KIT_TESTS=changed $(BIN)/pytest tests/unit tests/property testkit/tests/unit testkit/tests/property $(ARGS)
 
 .PHONY: check
 check: venv ## Run lint and the quick unit tests side by side: the loop of work, under two minutes (two cores, warm caches)
