@@ -1,4 +1,4 @@
-"""All files of a chart: those of our own, and of another operator's from the same pieces. Reads only the package's own data."""
+"""All files of a chart: of our own chart, and of another operator's chart from the same pieces. Reads only the package's own data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def readme(chart: OperatorChart, values: str, *, where: str, by: str = "", more:
 
 def generated_files(chart: OperatorChart, pieces: dict[str, str]) -> dict[str, str]:
     """Return those files of our own chart that are generated, given all of its files."""
-    more = "[Deploying](../../docs/guide/deploy.md) says more about each step.\n\n"
+    more = "[Deploying](../../docs/guide/deploy.md) explains each step.\n\n"
     return {
         **files_of(chart),
         "README.md": readme(chart, pieces["values.yaml"], where="charts/konverge", by=" by: make generate", more=more),

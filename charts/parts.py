@@ -15,7 +15,7 @@ _COMMENT = "Generated; in the repository by: make generate"
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The RBAC rules of a part, as RBAC writes them; each but the first are those that a value adds to the first."""
+    """The RBAC rules of a part, as RBAC writes them: the first field always, each other field if a value enables it."""
 
     always: tuple[dict[str, Any], ...] = ()
     secrets: tuple[dict[str, Any], ...] = ()
@@ -27,20 +27,20 @@ class Rules:
     election: tuple[dict[str, Any], ...] = ()
     """While replicas elect a leader, in the namespace of its Lease."""
     members: tuple[dict[str, Any], ...] = ()
-    """While replicas share the objects, in the namespace of their Leases: those of the members, and that of the leader for the rest."""
+    """While replicas share the objects, in the namespace of their Leases: the members' Leases, and the leader's for the rest."""
     ordinals: tuple[dict[str, Any], ...] = ()
     """While replicas share the objects by the ordinals of a StatefulSet, in its namespace."""
     stamps: tuple[dict[str, Any], ...] = ()
-    """While replicas share the objects, for the objects that bear stamps."""
+    """While replicas share the objects, for the objects with stamps."""
     metrics: tuple[dict[str, Any], ...] = ()
     """While callers who read metrics are reviewed."""
 
     namespaces: tuple[dict[str, Any], ...] = ()
     """In each of the namespaces that values of the part name, or in the whole cluster if the values name `*`."""
     object_bucket_claims: tuple[dict[str, Any], ...] = ()
-    """While buckets are made by ObjectBucketClaims, in the same namespaces."""
+    """While ObjectBucketClaims create the buckets, in the same namespaces."""
     home: tuple[dict[str, Any], ...] = ()
-    """In the operator's own namespace alone."""
+    """Only in the operator's own namespace."""
 
     def by_file(self) -> dict[str, tuple[dict[str, Any], ...]]:
         """Return the rules by the name of their file."""
@@ -99,7 +99,7 @@ class OperatorChart:
 def files_of(chart: OperatorChart) -> dict[str, str]:
     """Return the generated files below `files/`: path and content. Parts without rules of a kind, or webhooks, have no such file.
 
-    Files of a variant are in a folder of their own, `PART-SEMANTICS`, if they differ from those of the part.
+    Files of a variant are in a folder of their own, `PART-SEMANTICS`, if they differ from the files of the part.
     """
     found = {"operator.yaml": _yaml({"manager": chart.manager, "clusterWide": sorted(chart.cluster_wide)})}
     for part in chart.parts:

@@ -11,7 +11,7 @@ __all__ = ["schema_text"]
 
 
 def schema_text(pieces: str, chart: OperatorChart, *, families: bool) -> str:
-    """Return the text of values.schema.json: that of the pieces, with this chart's families (or none) and settings."""
+    """Return the text of values.schema.json: the pieces' schema, with this chart's families (or none) and settings."""
     schema: dict[str, Any] = json.loads(pieces)
     properties = schema["properties"]
     properties["settings"] = dict(chart.settings)

@@ -1,7 +1,7 @@
 """`apps.vworkspace.io/v1alpha1`: ApplicationInstance, an application that Helm installs through Flux.
 
-Guarantees: group, kind, fields, columns and the shape of the status are those of the vworkspace operator, so its objects are accepted.
-The API server checks everything that CEL can express; each rule says in its message what to write.
+Guarantees: group, kind, fields, columns and the shape of the status equal the vworkspace operator's, so its objects are accepted. The API
+server checks everything that CEL can express; the message of each rule names the correct form.
 
 The reconciler checks the rest (Blocked/ValidationFailed): that `release.namespace` is the namespace of the object (CEL
 reads only name and generateName of metadata); secrets inside `values.inline` (CEL does not read unknown fields); that an
@@ -47,7 +47,7 @@ ADOPT = "apps.vworkspace.io/adopt"
 """An annotation: with the value "true" an existing HelmRelease or source of the instance's name is taken over."""
 
 MAX_NAME = 63
-"""How long the name of a managed instance may be: helm-controller labels the HelmChart, and everything that the chart makes, with it."""
+"""How long the name of a managed instance may be: helm-controller labels the HelmChart, and everything that the chart creates, with it."""
 
 SourceType = Literal["oci", "helm"]
 
@@ -86,7 +86,7 @@ class AppRef(Model):
     field_path=".url",
 )
 class Chart(Model):
-    """Which chart, from where."""
+    """The chart and its repository."""
 
     source_type: SourceType
     """helm: a chart repository over HTTP; oci: an OCI registry."""
@@ -107,7 +107,7 @@ class Chart(Model):
 class Release(Model):
     """The Helm release. It cannot be renamed or moved, because Helm would uninstall it and install another.
 
-    A placeholder may name one too; nothing is installed for it.
+    A placeholder may name a release too; nothing is installed for it.
     """
 
     name: Annotated[
@@ -115,7 +115,7 @@ class Release(Model):
     ]
     """The name of the Helm release, at most 53 characters."""
     namespace: Annotated[NamespaceName, Immutable("the release cannot be moved to another namespace")]
-    """The namespace of the release: that of this object."""
+    """The namespace of the release, which is the namespace of this object."""
 
 
 class KeyRef(Model):
@@ -182,19 +182,19 @@ class ApplicationInstanceSpec(Model):
     """The desired state."""
 
     mode: Literal["managed", "placeholder"] = "managed"
-    """managed: Helm installs the chart; placeholder: nothing is installed, the object only stands for an application."""
+    """managed: Helm installs the chart; placeholder: nothing is installed, the object only represents an application."""
     app_ref: AppRef
     chart: Chart | None = None
     release: Release | None = None
     values: Values | None = None
     service_account_name: ObjectName | None = None
-    """The service account of this namespace with whose rights Flux installs the chart; the operator's settings say which are allowed,
-    and which is taken if none is named. Not part of the original's API."""
+    """The service account of this namespace with whose rights Flux installs the chart; the operator's settings list the allowed accounts
+    and the default. Not part of the original's API."""
     integrations: Integrations | None = None
 
 
 class HelmReleaseRef(Model):
-    """The Flux HelmRelease that stands for this instance."""
+    """The Flux HelmRelease of this instance."""
 
     name: str
     namespace: str

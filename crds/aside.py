@@ -1,8 +1,8 @@
 """Values that a few objects keep beside the fields of their model, at no cost for the others.
 
-Guarantees: kept values are copied, pickled and compared with the model, because they stand in the place of pydantic's private attributes;
+Guarantees: kept values are copied, pickled and compared with the model, because they take the place of pydantic's private attributes;
 private attributes of a user's subclass work beside them. An object without kept values costs nothing, whereas for a declared private
-attribute pydantic makes a dict for each object that is read. If every object has a value, use a private attribute.
+attribute pydantic creates a dict for each object that is read. If every object has a value, use a private attribute.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PREFIX = "__konverge_"
 
 
 def keep(model: BaseModel, **aside: Any) -> None:
-    """Keep values by name; those that were kept before under other names stay."""
+    """Keep values by name; values under other names stay."""
     named = {_PREFIX + name: value for name, value in aside.items()}
     model.__pydantic_private__ = {**(model.__pydantic_private__ or {}), **named}
 

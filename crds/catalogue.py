@@ -1,6 +1,6 @@
 """The custom resources that konverge itself serves.
 
-Guarantees: `own_resources` is the only list of them; the daemon, the chart and the generated manifests are made from it.
+Guarantees: `own_resources` is the only list of them; the daemon, the chart and the generated manifests use it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The declaration of a resource beside its model: names, scope, columns, conditions, rules.
 
-Guarantees: a `Declaration` is frozen data, checked in its constructor; a name that the API server would refuse raises UsageError,
-which says what to write instead. This module depends neither on pydantic nor on the schema.
+Guarantees: a `Declaration` is frozen data, checked in its constructor; a name that the API server would refuse raises UsageError with the
+correct form. This module depends neither on pydantic nor on the schema.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Declaration:
     short_names: tuple[str, ...]
     categories: tuple[str, ...]
     labels: tuple[tuple[str, str], ...]
-    """Of the CustomResourceDefinition, sorted."""
+    """The labels of the CustomResourceDefinition, sorted."""
     conditions: tuple[str, ...]
     columns: tuple[Column, ...]
     rules: tuple[Cel, ...]
@@ -147,7 +147,7 @@ class Declaration:
         return ("status",) if self.scale is None else ("status", "scale")
 
     def all_columns(self) -> tuple[Column, ...]:
-        """Return the columns as kubectl shows them: Age comes last, unless a column of that name is declared."""
+        """Return the columns as kubectl shows them: Age is the last column, unless a column of that name is declared."""
         return self.columns if any(column.name == "Age" for column in self.columns) else (*self.columns, AGE)
 
     def _problems(self) -> list[str]:
@@ -191,7 +191,7 @@ def _repeated(what: str, names: Sequence[str]) -> list[str]:
 
 
 def plural_of(kind: str) -> str:
-    """Return the English plural; an irregular one is an argument of `@resource`.
+    """Return the English plural; an irregular plural is an argument of `@resource`.
 
     >>> plural_of("Backup"), plural_of("Policy"), plural_of("Gateway"), plural_of("Mesh")
     ('backups', 'policies', 'gateways', 'meshes')

@@ -1,8 +1,8 @@
 """Converts pydantic's errors into one `InvalidObject` without any value in it.
 
 Guarantees: the error names the object, the path of the first mistake as the API spells it, and the problem, in our own words
-(`sentences.py`) or in the words of a validator. It never quotes a value: the text of a validator is shown only if none of its words is
-part of the value. It has no pydantic error as cause or context, because those quote values.
+(`sentences.py`) or in the words of a validator. It never quotes a value: the text of a validator is shown only if none of its words is part
+of the value. It has no pydantic error as cause or context, because those quote values.
 """
 
 from __future__ import annotations

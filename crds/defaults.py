@@ -17,7 +17,7 @@ __all__ = ["Defaults", "defaults_in", "filled"]
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """The defaults inside one schema: those of its fields, and those nested in its fields, items or values."""
+    """The defaults inside one schema: of its fields, and nested in its fields, items or values."""
 
     fields: Mapping[str, bytes]
     below: Mapping[str, Defaults]

@@ -1,9 +1,9 @@
-"""The docstrings under the fields of models, read from the sources when a schema that shows them is made.
+"""The docstrings under the fields of models, read from the sources when a schema with descriptions is generated.
 
 Guarantees: `Docstrings.of(cls)` finds the same texts as pydantic's `use_attribute_docstrings`. That option reads and parses a file for each
 class that is created, in every program that imports one, although only manifests need the texts. A field belongs to the class that
-annotated it last, so a subclass that overrides a field without a docstring has none for it. Classes in functions are found; of several
-classes of one name in one place, the one with the same fields is taken.
+annotated it last, so a subclass that overrides a field without a docstring has none for it. Classes in functions are found; among several
+classes of one name in one place, the class with the same fields is taken.
 
 Caveats: without source (a frozen program, `exec`, the prompt), or if the source does not parse, a field has no description; no error is
 raised. Only `konverge.model.Model`s are read, unless they set `use_attribute_docstrings` to False; other pydantic models use that setting.

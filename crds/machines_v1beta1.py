@@ -1,13 +1,13 @@
 """`infrastructure.cluster.x-k8s.io/v1beta1`: the kinds of Nstance, as an infrastructure provider of Cluster API.
 
-NstanceCluster fulfils the contract of a Cluster, NstanceControlPlane that of a control plane which exists already, NstanceMachinePool that
-of a MachinePool over several shards, NstanceMachine that of a Machine, NstanceMachineTemplate makes NstanceMachines for MachineSets. An
-NstanceShardGroup is the part of a pool on one shard.
+NstanceCluster fulfils the contract of a Cluster, NstanceControlPlane of an existing control plane, NstanceMachinePool of a MachinePool over
+several shards, NstanceMachine of a Machine. NstanceMachineTemplate is the template of NstanceMachines for MachineSets. An NstanceShardGroup
+is the part of a pool on one shard.
 
-Guarantees: group, kinds and fields are those of Nstance's documents. The labels of the contract are on the definitions: this version
+Guarantees: group, kinds and fields are as in Nstance's documents. The labels of the contract are on the definitions: this version
 fulfils the contracts v1beta1 and v1beta2, so statuses have the fields of both. No field that users write has a default in the schema.
 
-Caveats: a group's name is not checked here: one that no server accepts is reported by the controller, so that stored objects stay writable.
+Caveats: a group's name is not checked here, so that stored objects stay writable; the controller reports a name that no server accepts.
 
 Source: docs/reference/machines.md#kinds.
 """
@@ -63,7 +63,8 @@ CONTRACT_LABELS: Final[Mapping[str, str]] = {
     "cluster.x-k8s.io/v1beta2": "v1beta1",
     "cluster.x-k8s.io/provider": "infrastructure-nstance",
 }
-"""Contract of Cluster API to the version of the kind that fulfils it, and the name by which clusterctl finds a provider's definitions."""
+"""Contract of Cluster API to the version of the kind that fulfils it, and the label that clusterctl uses to find a provider's
+definitions."""
 
 _GROUP_STAYS: Final = "another group is another pool: create one, and delete this one"
 _TEMPLATE_STAYS: Final = "the specification of a template cannot be changed; create another template and refer to it"
@@ -84,11 +85,11 @@ class Initialization(Model):
     """The state of the first provisioning, by the contract v1beta2."""
 
     provisioned: bool | None = None
-    """Whether the infrastructure is there; once true it stays so."""
+    """Whether the infrastructure exists; once true it stays true."""
 
 
 class ControlPlaneEndpoint(Model):
-    """Where the API server of the cluster is reached."""
+    """The endpoint of the cluster's API server."""
 
     host: Text = ""
     """The host name or IP address."""
@@ -111,7 +112,7 @@ class NstanceClusterSpec(Model):
     """The endpoint."""
 
     control_plane_endpoint: ControlPlaneEndpoint | None = None
-    """Where the API server is reached; the controller sets it."""
+    """The endpoint of the API server; the controller sets it."""
 
 
 class NstanceClusterStatus(Status):
@@ -162,7 +163,7 @@ class NstanceControlPlaneStatus(Status):
     columns=(Column("Initialized", ".status.initialization.controlPlaneInitialized", type="boolean"),),
 )
 class NstanceControlPlane(CustomResource[NstanceControlPlaneSpec, NstanceControlPlaneStatus]):
-    """A control plane that is managed elsewhere: by it Cluster API counts the Cluster as initialized, and watches its Nodes."""
+    """A control plane that is managed elsewhere: because of it Cluster API counts the Cluster as initialized, and watches its Nodes."""
 
 
 class NstanceMachinePoolSpec(Model):
@@ -177,9 +178,9 @@ class NstanceMachinePoolSpec(Model):
     instance_type: Text | None = None
     """The type of the instances, if the group allows another than its own."""
     vars: Vars | None = None
-    """Variables, merged over those of the template. A key that is removed here stays on the servers."""
+    """Variables, merged over the template's. A key that is removed here stays on the servers."""
     subnets: Subnets | None = None
-    """The subnet pool of a new group, one at most; left out, that of the template. Not for a static group."""
+    """The subnet pool of a new group, one at most; left out, the template's. Not for a static group."""
     provider_id_list: Annotated[tuple[Text, ...], Atomic(), Field(alias="providerIDList")] = ()
     """The provider ids of the instances that run; the controller sets it."""
 
@@ -194,7 +195,7 @@ class NstanceMachinePoolStatus(Status):
     replicas: Count | None = None
     """How many instances run."""
     nodes: Count | None = None
-    """How many Nodes have a provider id of the list: Cluster API looks at the list again whenever it changes."""
+    """How many Nodes have a provider id of the list: Cluster API reads the list again whenever it changes."""
     is_static: bool | None = None
     """Whether the configuration of a server has the group: then its template, subnets and shards are fixed."""
     template: Text | None = None
@@ -225,7 +226,7 @@ def _list(owner: str) -> str:
 
 
 _STATIC_POOL: Final = (
-    # A setting that is not the servers' may be taken out, or set to theirs.
+    # A setting that differs from the servers' may be removed, or set to the servers' value.
     _of_static(
         "template",
         f"{_text('self.spec')} == {_text('oldSelf.spec')} || ({_text('oldSelf.spec')} != {_text('oldSelf.status')} "
@@ -278,7 +279,7 @@ class NstanceShardGroupSpec(Model):
     subnets: Subnets | None = None
     """The subnet pool of a new group."""
     vars: Vars | None = None
-    """Variables, merged over those of the template."""
+    """Variables, merged over the template's."""
 
 
 class ShardGroupConfig(Model):
@@ -306,7 +307,7 @@ class NstanceShardGroupStatus(Status):
     config: ShardGroupConfig | None = None
     """The settings as the server merged them."""
     last_sync_time: Time | None = None
-    """When the server last answered about the group."""
+    """When the server last responded about the group."""
 
 
 @resource(
@@ -323,7 +324,7 @@ class NstanceShardGroupStatus(Status):
     ),
 )
 class NstanceShardGroup(CustomResource[NstanceShardGroupSpec, NstanceShardGroupStatus]):
-    """The part of a pool on one shard; the controller of pools makes it."""
+    """The part of a pool on one shard; the controller of pools creates it."""
 
 
 class NstanceMachineSpec(Model):
@@ -334,7 +335,7 @@ class NstanceMachineSpec(Model):
     instance_type: Text | None = None
     """The type of the instance, if the group allows another than its own."""
     vars: Vars | None = None
-    """Variables, merged over those of the group."""
+    """Variables, merged over the group's."""
     provider_id: Annotated[Text | None, Field(alias="providerID")] = None
     """The provider id of the Node; the controller sets it."""
     failure_domain: Text | None = None
@@ -392,7 +393,7 @@ class NstanceMachine(CustomResource[NstanceMachineSpec, NstanceMachineStatus]):
 
 
 class MachineMetadata(Model):
-    """Labels and annotations of the objects that are made."""
+    """Labels and annotations of the created objects."""
 
     labels: dict[str, str] | None = None
     """Labels."""
@@ -401,7 +402,7 @@ class MachineMetadata(Model):
 
 
 class NstanceMachineTemplateResource(Model):
-    """An NstanceMachine that is to be made."""
+    """An NstanceMachine to create."""
 
     metadata: MachineMetadata | None = None
     """Labels and annotations."""
@@ -413,7 +414,7 @@ class NstanceMachineTemplateSpec(Model):
     """The template."""
 
     template: NstanceMachineTemplateResource
-    """The NstanceMachine that is to be made."""
+    """The NstanceMachine to create."""
 
 
 class NodeInfo(Model):
@@ -441,4 +442,4 @@ class NstanceMachineTemplateStatus(Status):
     columns=(Column("Group", ".spec.template.spec.groupRef"),),
 )
 class NstanceMachineTemplate(CustomResource[NstanceMachineTemplateSpec, NstanceMachineTemplateStatus]):
-    """Makes NstanceMachines for a MachineSet. Its specification cannot be changed: machines that exist would not follow."""
+    """The template of NstanceMachines for a MachineSet. Its specification cannot be changed: existing machines would not follow."""

@@ -4,7 +4,7 @@ Guarantees: `crd` groups the versions of one kind and checks that they agree on 
 one of them is stored; the status subresource is always on. `to_yaml` writes the same text for the same data, keys in insertion order.
 Callers may change the returned data.
 
-Source: Kubernetes, CustomResourceDefinition v1; the order of versions is that of `kubectl` (v2, v1, v1beta1, v1alpha1).
+Source: Kubernetes, CustomResourceDefinition v1; versions are ordered as by `kubectl` (v2, v1, v1beta1, v1alpha1).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def crd_manifests(classes: Iterable[type[CustomResource[Any, Any]]]) -> list[dic
 def crd_stub(kind: Kind[Any], *, scope: Scope = "Namespaced", status: bool = True) -> dict[str, Any]:
     """Return a CustomResourceDefinition that accepts anything, for tests with foreign kinds.
 
-    The plural is the kind's own, or the English one. `status` turns the status subresource on.
+    The plural is the kind's own, or the English plural. `status` enables the status subresource.
 
     >>> from konverge.kinds import kind
     >>> crd_stub(kind("velero.io/v1", "Backup"), status=False)["metadata"]["name"]

@@ -1,12 +1,12 @@
 """Markers of fields and models that become rules and options of the schema.
 
-Guarantees: each marker is frozen data that stands in `Annotated[...]` and leaves validation in Python alone; it changes the schema only.
+Guarantees: each marker is frozen data inside `Annotated[...]`; it changes only the schema, not the validation in Python.
 `Cel` also decorates a whole model. The schema is checked when the resource is complete (`konverge.crds.schema`), so a marker in the
 wrong place is an error with the field's path, not a refusal by the API server weeks later.
 
 Caveats: CEL rules are not evaluated here; the API server does that.
 
-Source: Kubernetes, "Structural schemas" and "Validation rules" of CustomResourceDefinitions; the merge markers are those of
+Source: Kubernetes, "Structural schemas" and "Validation rules" of CustomResourceDefinitions; the merge markers are from
 structured-merge-diff.
 """
 
@@ -39,7 +39,7 @@ M = TypeVar("M", bound=BaseModel)
 
 VALIDATIONS = "x-kubernetes-validations"
 RULE_KEYS = ("rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf")
-# Notes to konverge.crds.schema, which turns them into keys of Kubernetes.
+# Notes to konverge.crds.schema, which replaces them by keys of Kubernetes.
 ATOMIC = "x-konverge-atomic"
 IMMUTABLE = "x-konverge-immutable"
 NOT_IN_SCHEMA = "x-konverge-not-in-schema"
@@ -65,8 +65,8 @@ class _Marker(ABC):
 class Cel(_Marker):
     """A validation rule in CEL, on a field or on a whole model; the API server refuses a value that breaks it with `message`.
 
-    `self` is the value, `oldSelf` the stored one; a rule that names `oldSelf` is checked on updates only. `reason` is the
-    machine-readable word of the refusal, `field_path` the field that is reported instead of the one with the rule (`.minimum`).
+    `self` is the value, `oldSelf` the stored value; a rule that names `oldSelf` is checked on updates only. `reason` is the
+    machine-readable word of the refusal, `field_path` the field that is reported instead of the field with the rule (`.minimum`).
     With `optional_old_self` the rule also runs on creation, and `oldSelf` is an optional value. `message_expression` is a CEL
     expression for the message; if it fails, `message` is used.
 
@@ -96,7 +96,7 @@ class Cel(_Marker):
             )
 
     def __call__(self, model: type[M]) -> type[M]:
-        """Bind the rule to a whole model, as a decorator; several are checked in the order in which they are read."""
+        """Bind the rule to a whole model, as a decorator; several rules are checked from top to bottom."""
         if not _is_model(model):
             raise UsageError(f"@Cel({self.rule!r}) decorates models; on a field write Annotated[..., Cel(...)]")
         if "__konverge_declaration__" in model.__dict__:
@@ -117,7 +117,7 @@ class Cel(_Marker):
         return {"rule": self.rule, "message": self.message, **{key: value for key, value in optional.items() if value}}
 
     def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the schema with the rule after those that it has."""
+        """Return the schema with the rule after its present rules."""
         return {**schema, VALIDATIONS: [*schema.get(VALIDATIONS, ()), self.entry()]}
 
 
@@ -134,7 +134,7 @@ class Immutable(Cel):
         super().__init__("self == oldSelf", message)
 
     def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the schema with the rule; the object that bears the field adds one that forbids to remove it."""
+        """Return the schema with the rule; the object with the field adds a rule against the field's removal."""
         return {**super().mark(schema), IMMUTABLE: self.message}
 
 
@@ -230,13 +230,13 @@ class NotInSchema(_Marker):
     """
 
     def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the schema with the marker on it; the object that bears the field leaves it out."""
+        """Return the schema with the marker on it; the object with the field leaves it out."""
         return {**schema, NOT_IN_SCHEMA: True}
 
 
 @dataclass(frozen=True)
 class EmbeddedResource(_Marker):
-    """A whole Kubernetes object inside this one: apiVersion, kind and metadata are checked by the API server.
+    """A whole Kubernetes object inside another object: the API server checks its apiVersion, kind and metadata.
 
     >>> EmbeddedResource().mark({})
     {'x-kubernetes-embedded-resource': True, 'x-kubernetes-preserve-unknown-fields': True}
@@ -265,7 +265,7 @@ def _is_model(what: object) -> bool:
 
 
 def rules_of(model: type[BaseModel]) -> tuple[Cel, ...]:
-    """Return the rules that decorate a model, those of its bases first."""
+    """Return the rules that decorate a model, after the rules of its bases."""
     found: list[Cel] = []
     for base in reversed(model.__mro__):
         found.extend(base.__dict__.get(_RULES, ()))

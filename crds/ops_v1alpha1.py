@@ -1,9 +1,9 @@
 """`ops.vworkspace.io/v1alpha1`: Operation, one action on an ApplicationInstance (a backup, a restore, an upgrade, a command); and Cluster,
 the registration of this cluster with a control plane.
 
-Guarantees: group, kind, fields, columns and the shape of the status are those of the vworkspace operator, so its objects are accepted.
+Guarantees: group, kind, fields, columns and the shape of the status equal the vworkspace operator's, so its objects are accepted.
 `spec.cancel`, `spec.timeoutSeconds`, `spec.ttlSecondsAfterFinished` and `status.engineMissingSince` are ours. The API server checks
-everything that CEL can express; each rule says in its message what to write.
+everything that CEL can express; the message of each rule names the correct form.
 
 The reconciler checks the rest (Accepted=False/ValidationFailed): the parameters, whose schema depends on the engine.
 
@@ -84,7 +84,7 @@ class Approvals(Model):
     """Whether the Operation needs an approval, and the approval."""
 
     required: bool = False
-    """Whether the Operation waits for an approval. The operator's settings name types of Operations that always do."""
+    """Whether the Operation waits for an approval. The operator's settings name types of Operations that always wait."""
     claim: Annotated[str, Field(max_length=4096)] | None = None
     """The approval: binds cluster, namespace, name and the digest of the spec, and expires. The parameters cannot be changed while
     it is present."""
@@ -145,7 +145,7 @@ class OperationStatus(Status):
     reason: str | None = None
     """Why the Operation is in its phase: the reason of the condition Blocked, Running, Succeeded, Failed or Cancelled."""
     started_at: Time | None = None
-    """When the Operation got its turn on the target."""
+    """When the Operation was started on the target."""
     finished_at: Time | None = None
     outputs: dict[str, str] = Field(default_factory=dict)
     """Results, for instance `backupName`, `jobName`."""
@@ -187,7 +187,7 @@ class Operation(CustomResource[OperationSpec, OperationStatus]):
 
     @property
     def asked_to_cancel(self) -> bool:
-        """Whether spec or annotation ask to cancel the Operation."""
+        """Whether spec or annotation request to cancel the Operation."""
         return self.spec.cancel or self.annotations.get(CANCEL) == "true"
 
 
@@ -271,7 +271,7 @@ class ClusterStatus(Status):
     credential_status: CredentialStatus | None = None
     credentials_secret_ref: SecretReference | None = None
     observed_token: str | None = None
-    """The first part of the SHA-256 of the token by which the cluster was registered; another token registers it anew."""
+    """The first part of the SHA-256 of the token that registered the cluster; another token registers it again."""
 
 
 @resource(

@@ -3,7 +3,7 @@
 Guarantees: fields that a `PartialModel` does not name survive a round trip unchanged, at every level and in their place; so does the whole
 metadata. A `PartialResource` is the `model` of `konverge.kind(..., model=...)`.
 
-Caveats: a named field is written by its type, so a `datetime` may come back in another spelling. If the exact text matters, use `str`.
+Caveats: a named field is written by its type, so a `datetime` may change its spelling. If the exact text matters, use `str`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PartialModel(Model):
 
 
 class _KindOf:
-    """`kind_of_resource` of an object; the class has none, because it may stand for several kinds."""
+    """`kind_of_resource` of an object; the class has none, because it may serve several kinds."""
 
     def __get__(self, instance: PartialResource | None, owner: type[PartialResource]) -> Any:
         if instance is None:
@@ -68,7 +68,7 @@ class PartialResource(MetadataProperties, PartialModel):
 
     @classmethod
     def decode_resource(cls, data: dict[str, Any]) -> Self:
-        """Turn a decoded JSON object into this model; the dict becomes the object's own.
+        """Convert a decoded JSON object into this model; the dict becomes the object's own.
 
         Raises InvalidObject with the path of the first misfit.
         """

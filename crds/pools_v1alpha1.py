@@ -1,15 +1,15 @@
 """`k8s.bnerd.com/v1alpha1`: pools of Nextclouds that are ready to be claimed.
 
 NextcloudPool keeps a number of unassigned NextcloudInstances, a Nextcloud claims one for its tenant, a NextcloudProfile holds defaults, a
-NextcloudVersionMap says which chart installs which version.
+NextcloudVersionMap names the chart of each version.
 
-Guarantees: group, kinds, fields, short names and labels are those of the bnerd Nextcloud operator, so its objects are accepted.
-`claimRef`, `reclaimPolicy`, `instanceNamespace`, `allowedNamespaces` and the fields of a status that say so are ours. No field that a
-tenant writes has a default in the schema: a Nextcloud sets exactly the fields that its author wrote, and all others keep the values of
-the pool. The API server itself checks that the claim of an instance never changes and is never removed, so a used instance cannot go
-back into its pool, and that an assigned Nextcloud is not pointed at another instance.
+Guarantees: group, kinds, fields, short names and labels equal the bnerd Nextcloud operator's, so its objects are accepted. `claimRef`,
+`reclaimPolicy`, `instanceNamespace`, `allowedNamespaces` and the marked fields of a status are ours. No field that a tenant writes has a
+default in the schema: a Nextcloud sets exactly the fields that its author wrote, and all other fields keep the values of the pool. The API
+server itself checks that the claim of an instance never changes and is never removed, so a used instance cannot return to its pool, and
+that an assigned Nextcloud is not pointed at another instance.
 
-Caveats: the names of Secrets (`credentialsSecret`) are those of the namespace of the NextcloudInstance. The operator checks which fields
+Caveats: Secrets (`credentialsSecret`) are named in the namespace of the NextcloudInstance. The operator checks which fields
 of a Nextcloud it accepts (reconcilers/pools/tenant_fields.py); the schema does not know who writes.
 
 Source: docs/reference/pools.md#kinds.
@@ -93,7 +93,7 @@ MAX_POOL_NAME = 63
 MAX_INSTANCE_NAME = 47
 """The longest name of an instance: with a suffix of three characters it still names a CloudNativePG cluster (50) and a release (53)."""
 MIN_UNASSIGNED_AGE = timedelta(minutes=10)
-"""The shortest age at which unassigned instances are replaced: to make one takes minutes."""
+"""The shortest age for the replacement of unassigned instances: to create an instance takes minutes."""
 
 _SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 _DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -116,7 +116,7 @@ Amount = Annotated[int | str, IntOrString(_QUANTITY, max_length=64)]
 Bucket = Annotated[str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][-.a-z0-9]*[a-z0-9]$")]
 Endpoint = Annotated[str, Field(max_length=2048, pattern=_ENDPOINT)]
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-# Both rules accept what is stored already: the API server would refuse every other edit of such an object, its finalizers' too.
+# Both rules accept a stored value: the API server would refuse every other edit of such an object, its finalizers' too.
 Labels = Annotated[
     dict[str, Annotated[str, Field(max_length=63)]],
     Field(max_length=64),
@@ -161,7 +161,7 @@ class IngressTls(Model):
 
 
 class IngressSettings(Model):
-    """How the Nextcloud is reached from outside."""
+    """The access to the Nextcloud from outside."""
 
     enabled: bool | None = None
     """Whether there is an ingress."""
@@ -180,7 +180,7 @@ class PostgresStorage(Model):
     size: Amount | None = None
     """How much is requested."""
     storage_class: ObjectName | None = None
-    """The storage class; left out, that of the cluster. Not part of the original's API."""
+    """The storage class; left out, the default of the cluster. Not part of the original's API."""
 
 
 class PostgresBackupS3(Model):
@@ -248,11 +248,11 @@ class S3(Model):
     credentials_secret: ObjectName | None = None
     """The Secret with the keys of the bucket."""
     endpoint: Endpoint | None = None
-    """The URL of the object storage; left out, that of the operator's settings. Not part of the original's API."""
+    """The URL of the object storage; left out, the URL of the operator's settings. Not part of the original's API."""
     region: Region | None = None
     """The region. Not part of the original's API."""
     path_style: bool | None = None
-    """Whether the bucket is in the path of a URL, and not in the host name; left out, as the operator's settings say. Not part of the
+    """Whether the bucket is in the path of a URL, and not in the host name; left out, as in the operator's settings. Not part of the
     original's API."""
 
 
@@ -271,7 +271,7 @@ class DataBackup(Model):
 
 
 class Backups(Model):
-    """Backups beside those of the database."""
+    """Backups beside the database's."""
 
     data: DataBackup | None = None
 
@@ -304,7 +304,7 @@ class Persistence(Model):
     enabled: bool | None = None
     size: Amount | None = None
     storage_class: ObjectName | None = None
-    """The storage class; left out, that of the cluster. Not part of the original's API."""
+    """The storage class; left out, the default of the cluster. Not part of the original's API."""
 
 
 class Helm(Model):
@@ -317,10 +317,10 @@ class Helm(Model):
 
 
 class InstanceSettings(Model):
-    """How a Nextcloud is to be: the part that tenants, pools and profiles write alike. A field that is left out has no opinion."""
+    """The desired Nextcloud: the part that tenants, pools and profiles write alike. A field that is left out sets nothing."""
 
     version: Version | None = None
-    """The version of Nextcloud: 33.0.1, a prefix (33: the newest of them), latest or stable."""
+    """The version of Nextcloud: 33.0.1, a prefix (33: the newest 33.x), latest or stable."""
     replicas: Annotated[int, Field(ge=0, le=100)] | None = None
     """How many pods serve it."""
     ingress: IngressSettings | None = None
@@ -361,7 +361,7 @@ class InstanceRef(Model):
 
     name: ObjectName
     namespace: NamespaceName | None = None
-    """Its namespace; left out, the one in which the operator creates instances."""
+    """Its namespace; left out, the operator's namespace for new instances."""
 
 
 class BoundInstance(InstanceRef):
@@ -422,7 +422,7 @@ class AllowedNamespaces(Model):
     """The namespaces whose Nextclouds may take an instance, as the allowedRoutes of a Gateway select the namespaces of its routes."""
 
     from_: Annotated[Literal["All", "Names", "Selector"], Field(alias="from")]
-    """All namespaces, those in `names`, or those that `selector` selects."""
+    """All namespaces, the namespaces in `names`, or the namespaces that `selector` selects."""
     names: Annotated[tuple[NamespaceName, ...], Atomic(), Field(max_length=256)] | None = None
     """The names of namespaces, with from: Names."""
     selector: NamespaceSelector | None = None
@@ -434,7 +434,7 @@ class PoolSelector(Model):
     """Which pools may serve the Nextcloud. An empty selector counts as none."""
 
     match_labels: Labels = Field(default_factory=dict)
-    """The labels that an instance must have: those of `template.metadata.labels` of its pool."""
+    """The labels that an instance must have: its pool sets them with `template.metadata.labels`."""
 
 
 class NextcloudSpec(InstanceSettings):
@@ -449,7 +449,7 @@ class NextcloudSpec(InstanceSettings):
 
 
 class NextcloudStatus(Status):
-    """The observed state; phase, helmRelease, url, version and most conditions are those of the instance."""
+    """The observed state; phase, helmRelease, url, version and most conditions are copied from the instance."""
 
     instance_ref: BoundInstance | None = None
     """The assigned instance."""
@@ -462,7 +462,7 @@ class NextcloudStatus(Status):
     url: str | None = None
     version: str | None = None
     pool: str | None = None
-    """The pool that the instance came from. Not part of the original's API."""
+    """The pool of the instance before the assignment. Not part of the original's API."""
     assigned_at: Time | None = None
     """When the instance was assigned. Not part of the original's API."""
 
@@ -495,7 +495,7 @@ _KEEPS_INSTANCE = Cel(
     written_by="tenants",
 )
 class Nextcloud(CustomResource[NextcloudSpec, NextcloudStatus]):
-    """A tenant's Nextcloud: claims an instance and says how it is to be."""
+    """A tenant's Nextcloud: claims an instance and configures it."""
 
 
 class ClaimRef(Model):
@@ -524,8 +524,8 @@ class NextcloudInstanceSpec(TemplateSettings):
     reclaim_policy: ReclaimPolicy | None = None
     """The fate of the instance when its Nextcloud is deleted, as its pool had it at the claim. Not part of the original's API."""
     tenant_fields: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=32)] | None = None
-    """The fields about Secrets and S3 servers that the Nextcloud set: it needs a grant for these Secrets, and no other credentials go to
-    these servers. Not part of the original's API."""
+    """The fields about Secrets and S3 servers that the Nextcloud set: it needs a grant for these Secrets, and no other credentials are sent
+    to these servers. Not part of the original's API."""
     allowed_namespaces: AllowedNamespaces | None = None
     """The other namespaces whose Nextclouds may name this instance in instanceRef; left out, only the namespace of the instance. Not part
     of the original's API."""
@@ -535,7 +535,7 @@ class AppliedS3Config(Model):
     """The bucket in use."""
 
     auto_created: bool = False
-    """Whether the operator created the bucket; only then it is deleted with the instance."""
+    """Whether the operator created the bucket; only then the bucket is deleted with the instance."""
     bucket: str | None = None
     endpoint: str | None = None
     region: str | None = None
@@ -632,9 +632,10 @@ class NextcloudPoolSpec(Model):
     """The profile whose defaults new instances get."""
     template: Template = Template()
     instance_namespace: NamespaceName | None = None
-    """The namespace of the instances; left out, that of the operator's settings. Not part of the original's API."""
+    """The namespace of the instances; left out, the namespace of the operator's settings. Not part of the original's API."""
     allowed_namespaces: AllowedNamespaces | None = None
-    """The namespaces whose Nextclouds the pool serves; left out, none. Who has an instance keeps it. Not part of the original's API."""
+    """The namespaces whose Nextclouds the pool serves; left out, none. An assigned Nextcloud keeps its instance. Not part of the original's
+    API."""
     lifecycle: Lifecycle = Lifecycle()
 
 
@@ -676,7 +677,7 @@ class NextcloudPoolStatus(Status):
     """The labels of the unassigned instances, for autoscalers."""
     observed_profile: ObservedProfile | None = None
     recent_creations: Annotated[tuple[RecentCreation, ...], ListMap("name")] | None = None
-    """The creations of the last minute in which there were any, also of instances that are gone: the limit of creations counts them."""
+    """The creations of the last minute with a creation, also of deleted instances: the limit of creations counts them."""
     members: Annotated[tuple[Annotated[str, Field(max_length=128)], ...], Atomic(), Field(max_length=20_000)] | None = (
         None
     )
@@ -716,7 +717,7 @@ class NextcloudProfileSpec(Model):
     """The defaults."""
 
     defaults: TemplateSettings = TemplateSettings()
-    """The values of new instances for which neither the pool's template nor the Nextcloud has others."""
+    """The values of new instances, unless the pool's template or the Nextcloud sets them."""
 
 
 @resource(
@@ -737,7 +738,7 @@ class VersionEntry(Model):
     chart_version: Version
     """The version of the chart that installs it."""
     image: Annotated[str, Field(max_length=512)] | None = None
-    """The image; left out, that of the chart."""
+    """The image; left out, the chart's."""
 
 
 class NextcloudVersionMapSpec(Model):
@@ -753,4 +754,4 @@ class NextcloudVersionMapSpec(Model):
 
 @resource(f"{GROUP}/v1alpha1", short_names=("ncvm",), scope="Cluster")
 class NextcloudVersionMap(CustomResource[NextcloudVersionMapSpec, Status]):
-    """Which chart and image install which version of Nextcloud; without one, the map of the operator's settings is used."""
+    """The chart and image for each version of Nextcloud; without a map, the operator's settings apply."""

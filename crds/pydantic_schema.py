@@ -1,9 +1,9 @@
 """Pydantic's JSON schema of a model, with a note at each type that a structural schema cannot express.
 
-Guarantees: `model_schema(cls)` is pydantic's JSON schema of the model as it is read (`mode="validation"`, the API's spelling), in which
-every type that Kubernetes cannot express has the key REFUSED: a pair of the problem and the alternative. `konverge.crds.schema`, which
-walks over the schema and knows the path, raises the error. With `described=True` the docstrings under the fields become the descriptions,
-except for fields with `Field(description=...)`.
+Guarantees: `model_schema(cls)` is pydantic's JSON schema of the model as it is read (`mode="validation"`, the API's spelling). Every type
+that Kubernetes cannot express has the key REFUSED in it: a pair of the problem and the alternative. `konverge.crds.schema`, which walks
+over the schema and knows the path, raises the error. With `described=True` the docstrings under the fields become the descriptions, except
+for fields with `Field(description=...)`.
 
 Invariant: nothing here raises for a type that pydantic accepts.
 """
@@ -60,7 +60,7 @@ _CONDITION = {
     },
     "required": ["lastTransitionTime", "message", "reason", "status", "type"],
 }
-"""metav1.Condition. The model is laxer, because it also reads what other programs stored."""
+"""metav1.Condition. The model is laxer, because it also reads the conditions of other programs."""
 
 
 def refused(problem: str, instead: str) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 """`capsule.clastix.io/v1beta2`: ResourcePool and ResourcePoolClaim, quota that namespaces claim from a pool.
 
-Guarantees: group, kinds, fields, columns and the shape of the status are those of Capsule v0.10 to v0.12, so its objects are accepted and
-its users' scripts keep reading ours; of later versions there are `status.exhaustions`, the conditions of a pool and observedGeneration.
+Guarantees: group, kinds, fields, columns and the shape of the status equal those in Capsule v0.10 to v0.12, so its objects are accepted and
+its users' scripts keep reading ours. `status.exhaustions`, the conditions of a pool and observedGeneration are from later versions.
 `status.releasing` is ours. Amounts stay on the wire as they were written, numbers or texts. The API server itself checks the following,
 without a webhook: amounts are not negative, counts are whole, scopes do not change, `hard` stays above the claimed amounts, an allocated
-claim does not change. Amounts are compared by value ("1" and "1000m" are the same), and each rule says what to do.
-To release a claim (annotation) and to delete anything is always allowed.
+claim does not change. Amounts are compared by value ("1" and "1000m" are the same), and the message of each rule names the remedy. To
+release a claim (annotation) and to delete anything is always allowed.
 
 Caveats: the rules do not check that the API server accepts the name of a resource in a ResourceQuota; it refuses the ResourceQuota then.
 Neither do they refuse a fraction of an extended resource by its bare name (example.com/widgets), which no quota counts: the family does.
@@ -61,13 +61,13 @@ __all__ = [
 GROUP = "capsule.clastix.io"
 
 MAX_RESOURCES = 256
-"""The most resources that one map of amounts may name: it bounds what the rules below can cost the API server."""
+"""The most resources that a map of amounts may name: it bounds the cost of the rules below for the API server."""
 MAX_USED = 2 * MAX_RESOURCES
 """The most resources whose use the status of a pool reports."""
 MAX_AMOUNT = 64
 """The longest text of an amount, for the same reason."""
 MOST = 10**24
-"""The largest amount: the sum of any number of claims still fits the longest text, so no claim makes a status unwritable."""
+"""The largest amount: the sum of any number of claims still fits the longest text, so no status becomes unwritable."""
 MAX_POOL_NAME = 63
 """The longest name of a pool: it is the value of a label on each of its ResourceQuotas."""
 
@@ -93,7 +93,7 @@ _COUNTED_OF_CLASS = (
     *(".storageclass.storage.k8s.io/persistentvolumeclaims", ".storageclass.storage.k8s.io/requests.storage"),
     ".deviceclass.resource.k8s.io/devices",
 )
-# Looks at the beginning and the end of a name only, which costs little: to search in a name counts as if it had 3 MiB.
+# Reads only the beginning and the end of a name, which costs little: to search in a name counts as if it had 3 MiB.
 _IS_COUNTED = " || ".join(
     (
         *(f"r == '{name}'" for name in _COUNTED),
@@ -101,7 +101,7 @@ _IS_COUNTED = " || ".join(
         *(f"r.endsWith('{suffix}')" for suffix in _COUNTED_OF_CLASS),
     )
 )
-# Whole as the API server takes it: "2000m" and "1.0" are. (isInteger would refuse both; int() fails beyond what a double holds.)
+# Whole as the API server counts it: "2000m" and "1.0" are. (isInteger would refuse both; int() fails beyond what a double holds.)
 _IS_WHOLE = (
     "[quantity(string(self[r]))].all(q, q.asApproximateFloat() >= 9007199254740992.0 "
     "|| q.sub(int(q.asApproximateFloat() + 0.5)).compareTo(quantity('0')) == 0)"
@@ -129,7 +129,7 @@ MatchLabels: TypeAlias = Annotated[
         "a key is a name of at most 63 letters, digits, dashes, underscores and dots after an optional domain and slash",
     ),
 ]
-"""Labels of which each can exist."""
+"""Labels with valid keys and values."""
 
 
 def _valid_labels(labels: dict[str, str]) -> dict[str, str]:
@@ -164,7 +164,7 @@ class LabelSelectorRequirement(Model):
 
 
 class LabelSelector(Model):
-    """Selects namespaces by their labels: all that is written here must hold. An empty one selects nothing."""
+    """Selects namespaces by their labels: all requirements must hold. An empty selector selects nothing."""
 
     match_labels: Annotated[MatchLabels, AfterValidator(_valid_labels)] = Field(default_factory=dict)
     """Labels with exactly these values."""
@@ -187,7 +187,7 @@ class ScopeSelector(Model):
     """A restriction of what a ResourceQuota counts."""
 
     match_expressions: Annotated[tuple[ScopeRequirement, ...], Field(max_length=16)] = ()
-    """Requirements, all of which must hold."""
+    """Requirements; all must hold."""
 
 
 @Cel(
@@ -229,7 +229,7 @@ class ResourcePoolSpec(Model):
 
     quota: PoolQuota
     selectors: Annotated[tuple[LabelSelector, ...], Field(max_length=64)] = ()
-    """The namespaces that may claim: those that one of these selects."""
+    """The namespaces that may claim: each namespace that at least one selector selects."""
     defaults: _Asked = Field(default_factory=dict)
     """The amounts of each selected namespace without a claim. They do not count as claimed and may name resources that quota.hard lacks."""
     config: PoolConfig = PoolConfig()
@@ -323,7 +323,7 @@ class ResourcePoolClaimSpec(Model):
     pool: Annotated[str, Field(max_length=253)] | None = None
     """The pool; left out, the first by name that serves the namespace and has room is taken, and the claim waits for it in a queue."""
     claim: _Asked
-    """How much of which resources. It cannot be changed while the claim is allocated."""
+    """The amount of each resource. It cannot be changed while the claim is allocated."""
 
 
 class PoolReference(Model):
@@ -339,18 +339,18 @@ class ResourcePoolClaimStatus(Status):
     """The observed state."""
 
     pool: PoolReference | None = None
-    """The pool that it belongs to; of a claim that names none, once it is allocated."""
+    """The pool of the claim; for a claim that names no pool, set at the allocation."""
     queue: PoolReference | None = None
-    """The pool in whose queue a claim waits that names none."""
+    """The pool in whose queue a claim without a pool waits."""
     condition: Condition | None = None
-    """Assigned or Bound: how far the claim has come, or why it waits."""
+    """Assigned or Bound: the progress of the claim, or why it waits."""
     semantics: Literal["v0.14"] | None = None
-    """Which form the status has: with v0.14 `conditions` say how far the claim has come, else `condition` does."""
+    """The form of the status: with v0.14 `conditions` report the progress of the claim, else `condition` does."""
     conditions: Annotated[tuple[Condition, ...], Atomic(), Field(max_length=16)] = ()
     """In the semantics of v0.14: Ready, Exhausted, and Bound, which is True while pods use the claim."""
 
 
-# The controller says which semantics are in force: by those of v0.14 a claim is immutable while pods use it, else while it is allocated.
+# The controller records the semantics in force: in v0.14 a claim is immutable while pods use it, else while it is allocated.
 _ALLOCATED = (
     "has(oldSelf.status) && (has(oldSelf.status.semantics) ? has(oldSelf.status.conditions) "
     "&& oldSelf.status.conditions.exists(c, c.type == 'Bound' && c.status == 'True') "
@@ -369,7 +369,7 @@ _KEEPS_AMOUNTS = Cel(
     reason="FieldValueForbidden",
     field_path=".spec.claim",
 )
-# A claim without a pool was given one (status.pool): to write down that very pool changes nothing.
+# A claim without a pool was assigned to a pool (status.pool): to write that pool into the spec changes nothing.
 _KEEPS_POOL = Cel(
     f"!({_ALLOCATED}) || (has(oldSelf.spec.pool) && oldSelf.spec.pool != '' "
     "? has(self.spec.pool) && self.spec.pool == oldSelf.spec.pool "

@@ -1,8 +1,8 @@
-"""Resources of our own: a class per kind and version, made from a model of the spec and a model of the status.
+"""Resources of our own: a class per kind and version, built from a model of the spec and a model of the status.
 
 Guarantees
-- `@resource` binds a class to its API version and checks the model as soon as pydantic can: at once, or, if a forward reference
-  is still open, when it is resolved. A model that a structural schema cannot express raises SchemaError there.
+- `@resource` binds a class to its API version and checks the model as soon as pydantic can: at once, or, if a forward reference is still
+  open, when it is resolved. A model that a structural schema cannot express raises SchemaError at this check.
 - `to_dict`, and so the body of a write, holds exactly the fields that were set; the server fills in its defaults. A field set
   to None is sent as null if it is marked `Nullable`, and is left out otherwise. A `Nullable` field that was not set is left out.
 - `decode` raises InvalidObject with the path of the mistake and never its value. A status that does not decode never raises: its
@@ -89,7 +89,7 @@ class CustomResource(MetadataProperties, Model, Generic[SpecT, StatusT]):
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> Self:
-        """Make an object, without sending it; `spec` may be omitted if none of its fields is required.
+        """Create an object, without sending it; `spec` may be omitted if none of its fields is required.
 
         Raises UsageError for a namespace of a cluster-scoped resource and for a spec that is missing.
         """
@@ -113,7 +113,7 @@ class CustomResource(MetadataProperties, Model, Generic[SpecT, StatusT]):
 
     @classmethod
     def decode(cls, data: dict[str, Any]) -> Self:
-        """Turn a decoded JSON object into one of this class; the dict becomes the object's own.
+        """Convert a decoded JSON object into an object of this class; the dict becomes the object's own.
 
         Raises InvalidObject, with the path of the first misfit, for anything but the status.
         """
@@ -139,7 +139,7 @@ class CustomResource(MetadataProperties, Model, Generic[SpecT, StatusT]):
 
     @classmethod
     def undecoded(cls, data: dict[str, Any], error: InvalidObject) -> Self:
-        """Return an object of which only metadata and status can be read; reading anything else raises `error`.
+        """Return an object with readable metadata and status; reading anything else raises `error`.
 
         If not even the metadata decodes, which the API server would not store, it raises `error` itself.
         """
@@ -181,11 +181,11 @@ class CustomResource(MetadataProperties, Model, Generic[SpecT, StatusT]):
         return self.status.conditions
 
     def find_condition(self, type_: str) -> Condition | None:
-        """Return the condition of that type, None where absent."""
+        """Return the condition of that type, None if absent."""
         return find_condition(self.conditions, type_)
 
     def condition(self, type_: str) -> Condition:
-        """Return the condition of that type; if it is absent, raises LookupError, which names the present ones."""
+        """Return the condition of that type; if it is absent, raises LookupError, which names the present conditions."""
         found = self.find_condition(type_)
         if found is None:
             there = ", ".join(condition.type for condition in self.conditions) or "none"
@@ -255,12 +255,12 @@ def resource(
 ) -> Callable[[type[C]], type[C]]:
     """Declare a class to be a custom resource of this API version; the decorator returns the class itself.
 
-    The kind is the name of the class, its plural what English makes of it. `conditions` are the types that controllers may mark.
-    Age is the last column unless one of that name is given. `labels` are those of the CustomResourceDefinition. `rules` are CEL about the
-    whole object (`self.spec`, `self.metadata.name`). Several versions of one kind are several classes with the same `kind=`, one of them
-    with `storage=True`; `deprecated` is the warning that users of an old one see. `written_by="tenants"` puts the kind into the role `edit`
-    of the operator's chart, which a platform team gives to tenants; every other kind is in the role `admin`. `viewable=False` leaves
-    a kind whose spec may hold a secret out of the role `view`.
+    The kind is the name of the class, its plural the English plural. `conditions` are the types that controllers may mark. Age is the last
+    column unless a column of that name is given. `labels` are the labels of the CustomResourceDefinition. `rules` are CEL about the whole
+    object (`self.spec`, `self.metadata.name`). Several versions of one kind are several classes with the same `kind=`, one of them with
+    `storage=True`; `deprecated` is the warning that users of an old version see. `written_by="tenants"` puts the kind into the role `edit`
+    of the operator's chart, which a platform team gives to tenants; every other kind is in the role `admin`. `viewable=False` leaves a kind
+    whose spec may hold a secret out of the role `view`.
 
     Raises UsageError for names that the API server would refuse, SchemaError for a model that no structural schema can express.
 
@@ -348,7 +348,7 @@ def schema_of(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
 
 
 def status_defaults(cls: type[CustomResource[Any, Any]]) -> Defaults | None:
-    """Return the defaults that the API server fills into a status, without those of conditions; None if it has none."""
+    """Return the defaults that the API server fills into a status, except in conditions; None if it has none."""
     return defaults_in(_shape_of(cls)["properties"]["status"], without=("conditions",))
 
 
@@ -359,7 +359,7 @@ def status_maps(cls: type[CustomResource[Any, Any]]) -> frozenset[str]:
 
 
 def _shape_of(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
-    """Return the schema without the docstrings of fields, which every program needs; it is made without reading sources."""
+    """Return the schema without the docstrings of fields, which every program needs; it is generated without reading sources."""
     known: dict[str, Any] | None = cls.__dict__.get(_SHAPE)
     if known is not None:
         return known

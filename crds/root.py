@@ -1,7 +1,7 @@
 """The schema of a whole resource, and the nulls that it allows in writes.
 
 Guarantees: `root_schema` has apiVersion, kind and metadata as every object, then the fields of the class; `spec` is required
-if one of its fields is, and otherwise has the default of all its defaults, so that it is never absent; rules about the whole
+if one of its fields is, and otherwise defaults to an object with all its defaults, so that it is never absent; rules about the whole
 object are at the root.
 """
 
@@ -31,7 +31,7 @@ _HEAD = {
 def root_schema(cls: type[BaseModel], declaration: Declaration, *, described: bool = False) -> dict[str, Any]:
     """Return the structural schema of a complete resource class; raises SchemaError if it cannot be expressed.
 
-    `described` adds the docstrings under the fields, for which the sources are read.
+    `described` reads the sources and adds the docstrings under the fields.
     """
     schema = model_schema(cls, described=described)
     found = structural(schema, SchemaPosition(cls.__name__, schema.get("$defs", {})))
@@ -49,7 +49,7 @@ def root_schema(cls: type[BaseModel], declaration: Declaration, *, described: bo
 
 
 def _with_default(cls: type[BaseModel], schema: dict[str, Any]) -> dict[str, Any]:
-    """Add the model's default to an optional spec, because nested defaults alone do not apply to an absent spec."""
+    """Add the model's default to an optional spec, because nested defaults do not apply to an absent spec."""
     model = cls.model_fields["spec"].annotation
     if schema.get("required") or not (isinstance(model, type) and issubclass(model, BaseModel)):
         return schema

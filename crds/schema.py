@@ -1,12 +1,12 @@
 """Converts a pydantic model to the structural schema that the API server accepts.
 
-Guarantees: `structural` inlines every definition, drops keys that Kubernetes does not have, translates those that it spells differently,
-and keeps the order of the fields. A field that a structural schema cannot express raises SchemaError with its path (`.spec.target`), the
+Guarantees: `structural` inlines every definition, drops keys that Kubernetes does not have, translates keys that it spells differently, and
+keeps the order of the fields. A field that a structural schema cannot express raises SchemaError with its path (`.spec.target`), the
 problem and the alternative. The same model gives the same schema, key by key.
 
 Mapping: a field without a default is required; `X | None` is the same as X and never null (use `Nullable` for
-null); `Literal` and `Enum` become `enum`; the default of a number, a text or a model is written, that of an empty
-list or map is not; a docstring under a class or a field becomes the description.
+null); `Literal` and `Enum` become `enum`; the default of a number, a text or a model is written, an empty list or map is not; a docstring
+under a class or a field becomes the description.
 
 Source: Kubernetes, "Specifying a structural schema"; k8s.io/apiextensions-apiserver `pkg/apis/apiextensions/validation`.
 """
@@ -31,7 +31,7 @@ _LIST_TYPE = "x-kubernetes-list-type"
 _LIST_KEYS = "x-kubernetes-list-map-keys"
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 
-# Keys that are copied unchanged from JSON schema, in the order in which they are written.
+# Keys that are copied unchanged from JSON schema, in the order of the output.
 _COPIED = (
     *("nullable", "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
     *("pattern", "minItems", "maxItems", "minProperties", "maxProperties"),
@@ -73,7 +73,7 @@ _RESERVED = frozenset(
 class SchemaPosition:
     """The position of the walk: resource and path for messages, the definitions, and the enclosing definitions.
 
-    `correlatable` is False inside lists whose items have no key, because the server cannot match an old item with a new one there.
+    `correlatable` is False inside lists whose items have no key, because the server cannot match an old item with a new item there.
     """
 
     what: str
@@ -126,7 +126,7 @@ def cel_name(name: str) -> str:
 
 
 def _merge(schema: dict[str, Any], place: SchemaPosition) -> tuple[dict[str, Any], SchemaPosition]:
-    """Resolve references and `X | None` until only one schema is left; what stands outside wins over what stands inside."""
+    """Resolve references and `X | None` until only one schema is left; an outer key wins over an inner key."""
     optional = False
     while True:
         if reference := schema.pop("$ref", ""):
@@ -175,7 +175,7 @@ def _union(variants: list[dict[str, Any]], outside: dict[str, Any], place: Schem
 
 
 def _as_enum(schema: dict[str, Any], place: SchemaPosition) -> dict[str, Any]:
-    """Write a constant as an enum; None among the values is `X | None` again."""
+    """Write a constant as an enum; None among the values means `X | None`."""
     if "const" in schema:
         schema = {**schema, "enum": [schema["const"]]}
     if "enum" not in schema:
@@ -239,7 +239,7 @@ def _array(schema: dict[str, Any], place: SchemaPosition) -> dict[str, Any]:
 
 
 def _member(schema: Mapping[str, Any], place: SchemaPosition) -> dict[str, Any]:
-    """Return the schema of what a list or map holds; members come and go, so an immutable one may still be removed."""
+    """Return the schema of the members of a list or map; members may be removed, even immutable members."""
     return {key: value for key, value in structural(schema, place).items() if key != IMMUTABLE}
 
 
@@ -288,7 +288,7 @@ def _object(schema: dict[str, Any], place: SchemaPosition) -> dict[str, Any]:
 
 
 def _kept_once_set(properties: dict[str, dict[str, Any]], required: list[str]) -> list[Cel]:
-    """Return the rules that immutable fields need on the object that bears them: a field's own rule does not see its removal."""
+    """Return the rules that immutable fields need on the object with the fields: a field's own rule does not see its removal."""
     rules = []
     for name, field in properties.items():
         if field.pop(IMMUTABLE, None) is None or name in required or "default" in field:
@@ -320,7 +320,7 @@ def _check_hints(schema: dict[str, Any], place: SchemaPosition) -> dict[str, Any
 
 
 def written_default(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return a default that says something, None else.
+    """Return a default that has an effect, else None.
 
     The default of a model is written out: the API server judges it by the rules of the schema before it fills in anything.
     """
@@ -335,7 +335,7 @@ def written_default(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def _bounds(schema: dict[str, Any]) -> dict[str, Any]:
-    """Write exclusive bounds as Kubernetes does: the bound and a flag. Where both kinds stand, the stricter one counts."""
+    """Write exclusive bounds as Kubernetes does: the bound and a flag. If both kinds are present, the stricter bound counts."""
     for bound, exclusive, stricter in (("minimum", "exclusiveMinimum", max), ("maximum", "exclusiveMaximum", min)):
         limit = schema.pop(exclusive, None)
         if limit is None:

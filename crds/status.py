@@ -19,7 +19,7 @@ __all__ = ["Status", "readable"]
 
 
 class Status(Model):
-    """The base of status models: observedGeneration and conditions come with it.
+    """The base of status models: it has observedGeneration and conditions.
 
     Every field of a status has a default: a status is empty until a controller has written it.
 
@@ -35,7 +35,7 @@ class Status(Model):
     """The state of the object, one aspect each."""
 
     def find_condition(self, type_: str) -> Condition | None:
-        """Return the condition of that type, None where absent."""
+        """Return the condition of that type, None if absent."""
         return find_condition(self.conditions, type_)
 
 

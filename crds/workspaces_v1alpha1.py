@@ -1,9 +1,10 @@
-"""`cloudapi.team-orca.dev/v1alpha1`: workspaces of kcp that are asked for by claims.
+"""`cloudapi.team-orca.dev/v1alpha1`: workspaces of kcp that claims request.
 
 Guarantees: group, kind and fields are those of cloudapi-operator, so its objects are accepted. The API server itself checks that the id of
 a claim never changes, and is neither added nor removed later.
 
-Caveats: the original does not say whether a claim has a namespace; here it has none, because its status names the namespace of the Secret.
+Caveats: the original does not define whether a claim has a namespace; here it has none, because its status names the namespace of the
+Secret.
 
 Source: docs/reference/workspaces.md.
 """
@@ -37,7 +38,7 @@ WorkspaceId = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0
 
 @Cel("has(self.id) == has(oldSelf.id)", "the id of a claim cannot be added or removed later")
 class WorkspaceClaimSpec(Model):
-    """The workspace that is wanted."""
+    """The desired workspace."""
 
     id: Annotated[WorkspaceId | None, Immutable()] = None
     """The name of the workspace; left out, the name of the claim."""
@@ -73,7 +74,7 @@ class WorkspaceClaimStatus(Status):
     written_by="tenants",
 )
 class WorkspaceClaim(CustomResource[WorkspaceClaimSpec, WorkspaceClaimStatus]):
-    """The wish for a workspace, with a kubeconfig for it in a Secret."""
+    """A request for a workspace, with a kubeconfig for it in a Secret."""
 
     @property
     def workspace(self) -> str:

@@ -32,7 +32,7 @@ class ExponentialBackoff(msgspec.Struct, frozen=True, kw_only=True):
     jitter: float = 1.0
     reset: float = 120.0
     failures: int = 0
-    """Failures in a row, each at most `reset` seconds after the one before."""
+    """Failures in a row, each at most `reset` seconds after the previous failure."""
     last: float = -math.inf
     """The time of the last failure."""
 

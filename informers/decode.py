@@ -2,7 +2,7 @@
 
 Guarantees: an object of another kind, without a name, or with unreadable metadata is dropped, counted and reported to `on_anomaly`; it does
 not end the stream. managedFields are cut out of the bytes without decoding the rest, after the field sets of our own managers
-have been read. A cached object shares no memory with the page or network read that it came from.
+have been read. A cached object shares no memory with its page or network read.
 
 managedFields are cut out by position if the bytes are unambiguous, else by decoding the top level and the metadata; the results are equal.
 """
@@ -62,7 +62,7 @@ def strip(raw: bytes, managed: bytes) -> bytes:
     """
     start = raw.find(_KEY)
     end = start + len(_KEY) + len(managed)
-    # If the word occurs once, as a key, before exactly this value, it is the one in the metadata.
+    # If the word occurs once, as a key, before exactly this value, it is the key in the metadata.
     if start > 0 and raw.count(_NAME) == 1 and raw.startswith(managed, start + len(_KEY)):
         if raw[end] == _COMMA:
             return raw[:start] + raw[end + 1 :]

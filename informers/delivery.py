@@ -5,7 +5,7 @@ Guarantees, per handler
   merged into one with the first old and the last new object, so a slow handler costs memory per key, not per event.
 - An object that was replaced by another of the same name (its uid changed) arrives as two changes: its deletion, then the addition.
 - An object that was added and deleted before its addition was delivered arrives as both: a reconcile may have read it in the cache, or
-  created it, and no other change tells that it is gone. Of several such objects of one name, the last one arrives.
+  created it, and no other change reports the deletion. Of several such objects of one name, only the last object arrives.
 - Each object that exists when the handler is added, or when the store is first synced, arrives exactly once with `initial` set, before
   any other change of its key, unless it was deleted before. `has_synced` holds once the store is synced and these were delivered.
 - A handler that raises loses only that change; the error is counted, and logged at most once in `_LOG_EVERY` seconds.
@@ -65,11 +65,11 @@ class _Pending:
         self.old = old
         self.new = new
         self.passed: Cached | None = None
-        """The last object that came and went before it was delivered."""
+        """The last object that was added and deleted before its delivery."""
         self.since = since
 
     def merge(self, new: Cached | None) -> None:
-        """Replace the undelivered object by a later one, or by its deletion."""
+        """Replace the undelivered object by a later object, or by its deletion."""
         was = self.new
         if was is not None and not _same_object(was, new) and not _same_object(was, self.old):
             self.passed = was
@@ -109,7 +109,7 @@ class HandlerQueue:
         # A key is in `_initial` or in `_pending`, never in both: a change of an undelivered initial object replaces it in place.
         # The undelivered initial objects; owned by the queue.
         self._initial: Table = {}
-        # The keys that `_initial` had when it was loaded, from the next one on.
+        # The keys that `_initial` had when it was loaded, beginning with the next key.
         self._initial_keys: Iterator[Path] = iter(())
         # The changes that wait, by the arrival of the first event of their key. `old` is the object that the handler received last.
         self._pending: OrderedDict[Path, _Pending] = OrderedDict()
@@ -156,7 +156,7 @@ class HandlerQueue:
         held.merge(new)
 
     def take(self) -> tuple[Change, ...]:
-        """Remove and return the changes of the next key: several if an object was replaced or came and went, () if the queue is empty.
+        """Remove and return the changes of the next key: several if an object was replaced, or added and deleted; () if the queue is empty.
 
         Sets `since` to the arrival of the first merged event, None for initial objects.
         """
@@ -191,16 +191,16 @@ class HandlerQueue:
 
 
 def _paths(objects: Table) -> Iterator[Path]:
-    """Yield the paths of a table, from which entries may be removed meanwhile."""
+    """Yield the paths of a table; entries may be removed during the iteration."""
     for namespace in list(objects):
         for name in list(objects[namespace]):
             yield namespace, name
 
 
 class Registration:
-    """One handler of an informer; made by `Informer.add_handler`.
+    """One handler of an informer, from `Informer.add_handler`.
 
-    `has_synced` says that the handler received all initial objects; `await synced()` waits for that; `remove()` ends the delivery
+    `has_synced` is true after the handler received all initial objects; `await synced()` waits for that; `remove()` ends the delivery
     at once.
     """
 
@@ -256,7 +256,7 @@ class Registration:
         return len(self._queue)
 
     def load(self, objects: Table) -> None:
-        """Deliver these objects as initial ones; the registration owns the table from now on."""
+        """Deliver these objects as initial objects; the registration owns the table from now on."""
         if not self._removed:
             self._queue.load(objects)
             self._arrived.set()

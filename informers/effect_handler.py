@@ -1,8 +1,8 @@
 """Applies the effects of the state machine to the store, the handlers and the reports.
 
-Guarantees: a full state replaces the store's content in one step. The handlers receive the difference afterwards, deletions first, while
-the event loop gets its turns. A handler that is added meanwhile receives the new content as initial objects and none of the difference,
-so no change is lost or delivered twice. Only the reflector's task calls `apply`, so no event overtakes a difference.
+Guarantees: a full state replaces the store's content in one step. The handlers receive the difference afterwards, deletions first, and the
+delivery yields to the event loop. A handler that is added during the delivery receives the new content as initial objects and none of the
+difference, so no change is lost or delivered twice. Only the reflector's task calls `apply`, so no event overtakes a difference.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class Index:
                 del self._by_value[value]
 
     def paths(self, value: str) -> list[Path]:
-        """Return the paths of the objects with this value, in the order in which they got it."""
+        """Return the paths of the objects with this value; the object that got it first is first."""
         held = self._by_value.get(value)
         if held is None:
             return []

@@ -1,8 +1,8 @@
 """One shared informer: a selection, the store that follows it, and its handlers.
 
 Guarantees
-- `store` equals the API server's state with a short delay. `synced` says that it has received a full state. Per handler,
-  `Registration.has_synced` says that all of that state was delivered; a controller waits for it.
+- `store` equals the API server's state with a short delay. `synced` is true after the first full state. `Registration.has_synced` is true
+  after that state was delivered to the handler; a controller waits for it.
 - Handlers and indexes may be added at any time. A late handler first receives the existing objects; no change is lost or delivered twice.
 - A failure degrades only this informer, shows in `problem`, and ends when its cause is removed.
 
@@ -45,7 +45,7 @@ Spawn = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
 
 
 class Informer:
-    """Keeps a store equal to a selection of objects, and delivers changes to handlers. Made by `InformerSet.acquire`.
+    """Keeps a store equal to a selection of objects, and delivers changes to handlers. Created by `InformerSet.acquire`.
 
     >>> def on_change(change): queue.add((change.namespace, change.name))
     >>> registration = informer.add_handler("backup", on_change)      # doctest: +SKIP
@@ -69,7 +69,7 @@ class Informer:
         self.store = Store()
         self.users = 0
         self.optional_users = 0
-        """Those of the users that can do without the kind."""
+        """The users that can do without the kind."""
         self._budget = budget
         self._reporter = Reporter(selection, dispensable=lambda: self.optional_users == self.users)
         self._meters = Meters(metrics, name, selection.kind, self)

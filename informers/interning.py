@@ -19,7 +19,7 @@ _LIMIT: Final = 4096
 _MANY: Final = 64
 """Labels or owner references of an object that are interned."""
 _LONG: Final = 64
-"""Characters of an interned uid: the API server limits those of its own objects, and none in an owner reference."""
+"""Characters of an interned uid: the API server limits the uid of an object, and not the uid in an owner reference."""
 _LARGE: Final = 1 << 16
 """Bytes of interned field sets."""
 

@@ -12,9 +12,9 @@ by phase and input. A driver (`konverge.informers.reflector`) executes the outpu
 
 Guarantees
 - `last_rv` is set by events, bookmarks and full states, never by the initial objects of a streaming list.
-- Events and bookmarks count in the order of the stream: each sets `last_rv` to its own version, also if that is older than the one before.
-  A server that breaks its order makes the next watch begin at the older version and so sends the later events again; none is lost, and the
-  barrier waits meanwhile (`Store.shows`).
+- Events and bookmarks count in the order of the stream: each sets `last_rv` to its own version, even if that version is older than the
+  previous. If a server breaks its order, the next watch begins at the older version and so repeats the later events; none is lost, and
+  until then the barrier waits (`Store.shows`).
 - 410 and "too large resource version", as a response or as an ERROR event, lead to a full state from version "" (`rv_unavailable`); the
   flag is reset when that state is complete.
 - Only a server response invalidates `last_rv`: refused connections, cut streams, 429, 401 and 403 keep it.
@@ -26,9 +26,9 @@ Guarantees
 - A dead watch (`RestartCause.IDLE`) is restarted at once, from the same version (`_restart_idle_watch`).
 
 Caveats
-- An event with a version older than that of the object in the store replaces the object until its later event comes again. Versions of
-  one resource compare as numbers since Kubernetes 1.35, but not those of every aggregated API server, where a guard would drop real
-  changes; client-go has none either.
+- An event with a version older than the stored object's replaces the object until the later event is repeated. A guard would drop real
+  changes: versions of one resource compare as numbers since Kubernetes 1.35, but not on every aggregated API server. client-go has no guard
+  either.
   https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5504-comparable-resource-version
 
 Deviations from client-go (tools/cache/reflector.go): plain lists are consistent and paged (`InformerSettings.consistent_lists`); a watch
@@ -98,7 +98,7 @@ class Phase(Enum):
 
 
 class MachineState(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of list and watch; a step depends on it, its input and the moment, and on nothing else."""
+    """The state of list and watch; a step depends only on it, its input and the moment."""
 
     settings: InformerSettings
     backoff: ExponentialBackoff
@@ -107,7 +107,7 @@ class MachineState(msgspec.Struct, frozen=True, kw_only=True):
     """The waits between two discoveries of a kind that is not served."""
     phase: Phase = Phase.DISCOVERY
     last_rv: str = ""
-    """The version from which the watch starts; "" before the first full state, and after the kind was not served."""
+    """The start version of the watch; "" before the first full state, and after the kind was not served."""
     rv_unavailable: bool = False
     """The server cannot serve `last_rv`: the next full state is requested at version "". Reset by a full state."""
     discovery_stale: bool = False
@@ -115,23 +115,24 @@ class MachineState(msgspec.Struct, frozen=True, kw_only=True):
     list_rv: str = ""
     """LISTING: the version of the request for the first page."""
     first_page: str = ""
-    """LISTING: the version of the first page, from which the watch starts; "" until that page is complete."""
+    """LISTING: the version of the first page, which is the start version of the watch; "" until that page is complete."""
     continued: bool = False
     """LISTING: a page after the first was requested."""
     paginated: bool = False
     """The server has paged a list once. Never reset, so that later lists are requested in pages too."""
     opened_at: float = 0.0
-    """STREAMING, WATCHING: the time at which the present stream was requested, or a watch was accepted."""
+    """STREAMING, WATCHING: when the present stream was requested, or a watch was accepted."""
     opened: bool = False
     """STREAMING, WATCHING: the server accepted the present stream."""
     received_event: bool = False
-    """WATCHING: the present stream has brought an event or bookmark; the closing bookmark of a streaming list counts."""
+    """WATCHING: the present stream has sent an event or bookmark; the closing bookmark of a streaming list counts."""
     failed_early: bool = False
-    """The last watch failed before an event or bookmark: the next one is healthy after one of these, or after `early_end` seconds."""
+    """The last watch failed before an event or bookmark: the next watch is healthy after an event or bookmark, or after `early_end`
+    seconds."""
     advanced: bool = True
     """`last_rv` was set by an event or bookmark after the last full state, not by the full state itself."""
     deadline: float | None = None
-    """STREAMING: the time at which the streaming list is replaced by a plain list; None in other phases."""
+    """STREAMING: when the streaming list is replaced by a plain list; None in other phases."""
     failing_since: float | None = None
     """WATCHING: the first 5xx response since a watch last worked; None without one."""
 
@@ -235,7 +236,7 @@ def _reclassify(state: MachineState, given: Failed) -> Failed:
 
 
 def _not_found(state: MachineState, at: Moment, given: Failed) -> Result:
-    """Repeat discovery after a 404 to a list or watch: the kind is gone, or cached discovery was stale."""
+    """Repeat discovery after a 404 to a list or watch: the kind is no longer served, or cached discovery was stale."""
     if state.discovery_stale:
         return _not_served(state, at, Failed(given.error, RestartCause.NOT_SERVED), ForgetDiscovery())
     after = _replace(state, phase=Phase.DISCOVERY, discovery_stale=True, rv_unavailable=True)
@@ -424,7 +425,7 @@ def _watch_failed(state: MachineState, given: Failed, at: Moment) -> Result:
             after = _replace(state, rv_unavailable=True, failing_since=None)
             if state.advanced:
                 return _start_list(after, at, Restarted(given.cause))
-            # The version is that of a full state: a server that rejects it must not be listed in a tight loop.
+            # `last_rv` is the version of a full state: if a server rejects it, the client must not list in a tight loop.
             return _back_off(_replace(after, phase=Phase.LISTING), at, given)
         case RestartCause.IDLE:
             return _restart_idle_watch(state, at)

@@ -76,7 +76,7 @@ class Opened(msgspec.Struct, frozen=True):
 class Items(msgspec.Struct, frozen=True):
     """Objects of a page or stream in the order of arrival.
 
-    `version` is that of the last one; `added` says that at least one event was ADDED, as all initial objects are.
+    `version` is the last object's; `added` means that at least one event was ADDED, as all initial objects are.
     """
 
     deltas: list[Delta]
@@ -85,7 +85,7 @@ class Items(msgspec.Struct, frozen=True):
 
 
 class Bookmark(msgspec.Struct, frozen=True):
-    """A bookmark; `ends_initial` marks the one after the last initial object of a streaming list."""
+    """A bookmark; `ends_initial` marks the bookmark after the last initial object of a streaming list."""
 
     version: str
     ends_initial: bool = False
@@ -103,7 +103,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Stalled(msgspec.Struct, frozen=True):
-    """The deadline of the last command passed; after a further ReadOn its result may still come."""
+    """The deadline of the last command passed; after a further ReadOn its result may still arrive."""
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -139,7 +139,7 @@ class Commit(msgspec.Struct, frozen=True):
 
 
 class Apply(msgspec.Struct, frozen=True):
-    """Apply these changes to the store, whose version is this one then."""
+    """Apply these changes to the store and set its version."""
 
     deltas: list[Delta]
     version: str
@@ -212,7 +212,7 @@ class StartWatch(msgspec.Struct, frozen=True):
 
 
 class ReadOn(msgspec.Struct, frozen=True):
-    """Continue to read the page or stream; it has stalled if no data came by `deadline` (loop time)."""
+    """Continue to read the page or stream; it has stalled if no data arrived by `deadline` (loop time)."""
 
     deadline: float | None = None
 

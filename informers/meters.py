@@ -47,7 +47,7 @@ _INFORMER_GAUGES: tuple[tuple[str, Callable[[list[float]], float], str], ...] = 
 
 @dataclass
 class _Series:
-    """The informers that report under one set of labels, and the counters' label sets that they made."""
+    """The informers that report under one set of labels, and the label sets that they added to counters."""
 
     sources: list[GaugeSource] = field(default_factory=list)
     counted: set[tuple[Counter | Histogram, tuple[str, ...]]] = field(default_factory=set)

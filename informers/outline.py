@@ -1,8 +1,8 @@
 """Objects with so many values that decoding them once would hold the event loop.
 
-Guarantees: pure. A reconcile, an index or a count decodes an object as often as it likes; 1.5 MB of brackets take a tenth of a second each
-time, which other objects wait for. So the large members of such an object are replaced by `LEFT_OUT` before it is cached, and its reconcile
-reports that. Long texts cost nothing and are kept: the number of values counts.
+Guarantees: pure. Each reconcile, index and count decodes an object again; 1.5 MB of brackets take a tenth of a second each time, and other
+objects wait. So the large members of such an object are replaced by `LEFT_OUT` before it is cached, and its reconcile reports that. Long
+texts cost nothing and are kept: the number of values counts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _separators(text: bytes) -> int:
 
 
 def outline(body: bytes, metadata: Metadata) -> bytes:
-    """Return an object without its large members; `metadata` is its own, decoded.
+    """Return an object without its large members; `metadata` is the object's own, decoded.
 
     >>> outline(b'{"kind":"Pod","metadata":{"name":"a"},"spec":[' + b"0," * 100_000 + b"0]}", Metadata(name="a"))[:60]
     b'{"kind":"Pod","metadata":{"name":"a"},"spec":"konverge left '

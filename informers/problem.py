@@ -54,7 +54,7 @@ class RestartCause:
     UNAUTHORIZED: Final = "Unauthorized"
     FORBIDDEN: Final = "Forbidden"
     NOT_FOUND: Final = "NotFound"
-    """404 to a list or watch: the kind may be gone."""
+    """404 to a list or watch: the kind may no longer be served."""
     NOT_SERVED: Final = "NotServed"
     UNSUPPORTED: Final = "Unsupported"
     """The server does not know the parameters of a streaming list."""
@@ -82,7 +82,7 @@ class Problem:
     since: datetime
 
 
-# A class comes before its bases.
+# A class precedes its bases.
 _BY_CLASS: tuple[tuple[type[KonvergeError], str], ...] = (
     (Expired, RestartCause.EXPIRED),
     (TooManyRequests, RestartCause.TOO_MANY_REQUESTS),

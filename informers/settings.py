@@ -20,7 +20,7 @@ __all__ = ["InformerSettings", "Selection", "Transform", "Whole"]
 Transform: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Changes a decoded object before it is cached; see `Selection`."""
 Whole: TypeAlias = Callable[[Metadata], bool]
-"""Says whether an object is cached whole; see `Selection`."""
+"""Decides whether an object is cached whole; see `Selection`."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Selection:
     logged and counted, because a missing object would mislead reconcilers. So a transform saves memory, but does not reliably keep
     data out of memory.
 
-    Of an object for whose metadata `whole` is false the metadata alone is cached. It is asked once for each version that the server sends,
-    so its result may change only with the object. It must not raise. The server still sends the whole object.
+    If `whole` returns false for an object's metadata, only the metadata is cached. It is called once for each version that the server
+    sends, so its result may change only with the object. It must not raise. The server still sends the whole object.
 
     `window` limits the selection to a part of the uids, which may change: the objects are then listed again. The server selects if it can;
-    what it sends beside them is dropped here.
+    objects outside the window that it sends anyway are dropped here.
 
     >>> from konverge.kinds import kind
     >>> Selection(kind("v1", "Secret"), namespace="web", metadata_only=True).labels
@@ -71,7 +71,7 @@ class Selection:
 
 @dataclass(frozen=True, kw_only=True)
 class InformerSettings:
-    """The settings of informers; seconds unless said otherwise.
+    """The settings of informers, in seconds unless another unit is given.
 
     >>> InformerSettings(watch_idle=10).page_size
     500
@@ -96,7 +96,7 @@ class InformerSettings:
     https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/2340-Consistent-reads-from-cache"""
 
     watch_idle: float = 70.0
-    """A watch without a byte for so long is dead and is restarted. Bookmarks come about once a minute, so 70 s restart it within 75 s.
+    """A watch without a byte for so long is dead and is restarted. Bookmarks arrive about once a minute, so 70 s restart it within 75 s.
     https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/956-watch-bookmark"""
 
     watch_timeout: tuple[int, int] = (300, 600)
@@ -117,8 +117,8 @@ class InformerSettings:
     poll_start: float = 1.0
     poll_cap: float = 30.0
     """Waits between two discoveries of a kind that is not served: doubled from start to cap, multiplied by a random factor of 1 to
-    1.2. So an informer starts within 36 s of its CRD (plus 5 s for which the client caches a negative discovery), and a process whose
-    optional kinds are never installed hardly burdens the API server. The cap is that of the waits after failures."""
+    1.2. So an informer starts within 36 s of its CRD (plus 5 s during which the client caches a negative discovery), and a process whose
+    optional kinds are never installed hardly burdens the API server. The cap equals the cap of the waits after failures."""
 
     slice: float = 0.005
     """The time that all informers of a set together may work on objects before they yield to the event loop."""

@@ -31,7 +31,7 @@ class InformerStatistics:
     """One informer at one moment; times are in seconds.
 
     `restarts`, `fallbacks` and `dropped` count by cause. `watch_age` is the age of the present watch (None without one),
-    `silence` the time since the last event or bookmark (None before the first one).
+    `silence` the time since the last event or bookmark (None before the first event or bookmark).
 
     >>> InformerStatistics(selection="Secret in web", phase="watch", synced=True).objects
     0

@@ -101,7 +101,7 @@ class Store:
         self._version = ""
         self._synced = False
         self._advanced: asyncio.Event | None = None
-        """Set at the next version; None while no task waits for one."""
+        """Set at the next version; None while no task waits for a version."""
 
     @property
     def synced(self) -> bool:
@@ -164,14 +164,14 @@ class Store:
         return None if whole is None and own is None else False
 
     async def reaches(self, version: str) -> None:
-        """Return once the store is at this version or at a later one; at once if the versions are not comparable."""
+        """Return once the store is at this version or a later version; at once if the versions are not comparable."""
         while reached(self._version, version) is False:
             if self._advanced is None:
                 self._advanced = asyncio.Event()
             await self._advanced.wait()
 
     def has_uid(self, namespace: str, name: str, uid: str) -> bool:
-        """Report whether the object with this uid exists, not another one of its name."""
+        """Report whether the object with this uid exists; a successor of the same name does not count."""
         cached = self.get(namespace, name)
         return cached is not None and cached.uid == uid
 
@@ -282,7 +282,7 @@ def _filled(index: Index, table: Table) -> Index:
 
 
 def difference(before: Table, after: Table) -> Iterator[Difference]:
-    """Yield the changes from one table to another, deletions first. Neither may change meanwhile."""
+    """Yield the changes from one table to another, deletions first. Neither may change during the iteration."""
     for namespace, inner in before.items():
         now = after.get(namespace, _EMPTY)
         for name, old in inner.items():

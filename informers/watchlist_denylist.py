@@ -1,4 +1,4 @@
-"""Resources for which streaming lists (WatchList) are disabled, shared by the informers of a set.
+"""Resources without streaming lists (WatchList), shared by the informers of a set.
 
 client-go keeps no such list, so each relist tries a streaming list again, also on a server that never ends one:
 https://github.com/kubernetes/kubernetes/issues/140890
@@ -23,7 +23,7 @@ class WatchListDenylist:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        # The end of each entry by group and resource; expired entries stay, their number is that of the resources.
+        # The end of each entry by group and resource; expired entries stay, at most one per resource.
         self._until: dict[str, float] = {}
 
     def add(self, info: ResourceInfo, now: float) -> None:

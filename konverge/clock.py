@@ -37,7 +37,7 @@ def boot_clock() -> Callable[[], float]:
     """Return the clock of the seconds since boot, suspended time included; on a loop that keeps virtual time, that loop's.
 
     Linux has CLOCK_BOOTTIME, and the monotonic clock of macOS counts suspended time. On other systems the monotonic clock is returned,
-    which stands still while the machine is suspended.
+    which stops while the machine is suspended.
     """
     loop = asyncio.get_running_loop()
     virtual: Callable[[], float] | None = getattr(loop, "boot_time", None)

@@ -2,7 +2,7 @@
 
 Guarantees: `with_condition` sets observedGeneration, and sets lastTransitionTime only when the status changes, not when only reason or
 message change (apimachinery `meta.SetStatusCondition`, sig-architecture api-conventions). The order of conditions is
-stable: a known type keeps its place, a new one goes to the end.
+stable: a known type keeps its place, a new type is appended.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def truth(value: bool | None) -> Truth:
 
 
 def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
-    """Return the condition of that type, None where absent."""
+    """Return the condition of that type, None if absent."""
     return next((condition for condition in conditions if condition.type == type_), None)
 
 
@@ -182,7 +182,7 @@ def fit_condition(
 
 
 def fit_conditions(status: Mapping[str, Any], refuse: Callable[[ConditionError], None]) -> dict[str, Any]:
-    """Return a status, as plain data, with its conditions cut to what the API accepts: those of its list, and a single one in a field.
+    """Return a status, as plain data, with its conditions cut to what the API accepts: all in its list, and a single condition in a field.
 
     >>> fit_conditions({"condition": {"type": "Bound", "status": "True", "reason": "9 Odd!"}, "note": "!"}, lambda error: None)
     {'condition': {'type': 'Bound', 'status': 'True', 'reason': 'Odd'}, 'note': '!'}
@@ -213,7 +213,7 @@ def with_condition(
     generation: int,
     now: datetime,
 ) -> tuple[Condition, ...]:
-    """Return the conditions with one of them set, as apimachinery's SetStatusCondition; `generation` is that of the reconciled object."""
+    """Return the conditions with one of them set, as apimachinery's SetStatusCondition; `generation` is the reconciled object's."""
     before = find_condition(conditions, type_)
     moved = before is None or before.status != status or before.last_transition_time is None
     after = Condition.model_validate(
@@ -239,7 +239,7 @@ class Conditioned(Protocol):
         """The metadata, with `generation`."""
 
     def find_condition(self, type_: str, /) -> Condition | None:
-        """Return the condition of that type, None where absent."""
+        """Return the condition of that type, None if absent."""
 
 
 def _has(type_: str, status: Truth) -> Callable[[Conditioned], bool]:
@@ -255,7 +255,7 @@ def _has(type_: str, status: Truth) -> Callable[[Conditioned], bool]:
 
 
 def is_true(type_: str) -> Callable[[Conditioned], bool]:
-    """Return a test for objects: the condition is True, and speaks of the present generation.
+    """Return a test for objects: the condition is True, and not of an earlier generation.
 
     >>> ready = is_true("Ready")
     """
@@ -263,7 +263,7 @@ def is_true(type_: str) -> Callable[[Conditioned], bool]:
 
 
 def is_false(type_: str) -> Callable[[Conditioned], bool]:
-    """Return a test for objects: the condition is False, and speaks of the present generation.
+    """Return a test for objects: the condition is False, and not of an earlier generation.
 
     >>> waiting = is_false("Ready")
     """

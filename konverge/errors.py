@@ -21,20 +21,20 @@
     ├── RetryAfter                  raised by a reconciler: an error with its own delay
     ├── Terminal                    raised by a reconciler: record it, do not retry
     ├── ReconcileTimeout            a reconcile took longer than its limit                runtime: back off and retry
-    ├── NotLeading                  a write of a process that does not lead any more      runtime: nothing is sent; the process stands by
+    ├── NotLeading                  a write of a process that does not lead any more      runtime: nothing is sent; the process is a standby
     ├── NotReady                    a manager did not become ready in time
-    └── UsageError                  a mistake in the calling program; the message says how to fix it
+    └── UsageError                  a mistake in the calling program; the message gives the fix
         ├── CacheNotWatched         a cache was read that no informer fills
-        ├── MetadataOnly            the body of an object was read of which only metadata is cached
+        ├── MetadataOnly            the body of an object was read, but only its metadata is cached
         ├── NotAnOutcome            a reconcile returned something else than an Outcome
-        ├── ForgottenAwait          an effect was made and never awaited
+        ├── ForgottenAwait          an effect was created and never awaited
         ├── OwnershipError          an owner that the garbage collector would not honour
         ├── NotOurs                 a child that exists and is not ours, or another controller writes
         ├── Contested               another writer undoes an apply again and again
         ├── ConditionError          an undeclared type, a malformed reason, a message too long
         └── SchemaError             a model that no structural schema can express
 
-Guarantees: a message says what was attempted, what happened and, if it is known, what to do. No message contains the
+Guarantees: a message names the attempt, the result and, if known, the remedy. No message contains the
 content of a Secret or a credential. Transport errors are causes (`__cause__`), never base classes.
 """
 
@@ -88,7 +88,7 @@ __all__ = [
 
 
 def stack_of(error: BaseException | None = None) -> str:
-    """Return the traceback of an error, or of the one being handled, as text for a log line: never with the values of variables.
+    """Return the traceback of an error, or of the error being handled, as text for a log line: never with the values of variables.
 
     A log's own rendering of exceptions may show local variables, and those may hold the content of a Secret.
     """
@@ -165,7 +165,7 @@ class AlreadyExists(ApiError):
 class Conflict(ApiError):
     """409 Conflict: the resourceVersion, the uid or another precondition did not hold.
 
-    Also 422 for a patch or an apply that names another uid than the object's: it was deleted, and another one has its name.
+    Also 422 for a patch or an apply that names another uid than the object's: the named object was deleted, and a successor has its name.
 
     >>> Conflict("the object has been modified", status=409).status
     409
@@ -203,7 +203,7 @@ class TooManyRequests(ApiError):
 
 
 class EvictionRefused(TooManyRequests):
-    """429 to an eviction: a PodDisruptionBudget allows none now. The answer of a budget, not a limit of rate: it is not repeated."""
+    """429 to an eviction: a PodDisruptionBudget allows none now. It is not a rate limit, so the request is not repeated."""
 
 
 class ServerFailure(ApiError):
@@ -252,7 +252,7 @@ class InvalidObject(KonvergeError):
         self.problem = problem
 
     def __reduce__(self) -> tuple[type[InvalidObject], tuple[str, str, str]]:
-        """Support copy and pickle, which would otherwise call the constructor with the message alone."""
+        """Support copy and pickle, which would otherwise call the constructor with only the message."""
         return type(self), (self._what, self.field, self.problem)
 
 
@@ -274,9 +274,9 @@ class RetryAfter(KonvergeError):
 class Terminal(KonvergeError):
     """Raised by a reconciler: retrying cannot help; record it and wait for a change of the object.
 
-    >>> raise Terminal("the volume is gone")
+    >>> raise Terminal("the volume was deleted")
     Traceback (most recent call last):
-    konverge.errors.Terminal: the volume is gone
+    konverge.errors.Terminal: the volume was deleted
     """
 
 
@@ -289,11 +289,11 @@ class NotLeading(KonvergeError):
 
 
 class NotReady(KonvergeError):
-    """A manager did not become ready in time; the message says which controller and why."""
+    """A manager did not become ready in time; the message names the controller and the reason."""
 
 
 class UsageError(KonvergeError):
-    """A mistake in the calling program, raised as early as possible; the message says how to fix it."""
+    """A mistake in the calling program, raised as early as possible; the message gives the fix."""
 
 
 class CacheNotWatched(UsageError):
@@ -301,7 +301,7 @@ class CacheNotWatched(UsageError):
 
 
 class MetadataOnly(UsageError):
-    """The body of an object was read of which only the metadata is cached; read it live."""
+    """The body of an object was read, but only its metadata is cached; read it live."""
 
 
 class NotAnOutcome(UsageError):
@@ -309,7 +309,7 @@ class NotAnOutcome(UsageError):
 
 
 class ForgottenAwait(UsageError):
-    """An effect (`ctx.own(...)`) was made and never awaited; nothing was sent."""
+    """An effect (`ctx.own(...)`) was created and never awaited; nothing was sent."""
 
 
 class OwnershipError(UsageError):
@@ -323,7 +323,8 @@ class NotOurs(UsageError):
 class Contested(UsageError):
     """Two writers undo each other's applies of one object again and again; the message names both, the object and the fields.
 
-    Raised by an apply if both are of one manager; nothing was sent. One outside of the manager is logged and counted, and fails a test.
+    Raised by an apply if both writers belong to one manager; nothing was sent. A writer outside of the manager is logged and counted, and
+    fails a test.
     """
 
 

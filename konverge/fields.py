@@ -2,11 +2,11 @@
 
 Guarantees: pure functions on `metadata.managedFields` (FieldsV1, kubernetes-sigs/structured-merge-diff `fieldpath`). `unchanged` is
 True only if the set of fields that the intent would own equals the set that the manager owns, and every value is equal; so a
-skipped apply would not have changed the object. `unchanged` may be False without need (a defaulted list key, a normalised quantity);
-an apply is then sent that changes nothing.
+skipped apply would not have changed the object. `unchanged` may be False without need (a defaulted list key, a normalised quantity); the
+apply is then sent and changes nothing.
 
-No schema is needed: a value that another manager changed is no longer in the manager's field set, and the field set itself tells
-whether a list is a map, a set or atomic.
+No schema is needed: a value that another manager changed is no longer in the manager's field set, and the field set itself shows whether a
+list is a map, a set or atomic.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def has_nulls(value: Any) -> bool:
     >>> has_nulls({"a": [{"b": None}]}), has_nulls({"a": [None]})
     (True, False)
     """
-    pending = [value]  # a loop in place of a recursion: each status passes here
+    pending = [value]  # a loop in place of a recursion, because each written status is checked
     for container in pending:
         if isinstance(container, _MAPPING):
             if None in container.values():
@@ -155,9 +155,10 @@ def without_nulls(value: Any) -> Any:
 
 
 def without_emptied(intent: Mapping[str, Any], fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an intent without the maps that are empty in it, and of which the manager owns members.
+    """Return an intent without each empty map whose members the manager owns.
 
-    kube-apiserver makes null of a map that an apply empties, and refuses that null in a custom resource. It removes a map that is left out.
+    kube-apiserver stores null for a map that an apply empties, and refuses that null in a custom resource. It removes a map that is left
+    out.
 
     >>> without_emptied({"outputs": {}, "phase": "a"}, {"f:outputs": {"f:x": {}}, "f:phase": {}})
     {'phase': 'a'}

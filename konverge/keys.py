@@ -40,7 +40,7 @@ class Key(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
     @property
     def path(self) -> str:
-        """`namespace/name`, or the name alone if cluster-scoped."""
+        """`namespace/name`, or only the name if cluster-scoped."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 

@@ -1,6 +1,6 @@
 """Kinds: API version, kind name, and the class that their objects decode into.
 
-Scope and plural come from discovery (`konverge.client`), unless the kind declares them.
+Discovery (`konverge.client`) gives scope and plural, unless the kind declares them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _API_VERSION = re.compile(r"^([a-z0-9.-]+/)?v[0-9]+((alpha|beta)[0-9]+)?$")
 
 
 def _problem(api_version: str, kind: str) -> str:
-    """Say what is wrong with two arguments that name no kind, and what to write instead."""
+    """Describe the mistake in two arguments that name no kind, and the correct spelling."""
     given = f"kind({api_version!r}, {kind!r})"
     if _API_VERSION.match(kind) and "/" not in api_version:
         return f'{given}: the API version comes first; write kind("{kind}", "{api_version}")'
@@ -107,9 +107,9 @@ class Kind(Generic[R_co]):
         return found if isinstance(found, type) else None
 
     def decode(self, data: dict[str, Any]) -> R_co:
-        """Turn a decoded JSON object into one of this kind; the dict becomes the object's own.
+        """Convert a decoded JSON object into an object of this kind; the dict becomes the object's own.
 
-        Raises InvalidObject where a model does not accept it.
+        Raises InvalidObject if a model does not accept it.
         """
         data.setdefault("apiVersion", self.api_version)
         data.setdefault("kind", self.kind)
@@ -124,7 +124,7 @@ class Kind(Generic[R_co]):
         annotations: Mapping[str, str] | None = None,
         **fields: Any,
     ) -> R_co:
-        """Make an object of this kind, not yet sent anywhere; `fields` are its top-level fields in the API's spelling.
+        """Create an object of this kind, not yet sent anywhere; `fields` are its top-level fields in the API's spelling.
 
         >>> kind("v1", "Secret").new("target", "web", data={"url": "czM6Ly9i"}).name
         'target'
@@ -188,9 +188,9 @@ def _plain(api_version: str, name: str) -> Kind[Object]:
 
 
 def kind_of(what: Kind[R] | type[R] | R) -> Kind[R]:
-    """Return the kind of a kind, of a class made by `@resource`, or of an object.
+    """Return the kind of a kind, of a class with `@resource`, or of an object.
 
-    Raises UsageError for a class that declares none.
+    Raises UsageError for a class that declares no kind.
     """
     if isinstance(what, Kind):
         return what

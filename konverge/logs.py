@@ -1,10 +1,10 @@
 """Loggers of the library, whose lines go to the logs of the program that embeds it.
 
 Guarantees: a program that configured structlog gets every line through its own configuration. In any other program the lines go to the
-standard library's loggers, by their names (`konverge.controller`, `konverge.client`, ...): nothing below the level that it set, which is
-WARNING unless it set one, and nothing on standard output. The library configures neither; `kv.run` and the daemon do.
+standard library's loggers, by their names (`konverge.controller`, `konverge.client`, ...): nothing below the level that the program set
+(WARNING by default), and nothing on standard output. The library configures neither; `kv.run` and the daemon do.
 
-A logger decides between the two at each line, because it is made before the program configures anything. Bound values are passed on with
+A logger decides between the two at each line, because it is created before the program configures anything. Bound values are passed on with
 the first line.
 """
 
@@ -69,7 +69,7 @@ class _Logger:
 
 
 class _Standard(_Every):  # type: ignore[misc]  # structlog makes this class by a function
-    """A structlog logger over one of the standard library, which decides the enabled levels."""
+    """A structlog logger over a logger of the standard library, which decides the enabled levels."""
 
     def is_enabled_for(self, level: int) -> bool:
         return bool(self._logger.isEnabledFor(level))

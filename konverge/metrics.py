@@ -1,12 +1,11 @@
 """Every metric of the library: name, labels, buckets, help.
 
 Guarantees: names, labels and buckets of the `controller_runtime_*`, `workqueue_*`, `rest_client_*`, `leader_election_*` and `certwatcher_*`
-series are those of controller-runtime
+series are copied from controller-runtime
 (https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/internal/controller/metrics/metrics.go, pkg/metrics,
-pkg/webhook/internal/metrics), so its dashboards work unchanged; `informer_*` are those of Kubernetes 1.36
-(https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5647-stale-controller-handling); what is ours alone begins
-with `konverge_`. Nothing is registered globally: a `Metrics` belongs to the registry that it is given, and several managers may share
-one.
+pkg/webhook/internal/metrics), so its dashboards work unchanged; `informer_*` are copied from Kubernetes 1.36
+(https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5647-stale-controller-handling); our own names begin with
+`konverge_`. Nothing is registered globally: a `Metrics` belongs to the registry that it is given, and several managers may share one.
 
 Caveats: the Python client cannot record native histograms; the classic buckets are the contract.
 """
@@ -47,8 +46,8 @@ _KIND = ("group", "version", "kind")
 class Metrics:
     """All instruments of one registry.
 
-    `registry` None makes a private one (`metrics.registry`), so that two managers in one process never collide by accident.
-    Raises ValueError where the registry already holds series of these names: share the `Metrics` instead.
+    `registry` None creates a private registry (`metrics.registry`), so that two managers in one process never collide by accident.
+    Raises ValueError if the registry already holds series of these names: share the `Metrics` instead.
 
     >>> Metrics().reconcile_total.labels(controller="backup", result="success").inc()
     """

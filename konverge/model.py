@@ -1,7 +1,7 @@
-"""The base of pydantic models that stand for parts of API objects.
+"""The base of pydantic models that represent parts of API objects.
 
 Guarantees: exactly the fields that were set are written, whether they were set by the constructor, by assignment or by changing a
-nested model, list or dict that came from a default. Errors of validation do not show the values that they refuse. A misspelt argument
+nested model, list or dict that was a default. Errors of validation do not show the values that they refuse. A misspelt argument
 of a constructor is an error, while an unknown field of a stored object is ignored.
 """
 
@@ -39,7 +39,7 @@ class Model(BaseModel):
 
     Both spellings are accepted when reading. Unknown fields are ignored when reading (the API server has pruned what the schema
     does not know, and a newer version of the schema must not break an older reader). A docstring under a field describes it in
-    the CRD; it is read when the CRD is made (`konverge.crds.docstrings`), not in pydantic's own JSON schema.
+    the CRD; it is read when the CRD is generated (`konverge.crds.docstrings`), not in pydantic's own JSON schema.
 
     >>> class BackupSpec(Model):
     ...     keep_copies: int = 7
@@ -57,10 +57,10 @@ class Model(BaseModel):
         extra="ignore",
     )
 
-    if not TYPE_CHECKING:  # type checkers make the signature from the fields
+    if not TYPE_CHECKING:  # type checkers derive the signature from the fields
 
         def __init__(self, /, **data: Any) -> None:
-            """Make one from its fields, in either spelling; raises UsageError for a name that is not a field."""
+            """Create a model from its fields, in either spelling; raises UsageError for a name that is not a field."""
             known = type(self).__dict__.get(_ARGUMENTS)
             if known is None or not data.keys() <= known:
                 _check_arguments(type(self), data)
@@ -77,7 +77,7 @@ class Model(BaseModel):
 
 def _check_arguments(model: type[BaseModel], given: Collection[str]) -> None:
     """Raise UsageError for an argument that the constructor of a model does not take."""
-    # A model with a constructor of its own is also made by it when it is read. Of an incomplete one the aliases are not known yet.
+    # A model with its own constructor is also read through that constructor. The aliases of an incomplete model are not known yet.
     own = not getattr(model.__init__, "__pydantic_base_init__", False)
     if own or not model.__pydantic_complete__ or model.model_config.get("extra") == "allow":
         return
@@ -115,7 +115,7 @@ def _note_changed_defaults(model: BaseModel, without: Collection[str] = ()) -> N
 
 
 def _changed(value: BaseModel | list[Any] | dict[str, Any], default: Any) -> bool:
-    """Tell whether a value is no longer its default; a field that was set to the value of its default counts as changed."""
+    """Return whether a value is no longer its default; a field that was set to the value of its default counts as changed."""
     if not isinstance(value, BaseModel):
         return bool(value != default)
     before = default.model_fields_set if isinstance(default, BaseModel) else set()

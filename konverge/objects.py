@@ -57,7 +57,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
 
     @property
     def path(self) -> str:
-        """`namespace/name`, or the name alone if cluster-scoped."""
+        """`namespace/name`, or only the name if cluster-scoped."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
@@ -67,7 +67,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
 
     @property
     def created(self) -> datetime | None:
-        """When the object was created; None for one that was never stored."""
+        """When the object was created; None if it was never stored."""
         return from_rfc3339(self.creation_timestamp) if self.creation_timestamp else None
 
     def label(self, name: str, default: str = "") -> str:
@@ -96,7 +96,7 @@ class FullMetadata(Metadata, frozen=True, rename="camel", gc=False):
 class Object:
     """A thin view of a decoded object.
 
-    `data` is the dict itself. `spec` and `status` are its parts, {} where absent (then not connected to it). `get` walks a path.
+    `data` is the dict itself. `spec` and `status` are its parts, {} if absent (then not connected to it). `get` walks a path.
 
     >>> Object({"metadata": {"name": "a"}, "spec": {"replicas": 2}}).get("spec", "replicas")
     2
@@ -112,12 +112,12 @@ class Object:
 
     @property
     def api_version(self) -> str:
-        """`group/version` as the object says."""
+        """The object's `apiVersion`, as `group/version`."""
         return str(self.data.get("apiVersion", ""))
 
     @property
     def kind_name(self) -> str:
-        """The kind as the object says."""
+        """The object's `kind`."""
         return str(self.data.get("kind", ""))
 
     @property
@@ -152,7 +152,7 @@ class Object:
         return found if isinstance(found, (dict, Mapping)) else {}  # type: ignore[return-value]  # the API's own type
 
     def get(self, *path: str | int, default: Any = None) -> Any:
-        """Return the value at a path of keys and list positions, `default` where any step is absent or null."""
+        """Return the value at a path of keys and list positions, `default` if any step is absent or null."""
         here: Any = self.data
         for step in path:
             if isinstance(step, int):
@@ -173,13 +173,13 @@ class Object:
         return read_conditions(self.get("status", "conditions"))
 
     def find_condition(self, type_: str) -> Condition | None:
-        """Return the condition of that type, None where absent."""
+        """Return the condition of that type, None if absent."""
         # Only this entry is converted, because reconcilers read conditions one by one.
         entries = condition_entries(self.get("status", "conditions"))
         return next((Condition.lenient(entry) for entry in entries if str(entry["type"]) == type_), None)
 
     def condition(self, type_: str) -> Condition:
-        """Return the condition of that type; raises LookupError where absent."""
+        """Return the condition of that type; raises LookupError if absent."""
         found = self.find_condition(type_)
         if found is None:
             raise LookupError(f"{self.kind_name} {self.metadata.path} has no condition {type_}")
@@ -200,7 +200,7 @@ class Object:
 
 
 class MetadataObject(Object):
-    """An object of which only the metadata is cached: reading anything else raises MetadataOnly."""
+    """An object that is cached as metadata only: reading anything else raises MetadataOnly."""
 
     __slots__ = ()
 

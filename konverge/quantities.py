@@ -45,7 +45,7 @@ _BILLION: Final = 10**9
 WHOLE: Final = _BILLION
 THOUSANDTH: Final = 10**6
 PRECISE: Final = (2**63 - 1) // 1000
-"""The largest whole amount for which upstream's arithmetic on plain numbers uses thousandths; beyond it uses whole numbers."""
+"""Upstream's arithmetic on plain numbers uses thousandths up to this whole amount, and whole numbers beyond it."""
 _LARGEST: Final = (2**63 - 1) * _BILLION
 _DIGITS: Final = 18
 _EXPONENT_LIMIT: Final = 1000
@@ -103,7 +103,7 @@ class Quantity:
         return self.billionths != 0
 
     def count(self, unit: int) -> int:
-        """Return how many units it is (`WHOLE`, `THOUSANDTH`), rounded away from zero."""
+        """Return the amount in units (`WHOLE`, `THOUSANDTH`), rounded away from zero."""
         found = -(-abs(self.billionths) // unit)
         return found if self.billionths >= 0 else -found
 
@@ -266,5 +266,5 @@ def beyond(amounts: Amounts, limits: Amounts) -> list[str]:
 
 
 def equal(left: Amounts, right: Amounts) -> bool:
-    """Tell whether both have the same names with equal amounts, however written."""
+    """Return whether both have the same names with equal amounts, however written."""
     return left.keys() == right.keys() and all(amount == right[name] for name, amount in left.items())

@@ -113,7 +113,7 @@ class LabelSelector:
             raise UsageError(f"{where}: {error}") from error
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether all clauses hold for these labels."""
+        """Return whether all clauses hold for these labels."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 
@@ -138,5 +138,5 @@ class FieldSelector:
         return cls(text, tuple(clauses))
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Tell whether all clauses hold for these values by path; a missing path reads as the empty text."""
+        """Return whether all clauses hold for these values by path; a missing path reads as the empty text."""
         return all((fields.get(path, "") == value) is equal for path, equal, value in self.clauses)

@@ -13,11 +13,11 @@ Wait: TypeAlias = Coroutine[Any, Any, Any] | asyncio.Future[Any]
 
 
 async def wait_first(*waits: Wait) -> None:
-    """Return once one of these has ended, and raise its error if it failed.
+    """Return once one of these waits has ended, and raise its error if it failed.
 
     Guarantees: coroutines that have not ended are cancelled and awaited, also if the caller is cancelled; tasks and futures of the caller
-    go on. If several have ended by then, the first failure in the order of the arguments is raised, and those of other coroutines are
-    dropped, as all of them are if the caller is cancelled.
+    go on. If several have ended at that moment, the first failure in the order of the arguments is raised, and the failures of other
+    coroutines are dropped. If the caller is cancelled, all failures are dropped.
 
     >>> async def example() -> None:
     ...     stop = asyncio.Event()
@@ -39,14 +39,14 @@ async def wait_first(*waits: Wait) -> None:
             await asyncio.wait(cancelled)
         for task, ours in own.items():
             if ours and task.done() and not task.cancelled():
-                task.exception()  # looked at, so that asyncio does not complain of one that is dropped
+                task.exception()  # read, so that asyncio does not warn about a dropped exception
     for task in own:
         if task.done() and not (task in cancelled and task.cancelled()):
             task.result()
 
 
 class Broadcast:
-    """Wakes every task that waits at the moment of `notify`; a later `wait` waits for the next one.
+    """Wakes every task that waits at the moment of `notify`; a later `wait` waits for the next `notify`.
 
     A task that checks a condition and calls `wait` without an `await` in between misses no change.
     """

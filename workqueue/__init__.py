@@ -11,7 +11,7 @@ A key is any hashable value and a reason is a string: the queue does not depend 
     entry.py             a waiting key (entry) and a key handed to a worker (item)
     lanes.py             the ready entries by priority, first in first out
     timetable.py         the delayed entries by time
-    report.py            statistics, and the answer to "why does this key wait?"
+    report.py            statistics, and for each key why it waits
     metrics.py           the interface of metrics
 
 Guarantees: a key is handed to one worker at a time; no add is lost; any number of adds while a key is in work cause exactly one more

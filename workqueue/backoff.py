@@ -1,6 +1,6 @@
 """The delay of a failed key: 5 ms, doubled with each failure up to 1000 s.
 
-The numbers are those of client-go (ItemExponentialFailureRateLimiter):
+The numbers are client-go's (ItemExponentialFailureRateLimiter):
 https://github.com/kubernetes/client-go/blob/master/util/workqueue/default_rate_limiters.go. `konverge.workqueue.limiters` combines this
 rule with others, `konverge.workqueue.retry_deadlines` keeps events from inflating it.
 """
@@ -34,7 +34,7 @@ class ItemExponential(Generic[K]):
         self._failures: dict[K, int] = {}
 
     def when(self, key: K, now: float) -> float:  # noqa: ARG002  # the protocol passes the time; this delay does not depend on it
-        """Count one failure and return the delay, doubled since the last one."""
+        """Count one failure and return the delay, doubled since the last failure."""
         failed = self._failures.get(key, 0)
         self._failures[key] = failed + 1
         # Beyond this many doublings the cap applies; a float would overflow after a thousand.

@@ -1,19 +1,19 @@
 """The rules of the work queue, as a plain object: no await, no clock, no thread. The time is an argument of every method that needs it.
 
-The rules are those of client-go's queue and controller-runtime's priority queue, with three deviations (numbers 6 to 8):
+The rules are from client-go's queue and controller-runtime's priority queue, with three deviations (numbers 6 to 8):
 
 1. A key has at most one entry, and at most one worker. `get` moves a ready entry into work; `done` ends the work.
 2. An add merges into the entry of its key: the earliest time and the highest priority win, the reasons are united.
-3. An add while the key is in work waits for `done`; any number of them cause exactly one more run, queued at the back then.
-4. Ready entries are handed out by priority, and first in first out within a priority, in the order in which they became ready (at
-   the same instant: unspecified). An entry whose priority is raised goes to the back of the new priority.
+3. An add while the key is in work waits for `done`; any number of such adds cause exactly one more run, then queued at the back.
+4. Ready entries are handed out by priority, and first in first out within a priority, in the order of becoming ready (at the same instant:
+   unspecified). An entry whose priority is raised moves to the back of the new priority.
 5. Shut-down refuses adds, drops delayed entries, and hands out the others, including the re-runs of keys in work.
 6. A failure well before its retry deadline keeps the deadline (`konverge.workqueue.retry_deadlines`).
 7. Minimum interval and debounce per key (`konverge.workqueue.throttle`).
-8. The one entry of a key also stands for its retry: a run that an event triggers earlier replaces the retry. client-go would run the
-   key again at the old time; here the outcome of the earlier run decides what comes next.
+8. The one entry of a key also represents its retry: a run that an event triggers earlier replaces the retry. client-go would run the key
+   again at the old time; here the outcome of the earlier run decides the next run.
 
-A `now` that is earlier than the last one, by a rounding error of the clock, is harmless.
+A `now` that is earlier than the previous `now`, by a rounding error of the clock, is harmless.
 
 client-go: https://github.com/kubernetes/client-go/blob/master/util/workqueue/queue.go
 controller-runtime: https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/controller/priorityqueue/priorityqueue.go
@@ -169,7 +169,7 @@ class QueueCore(Generic[K]):
             self._become_ready(entry)
 
     def next_at(self) -> float | None:
-        """Return the time at which the next delayed entry becomes ready; None if no entry is delayed."""
+        """Return when the next delayed entry becomes ready; None if no entry is delayed."""
         return self._timetable.next_at()
 
     def _become_ready(self, entry: QueueEntry[K]) -> None:
@@ -201,7 +201,7 @@ class QueueCore(Generic[K]):
         return item
 
     def done(self, key: K, now: float) -> None:
-        """End the work on a key; an entry that was added meanwhile becomes ready."""
+        """End the work on a key; an entry that was added during the work becomes ready."""
         run = self._working.get(key)
         if run is None:
             raise ValueError(
@@ -223,7 +223,7 @@ class QueueCore(Generic[K]):
         return self._retry_deadlines.failures(key)
 
     def remove(self, key: K) -> bool:
-        """Drop the entry and the failures of a key whose object is gone; return whether it had an entry. Work on it goes on."""
+        """Drop the entry and the failures of a key whose object was deleted; return whether it had an entry. Running work continues."""
         self._retry_deadlines.forget(key)
         entry = self._waiting.pop(key, None)
         if entry is None:
@@ -257,7 +257,7 @@ class QueueCore(Generic[K]):
 
     @property
     def ended(self) -> bool:
-        """Whether the queue is shut down and has no entry left, HELD ones included, so that `get` returns nothing any more."""
+        """Whether the queue is shut down and has no entry left, HELD entries included, so that `get` returns nothing any more."""
         return self._shutting_down and not self._waiting
 
     @property
@@ -298,13 +298,13 @@ class QueueCore(Generic[K]):
         )
 
     def why(self, key: K, now: float) -> Waiting[K] | None:
-        """Return when the key runs next, why it waits and for which reasons it runs; None if it does not wait."""
+        """Return when the key runs next, why it waits and the reasons of the run; None if it does not wait."""
         self.advance(now)
         entry = self._waiting.get(key)
         return None if entry is None else self._explain(entry, now)
 
     def snapshot(self, now: float, *, limit: int) -> Snapshot[K]:
-        """Return the waiting keys (at most `limit`, the next ones first) and the keys in work."""
+        """Return the waiting keys (at most `limit`, in the order of their runs) and the keys in work."""
         self.advance(now)
         entries = list(islice(self._lanes, limit))
         held = (self._waiting.get(key) for key in self._working)

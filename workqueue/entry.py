@@ -4,8 +4,8 @@ Adds of a key merge into its entry until the entry is handed out as an item. Inv
 an entry never falls; an entry is in exactly one place, named by its state; a GONE entry (handed out, removed, or dropped at
 shut-down) is not used again.
 
-    DELAYED --time has come--> READY --handed out--> GONE
-       └--time has come, key in work--> HELD --done--> READY
+    DELAYED --due--> READY --handed out--> GONE
+       └--due, key in work--> HELD --done--> READY
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["MAX_REASONS", "QueueEntry", "Item", "EntryState", "WaitReason"]
 K = TypeVar("K", bound=Hashable)
 
 MAX_REASONS = 16
-"""Distinct reasons kept for one run; further ones are counted."""
+"""Distinct reasons kept for one run; further reasons are only counted."""
 
 
 class EntryState(Enum):
@@ -30,7 +30,7 @@ class EntryState(Enum):
     DELAYED = 1
     """In the timetable."""
     HELD = 2
-    """Its key is in work; `done` makes it READY."""
+    """Its key is in work; after `done` it is READY."""
     READY = 3
     """In the lane of its priority."""
     GONE = 4
@@ -74,7 +74,7 @@ class QueueEntry(Generic[K]):
     settled: float = math.inf
     """The end of the debounce; infinity if no event was debounced."""
     ready_at: float = math.inf
-    """The time at which the entry becomes ready, minimum interval included; after that, the time at which it became ready."""
+    """When the entry becomes ready, minimum interval included; after that, when it became ready."""
     state: EntryState = EntryState.DELAYED
     ticket: int = 0
     """Owned by the timetable: the number of the entry's valid record, 0 if the entry is not in the timetable."""

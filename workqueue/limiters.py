@@ -2,12 +2,12 @@
 
 Guarantees: a limiter is a plain object, and the time is an argument. `when` counts one failure and returns the delay in seconds;
 `forget` frees all memory of the key. A limiter holds only keys that failed since they were last forgotten, so its memory is bounded
-if the caller forgets a key after a success, after a terminal error, and when its object is gone.
+if the caller forgets a key after a success, after a terminal error, and after the deletion of its object.
 
 Caveats: a limiter does not know the delays that it returned earlier. `konverge.workqueue.retry_deadlines` keeps an event inside a
 running delay from lengthening it.
 
-The rules and numbers are those of client-go (a bucket of 100, 10 per second):
+The rules and numbers are client-go's (a bucket of 100, 10 per second):
 https://github.com/kubernetes/client-go/blob/master/util/workqueue/default_rate_limiters.go. The delay per key is
 `konverge.workqueue.backoff`.
 """
@@ -26,7 +26,7 @@ K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 
 
 class Limiter(Protocol[K_contra]):
-    """Turns the failures of a key into delays.
+    """Derives delays from the failures of a key.
 
     >>> from konverge.workqueue.backoff import ItemExponential
     >>> limiter: Limiter[str] = MaxOf(ItemExponential(), Bucket())

@@ -1,6 +1,6 @@
 """The metrics of the queue, as an interface that its user implements.
 
-The rules are those of https://github.com/kubernetes/client-go/blob/master/util/workqueue/metrics.go, and
+The rules are from https://github.com/kubernetes/client-go/blob/master/util/workqueue/metrics.go, and
 https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/controller/priorityqueue/metrics.go, so that their
 dashboards work with ours. Two of their gauges, unfinished work and the longest running worker, are ages: `statistics()` computes
 them on demand.
@@ -23,7 +23,7 @@ class QueueMetrics(Protocol):
     """
 
     def added(self) -> None:
-        """An entry became ready. An add that merged into a ready entry does not count; a delayed one counts when its time comes."""
+        """An entry became ready. An add that merged into a ready entry does not count; a delayed add counts when it is due."""
 
     def depth(self, priority: int, entries: int) -> None:
         """The number of ready entries of this priority changed; entries held by a key in work count."""

@@ -1,8 +1,8 @@
 """The asyncio shell of the queue's core: tasks that wait for work, one timer, and draining.
 
-Guarantees: `get` is cancel-safe: it takes an item in the same turn of the loop in which it returns the item, so a cancelled getter
-holds none, and its wake-up goes to the next getter. One timer serves all delayed entries; nothing polls, and the queue owns no task.
-Time is the running loop's. `shut_down` and `drain` may be called in any order, concurrently, and repeatedly.
+Guarantees: `get` is cancel-safe: it takes and returns an item in the same iteration of the loop, so a cancelled getter holds none, and its
+wake-up is passed to the next getter. One timer serves all delayed entries; nothing polls, and the queue owns no task. Time is the running
+loop's. `shut_down` and `drain` may be called in any order, concurrently, and repeatedly.
 
 Caveats: waiting getters are not served in a fair order. The queue serves one loop, and is not thread-safe; another thread calls it
 by `loop.call_soon_threadsafe`.
@@ -67,7 +67,7 @@ class WorkQueue(Generic[K]):
         self._core: QueueCore[K] = QueueCore(
             limiter=limiter, early_retry=early_retry, throttle=throttle, metrics=metrics
         )
-        # The waiting tasks of `get` in order; a woken one is no longer in here.
+        # The waiting tasks of `get` in order; a woken getter is no longer in here.
         self._getters: deque[asyncio.Future[None]] = deque()
         self._drainers: set[asyncio.Future[None]] = set()
         # The number of getters that were woken and did not run yet. Each of them takes one ready entry, so only
@@ -154,7 +154,7 @@ class WorkQueue(Generic[K]):
         return self._core.failures(key)
 
     def remove(self, key: K) -> bool:
-        """Drop the entry and the failures of a key whose object is gone; returns whether it had an entry. Work on it goes on."""
+        """Drop the entry and the failures of a key whose object was deleted; returns whether it had an entry. Running work continues."""
         removed = self._core.remove(key)
         self._wake_waiters()
         return removed
@@ -169,7 +169,7 @@ class WorkQueue(Generic[K]):
     async def drain(self, timeout: float | None = None) -> bool:
         """Shut down and wait until all ready keys are worked on and done; returns whether that happened within the timeout.
 
-        Workers must go on to call `get`; without them, a queue with entries drains only by its timeout.
+        Workers must continue to call `get`; without them, a queue with entries drains only by its timeout.
         """
         self.shut_down()
         if self._core.drained:
@@ -201,7 +201,7 @@ class WorkQueue(Generic[K]):
         return self._core.statistics(self._now(), getters=len(self._getters) + self._woken)
 
     def why(self, key: K) -> Waiting[K] | None:
-        """Return when the key runs next, why it waits and for which reasons it runs; None if it does not wait."""
+        """Return when the key runs next, why it waits and the reasons of the run; None if it does not wait."""
         return self._core.why(key, self._now())
 
     def snapshot(self, *, limit: int = 1000) -> Snapshot[K]:
@@ -231,7 +231,7 @@ class WorkQueue(Generic[K]):
         self._set_timer(core.next_at())
 
     def _set_timer(self, at: float | None) -> None:
-        """Make the timer run no later than `at`. An earlier timer is kept: it finds no due entry and is set again."""
+        """Set the timer to `at` or earlier. An earlier timer is kept: it finds no due entry and is set again."""
         timer = self._timer
         if timer is not None:
             if at is not None and timer.when() <= at:

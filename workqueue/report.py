@@ -20,7 +20,7 @@ K = TypeVar("K", bound=Hashable)
 class Statistics:
     """The queue in figures.
 
-    `ready` entries wait for a worker, `held` ones for the end of their key's running work, `delayed` ones for their time; `depth`
+    `ready` entries wait for a worker, `held` entries for the end of their key's running work, `delayed` entries for their time; `depth`
     counts ready and held entries by priority. `working` keys are in work, `getters` tasks wait in `get`. `failing` keys failed and
     were not forgotten since. `adds` and `retries` count as the metrics do. `refused` counts adds after shut-down, `dropped` the
     entries that were delayed at shut-down. `unfinished_work_seconds` is the sum of the ages of all work, `longest_running_seconds`
@@ -47,8 +47,8 @@ class Statistics:
 class Waiting(Generic[K]):
     """A waiting key: the time of its next run, why it waits, and the reasons of the run.
 
-    `next_at` is the earliest time of the next run, `in_seconds` the time until then (0 if the key is ready). `in_work` says that
-    the key is in work, so that the next run also waits for `done`.
+    `next_at` is the earliest time of the next run, `in_seconds` the time until then (0 if the key is ready). `in_work` means that the key
+    is in work, so that the next run also waits for `done`.
 
     >>> print(Waiting(key="a", next_at=9.0, in_seconds=4.0, wait=WaitReason.BACKOFF, priority=0, reasons=("retry",), more=0,
     ...               added_at=1.0, failures=2, in_work=False))
@@ -78,7 +78,7 @@ class Waiting(Generic[K]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Working(Generic[K]):
-    """A key in work: since when, for which reasons, and whether it will run again."""
+    """A key in work: its start, its reasons, and whether it will run again."""
 
     key: K
     since: float

@@ -2,7 +2,7 @@
 
 The problem (https://github.com/kubernetes/kubernetes/issues/132805): while a key waits for its retry, each event runs it at once,
 because the object has changed. If each of those runs fails and each failure doubles the delay, a minute of events drives the key to
-the maximum delay, though it waited for none of the shorter ones.
+the maximum delay, though it waited for none of the shorter delays.
 
 The rule (https://github.com/operator-framework/java-operator-sdk/pull/3380). A key whose last run failed has a retry deadline. When a run
 fails:
@@ -11,12 +11,12 @@ fails:
     the deadline is more than `early_retry` off  keep the deadline and the count
     the deadline is nearer, reached or past      count the failure; the limiter sets a new deadline
 
-The rule does not ask for the trigger of the run: a run that the deadline triggered starts at or after it. A run up to `early_retry`
+The rule does not depend on the trigger of the run: a run that the deadline triggered starts at or after it. A run up to `early_retry`
 (5 s) before the deadline counts as the retry; otherwise one more run would follow within seconds.
 
 Guarantees: a delay longer than `early_retry` is lengthened only after all of it but `early_retry` has passed. With the default
-limiter a storm can therefore drive a key to 5.12 s at once, the first delay longer than `early_retry`, and hardly further than
-failures alone do. `forget` drops the deadline together with the count.
+limiter a storm can therefore drive a key to 5.12 s at once, the first delay longer than `early_retry`, and hardly further than failures
+without events do. `forget` drops the deadline together with the count.
 
 Caveats: an event runs a key before its deadline; `konverge.workqueue.throttle` limits how often.
 """

@@ -1,8 +1,8 @@
 """How often a key may run: a minimum interval between starts, and a debounce that lets bursts of events settle.
 
 Guarantees: with a minimum interval, two starts of a key are at least that far apart, retries included. With a debounce, an event
-waits until `debounce` seconds pass without another event, and at most `debounce_max` after the first one. Both are off (0) by
-default. An add with a time (`add_after`, a retry) is not debounced: the earlier of its time and the end of the debounce wins.
+waits until `debounce` seconds pass without another event, and at most `debounce_max` after the first event. Both are off (0) by
+default. An add with a time (`add_after`, a retry) is not debounced: the earlier of the add's time and the end of the debounce wins.
 
 Pure. Memory is bounded: each start drops the recorded starts that are older than the interval.
 
@@ -27,7 +27,7 @@ K = TypeVar("K", bound=Hashable)
 class Throttle:
     """Minimum interval and debounce of every key of one queue, in seconds.
 
-    `min_interval` lies between two starts of the same key. `debounce` is the time without events that an event waits for,
+    `min_interval` is the least time between two starts of the same key. `debounce` is the time without events that an event waits for,
     `debounce_max` the longest such wait (default: ten times `debounce`).
 
     >>> Throttle(debounce=0.5).settles_at(first_event=10.0, now=10.25)
@@ -62,7 +62,7 @@ class Starts(Generic[K]):
 
     def __init__(self, min_interval: float) -> None:
         self._interval = min_interval
-        # Ordered by start time, so that the expired ones are at the front.
+        # Ordered by start time, so that the expired starts are at the front.
         self._last: OrderedDict[K, float] = OrderedDict()
 
     def note(self, key: K, now: float) -> None:

@@ -1,9 +1,9 @@
 """The delayed entries by time.
 
-A heap of records (time, ticket, entry). A change of an entry's time does not search the heap. A later time is only noted in the entry;
-the record is put back when it comes up too early. An earlier time adds a record; the old one no longer has the entry's ticket and is
-skipped. Memory is bounded: the heap is rewritten if most of its records are void. (Otherwise a key that is requeued after ten hours
-and run by an event every second would leave 36,000 records.)
+A heap of records (time, ticket, entry). A change of an entry's time does not search the heap. A later time is only noted in the entry; the
+record is put back if it is reached too early. An earlier time adds a record; the old record no longer has the entry's ticket and is
+skipped. Memory is bounded: the heap is rewritten if most of its records are void. (Otherwise a key that is requeued after ten hours and run
+by an event every second would leave 36,000 records.)
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Timetable(Generic[K]):
         self._size = 0
 
     def put(self, entry: QueueEntry[K], at: float) -> None:
-        """Add an entry that becomes ready at this time, or change the time of one; it is DELAYED from now on."""
+        """Add an entry that becomes ready at this time, or change an entry's time; it is DELAYED from now on."""
         if entry.ticket and at >= entry.ready_at:
             entry.ready_at = at
             return
@@ -71,7 +71,7 @@ class Timetable(Generic[K]):
         return entry
 
     def next_at(self) -> float | None:
-        """Return the time at which the next entry becomes ready; None if the timetable is empty."""
+        """Return when the next entry becomes ready; None if the timetable is empty."""
         while self._heap:
             at, ticket, entry = self._heap[0]
             if entry.ticket != ticket:

@@ -27,7 +27,7 @@ _SERVICE = "namespace/name"  # the chart fills in both
 _MOUNTED = "/mounted"
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_NAME = 53
-"""As of a Helm release: the names of objects are longer than the chart's."""
+"""As for a Helm release: the names of objects are longer than the chart's."""
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 _PRE = rf"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
 _SEMVER = re.compile(
@@ -35,9 +35,9 @@ _SEMVER = re.compile(
 )
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _HOME = "the-operators-own"
-"""Stands for the namespace of the operator, into which the chart is installed."""
+"""The placeholder for the operator's namespace, which is the namespace of the release."""
 _LISTED = "the-listed"
-"""Stands for each namespace that a list of the chart's values names."""
+"""The placeholder for each namespace that a list of the chart's values names."""
 _LISTED_BY = {"pools": "instance_namespace", "workspaces": "namespace"}
 """The setting of a family that names one of these namespaces."""
 OF_THE_CHART = frozenset(
@@ -62,10 +62,10 @@ OF_THE_CHART = frozenset(
 def chart(target: str | None, output: str | None, name: str | None, version: str, app_version: str | None) -> None:
     """Write a Helm chart.
 
-    With MODULE:BUILD that of an operator of yours: its definitions, rights and webhooks are those of your controllers, the rest (a
-    Deployment, probes, monitors, alerts, network policy) is that of our own chart. Without, our own. Written anew into the same folder it
-    replaces the files of the chart and no others, so that `git diff` shows what a change of your controllers changes.
-    `konverge chart backup_operator:build -o chart && helm install backup-operator chart` installs it.
+    With MODULE:BUILD the chart of your operator: your controllers give its definitions, rights and webhooks, our own chart gives the rest
+    (a Deployment, probes, monitors, alerts, network policy). Without MODULE:BUILD our own chart. Writing again into the same folder
+    replaces only the files of the chart, so that `git diff` shows the effect of a change to your controllers. `konverge chart
+    backup_operator:build -o chart && helm install backup-operator chart` installs it.
     """
     from konverge.charts import chart_files, own_chart
 
@@ -243,7 +243,7 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
     listed = await needed({**blind, **unserved}, _LISTED)
     ordinals = {"election": {"namespace": _HOME}, "sharding": {"mode": "ordinal", "namespace": _HOME}}
     leases = {"election": {"namespace": _HOME}, "sharding": {"mode": "hash", "namespace": _HOME}}
-    # Only of the family whose buckets have providers; its rights come with the value that chooses this one.
+    # Only for the family whose buckets have providers; the value that chooses this provider also grants its rights.
     claims = {name: {**at_home, "instances": {"bucket_provider": "objectbucketclaim"}}} if name == "pools" else seeing
     return Rules(
         always=tuple(always),
@@ -284,7 +284,7 @@ def settings_schema(cls: type[Settings]) -> dict[str, Any]:
 def _group(
     schema: Mapping[str, Any], definitions: Mapping[str, Any], docs: Mapping[str, str], prefix: str
 ) -> dict[str, Any]:
-    """Return the schema of a group of settings, without those of the chart."""
+    """Return the schema of a group of settings, without the chart's own settings."""
     found = {}
     for name, value in schema["properties"].items():
         path = f"{prefix}{name}"

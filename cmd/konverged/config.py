@@ -57,7 +57,7 @@ OTHERS = frozenset(
         f"{PREFIX}URL",
     }
 )
-"""Variables with our prefix that are not settings: those of the test kit, and of single commands."""
+"""Variables with our prefix that are not settings: of the test kit, and of single commands."""
 
 # Variables that the kubelet sets for a Service named konverge or konverge-*.
 _SERVICE_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
@@ -142,7 +142,7 @@ def _fields(cls: type[Any]) -> Iterator[tuple[str, Any, Any]]:
 
 
 def leaves(cls: type[Any], prefix: str = "") -> tuple[Leaf, ...]:
-    """Return every setting of a class, including those of its groups."""
+    """Return every setting of a class, its groups included."""
     docs = attribute_docs(cls)
     found: list[Leaf] = []
     for name, annotation, default in _fields(cls):
@@ -328,7 +328,7 @@ def load(
     chosen = file or environ.get(FILE_VARIABLE) or None
     if chosen is not None:
         take(_flatten(read_file(Path(chosen)), known), "file", {"": str(chosen)})
-    # pydantic decodes the lists of models; those of groups that are dataclasses are still texts here.
+    # pydantic decodes the lists of models; lists in groups that are dataclasses are still texts here.
     variables = _flatten(_variables(cls, environ), known)
     take(
         {path: _from_flag(value, known[path]) if path in known else value for path, value in variables.items()},

@@ -33,7 +33,7 @@ _LOOK_SECONDS = 0.05
 @click.command()
 @target_argument
 @click.option("--apply", "wanted", is_flag=True, help="Apply them to the cluster and wait until they are served.")
-@click.option("--dry-run", is_flag=True, help="With --apply: ask the API server, change nothing.")
+@click.option("--dry-run", is_flag=True, help="With --apply: let the API server check, change nothing.")
 @output_option("yaml", "json")
 @settings_options
 def crds(
@@ -47,9 +47,9 @@ def crds(
 ) -> None:
     """Print CustomResourceDefinitions, or apply them.
 
-    Without an argument those of konverge's own kinds; with MODULE:BUILD those of the kinds that your controllers are for and that you
-    declared with @kv.resource. Running controllers that wait for a CRD start by themselves when it appears. The columns of pools and
-    claims are those of the semantics that are set (--set quota.semantics=v0.14).
+    Without an argument the CRDs of konverge's own kinds; with MODULE:BUILD the CRDs of the kinds that your controllers reconcile and that
+    you declared with @kv.resource. Running controllers that wait for a CRD start by themselves when it appears. The columns of pools and
+    claims depend on the semantics in the settings (--set quota.semantics=v0.14).
     """
     from konverge.crds import to_yaml
 
@@ -74,7 +74,7 @@ def crds(
 
 
 def manifests_of(build: Build | None, settings: Settings) -> list[dict[str, Any]]:
-    """Return the definitions of our own kinds, or of those that a user's controllers are for."""
+    """Return the definitions of our own kinds, or of the kinds that a user's controllers reconcile."""
     from konverge.crds import all_manifests, crd_manifests
     from konverge.runtime import Manager
 

@@ -4,7 +4,7 @@
     SIGTERM  no longer ready; running reconciles drain within `drain` seconds; manager, then server, stop; exit code 0
     again    the process ends at once, with 128 plus the number of the signal
 
-Guarantees: probes are answered from before the manager starts until after it has stopped. A fatal error (no kubeconfig, a port in use, a
+Guarantees: probes get responses from before the manager starts until after it has stopped. A fatal error (no kubeconfig, a port in use, a
 mistake in a build) ends the process with one line that names the cause, and exit code 1. A missing CRD or right is not fatal.
 """
 
@@ -70,7 +70,7 @@ def raise_file_limit() -> None:
 
 
 def process_metrics() -> Metrics:
-    """Return metrics on a registry of their own, with those of the process and the interpreter."""
+    """Return metrics on a registry of their own, with the process's and the interpreter's metrics."""
     registry = prometheus_client.CollectorRegistry()
     prometheus_client.ProcessCollector(registry=registry)
     prometheus_client.PlatformCollector(registry=registry)
@@ -148,7 +148,7 @@ class Probes:
 
     def ready(self) -> Iterable[Check]:
         """Yield the checks of the manager, its controllers, and its informers."""
-        # At once, and not when the manager begins to stop: what asks must not count on this process any more.
+        # At once, and not when the manager begins to stop: clients of the probe must not count on this process any more.
         phase = "stopping" if self._stop.is_set() else self.phase
         yield Check("manager", "" if phase == "running" else phase)
         yield from checks_of(self._manager.report())

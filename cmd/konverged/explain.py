@@ -1,4 +1,4 @@
-"""`konverge explain`: why, when and with which result a running daemon reconciled one object."""
+"""`konverge explain`: why and when a running daemon reconciled one object, and the result."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def explain(what: str, namespace: str, url: str, output: str) -> None:
 def _absent(found: Sequence[Mapping[str, Any]], kind: str, namespace: str, name: str) -> str:
     """Return the error about an object that no controller's cache has."""
     if not namespace and any(one.get("namespaced") is not False for one in found):
-        return f"no {kind}/{name} without a namespace: say where it is, konverge explain {kind}/{name} -n NAMESPACE"
+        return f"no {kind}/{name} without a namespace: name it, konverge explain {kind}/{name} -n NAMESPACE"
     where, flag = (f" in namespace {namespace}", f" -n {namespace}") if namespace else ("", "")
     return (
         f"no {kind}/{name}{where}, as the daemon's cache knows it. Check the name with kubectl get {kind}{flag}; an object that is there "
@@ -116,7 +116,7 @@ def _fetch(url: str, kind: str, namespace: str, name: str) -> list[dict[str, Any
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise click.ClickException(
-            f"no daemon answers at {url}: {reason}; say where with --url, or forward a port: "
+            f"no daemon responds at {url}: {reason}; name it with --url, or forward a port: "
             "kubectl port-forward deploy/konverge 8082"
         ) from error
     return found
@@ -143,7 +143,7 @@ def _lines(one: Mapping[str, Any]) -> list[str]:
 
 
 def _conditions(one: Mapping[str, Any]) -> list[str]:
-    """Return the lines about the conditions, unready ones first."""
+    """Return the lines about the conditions, unready conditions first."""
     conditions = list(one.get("conditions") or [])
     unready = (one for one in conditions if one.get("type") == "Ready" and one.get("status") != "True")
     lines = [f"  It waits for: {_reason_and_message(condition)}" for condition in unready]

@@ -65,8 +65,8 @@ def _cleaned(value: Any, depth: int = _DEPTH) -> Any:
 def hide_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Replace values that are, or look like, credentials; a structlog processor, to be placed after exceptions are formatted.
 
-    >>> hide_secrets(None, "info", {"event": "asked", "headers": {"Authorization": "Bearer abc.def.ghi"}})
-    {'event': 'asked', 'headers': {'Authorization': '***'}}
+    >>> hide_secrets(None, "info", {"event": "sent", "headers": {"Authorization": "Bearer abc.def.ghi"}})
+    {'event': 'sent', 'headers': {'Authorization': '***'}}
     """
     for key, value in event.items():
         event[key] = HIDDEN if value and _KEYS.search(key) else _cleaned(value)

@@ -26,8 +26,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _FLAGS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("--kubeconfig",), "FILE", "The kubeconfig; else $KUBECONFIG, the mounted ServiceAccount, ~/.kube/config."),
     (("--context",), "NAME", "The context of the kubeconfig."),
-    (("--namespace", "-n"), "NAME", "Watch this namespace alone; without, the whole cluster."),
-    (("--controllers",), "NAMES", "Run these controllers or families alone (a,b)."),
+    (("--namespace", "-n"), "NAME", "Watch only this namespace; without, the whole cluster."),
+    (("--controllers",), "NAMES", "Run only these controllers or families (a,b)."),
     (("--metrics",), "ADDRESS", "Where /metrics is served (:8080); 0 for nowhere."),
     (("--health",), "ADDRESS", "Where /healthz and /readyz are served (:8081); 0 for nowhere."),
     (("--debug",), "ADDRESS", "Where /debug is served, to callers on loopback (127.0.0.1:8082); 0 for nowhere."),
@@ -99,7 +99,7 @@ def load_settings(
 
 
 def chosen_build(target: str | None) -> tuple[str, Build | None]:
-    """Return the name and the build of a target; without one, those of our own families."""
+    """Return the name and the build of a target; without a target, of our own families."""
     from konverge.daemon.programs import NAME, load_build
 
     if target is None:

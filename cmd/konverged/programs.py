@@ -1,7 +1,7 @@
 """The controllers to run: our own families, or a user's `module:build`, narrowed to the chosen controllers.
 
-Guarantees: uses only the library's public API: a build is `build(manager)`. A misspelt name is a UsageError that lists the existing ones.
-A user's operator loads none of our families, which are half of what a start would import.
+Guarantees: uses only the library's public API: a build is `build(manager)`. A misspelt name is a UsageError that lists the existing names.
+A user's operator loads none of our families, which are half of the imports at a start.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ async def fill(manager: Manager, target: Build | None, settings: Settings) -> No
 async def narrow(manager: Manager, settings: Settings, belongs: Mapping[str, Sequence[str]]) -> None:
     """Keep the chosen controllers, and set the numbers of each. Raises UsageError for an unknown name.
 
-    The webhooks of a family go with it, its background work with the last of its controllers. Those of a user's build stay.
+    The webhooks of a family are dropped with it, its background work with the last of its controllers. The webhooks and background work of
+    a user's build stay.
     """
     names = [controller.name for controller in manager.controllers]
     chosen: set[str] = set()

@@ -26,7 +26,7 @@ _MOST_PERCENT = 1000
 _HELP = """Turn the ResourceQuotas of a Capsule tenant into pools and claims.
 
 One ResourcePool for each item of the tenant's spec.resourceQuotas, and for each namespace a ResourcePoolClaim of what it uses now,
-taken from the ResourceQuotas that Capsule made. Nothing is changed without --apply; what is printed may be edited first:
+taken from the ResourceQuotas that Capsule created. Nothing is changed without --apply; what is printed may be edited first:
 
 \b
     konverge quota migrate --tenant solar --headroom 20 >solar.yaml
@@ -53,7 +53,7 @@ def quota() -> None:
 )
 @click.option("--prefix", default="", metavar="NAME", help="What the names of the pools begin with; else the tenant.")
 @click.option("--apply", "wanted", is_flag=True, help="Apply the claims, then the pools.")
-@click.option("--dry-run", is_flag=True, help="With --apply: ask the API server, change nothing.")
+@click.option("--dry-run", is_flag=True, help="With --apply: let the API server check, change nothing.")
 @output_option("yaml", "json")
 @click.option("--kubeconfig", metavar="FILE", default=None, help="The kubeconfig; else as for konverge run.")
 @click.option("--context", metavar="NAME", default=None, help="The context of the kubeconfig.")
@@ -85,7 +85,7 @@ def migrate(
 
 
 def print_migration(migration: Migration, tenant: str, output: str) -> None:
-    """Print the claims and pools, in the order in which they are applied."""
+    """Print the claims and pools, in the order of their application."""
     from konverge.crds import to_yaml
 
     documents = [resource.to_dict() for resource in in_order(migration)]
@@ -143,13 +143,13 @@ async def _tenant(client: Client, name: str) -> Object:
 async def apply_migration(client: Client, migration: Migration, *, dry_run: bool = False) -> list[tuple[str, str]]:
     """Apply the claims, then the pools; returns for each whether it was created, changed or unchanged.
 
-    Claims come first: a pool allows its namespaces nothing until they have claimed.
+    Claims precede pools: a pool allows its namespaces nothing until they have claimed.
     """
     return [(_named(resource), await _apply(client, resource, dry_run)) for resource in in_order(migration)]
 
 
 def in_order(migration: Migration) -> tuple[CustomResource[Any, Any], ...]:
-    """Return claims and pools in the order in which they are to be applied."""
+    """Return claims and pools in the order of their application."""
     return (*migration.claims, *migration.pools)
 
 

@@ -48,9 +48,9 @@ def rbac(
 
     A ClusterRole, or with --namespace a Role there, and a Role in each namespace that a setting narrows rights to. --controllers and
     settings that change watches are considered. No cluster is contacted. With --set election.enabled=true also the rights on the Lease, in
-    the namespace of the election or of the ServiceAccount, with --sharding=hash or coordinator those on the Leases of the
-    members and on the objects that bear stamps; with --set metrics_secure=true those to review callers.
-    `konverge rbac --service-account konverge/konverge | kubectl apply -f -` grants them.
+    the namespace of the election or of the ServiceAccount, with --sharding=hash or coordinator the rights on the Leases of the members and
+    on the objects with stamps; with --set metrics_secure=true the rights to review callers. `konverge rbac --service-account
+    konverge/konverge | kubectl apply -f -` grants them.
     """
     from konverge.crds import to_yaml
 

@@ -23,7 +23,7 @@ def run(target: str | None, name: str | None, file: str | None, assignments: tup
     Without an argument these are konverge's own families. MODULE:BUILD is an operator of yours: a module in this folder or installed
     (or a path that ends in .py), and the function build(manager) in it that adds the controllers.
 
-    Flags win over KONVERGE_* variables, these over the file, that over defaults; `konverge config` shows the result. SIGTERM and
+    Flags win over KONVERGE_* variables, variables over the file, the file over defaults; `konverge config` shows the result. SIGTERM and
     Ctrl-C let running reconciles end, for --drain seconds at most; a second signal ends the process at once.
     """
     from konverge.daemon import engine

@@ -45,16 +45,16 @@ Address = Annotated[str, BeforeValidator(_address)]
 
 
 class Overrides(BaseModel):
-    """Numbers that replace those of controllers; an unset one leaves the controller's own."""
+    """Numbers that replace the controllers' numbers; an unset number leaves the controller's own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     concurrency: Annotated[int, Field(ge=1)] | None = None
     """Reconciles of one controller at once; one key never runs twice at a time."""
     timeout: Annotated[float, Field(gt=0)] | None = None
-    """Seconds that one reconcile may take; then it is cancelled and retried."""
+    """Seconds that a reconcile may take; then it is cancelled and retried."""
     barrier: Seconds | None = None
-    """Seconds to wait for the cache to show the controller's own writes; then the reconcile runs all the same and that is counted."""
+    """Seconds to wait for the cache to show the controller's own writes; then the reconcile runs anyway, and is counted."""
     min_interval: Seconds | None = None
     """Seconds between the starts of two reconciles of one key, at least."""
     debounce: Seconds | None = None
@@ -83,27 +83,28 @@ class Settings(BaseSettings):
     kubeconfig: str = ""
     """The kubeconfig to use. Empty: $KUBECONFIG, else the mounted ServiceAccount, else ~/.kube/config."""
     context: str = ""
-    """The context of the kubeconfig; empty: its current one."""
+    """The context of the kubeconfig; empty: its current context."""
     service_account: str = ""
     """The folder of the mounted ServiceAccount (token, ca.crt, namespace); empty: where the kubelet mounts it."""
     namespace: str = ""
-    """Watch this namespace alone; empty: the whole cluster."""
+    """Watch only this namespace; empty: the whole cluster."""
     controllers: Names = ()
     """The controllers to run, by name, or by the name of their family; empty: all."""
 
     metrics: Address = ":8080"
     """Where /metrics is served: host:port, :port for every interface, 0 for not at all. controller-runtime's port."""
     metrics_secure: bool = False
-    """Serve metrics over TLS, and to callers alone with a token whose user may get /metrics (TokenReview, SubjectAccessReview)."""
+    """Serve metrics over TLS, and only to clients that pass TokenReview and SubjectAccessReview (get /metrics)."""
     metrics_certificates: str = ""
-    """With `metrics_secure`: the folder of tls.crt and tls.key, read again when they change. Empty: self-made, which none can verify."""
+    """With `metrics_secure`: the folder of tls.crt and tls.key, read again when they change. Empty: self-made, which no client can
+    verify."""
     health: Address = ":8081"
     """Where /healthz and /readyz are served. controller-runtime's port."""
     debug: Address = "127.0.0.1:8082"
     """Where /debug is served; 0: nowhere. Whatever the address is, only the peers 127.0.0.1 and ::1 are served: use a port-forward."""
 
     listeners: Limits = Limits()
-    """Connections and timeouts of each of these listeners. Equal addresses share one, and its limit of connections."""
+    """Connections and timeouts of each of these listeners. Equal addresses share one listener, and its limit of connections."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least severity that is logged."""
@@ -113,7 +114,7 @@ class Settings(BaseSettings):
     drain: Seconds = 25.0
     """Seconds that running reconciles have after SIGTERM; below the 30 s that a pod has."""
     strict: bool = False
-    """Make a malformed condition an error instead of cutting it; for tests."""
+    """Treat a malformed condition as an error instead of cutting it; for tests."""
     stall: Seconds = 0.1
     """A reconcile that blocks the event loop for longer than this many seconds is reported with its stack; 0: never."""
 
@@ -126,9 +127,9 @@ class Settings(BaseSettings):
     informers: InformerSettings = InformerSettings()
     """How kinds are listed and watched."""
     election: ElectionSettings = ElectionSettings()
-    """Whether replicas elect one that writes, and by which Lease."""
+    """Whether replicas elect a writer, and the Lease of the election."""
     sharding: ShardingSettings = ShardingSettings()
-    """Whether replicas share the objects, and by which ring."""
+    """Whether replicas share the objects, and the ring that they form."""
     webhooks: WebhookSettings = WebhookSettings()
     """Where webhooks are served, and how the API server finds and trusts them."""
 

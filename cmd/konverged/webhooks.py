@@ -79,7 +79,7 @@ def webhooks(
 
 
 def _chosen(settings: Settings, service: str | None, url: str | None) -> Settings:
-    """Return the settings with the values of the flags; bad ones are wrong usage."""
+    """Return the settings with the values of the flags; bad values are wrong usage."""
     if service is None and url is None:
         return settings
     try:

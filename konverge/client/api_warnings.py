@@ -1,4 +1,4 @@
-"""Warnings of the API server: deprecated versions, fields without effect, words of admission webhooks.
+"""Warnings of the API server: deprecated versions, fields without effect, texts of admission webhooks.
 
 Guarantees: each text is logged once in the life of a client, at most `MOST_LOGGED` texts and `_LONGEST` characters of each; every
 warning is counted. So the texts of a tenant's webhook cannot fill the log.
@@ -28,7 +28,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def texts_of(headers: Iterable[str]) -> tuple[str, ...]:
-    r"""Return the texts of Warning headers; a code other than 299 is none of the API server's.
+    r"""Return the texts of Warning headers; the API server uses only code 299.
 
     >>> texts_of(['299 - "v1beta1 is \\"old\\""', '299 - "a", 299 - "b"', '110 cache "stale"'])
     ('v1beta1 is "old"', 'a', 'b')
@@ -37,7 +37,7 @@ def texts_of(headers: Iterable[str]) -> tuple[str, ...]:
 
 
 class ApiWarnings:
-    """The warnings that one client got."""
+    """The warnings of one client."""
 
     def __init__(self, counter: Counter | None) -> None:
         self._counter = counter

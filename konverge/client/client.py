@@ -2,7 +2,7 @@
 
 Guarantees: every method returns the server's response or raises an error of `konverge.errors`. A write with a `writer` is in the
 ledger before its first byte is sent, and is settled there however the call ends; a cancellation takes effect at once and leaves
-the write as "unknown". A 404 for a whole resource (its CRD is gone) raises `NotServed` and makes discovery forget the resource.
+the write as "unknown". A 404 for a whole resource (its CRD was deleted) raises `NotServed` and makes discovery forget the resource.
 
 Caveats: the client does not cache objects, does not notice their changes, and may read a state from before its own writes. Caches are
 the informers' work, waiting for own writes is the runtime's.
@@ -48,7 +48,7 @@ R = TypeVar("R", bound=Resource)
 
 @dataclass(frozen=True, slots=True)
 class BoundWriter:
-    """The writer of a client made by `written_by`, and the check before each of its writes."""
+    """The writer of a client that `written_by` returned, and the check before each of its writes."""
 
     writer: Hashable
     before: Callable[[str], None]
@@ -58,7 +58,7 @@ class Client:
     """A client of one API server, for one event loop.
 
     `name` is the default field manager and the User-Agent. `writer` on the writing methods identifies the writer in the ledger;
-    without one a write is not recorded. `random` gives the jitter of the backoff. The client connects at first use; leaving
+    without a writer a write is not recorded. `random` gives the jitter of the backoff. The client connects at first use; leaving
     `async with` closes the connections.
 
     >>> async def names(config: ClientConfig) -> list[str]:
@@ -107,7 +107,7 @@ class Client:
     def fenced_by(self, fence: Fence) -> Self:
         """Return this client with each write checked by a fence at the moment when its bytes are sent; a write behind it raises NotLeading.
 
-        The view shares cache of discovery, ledger and limits. It has connections of its own for its writes, which closing it closes.
+        The view shares cache of discovery, ledger and limits. It has connections of its own for its writes; closing the view closes them.
         """
         view = copy(self)
         view._sender = self._sender.fenced(fence)
@@ -195,7 +195,7 @@ class Client:
     async def replace(
         self, obj: R, *, subresource: str = "", dry_run: bool = False, writer: Hashable | None = None
     ) -> R:
-        """Replace an object by this one; if its resourceVersion is set and outdated, raises Conflict."""
+        """Replace the stored object by this object; raises Conflict if its resourceVersion is set and outdated."""
         kind: Kind[R] = kind_of(obj)
         info = await self._info(kind)
         request = requests.replace(
@@ -306,9 +306,9 @@ class Client:
         dry_run: bool = False,
         writer: Hashable | None = None,
     ) -> bool:
-        """Delete an object; returns False if it was already gone. Raises Conflict if the stored uid or version differs.
+        """Delete an object; returns False if it did not exist. Raises Conflict if the stored uid or version differs.
 
-        Give the uid: only then a deletion whose response was lost is repeated, because it cannot delete a successor of the same name.
+        Give the uid: the client repeats a deletion whose response was lost only with a uid, because it cannot delete a successor then.
         """
         found = kind_of(kind)
         info = await self._info(found)
@@ -357,7 +357,7 @@ class Client:
     async def settle_nulls(self, kind: Kind[Any] | type[Resource], body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the body of an apply without the nulls that the schema does not allow; the body itself if it has none.
 
-        A class made by `@resource` knows its own schema. The schema of any other kind is read from the server, and cached as discovery is,
+        A class with `@resource` knows its own schema. The schema of any other kind is read from the server, and cached as discovery is,
         only for a body with a null; without the right to read it every null is left out.
         """
         if not has_nulls(body):
@@ -485,7 +485,7 @@ class Client:
             raise
 
     def _check_served(self, info: ResourceInfo, error: NotFound) -> None:
-        """Raise NotServed for a 404 without a reason: the CRD, or this version of it, is gone."""
+        """Raise NotServed for a 404 without a reason: the server no longer serves the CRD, or this version of it."""
         if not error.reason:
             self._discovery.forget(info.api_version)
             raise NotServed(info.api_version, info.kind) from error
@@ -497,7 +497,7 @@ def _body_of(obj: Resource) -> dict[str, Any]:
 
 
 async def _all_pages(client: Client, kind: Kind[R], info: ResourceInfo, query: ListQuery) -> Listing[R]:
-    """Fetch all pages of a list and decode each as it comes, so that a long list does not block the loop.
+    """Fetch all pages of a list and decode each page on arrival, so that a long list does not block the loop.
 
     The version is the first page's. Pages that follow a token are served at the version that the token names (API concepts, "Continue
     Token, Exact"); if a server breaks this, a watch from the first page's version still misses nothing.

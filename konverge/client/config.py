@@ -1,7 +1,8 @@
 """The address of the API server and the credentials for it, from a kubeconfig, a mounted ServiceAccount or arguments.
 
 Guarantees: if no configuration is found, the error lists everything that was tried. In a cluster the mounted ServiceAccount is read
-directly, and kubernetes_asyncio (72 MiB) is not imported. A configuration holds no connection; `open` makes a transport, which does.
+directly, and kubernetes_asyncio (72 MiB) is not imported. A configuration holds no connection; `open` creates a transport, which holds
+connections.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["ClientConfig", "TransportFactory"]
 
 TransportFactory: TypeAlias = "Callable[[ClientConfig, ClientSettings, str], Transport]"
-"""Makes a transport from a configuration, settings and a User-Agent."""
+"""Creates a transport from a configuration, settings and a User-Agent."""
 
 
 def _http(config: ClientConfig, settings: ClientSettings, user_agent: str) -> Transport:
@@ -43,7 +44,7 @@ def _http(config: ClientConfig, settings: ClientSettings, user_agent: str) -> Tr
 
 
 class ClientConfig:
-    """A server and credentials; made by `load`, `in_cluster`, `from_kubeconfig`, `direct` or `over`.
+    """A server and credentials, from `load`, `in_cluster`, `from_kubeconfig`, `direct` or `over`.
 
     `server` is the URL, `namespace` the default namespace ("" if none), `origin` the file or folder that it was read from.
 
@@ -83,7 +84,7 @@ class ClientConfig:
         return urlsplit(self.server).netloc.rpartition("@")[2]
 
     def open(self, settings: ClientSettings, user_agent: str) -> Transport:
-        """Make a transport; it connects when it is first used."""
+        """Create a transport; it connects at its first use."""
         return self._transport(self, settings, user_agent)
 
     @classmethod
@@ -98,7 +99,7 @@ class ClientConfig:
     ) -> ClientConfig:
         """Find a configuration: the argument, $KUBECONFIG, the mounted ServiceAccount, `~/.kube/config`, in this order.
 
-        A named context means a kubeconfig, so the mount is then passed over. Raises ConfigError that lists what was tried.
+        A named context means a kubeconfig, so the mount is then skipped. Raises ConfigError that lists what was tried.
         """
         env = os.environ if environ is None else environ
         if kubeconfig is not None:
@@ -122,7 +123,7 @@ class ClientConfig:
     ) -> ClientConfig:
         """Use the mounted ServiceAccount: token, CA and namespace; rotated files are read again.
 
-        Host and port come from KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. Raises ConfigError that names the file or
+        KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT give host and port. Raises ConfigError that names the file or
         variable that is missing.
         """
         env = os.environ if environ is None else environ
@@ -196,7 +197,7 @@ class ClientConfig:
     def over(
         cls, transport: TransportFactory, *, server: str = "http://in-process", namespace: str = ""
     ) -> ClientConfig:
-        """Use the transport that this factory makes, for instance one to an API server in the same process."""
+        """Use the transport that this factory creates, for instance to an API server in the same process."""
         return cls(
             server=server,
             source=FixedCredentials(Credentials()),

@@ -1,7 +1,7 @@
 """Bodies of successful responses, decoded as far as each is needed.
 
-Guarantees: pure. A body of another type than the requested one raises `ServerFailure`, which names the size and not the content: such a
-body comes from a proxy or gateway between client and API server.
+Guarantees: pure. A body of another type than the requested one raises `ServerFailure`, which names the size and not the content: a proxy or
+gateway between client and API server sent the body.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ class _WithWritten(msgspec.Struct):
 
 
 class Stored(NamedTuple):
-    """Identity and version of the object in the response to a write. `ended`: the write removed the last finalizer, so it is gone.
+    """Identity and version of the object in the response to a write. `ended`: the write removed the last finalizer, so the object no longer
+    exists.
 
-    The response to such a write shows the version from before it. A pod within its grace period has not ended.
+    The response to such a write shows the version from before the write. A pod within its grace period has not ended.
     """
 
     name: str
@@ -79,7 +80,9 @@ def decode_as(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, what:
         except RecursionError:
             return decoder.decode(flattened(bytes(body)))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ServerFailure(f"a success was answered with {len(bytes(body))} bytes that are no {what}") from error
+        raise ServerFailure(
+            f"the body of a successful response is {len(bytes(body))} bytes that are no {what}"
+        ) from error
 
 
 def decode_object(body: bytes | msgspec.Raw) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 Guarantees: linear in the bytes. The API server admits objects of 10,000 levels (in fields whose unknown members are preserved),
 and decoders here end at about 1,000 with RecursionError. Parts below `LEVELS` are then replaced by a text, `LEFT_OUT`, so that
 one such object does not spoil the list or watch that it is in. A reconcile looks for that text before it acts on an object. The bytes of
-a list or watch are searched in turns, because 1.5 MB of brackets take half a second, and the event loop belongs to other objects too.
+a list or watch are searched in slices, because 1.5 MB of brackets take half a second, and the event loop belongs to other objects too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LEFT_OUT: Final = b'"konverge left out what is nested too deeply here"'
 _TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]')
 _OPENING: Final = frozenset((b"{", b"["))
 _TURN: Final = 20_000
-"""Tokens between two turns: some 10 ms."""
+"""Tokens of one slice: some 10 ms."""
 
 
 def flattened(text: bytes, levels: int = LEVELS) -> bytes:
@@ -39,7 +39,7 @@ def flattened(text: bytes, levels: int = LEVELS) -> bytes:
 
 
 async def flattened_in_turns(text: bytes, levels: int = LEVELS) -> bytes:
-    """Do as `flattened` does, and let others run in between."""
+    """Do as `flattened` does, and let other tasks run between two slices."""
     search = _search(text, levels)
     while True:
         try:
@@ -51,7 +51,7 @@ async def flattened_in_turns(text: bytes, levels: int = LEVELS) -> bytes:
 
 
 def _search(text: bytes, levels: int) -> Generator[None, None, bytes]:
-    """Return the flattened text; yields at the end of each turn."""
+    """Return the flattened text; yields at the end of each slice."""
     parts: list[bytes] = []
     depth = done = start = 0
     for number, token in enumerate(_TOKENS.finditer(text), start=1):

@@ -4,7 +4,7 @@ Guarantees: concurrent callers share one request to `/apis/<group>/<version>` (o
 served" only briefly, and `forget` drops them at once. A kind that the server does not serve raises `NotServed`; any other failure is
 raised unchanged to every caller that waited for it.
 
-Caveats: discovery does not notice that a CRD changed. The client calls `forget` after a 404 on a path that discovery gave.
+Caveats: discovery does not notice that a CRD changed. The client calls `forget` after a 404 on a discovered path.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def discovery_path(api_version: str) -> str:
 
 
 def read_resources(api_version: str, body: bytes) -> dict[str, ResourceInfo]:
-    """Read an APIResourceList into infos by kind; of several resources of one kind the first counts, as in kubectl.
+    """Read an APIResourceList into infos by kind; if a kind has several resources, the first counts, as in kubectl.
 
     Raises ServerFailure for any other body.
     """
     try:
         resources = _DECODE(body).resources or []
     except msgspec.DecodeError as error:
-        raise ServerFailure(f"discovery of {api_version} answered something that is no APIResourceList") from error
+        raise ServerFailure(f"discovery of {api_version} returned something that is no APIResourceList") from error
     below: dict[str, set[str]] = {}
     for one in resources:
         plural, slash, subresource = one.name.partition("/")
@@ -126,7 +126,7 @@ class Discovery:
         return age < (settings.discovery_seconds if kind.kind in known.resources else settings.discovery_absent_seconds)
 
     async def _refresh(self, known: _Known, kind: Kind[Any], failures: int) -> None:
-        """Fetch, unless another caller did while this one waited for the lock; `failures` is the count from before the wait."""
+        """Fetch, unless another caller did during the wait for the lock; `failures` is the count from before the wait."""
         if self._fresh(known, kind):
             return
         if known.failure is not None and known.failures > failures:

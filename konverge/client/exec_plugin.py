@@ -1,9 +1,9 @@
 """Runs the credential plugin of a kubeconfig and reads its ExecCredential.
 
-kubernetes_asyncio's runner is not used: of a plugin that returns both a token and a certificate it takes one, it ignores the end of a
-certificate, it does not pass the cluster to plugins that request it, and it leaves a hanging plugin running.
+kubernetes_asyncio's runner is not used: it takes only one of a token and a certificate, it ignores the expiry of a certificate, it does not
+pass the cluster to plugins that request it, and it leaves a hanging plugin running.
 
-Guarantees: the plugin and its child processes are gone when `run_plugin` returns or is cancelled. It runs without a terminal, never
+Guarantees: the plugin and its child processes have ended when `run_plugin` returns or is cancelled. It runs without a terminal, never
 interactively. Its standard error is quoted in the error if it fails, and nowhere else.
 
 Source of the rules: client.authentication.k8s.io/v1 (ExecCredential).
@@ -65,7 +65,7 @@ def parse_exec_credentials(output: bytes, api_version: str) -> ExecCredentials:
     except (msgspec.DecodeError, ValueError):
         raise ConfigError("exec: the plugin's output is no ExecCredential") from None
     if found.kind != "ExecCredential" or found.api_version != api_version:
-        raise ConfigError(f"exec: the plugin answered with {found.kind} {found.api_version}, not {api_version}")
+        raise ConfigError(f"exec: the plugin returned {found.kind} {found.api_version}, not {api_version}")
     if status is None or not (status.token or status.client_certificate_data):
         raise ConfigError("exec: the plugin gave neither a token nor a certificate")
     if bool(status.client_certificate_data) is not bool(status.client_key_data):

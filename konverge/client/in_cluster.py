@@ -1,7 +1,7 @@
 """The ServiceAccount that Kubernetes mounts into a pod, read directly.
 
 Guarantees: no import beyond the standard library. Token and CA are read again after rotation: the kubelet swaps a symlink long before
-the token expires. The address comes from the environment variables that the kubelet sets for every container.
+the token expires. The environment variables that the kubelet sets for every container give the address.
 
 Source: https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
 """

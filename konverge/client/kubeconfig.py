@@ -6,7 +6,7 @@ token back. This module and `exec_plugin` replace the parts that differ from kub
 memory, not in temporary files that outlive the process), impersonation, and the time of renewal.
 
 Guarantees: credentials are renewed before they expire, when one of their files changes, and after the server refused them; at most
-every ten seconds. While a renewal fails the old ones are used, and a warning says why.
+every ten seconds. While a renewal fails, the old credentials are used, and a warning gives the reason.
 
 How several files are joined: https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files
 """
@@ -41,9 +41,9 @@ __all__ = ["Found", "KubeconfigCredentials", "open_kubeconfig"]
 RENEW_EVERY = 10.0
 """Seconds between two renewals, at least: a plugin that gives refused tokens must not be run in a loop."""
 LOOK_EVERY = 1.0
-"""Seconds between two looks at the stamps of files, at least."""
+"""Seconds between two stats of the files, at least."""
 SKEW = timedelta(seconds=60)
-"""How long before their end credentials are renewed; never more than a tenth of a short life."""
+"""How long before their expiry credentials are renewed; never more than a tenth of a short life."""
 
 _HEADER_NAME: Final = "!#$&'*+^`|"
 """The punctuation that the name of a header may hold (RFC 7230, token), beside what `quote` never encodes; % itself is encoded."""
@@ -71,7 +71,7 @@ class KubeconfigContext:
 
 
 def paths_of(path: str | Path) -> list[Path]:
-    """Split a path list like that of $KUBECONFIG; raises ConfigError if none of the files exists."""
+    """Split a path list such as $KUBECONFIG; raises ConfigError if none of the files exists."""
     named = [path] if isinstance(path, Path) else [Path(part) for part in path.split(os.pathsep) if part]
     found = [name.expanduser() for name in named if name.expanduser().is_file()]
     if not found:
@@ -116,7 +116,7 @@ def choose(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> Kube
     if not cluster.get("server"):
         raise ConfigError(f"kubeconfig {where}: the cluster of context {name!r} has no server")
     namespace = str(chosen[0].get("namespace") or "")
-    # The user's dict stays the file's own: a refreshed OIDC token is written into it, and from there back to the file.
+    # The user's dict is not copied out of the file's: a refreshed OIDC token is written into it, and from there back to the file.
     return KubeconfigContext(
         name, namespace, cluster, cluster_folder, user if isinstance(user, dict) else {}, user_folder
     )
@@ -208,7 +208,7 @@ class _Reader:
             raise error if str(error).startswith("kubeconfig") else ConfigError(f"{self._what}: {error}") from error
         except TimeoutError as error:
             raise ConfigError(f"{self._what}: credentials did not come within {self._timeout:g} s") from error
-        except Exception as error:  # the loader raises whatever its input makes it raise
+        except Exception as error:  # the loader raises any type of error for malformed input
             raise ConfigError(f"{self._what}: {str(error) or type(error).__name__}") from error
 
     @property
@@ -226,7 +226,7 @@ class _Reader:
         choice = choose(files, self._context)
         user = choice.user
         if "auth-provider" not in user:
-            # Without its TLS data the loader leaves no copies of keys in temporary files.
+            # The loader gets no TLS data, because it leaves copies of keys in temporary files.
             user = {key: value for key, value in user.items() if not key.startswith("client-")}
         config = {
             "current-context": "it",
@@ -328,7 +328,8 @@ class KubeconfigCredentials:
             self._stale = False
         except ConfigError as error:
             _log.warning(
-                "credentials could not be renewed, the old ones are used until they can", **{LogKey.ERROR: str(error)}
+                "credentials could not be renewed, the old credentials are used until they can",
+                **{LogKey.ERROR: str(error)},
             )
 
 

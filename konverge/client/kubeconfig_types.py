@@ -1,7 +1,7 @@
 """The types of a kubeconfig's fields. Pure.
 
 kubectl decodes a kubeconfig into typed fields and refuses a file whose field has another type. kubernetes_asyncio takes any value: by
-Python's rules the text "false" is true, so `insecure-skip-tls-verify: "false"` would switch the verification of certificates off.
+Python's rules the text "false" is true, so `insecure-skip-tls-verify: "false"` would disable the verification of certificates.
 
 Source: k8s.io/client-go/tools/clientcmd/api/v1/types.go, and validateAuthInfo in clientcmd/validation.go.
 """

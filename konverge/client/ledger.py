@@ -1,14 +1,14 @@
 """The write ledger: the writes of this process, so that a reconcile can wait until its cache shows them.
 
 Guarantees: pure and synchronous; an entry exists before the first byte of its write is sent (`begin`), and is settled when the outcome
-is known. Of several writes to one object `pending` returns the one that decides: in flight before unknown before the newest settled.
+is known. Of several writes to one object `pending` returns the decisive write: in flight before unknown before the newest settled.
 A write that certainly was not done (`failed`) leaves the state from before it untouched.
 
 Caveats: the ledger knows nothing of other processes. A version may never show up in a cache, so the barrier has a timeout.
 
 Invariants: settled versions of one object only grow (if they can be compared); `seen` with an outdated write changes nothing;
 the memory of last writers is bounded and evicts the least recently written object. Objects are identified by group, kind, namespace and
-name; the API version through which one was written does not matter.
+name; the API version of the write does not matter.
 
 The problem, in controller-runtime: https://github.com/kubernetes-sigs/controller-runtime/issues/3320. A store of the same kind in its
 controllers: https://github.com/kubernetes-sigs/cluster-api/pull/13720
@@ -73,7 +73,7 @@ class _ObjectKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 class _Entry(msgspec.Struct, eq=False, gc=False):
     """The writes of one writer to one object that the cache has not shown yet.
 
-    An entry stays until the writer's next reconcile, so there is one for each key that was ever written. Like everything kept here, it
+    An entry stays until the writer's next reconcile, so each key that was ever written has an entry. Like everything kept here, it
     cannot be part of a cycle, so the garbage collector tracks neither entries nor dicts of them.
     """
 
@@ -145,7 +145,7 @@ class PendingWrite:
         self._close(Write(begun.kind, begun.namespace, name or begun.name, WriteState.DONE, version, uid, begun.number))
 
     def deleted(self, uid: str) -> None:
-        """Record that the object of this uid is gone."""
+        """Record that the object of this uid no longer exists."""
         self._close(msgspec.structs.replace(self._write, state=WriteState.DELETED, uid=uid))
 
     def unknown(self) -> None:
@@ -211,7 +211,7 @@ class Ledger:
     def seen(self, writer: Hashable, write: Write) -> None:
         """Drop this write: the cache shows it, or the barrier timed out.
 
-        A write that is in flight, or that a later one has replaced, stays.
+        A write in flight stays; a write that a later write has replaced drops nothing.
         """
         target = _key_of(write.kind, write.namespace, write.name)
         entry = self._entries.get(writer, {}).get(target)
@@ -288,7 +288,7 @@ class Ledger:
             self._forget_written(evicted, oldest)
 
     def _unset_last_writer(self, target: _ObjectKey, writer: Hashable | None) -> None:
-        """Forget the last writer of an object; if `writer` is given, only if it is that one."""
+        """Forget the last writer of an object; with `writer`, only if that writer was the last."""
         last = self._last_writers.get(target)
         if last is None or (writer is not None and last != writer):
             return

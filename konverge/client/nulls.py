@@ -1,10 +1,10 @@
 """Which nulls of an intent are values, by the schema that the server publishes.
 
 A program writes None for a field that it leaves out, and a few fields have null as a value of their own. Null is a value if the
-schema of the field has `nullable: true`, and in a part of which the schema names no fields, such as the values of a HelmRelease. Any
+schema of the field has `nullable: true`, and in a part whose fields the schema does not name, such as the values of a HelmRelease. Any
 other null is left out: the API server refuses it in an apply to a custom resource, and in a built-in kind the null claims the field.
 
-Guarantees: pure. `places_in` keeps of a document only the way to the places where null is a value, so most kinds need no memory.
+Guarantees: pure. `places_in` keeps only the paths to the places where null is a value, so most kinds need no memory.
 A schema that contains itself is followed once.
 
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#defaulting-and-nullable

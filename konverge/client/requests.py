@@ -1,12 +1,12 @@
 """Requests as data: pure building, apart from sending.
 
-Guarantees: no I/O and no state. A `Request` carries everything that goes on the wire except credentials and server address, so that
-tests compare requests instead of faking servers. `repeatable` says whether sending it twice is harmless; retries depend on it.
+Guarantees: no I/O and no state. A `Request` carries everything that is sent except credentials and server address, so that tests compare
+requests instead of faking servers. `repeatable` means that sending it twice is harmless; retries depend on it.
 
 Invariants: names and namespaces are escaped into the path; a namespaced kind needs a namespace and a cluster-scoped one must not
 have any (UsageError before anything is sent); bodies are bytes; `what` never contains any part of a body.
 
-Source of the rules: Kubernetes API concepts (paths, patch media types, field manager, dry run, metadata-only answers).
+Source of the rules: Kubernetes API concepts (paths, patch media types, field manager, dry run, metadata-only responses).
 https://kubernetes.io/docs/reference/using-api/api-concepts/, https://kubernetes.io/docs/reference/using-api/server-side-apply/
 """
 
@@ -50,7 +50,7 @@ PATCHES: Final[Mapping[str, str]] = {
     "json": "application/json-patch+json",
     "strategic": "application/strategic-merge-patch+json",
 }
-# A server without this representation (some aggregated ones) falls back to whole objects, which decode just as well.
+# A server without this representation (some aggregated API servers) falls back to whole objects, which decode just as well.
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
@@ -59,7 +59,7 @@ _ODD_IN_YAML = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xb
 """DEL, C1, U+2028, U+2029, U+FEFF, U+FFFE and U+FFFF, in UTF-8."""
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"(:?)')
 _LONGEST_KEY = 1000
-"""In bytes: the colon of a key must come within 1,024 characters, unless the key is marked with a question mark."""
+"""In bytes: the colon of a key must follow within 1,024 characters, unless the key is marked with a question mark."""
 _UNRESERVED = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*").fullmatch
 """Nearly every name: nothing in it needs escaping, and it is neither "." nor ".."."""
 
@@ -67,7 +67,7 @@ _UNRESERVED = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*").fullmatch
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One request of the API: method, path, parameters, body.
 
-    `repeatable` says that a second sending leaves the server in the same state as the first, so the request may be sent again if its
+    `repeatable` means that a second sending leaves the server in the same state as the first, so the request may be sent again if its
     response was lost. `what` is the name of the request in messages. The body stays out of the repr.
     """
 
@@ -164,7 +164,7 @@ def yaml_of(body: Any, what: str = "") -> bytes:
 
     YAML 1.1 folds U+0085, U+2028 and U+2029 as line ends into spaces and refuses all other control characters and long keys (go-yaml v2
     `readerc.go` and `yaml_simple_key_is_valid`; the API server reads applies with it). Surrogate pairs of escapes are refused too, so
-    characters beyond U+FFFF stay as they are. Nearly every body is sent after two looks at its bytes.
+    characters beyond U+FFFF stay as they are. Nearly every body is sent after two scans of its bytes.
 
     >>> yaml_of({"a": "b\u2028c"})
     b'{"a":"b\\u2028c"}'
@@ -190,7 +190,7 @@ def _mark_long_key(found: re.Match[bytes]) -> bytes:
 
 
 def _is_idempotent(intent: Mapping[str, Any]) -> bool:
-    """Whether an apply may be sent twice: it carries no resourceVersion, with which the second one would conflict with the first."""
+    """Whether an apply may be sent twice: with a resourceVersion, the second request would conflict with the first."""
     metadata = intent.get("metadata")
     return not (isinstance(metadata, (dict, Mapping)) and metadata.get("resourceVersion"))
 
@@ -232,7 +232,7 @@ def list_page(info: ResourceInfo, query: ListQuery) -> Request:
 
 
 def watch(info: ResourceInfo, query: WatchQuery) -> Request:
-    """Watch a collection; with `send_initial_events` a streaming list comes first."""
+    """Watch a collection; with `send_initial_events` it begins with a streaming list."""
     match = query.match or ("NotOlderThan" if query.send_initial_events else "")
     chosen = {**_selection(query), "resourceVersionMatch": match}
     return Request(
@@ -346,7 +346,7 @@ def apply(
 ) -> Request:
     """Apply an intent by server-side apply; repeatable unless it carries a resourceVersion.
 
-    A `normalized` intent is sent as it is: it names its kind, and has no managedFields.
+    A `normalized` intent names its kind and has no managedFields, so it is sent unchanged.
     """
     intent = body if normalized else apply_body(info, body)
     namespace, name = str(intent["metadata"].get("namespace") or ""), str(intent["metadata"].get("name") or "")

@@ -60,7 +60,7 @@ class ResourceInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class ListQuery:
-    """One page of a list: which objects, from which version, how many, continued from where.
+    """One page of a list: the selected objects, their version, the limit and the continue token.
 
     `namespace` None lists all namespaces. `resource_version` and `match` ("Exact", "NotOlderThan", "") are sent as they are;
     `limit` 0 requests everything at once.
@@ -78,7 +78,7 @@ class ListQuery:
     continue_: str = ""
     metadata_only: bool = False
     shards: str = ""
-    """A `shardSelector`, which a server that does not offer it ignores."""
+    """A `shardSelector`; a server without the feature ignores it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,12 +113,12 @@ class Page:
     continue_: str = ""
     remaining: int | None = None
     shards: str = ""
-    """The `shardSelector` by which the server selected; "" if it selected by none."""
+    """The `shardSelector` that the server applied, "" if none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listing(Generic[R]):
-    """All objects of a list, and the version at which the server had them.
+    """All objects of a list, and the list's version.
 
     >>> list(Listing(items=["a", "b"], resource_version="7"))
     ['a', 'b']

@@ -1,8 +1,8 @@
 """One request and its response over a connection of aiohttp's pool, without a session around it.
 
 aiohttp keeps the connections (pool, TLS, name look-up, limits) and parses the responses. A session also handles redirects, cookies, netrc,
-trace hooks, form bodies and a task per request body, none of which a call to an API server needs. For a status apply that is about half
-of a session's cost (docs/adr/0006).
+trace hooks, form bodies and a task per request body, and a call to an API server needs none of these. For a status apply they are about
+half of a session's cost (docs/adr/0006).
 
 Guarantees: the same bytes on the wire as from the session, except for the order of headers, and the same errors. If `is_supported` finds
 that the installed aiohttp lacks a part that this uses, or a request is unusual (a proxy, a large body, a target that has to be escaped),
@@ -127,7 +127,7 @@ class RoundTripper:
             response = RawResponse(message.code, message.headers, await payload.read())
         except HttpProcessingError as error:
             connection.close()
-            raise aiohttp.ClientPayloadError(f"the answer is no HTTP: {error.message}") from error
+            raise aiohttp.ClientPayloadError(f"the response is not HTTP: {error.message}") from error
         except BaseException:
             connection.close()
             raise

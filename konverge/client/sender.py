@@ -179,7 +179,7 @@ class Sender:
         except TimeoutError as error:
             if not sent:
                 raise Unreachable(f"{request.what}: not sent, because credentials did not come in time") from error
-            raise Unreachable(f"{request.what}: no answer within {limit:g} s", maybe_done=True) from error
+            raise Unreachable(f"{request.what}: no response within {limit:g} s", maybe_done=True) from error
         except Unreachable as error:
             call.outcome_unknown = was_unknown or (sent and request.writes and error.maybe_done)
             raise
@@ -230,12 +230,12 @@ class Sender:
                     if stream.status != 200:
                         raise await _error_of(stream, request)
             except TimeoutError as error:
-                raise Unreachable(f"{request.what}: no answer within {limit:g} s") from error
+                raise Unreachable(f"{request.what}: no response within {limit:g} s") from error
             yield stream
 
 
 def _is_final(request: Request, first: Exception) -> bool:
-    """Tell whether no attempt follows a failed first one: a 404 does not pay for the retry machinery either."""
+    """Return whether no attempt follows a failed first attempt: a 404 does not pay for the retry machinery either."""
     # Imports tenacity, so only at the first failure.
     from konverge.client.retry import may_repeat
 

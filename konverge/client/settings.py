@@ -26,7 +26,7 @@ class ClientSettings:
     about 2 s; kube-apiserver gives up on a request after 60 s itself."""
 
     connect_timeout: float = 5.0
-    """Seconds for TCP and TLS together. A healthy server needs milliseconds; a dead load balancer must not eat a whole attempt."""
+    """Seconds for TCP and TLS together. A healthy server needs milliseconds; a dead load balancer must not use up a whole attempt."""
 
     call_timeout: float = 60.0
     """Seconds for one call with all its attempts, the waits between them and the wait for a free slot."""
@@ -55,8 +55,8 @@ class ClientSettings:
     """Seconds that "not served" is cached. Short, because the CRD is often applied next."""
 
     max_line_bytes: int = 64 * 1024 * 1024
-    """The longest line of a watch, in bytes. etcd's default allows objects of 1.5 MiB, and operators raise it; a line above this
-    limit comes from a broken server."""
+    """The longest line of a watch, in bytes. etcd's default allows objects of 1.5 MiB, and operators raise it; only a broken server sends a
+    line above this limit."""
 
     keepalive_idle: float = 30.0
     """Seconds without traffic after which TCP probes the other end; load balancers forget silent connections after 60 s and more."""
@@ -68,11 +68,11 @@ class ClientSettings:
     """Seconds that an unused connection is kept. Below the 90 s of kube-apiserver, so that the server rarely closes first."""
 
     compression: bool = False
-    """Whether to accept gzip. Inside a data centre compression takes longer than the transfer; turn it on for a slow link."""
+    """Whether to accept gzip. Inside a data centre compression takes longer than the transfer; enable it for a slow link."""
 
     field_validation: FieldValidation = "Strict"
     """How the API server treats a write that holds a field which the kind does not have: Strict refuses the write (400), Warn drops the
-    field and warns, Ignore drops the field. Of applies to custom resources and of JSON patches it changes nothing."""
+    field and warns, Ignore drops the field. It has no effect on applies to custom resources and on JSON patches."""
 
     def __post_init__(self) -> None:
         if self.field_validation not in get_args(FieldValidation):

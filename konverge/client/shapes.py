@@ -4,7 +4,7 @@ The library writes conditions as metav1.Condition. Built-in kinds and other peop
 observedGeneration, and an apply with a field that is not declared is refused), and some declare their conditions as an atomic list (an
 apply replaces all of it).
 
-Guarantees: pure. A schema that does not describe its conditions gives None, which stands for metav1.Condition in a list by type.
+Guarantees: pure. A schema that does not describe its conditions gives None, which means metav1.Condition in a list by type.
 
 List types: https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy
 """
@@ -68,7 +68,7 @@ def _field(schema: Any, name: str, schemas: Mapping[str, Any]) -> Mapping[str, A
 
 
 def resolved(schema: Any, schemas: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema with its references resolved, also those in allOf; its own keys win over the referenced ones."""
+    """Return a schema with its references resolved, also those in allOf; its own keys win over the referenced keys."""
     found = _mapping(schema)
     merged: dict[str, Any] = {}
     for part in (found, *(found.get("allOf") or ())):

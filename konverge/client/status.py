@@ -4,8 +4,8 @@ Guarantees: pure. A `Status` object (the body of a response, or the object of a 
 a proxy or a dying server, become one of the errors of `konverge.errors`. The server's message is kept; a body other than a Status is
 quoted only if it is short plain text.
 
-Source of the rules: k8s.io/apimachinery `pkg/apis/meta/v1` (Status, StatusDetails, StatusReason), `pkg/api/errors`; the text of a
-403 is that of k8s.io/apiserver `endpoints/handlers/responsewriters`; the causes of an apply conflict those of
+Source of the rules: k8s.io/apimachinery `pkg/apis/meta/v1` (Status, StatusDetails, StatusReason), `pkg/api/errors`; the text of a 403 is
+from k8s.io/apiserver `endpoints/handlers/responsewriters`, and the causes of an apply conflict are from its
 `pkg/endpoints/handlers/fieldmanager`.
 https://github.com/kubernetes/apimachinery/blob/master/pkg/api/errors/errors.go
 """
@@ -163,7 +163,7 @@ def status_error(
 ) -> ApiError:
     """Return the typed error for a Status object (an error body, the object of an ERROR event) or for any other error body.
 
-    `code` is the HTTP status, which wins over the one in the body (0 for the object of a watch event); `retry_after` the header's seconds.
+    `code` is the HTTP status, which wins over the body's code (0 for the object of a watch event); `retry_after` is the header's seconds.
     A patch or an apply that names another uid than the object's is a Conflict, as such an update and deletion are, although
     kube-apiserver refuses it with 422 because "metadata.uid" is immutable: nothing is wrong with what was sent.
 
@@ -201,7 +201,7 @@ _DENIED = re.compile(
 
 
 def namespace_is_ending(error: BaseException) -> bool:
-    """Tell whether a creation was refused because its namespace is being deleted; once that is gone, creations get NotFound.
+    """Return whether a creation was refused because its namespace is being deleted; after the deletion, creations get NotFound.
 
     >>> namespace_is_ending(Forbidden('unable to create new content in namespace web because it is being terminated'))
     True

@@ -1,10 +1,10 @@
 """TLS contexts from PEM bytes, and hints for handshakes that fail for a known reason.
 
-Guarantees: a context is made from bytes alone; a key is on disk only while OpenSSL reads it, in a private directory that is removed
+Guarantees: a context is built from bytes only; a key is on disk only while OpenSSL reads it, in a private directory that is removed
 afterwards.
 
 Python 3.13 began to refuse certificates that break RFC 5280 in ways that many cluster authorities do (no authority key identifier,
-basic constraints that are not marked critical). `TlsOptions.strict_x509` is the switch, and the error says so.
+basic constraints that are not marked critical). `TlsOptions.strict_x509` is the switch, and the error names it.
 
 Source: https://docs.python.org/3/whatsnew/3.13.html#ssl
 """
@@ -46,7 +46,7 @@ class TlsOptions:
 
 
 def make_context(material: TlsMaterial, options: TlsOptions) -> ssl.SSLContext:
-    """Make a client context; takes some 20 ms if the system's authorities are loaded, so call it off the loop.
+    """Build a client context; takes some 20 ms if the system's authorities are loaded, so call it off the loop.
 
     Raises ConfigError if the bytes are not PEM certificates and a key.
     """

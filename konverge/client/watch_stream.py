@@ -1,8 +1,8 @@
 """Watch streams: lines out of bytes, events out of lines, and the read-idle timeout.
 
 Guarantees: `LineSplitter` is pure; it takes chunks of bytes and returns whole lines as one block, at a cost linear in the bytes and
-with no limit except its own. `WatchStream` yields lists of events; each list holds all events that one read from the network completed.
-The stream ends when the server ends the watch. It raises `Unreachable` if the connection is cut, and `WatchIdle` if no byte comes for the
+with no limit except its own. `WatchStream` yields lists of events; each list holds all events that a single network read completed.
+The stream ends when the server ends the watch. It raises `Unreachable` if the connection is cut, and `WatchIdle` if no byte arrives for the
 length of the timeout.
 
 Caveats: the stream knows neither kinds nor versions nor bookmarks, and does not reconnect; the reflector does.
@@ -34,7 +34,7 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class WatchIdle(Unreachable):
-    """No byte came over a watch for longer than its read-idle timeout: the connection is considered dead."""
+    """No byte arrived on a watch for longer than its read-idle timeout: the connection is considered dead."""
 
 
 _DECODE = msgspec.json.Decoder(WatchEvent)

@@ -179,7 +179,7 @@ async def silent(server: Server, reader: asyncio.StreamReader, writer: asyncio.S
 async def test_a_server_that_accepts_and_never_answers_is_unreachable_in_time() -> None:
     async with serving(silent) as server, client_of(server, request_timeout=0.05) as client:
         begun = asyncio.get_running_loop().time()
-        with pytest.raises(Unreachable, match=r"no answer within 0\.05 s") as caught:
+        with pytest.raises(Unreachable, match=r"no response within 0\.05 s") as caught:
             await client.create(CONFIG_MAP.new("a", "web"), writer=WRITER)
         assert asyncio.get_running_loop().time() - begun < 1
         assert caught.value.maybe_done

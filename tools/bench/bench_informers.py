@@ -73,9 +73,13 @@ def own_rows(name: str, figures: Figures, size: float) -> list[Row]:
             below=True,
         ),
         row(f"longest stall, initial sync, {name}", figures["sync_stall"], "ms", wall, STALL, below=True),
-        row(f"longest work in one turn, initial sync, {name}", figures["sync_work"], "ms", work, STALL, below=True),
+        row(
+            f"longest work in one iteration, initial sync, {name}", figures["sync_work"], "ms", work, STALL, below=True
+        ),
         row(f"longest stall, watch events after {name}", figures["event_stall"], "ms", wall, STALL, below=True),
-        row(f"longest work in one turn, events after {name}", figures["event_work"], "ms", work, STALL, below=True),
+        row(
+            f"longest work in one iteration, events after {name}", figures["event_work"], "ms", work, STALL, below=True
+        ),
         row(
             f"full garbage collection after {name}", figures["collection"], "ms", "CPU; what all the objects add to it"
         ),

@@ -164,7 +164,7 @@ annotations:
 {{- if eq (toString .Values.sharding.mode) "ordinal" -}}true{{- end -}}
 {{- end -}}
 
-{{/* Whether replicas elect one that writes, if only for what they do not share. */}}
+{{/* Whether replicas elect a writer, if only for the objects that they do not share. */}}
 {{- define "konverge.elects" -}}
 {{- if or .Values.election.enabled (include "konverge.shares" .) (eq (toString .Values.sharding.mode) "leader") -}}true{{- end -}}
 {{- end -}}

@@ -248,7 +248,7 @@ async def test_a_watch_that_is_not_answered_ends_at_the_deadline(connect: Callab
     client = connect(request_timeout=7.0)
     server.script = [1000.0]
     info = await client.resource(CONFIG_MAP)
-    with pytest.raises(Unreachable, match="no answer within 7 s"):
+    with pytest.raises(Unreachable, match="no response within 7 s"):
         async with client.watch(info, QUERY):
             pytest.fail("the watch was entered")
     assert asyncio.get_running_loop().time() == pytest.approx(7.0)

@@ -197,7 +197,7 @@ async def test_an_attempt_that_is_never_answered_ends_at_its_deadline(
 ) -> None:
     client = connect(request_timeout=3.0)
     server.script = [1000.0]
-    with pytest.raises(Unreachable, match="no answer within 3 s") as caught:
+    with pytest.raises(Unreachable, match="no response within 3 s") as caught:
         await write(client)
     assert caught.value.maybe_done
     assert now() == pytest.approx(3.0)

@@ -167,7 +167,7 @@ def test_explain_names_the_first_address_if_none_answers() -> None:
     environment = {"KONVERGE_DEBUG": "127.0.0.1:1", "KONVERGE_HEALTH": "127.0.0.1:2"}
     result = CliRunner().invoke(program, ["explain", "appinst/shop"], env=environment)
     assert result.exit_code == 1
-    assert "no daemon answers at http://127.0.0.1:1" in result.stderr
+    assert "no daemon responds at http://127.0.0.1:1" in result.stderr
 
 
 def test_explain_of_a_kind_without_a_controller_fails(url: str) -> None:
@@ -189,7 +189,7 @@ def test_an_error_of_the_daemon_is_printed_as_it_is(url: str) -> None:
             ["appinst/gone", "-n", "web"],
             "no appinst/gone in namespace web, as the daemon's cache knows it. Check the name with kubectl",
         ),
-        (["appinst/shop"], "say where it is, konverge explain appinst/shop -n NAMESPACE"),
+        (["appinst/shop"], "name it, konverge explain appinst/shop -n NAMESPACE"),
     ],
     ids=["absent", "without a namespace"],
 )

@@ -142,7 +142,7 @@ def test_wrong_usage_is_exit_code_2_with_a_hint(words: tuple[str, ...], said: st
             ),
         ),
         (("run", "--controllers", "nobody", "--kubeconfig", "/nowhere/config"), "there is no controller 'nobody' here"),
-        (("explain", "a/b", "--url", "http://127.0.0.1:9"), "no daemon answers at http://127.0.0.1:9"),
+        (("explain", "a/b", "--url", "http://127.0.0.1:9"), "no daemon responds at http://127.0.0.1:9"),
     ],
 )
 def test_a_failure_is_exit_code_1_and_one_line(words: tuple[str, ...], said: str) -> None:
@@ -221,7 +221,7 @@ def test_config_as_json_has_path_value_origin_and_meaning() -> None:
         "default": "",
         "variable": "KONVERGE_NAMESPACE",
         "flag": "--namespace",
-        "doc": "Watch this namespace alone; empty: the whole cluster.",
+        "doc": "Watch only this namespace; empty: the whole cluster.",
     }
     assert entries["reconcile.timeout"]["value"] is None
 

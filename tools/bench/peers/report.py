@@ -41,14 +41,14 @@ COLUMNS = (
     Column("cold", "peak_mib", "cold start: peak memory", "MiB", plot="Cold start: peak memory"),
     Column("cold", "steady_mib", "after the cold start: memory", "MiB"),
     Column("cold", "writes", "cold start: writes", "writes"),
-    Column("cold", "errors", "cold start: errors answered", "answers"),
+    Column("cold", "errors", "cold start: errors", "responses"),
     Column("idle", "memory_mib", "idle: memory", "MiB", plot="Idle: memory"),
     Column("idle", "cpu_percent", "idle: CPU", "% of a core"),
     Column("storm", "seconds", "storm: all converged again", "s", plot="Storm: from the first change until all are converged again"),
     Column("storm", "cpu", "storm: CPU", "s"),
     Column("storm", "cpu_ms_per_object", "storm: CPU per object", "ms", plot="Storm: CPU per object, without start-up"),
     Column("storm", "writes", "storm: writes", "writes"),
-    Column("storm", "errors", "storm: errors answered", "answers"),
+    Column("storm", "errors", "storm: errors", "responses"),
     *(
         column
         for part in ("open_1", "open_2")
@@ -58,9 +58,9 @@ COLUMNS = (
             Column(part, "cpu", "open loop at {rate}/s: CPU", "s"),
             Column(part, "stall_ms", "open loop at {rate}/s: longest stall of the loop", "ms"),
             Column(part, "bystander_ms", "open loop at {rate}/s: longest stall of a process that does nothing", "ms"),
-            Column(part, "work_ms", "open loop at {rate}/s: longest work in one turn", "ms"),
+            Column(part, "work_ms", "open loop at {rate}/s: longest work in one iteration", "ms"),
             Column(part, "backlog", "open loop at {rate}/s: left at the end", "changes"),
-            Column(part, "errors", "open loop at {rate}/s: errors answered", "answers"),
+            Column(part, "errors", "open loop at {rate}/s: errors", "responses"),
         )
     ),
     Column("restart", "synced", "restart: caches synced", "s"),
@@ -72,7 +72,7 @@ COLUMNS = (
     Column("repairs", "cpu", "repair: CPU of all", "s", plot="Repair: CPU of all repairs"),
     Column("repairs", "reads", "repair: objects read", "reads"),
     Column("repairs", "lost", "repair: not restored", "children"),
-    Column("repairs", "errors", "repair: errors answered", "answers"),
+    Column("repairs", "errors", "repair: errors", "responses"),
 )  # fmt: skip
 """All figures that are shown, in the order of the tables."""
 

@@ -193,7 +193,7 @@ async def test_an_error_for_a_dropped_write_says_whether_it_may_have_been_done(
 
 async def test_a_delay_after_the_commit_is_a_time_out_that_did_commit(toy: Toy, client: Client) -> None:
     toy.faults.add(Rule(Match(verbs=("create",)), Delay(seconds=3600, moment="after")))
-    with pytest.raises(Unreachable, match="no answer within") as caught:
+    with pytest.raises(Unreachable, match="no response within") as caught:
         await client.create(CONFIG_MAP.new("a", "web"))
     assert caught.value.maybe_done
     assert "a" in toy.objects
