@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from konverge.reconcilers.apps.clusters.openapi import document
+from konverge.reconcilers.clusters.openapi import document
 
 TARGET = Path(__file__).resolve().parent.parent / "docs/reference/pull-protocol.json"
 

@@ -9,10 +9,9 @@ from collections.abc import Callable
 
 from konverge.daemon.settings import Settings
 from konverge.errors import UsageError
-from konverge.reconcilers import apps, machines, pools, quota, workspaces
+from konverge.reconcilers import apps, clusters, machines, pools, quota, workspaces
 from konverge.reconcilers.apps import Settings as AppsSettings
-from konverge.reconcilers.apps import clusters
-from konverge.reconcilers.apps.clusters import Settings as ClusterSettings
+from konverge.reconcilers.clusters import Settings as ClusterSettings
 from konverge.reconcilers.machines import MachineSettings
 from konverge.reconcilers.pools import PoolSettings
 from konverge.reconcilers.quota import Settings as QuotaSettings

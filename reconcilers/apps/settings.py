@@ -11,8 +11,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
-from konverge.reconcilers.apps.durations import Duration
 from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.reconcilers.shared.durations import Duration
 from konverge.reconcilers.shared.helm_release.versions import VersionRange
 
 __all__ = ["Duration", "ForbiddenVersions", "Settings"]

@@ -17,6 +17,7 @@ from konverge.reconcilers.shared.helm_release.words import (
     Stalled,
     Suspended,
 )
+from konverge.reconcilers.shared.words import ControlPlaneLabel
 
 __all__ = [
     "Annotation",
@@ -67,16 +68,12 @@ class Deleting:
     WAITING_FOR_CHILD_RESOURCES: Final = "WaitingForChildResources"
 
 
-class Label:
+class Label(ControlPlaneLabel):
     """Labels that the family reads or writes."""
 
-    MANAGED_BY: Final = "app.vworkspace.io/managed-by"
-    CLUSTER_ID: Final = "app.vworkspace.io/cluster-id"
     APPLICATION_INSTANCE: Final = "app.vworkspace.io/application-instance"
     NAMESPACE_GATE: Final = "managed-by"
 
-    CONTROL_PLANE: Final = "control-plane"
-    """The value of MANAGED_BY."""
     VWORKSPACE: Final = "vworkspace"
     """The value of NAMESPACE_GATE."""
 

@@ -2,5 +2,7 @@
 
 helm_release/  a HelmRelease of Flux and its sources -> conditions
 endpoints.py   URLs that tenants write: allowed schemes, hosts, ports and addresses
+durations.py   durations of settings and parameters, in days too
+words.py       words of the vworkspace API
 resolver.py    host names -> public addresses, for connections to such URLs
 """

@@ -7,8 +7,8 @@ from pull_kit import ensure
 from pull_lab import Plane, gone
 
 from konverge.crds.ops_v1alpha1 import Cluster
-from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, SECRET
-from konverge.reconcilers.apps.clusters.protocol import Outcome
+from konverge.reconcilers.clusters.kinds import APPLICATION_INSTANCE, SECRET
+from konverge.reconcilers.clusters.protocol import Outcome
 from konverge_testing import Lab
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(240, func_only=True)]

@@ -29,7 +29,7 @@ METADATA: Final = (
 WORDS: Final = (
     "konverge.words",
     "konverge.reconcilers.apps.words",
-    "konverge.reconcilers.apps.clusters.words",
+    "konverge.reconcilers.clusters.words",
     "konverge.reconcilers.apps.operations.words",
     "konverge.reconcilers.machines.words",
     "konverge.reconcilers.pools.words",

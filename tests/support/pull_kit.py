@@ -23,13 +23,13 @@ from konverge.errors import Unreachable
 from konverge.kinds import kind
 from konverge.metrics import Metrics
 from konverge.objects import Object
-from konverge.reconcilers.apps.clusters.agent import Agent
-from konverge.reconcilers.apps.clusters.agent_state import AgentConfig
-from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, OPERATION, SECRET
-from konverge.reconcilers.apps.clusters.metrics import PullMetrics
-from konverge.reconcilers.apps.clusters.secrets import SecretOwner, token_digest
-from konverge.reconcilers.apps.clusters.settings import Settings
-from konverge.reconcilers.apps.clusters.transport import NoResponse, PlaneRequest, PlaneResponse, PlaneTransport
+from konverge.reconcilers.clusters.agent import Agent
+from konverge.reconcilers.clusters.agent_state import AgentConfig
+from konverge.reconcilers.clusters.kinds import APPLICATION_INSTANCE, OPERATION, SECRET
+from konverge.reconcilers.clusters.metrics import PullMetrics
+from konverge.reconcilers.clusters.secrets import SecretOwner, token_digest
+from konverge.reconcilers.clusters.settings import Settings
+from konverge.reconcilers.clusters.transport import NoResponse, PlaneRequest, PlaneResponse, PlaneTransport
 from konverge_testing import ApiServer, install_crds
 from konverge_testing.agent_server import AgentServer
 

@@ -9,9 +9,9 @@ from pull_kit import TOKEN, definitions
 
 from konverge.crds.ops_v1alpha1 import Cluster
 from konverge.errors import NotFound
-from konverge.reconcilers.apps import clusters
-from konverge.reconcilers.apps.clusters.agent_state import AgentConfig
-from konverge.reconcilers.apps.clusters.transport import PlaneTransport
+from konverge.reconcilers import clusters
+from konverge.reconcilers.clusters.agent_state import AgentConfig
+from konverge.reconcilers.clusters.transport import PlaneTransport
 from konverge.runtime import ManagerSettings
 from konverge_testing import Lab, install_crds
 from konverge_testing.agent_server import AgentServer

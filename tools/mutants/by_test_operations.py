@@ -9,7 +9,7 @@ from planting import Mutant
 __all__ = ["OPERATIONS"]
 
 ENGINES: Final = "konverge.reconcilers.apps.operations.engines."
-CLUSTERS: Final = "konverge.reconcilers.apps.clusters."
+CLUSTERS: Final = "konverge.reconcilers.clusters."
 HELM: Final = "tests/scenarios/operations/test_helm.py::"
 SILENT: Final = "tests/scenarios/operations/test_silent_engines.py::"
 JOBS: Final = "tests/unit/clusters/test_pull_jobs.py::"

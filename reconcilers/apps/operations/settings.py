@@ -8,7 +8,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from konverge.crds.ops_v1alpha1 import EngineName, OperationType
-from konverge.reconcilers.apps.durations import Duration
+from konverge.reconcilers.shared.durations import Duration
 
 __all__ = ["OperationSettings", "RestorableRight"]
 

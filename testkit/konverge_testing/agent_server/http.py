@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from konverge.reconcilers.apps.clusters.protocol import MEDIA_TYPE
-from konverge.reconcilers.apps.clusters.transport import PlaneRequest
+from konverge.reconcilers.clusters.protocol import MEDIA_TYPE
+from konverge.reconcilers.clusters.transport import PlaneRequest
 from konverge_testing.agent_server.server import AgentServer, Cut
 from konverge_testing.agent_server.state import problem
 

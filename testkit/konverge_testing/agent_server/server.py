@@ -10,8 +10,8 @@ from random import Random
 from typing import Any
 
 from konverge.clock import wall_clock
-from konverge.reconcilers.apps.clusters.protocol import JobResult, StatusEvent
-from konverge.reconcilers.apps.clusters.transport import NoResponse, PlaneRequest, PlaneResponse
+from konverge.reconcilers.clusters.protocol import JobResult, StatusEvent
+from konverge.reconcilers.clusters.transport import NoResponse, PlaneRequest, PlaneResponse
 from konverge.tasks import Broadcast, wait_first
 from konverge_testing.agent_server.faults import Faults
 from konverge_testing.agent_server.state import PlaneState, StoredJob, poll_wait, problem

@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from konverge.clock import rfc3339
-from konverge.reconcilers.apps.clusters import protocol
-from konverge.reconcilers.apps.clusters.protocol import (
+from konverge.reconcilers.clusters import protocol
+from konverge.reconcilers.clusters.protocol import (
     API,
     MOST_WAIT,
     JobResult,
@@ -27,8 +27,8 @@ from konverge.reconcilers.apps.clusters.protocol import (
     read,
     write,
 )
-from konverge.reconcilers.apps.clusters.transport import PlaneRequest, PlaneResponse
-from konverge.reconcilers.apps.clusters.words import Authenticated
+from konverge.reconcilers.clusters.transport import PlaneRequest, PlaneResponse
+from konverge.reconcilers.clusters.words import Authenticated
 
 __all__ = ["PlaneState", "StoredJob", "poll_wait"]
 

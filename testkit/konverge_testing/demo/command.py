@@ -30,7 +30,7 @@ from konverge.daemon.rbac import manifests, rules_for
 from konverge.errors import KonvergeError
 from konverge.kinds import kind
 from konverge.reconcilers.apps import Settings as AppsSettings
-from konverge.reconcilers.apps.clusters import Settings as ClusterSettings
+from konverge.reconcilers.clusters import Settings as ClusterSettings
 from konverge.reconcilers.pools import PoolSettings
 from konverge.tasks import wait_first
 from konverge_testing.demo.engines import engine_crds, engines

@@ -10,9 +10,9 @@ from pull_kit import ensure
 from pull_lab import Plane, gone, phase
 
 from konverge.crds.ops_v1alpha1 import Cluster
-from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE
-from konverge.reconcilers.apps.clusters.protocol import Outcome
-from konverge.reconcilers.apps.clusters.words import JobReason
+from konverge.reconcilers.clusters.kinds import APPLICATION_INSTANCE
+from konverge.reconcilers.clusters.protocol import Outcome
+from konverge.reconcilers.clusters.words import JobReason
 from konverge_testing import Lab
 
 

@@ -28,8 +28,7 @@ from konverge.crds import crd
 from konverge.crds.catalogue import own_resources
 from konverge.daemon.rbac import manifests
 from konverge.kinds import kind
-from konverge.reconcilers import apps, machines, pools, quota, workspaces
-from konverge.reconcilers.apps import clusters
+from konverge.reconcilers import apps, clusters, machines, pools, quota, workspaces
 from konverge.reconcilers.apps.kinds import SERVICE_ACCOUNT
 from konverge.reconcilers.machines.settings import OnDemandAllowance
 from konverge.reconcilers.machines.shards.dialing import Dial

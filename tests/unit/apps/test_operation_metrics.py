@@ -10,11 +10,11 @@ from prometheus_client import CollectorRegistry
 
 from konverge.crds.ops_v1alpha1 import EngineName, OperationType
 from konverge.metrics import Metrics
-from konverge.reconcilers.apps.clusters.metrics import PullMetrics
-from konverge.reconcilers.apps.clusters.protocol import JobKind
 from konverge.reconcilers.apps.operations.install import controller
 from konverge.reconcilers.apps.operations.kinds import VIEW
 from konverge.reconcilers.apps.operations.metrics import OperationMetrics, blocked_reason, phase_of
+from konverge.reconcilers.clusters.metrics import PullMetrics
+from konverge.reconcilers.clusters.protocol import JobKind
 from konverge_testing import Lab
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from konverge.reconcilers.apps.clusters.attempts import Attempts
-from konverge.reconcilers.apps.clusters.journal import JournalEntry
+from konverge.reconcilers.clusters.attempts import Attempts
+from konverge.reconcilers.clusters.journal import JournalEntry
 
 
 def entry(job_id: str) -> JournalEntry:

@@ -15,14 +15,14 @@ from konverge.crds.apps_v1alpha1 import ADOPT
 from konverge.crds.ops_v1alpha1 import CANCEL
 from konverge.errors import NotFound
 from konverge.reconcilers.apps import words as apps
-from konverge.reconcilers.apps.clusters import words as clusters
-from konverge.reconcilers.apps.clusters.job_limits import Gates
-from konverge.reconcilers.apps.clusters.jobs import JobRefusal, Task, read_job
-from konverge.reconcilers.apps.clusters.journal import Journal, JournalEntry
-from konverge.reconcilers.apps.clusters.protocol import Outcome
-from konverge.reconcilers.apps.clusters.secrets import JournalStore, SecretStore
-from konverge.reconcilers.apps.clusters.settings import Settings
 from konverge.reconcilers.apps.operations import words as operations
+from konverge.reconcilers.clusters import words as clusters
+from konverge.reconcilers.clusters.job_limits import Gates
+from konverge.reconcilers.clusters.jobs import JobRefusal, Task, read_job
+from konverge.reconcilers.clusters.journal import Journal, JournalEntry
+from konverge.reconcilers.clusters.protocol import Outcome
+from konverge.reconcilers.clusters.secrets import JournalStore, SecretStore
+from konverge.reconcilers.clusters.settings import Settings
 from konverge.reconcilers.shared.helm_release.words import ReleaseAnnotation
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -8,8 +8,8 @@ from pull_lab import Plane, is_
 
 from konverge.crds.ops_v1alpha1 import Cluster
 from konverge.objects import Object
-from konverge.reconcilers.apps import clusters
-from konverge.reconcilers.apps.clusters.admission import validating_webhook
+from konverge.reconcilers import clusters
+from konverge.reconcilers.clusters.admission import validating_webhook
 from konverge.runtime import Manager, ManagerSettings
 from konverge.runtime.admission import WebhookSettings
 from konverge_testing import Lab, admit

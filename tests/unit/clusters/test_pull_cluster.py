@@ -11,10 +11,10 @@ from pull_lab import Plane, gone, is_, phase, until
 
 from konverge.crds.ops_v1alpha1 import Cluster
 from konverge.kinds import kind
-from konverge.reconcilers.apps import clusters
-from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, SECRET
-from konverge.reconcilers.apps.clusters.protocol import Outcome
+from konverge.reconcilers import clusters
 from konverge.reconcilers.apps.operations import install as operations
+from konverge.reconcilers.clusters.kinds import APPLICATION_INSTANCE, SECRET
+from konverge.reconcilers.clusters.protocol import Outcome
 from konverge.runtime import ManagerSettings, Rule
 from konverge_testing import Lab, install_crds
 from konverge_testing.apiserver.faults.rules import About, Match, Refuse

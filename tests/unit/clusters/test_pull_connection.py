@@ -12,14 +12,14 @@ from pull_kit import OPERATOR, TOKEN, World, ensure
 
 from konverge.clock import wall_clock
 from konverge.errors import NotFound
-from konverge.reconcilers.apps.clusters.agent import Agent
-from konverge.reconcilers.apps.clusters.agent_state import Step
-from konverge.reconcilers.apps.clusters.events import deletion
-from konverge.reconcilers.apps.clusters.journal import Journal
-from konverge.reconcilers.apps.clusters.kinds import SECRET
-from konverge.reconcilers.apps.clusters.protocol import MEDIA_TYPE, Outcome
-from konverge.reconcilers.apps.clusters.secrets import _decoded, credentials_of
 from konverge.reconcilers.apps.operations.kinds import INSTANCE
+from konverge.reconcilers.clusters.agent import Agent
+from konverge.reconcilers.clusters.agent_state import Step
+from konverge.reconcilers.clusters.events import deletion
+from konverge.reconcilers.clusters.journal import Journal
+from konverge.reconcilers.clusters.kinds import SECRET
+from konverge.reconcilers.clusters.protocol import MEDIA_TYPE, Outcome
+from konverge.reconcilers.clusters.secrets import _decoded, credentials_of
 
 
 def _connected(agent: Agent) -> bool:

@@ -10,11 +10,11 @@ import pytest
 from pull_kit import BACKUP, World, ensure, manifest
 
 from konverge.errors import NotFound
-from konverge.reconcilers.apps.clusters import room
-from konverge.reconcilers.apps.clusters.journal import Journal
-from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE
-from konverge.reconcilers.apps.clusters.protocol import Outcome
-from konverge.reconcilers.apps.clusters.secrets import _decoded
+from konverge.reconcilers.clusters import room
+from konverge.reconcilers.clusters.journal import Journal
+from konverge.reconcilers.clusters.kinds import APPLICATION_INSTANCE
+from konverge.reconcilers.clusters.protocol import Outcome
+from konverge.reconcilers.clusters.secrets import _decoded
 
 OLD = manifest("old", labels={"app.vworkspace.io/managed-by": "control-plane"})
 EXPECTED = {

@@ -9,10 +9,10 @@ from pull_kit import OPERATOR, TOKEN, World
 from pull_lab import Plane, is_, phase
 
 from konverge.crds.ops_v1alpha1 import Cluster
-from konverge.reconcilers.apps.clusters.agent_state import AgentConfig, Step
-from konverge.reconcilers.apps.clusters.kinds import SECRET
-from konverge.reconcilers.apps.clusters.secrets import server_of
-from konverge.reconcilers.apps.clusters.transport import PlaneTransport
+from konverge.reconcilers.clusters.agent_state import AgentConfig, Step
+from konverge.reconcilers.clusters.kinds import SECRET
+from konverge.reconcilers.clusters.secrets import server_of
+from konverge.reconcilers.clusters.transport import PlaneTransport
 from konverge_testing import Lab
 from konverge_testing.agent_server import AgentServer
 

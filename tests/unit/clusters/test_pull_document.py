@@ -13,8 +13,8 @@ import openapi
 import pytest
 from pull_kit import BACKUP, World, ensure, manifest
 
-from konverge.reconcilers.apps.clusters.protocol import MEDIA_TYPE, Job, Malformed, Outcome, read
-from konverge.reconcilers.apps.clusters.words import Intent, JobReason
+from konverge.reconcilers.clusters.protocol import MEDIA_TYPE, Job, Malformed, Outcome, read
+from konverge.reconcilers.clusters.words import Intent, JobReason
 from konverge_testing.agent_server import Exchange
 
 ROOT = Path(__file__).parents[3]

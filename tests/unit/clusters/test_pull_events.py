@@ -10,9 +10,9 @@ import pytest
 from pull_kit import TOKEN, World, manifest
 
 from konverge.objects import Object
-from konverge.reconcilers.apps.clusters.agent_state import Step
-from konverge.reconcilers.apps.clusters.events import EventBuffer, deletion, snapshot, transitions
-from konverge.reconcilers.apps.clusters.protocol import EventBatch, read
+from konverge.reconcilers.clusters.agent_state import Step
+from konverge.reconcilers.clusters.events import EventBuffer, deletion, snapshot, transitions
+from konverge.reconcilers.clusters.protocol import EventBatch, read
 
 
 def instance(status: str = "", *, version: int = 1, moved: str = "2030-01-01T00:00:00Z", name: str = "shop") -> Object:

@@ -14,11 +14,11 @@ from pull_lab import phase, until
 from konverge.crds.ops_v1alpha1 import Cluster
 from konverge.metrics import Metrics
 from konverge.objects import Object
-from konverge.reconcilers.apps import clusters
-from konverge.reconcilers.apps.clusters import words
-from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, OPERATION, SECRET
-from konverge.reconcilers.apps.clusters.metrics import PullMetrics
-from konverge.reconcilers.apps.clusters.protocol import Outcome
+from konverge.reconcilers import clusters
+from konverge.reconcilers.clusters import words
+from konverge.reconcilers.clusters.kinds import APPLICATION_INSTANCE, OPERATION, SECRET
+from konverge.reconcilers.clusters.metrics import PullMetrics
+from konverge.reconcilers.clusters.protocol import Outcome
 from konverge.runtime import ManagerSettings
 from konverge_testing import Lab, install_crds
 from konverge_testing.agent_server import AgentServer

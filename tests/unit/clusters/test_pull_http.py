@@ -18,10 +18,10 @@ from aiohttp import web
 from prometheus_client import generate_latest
 from pull_kit import OPERATOR, TOKEN, World, ensure
 
-from konverge.reconcilers.apps.clusters.act import PlaneHttpTransport
-from konverge.reconcilers.apps.clusters.kinds import SECRET
-from konverge.reconcilers.apps.clusters.protocol import API, Outcome, Register, write
-from konverge.reconcilers.apps.clusters.transport import NoResponse, PlaneRequest
+from konverge.reconcilers.clusters.act import PlaneHttpTransport
+from konverge.reconcilers.clusters.kinds import SECRET
+from konverge.reconcilers.clusters.protocol import API, Outcome, Register, write
+from konverge.reconcilers.clusters.transport import NoResponse, PlaneRequest
 from konverge_testing.agent_server import AgentServer, application
 
 PING = PlaneRequest(

@@ -13,13 +13,13 @@ from pull_kit import BACKUP, World, ensure, manifest
 
 from konverge.errors import NotFound
 from konverge.objects import Object
-from konverge.reconcilers.apps.clusters import job_worker, room
-from konverge.reconcilers.apps.clusters.agent_state import Step
-from konverge.reconcilers.apps.clusters.job_limits import Gates
-from konverge.reconcilers.apps.clusters.jobs import JobRefusal, read_job
-from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE
-from konverge.reconcilers.apps.clusters.protocol import Outcome
-from konverge.reconcilers.apps.clusters.words import Annotation
+from konverge.reconcilers.clusters import job_worker, room
+from konverge.reconcilers.clusters.agent_state import Step
+from konverge.reconcilers.clusters.job_limits import Gates
+from konverge.reconcilers.clusters.jobs import JobRefusal, read_job
+from konverge.reconcilers.clusters.kinds import APPLICATION_INSTANCE
+from konverge.reconcilers.clusters.protocol import Outcome
+from konverge.reconcilers.clusters.words import Annotation
 from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pull_kit import World, ensure
 
-from konverge.reconcilers.apps.clusters.journal import Finished, Journal, JournalEntry, key_digest
-from konverge.reconcilers.apps.clusters.protocol import JobResult, Malformed, Outcome
+from konverge.reconcilers.clusters.journal import Finished, Journal, JournalEntry, key_digest
+from konverge.reconcilers.clusters.protocol import JobResult, Malformed, Outcome
 
 NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
 WEEK = timedelta(days=7)

@@ -17,8 +17,8 @@ from konverge.crds.decoding import misfits, problem_words
 from konverge.crds.sentences import SENTENCES
 from konverge.daemon.settings import Settings
 from konverge.os_errors import OS_ERRORS, describe_os_error
-from konverge.reconcilers.apps.clusters import protocol
 from konverge.reconcilers.apps.operations.engines.typed_parameters import EngineParameters
+from konverge.reconcilers.clusters import protocol
 
 THEIRS = re.compile(
     r"(String|Input|Value|URL|Date|Datetime|Tuple|List|Dictionary|Set|Decimal|UUID|JSON) (should|must|input|error|is too)"

@@ -24,9 +24,9 @@ from konverge.crds.pools_v1alpha1 import Nextcloud
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.metrics import Metrics
 from konverge.reconcilers.apps import controller
-from konverge.reconcilers.apps.clusters.metrics import PullMetrics
 from konverge.reconcilers.apps.operations import install as operations
 from konverge.reconcilers.apps.operations.metrics import OperationMetrics
+from konverge.reconcilers.clusters.metrics import PullMetrics
 from konverge.reconcilers.machines.metrics import MachineMetrics
 from konverge.reconcilers.pools.metrics import PoolMetrics
 

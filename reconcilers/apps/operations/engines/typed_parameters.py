@@ -15,8 +15,8 @@ from pydantic.alias_generators import to_camel
 
 from konverge.crds.decoding import misfits, problem_words
 from konverge.crds.durations import format_duration
-from konverge.reconcilers.apps.durations import parse_days
 from konverge.reconcilers.apps.operations.engines.engine import Refused
+from konverge.reconcilers.shared.durations import parse_days
 
 __all__ = ["EngineParameters", "GoDuration", "ObjectName", "ParameterGroup", "go_duration", "read_parameters"]
 

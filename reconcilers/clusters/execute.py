@@ -23,11 +23,11 @@ from konverge.errors import (
     NotServed,
 )
 from konverge.objects import Metadata, Object
-from konverge.reconcilers.apps.clusters.events import managed
-from konverge.reconcilers.apps.clusters.jobs import Task, Verb
-from konverge.reconcilers.apps.clusters.protocol import FieldOwner, JobResult, ObjectIdentity, Outcome
-from konverge.reconcilers.apps.clusters.words import Annotation, JobReason
-from konverge.reconcilers.apps.words import Label
+from konverge.reconcilers.clusters.events import managed
+from konverge.reconcilers.clusters.jobs import Task, Verb
+from konverge.reconcilers.clusters.protocol import FieldOwner, JobResult, ObjectIdentity, Outcome
+from konverge.reconcilers.clusters.words import Annotation, JobReason
+from konverge.reconcilers.shared.words import ControlPlaneLabel
 
 __all__ = ["Executor", "final_result"]
 
@@ -135,7 +135,7 @@ class Executor:
 
     def _foreign(self, task: Task, found: Object) -> JobResult | None:
         metadata = found.metadata
-        if managed(metadata) and metadata.label(Label.CLUSTER_ID, self._cluster_id) == self._cluster_id:
+        if managed(metadata) and metadata.label(ControlPlaneLabel.CLUSTER_ID, self._cluster_id) == self._cluster_id:
             return None
         return _result(
             task,
@@ -143,7 +143,7 @@ class Executor:
             JobReason.FOREIGN_OBJECT,
             self._now(),
             message=f"{found.kind_name} {metadata.path} exists and was not made by this control plane; label it "
-            f"{Label.MANAGED_BY}={Label.CONTROL_PLANE} to hand it over",
+            f"{ControlPlaneLabel.MANAGED_BY}={ControlPlaneLabel.CONTROL_PLANE} to hand it over",
         )
 
     def _older(self, task: Task, found: Object) -> JobResult | None:

@@ -22,18 +22,18 @@ from konverge.clock import wall_clock
 from konverge.errors import ApiError, KonvergeError, NotLeading
 from konverge.logs import get_logger
 from konverge.objects import Object
-from konverge.reconcilers.apps.clusters.agent_state import AgentConfig, AgentState, StateReport, Step
-from konverge.reconcilers.apps.clusters.event_sender import EventSender
-from konverge.reconcilers.apps.clusters.events import EventBuffer
-from konverge.reconcilers.apps.clusters.execute import Executor
-from konverge.reconcilers.apps.clusters.job_limits import Gates
-from konverge.reconcilers.apps.clusters.job_worker import JobWorker
-from konverge.reconcilers.apps.clusters.metrics import PullMetrics
-from konverge.reconcilers.apps.clusters.plane_session import RETRY_AFTER_MOST, PlaneSession, SessionFailed, Stopped
-from konverge.reconcilers.apps.clusters.protocol import StatusEvent
-from konverge.reconcilers.apps.clusters.secrets import JournalStore, SecretStore
-from konverge.reconcilers.apps.clusters.transport import PlaneTransport
-from konverge.reconcilers.apps.clusters.words import FIELD_MANAGER
+from konverge.reconcilers.clusters.agent_state import AgentConfig, AgentState, StateReport, Step
+from konverge.reconcilers.clusters.event_sender import EventSender
+from konverge.reconcilers.clusters.events import EventBuffer
+from konverge.reconcilers.clusters.execute import Executor
+from konverge.reconcilers.clusters.job_limits import Gates
+from konverge.reconcilers.clusters.job_worker import JobWorker
+from konverge.reconcilers.clusters.metrics import PullMetrics
+from konverge.reconcilers.clusters.plane_session import RETRY_AFTER_MOST, PlaneSession, SessionFailed, Stopped
+from konverge.reconcilers.clusters.protocol import StatusEvent
+from konverge.reconcilers.clusters.secrets import JournalStore, SecretStore
+from konverge.reconcilers.clusters.transport import PlaneTransport
+from konverge.reconcilers.clusters.words import FIELD_MANAGER
 from konverge.tasks import wait_first
 from konverge.words import LogKey
 

@@ -10,10 +10,10 @@ from konverge.clock import from_rfc3339, rfc3339
 from konverge.conditions import find_condition
 from konverge.crds.ops_v1alpha1 import Cluster, ClusterPhase, ClusterStatus, CredentialStatus, SecretReference
 from konverge.outcome import RequeueAfter
-from konverge.reconcilers.apps.clusters.agent_state import AgentState, Step
-from konverge.reconcilers.apps.clusters.secrets import AgentCredentials
-from konverge.reconcilers.apps.clusters.settings import Settings
-from konverge.reconcilers.apps.clusters.words import (
+from konverge.reconcilers.clusters.agent_state import AgentState, Step
+from konverge.reconcilers.clusters.secrets import AgentCredentials
+from konverge.reconcilers.clusters.settings import Settings
+from konverge.reconcilers.clusters.words import (
     Authenticated,
     BufferOverflow,
     ClusterCondition,

@@ -11,12 +11,12 @@ from konverge.informers import Change
 from konverge.keys import Key
 from konverge.kinds import Kind, kind_of
 from konverge.objects import Object
-from konverge.reconcilers.apps.clusters.agent import Agent
-from konverge.reconcilers.apps.clusters.agent_state import AgentConfig, AgentState, Step
-from konverge.reconcilers.apps.clusters.events import deletion, managed, transitions
-from konverge.reconcilers.apps.clusters.metrics import PullMetrics
-from konverge.reconcilers.apps.clusters.transport import PlaneTransport
-from konverge.reconcilers.apps.clusters.words import CONTROLLER
+from konverge.reconcilers.clusters.agent import Agent
+from konverge.reconcilers.clusters.agent_state import AgentConfig, AgentState, Step
+from konverge.reconcilers.clusters.events import deletion, managed, transitions
+from konverge.reconcilers.clusters.metrics import PullMetrics
+from konverge.reconcilers.clusters.transport import PlaneTransport
+from konverge.reconcilers.clusters.words import CONTROLLER
 from konverge.runtime.manager.background import BackgroundServices
 from konverge.tasks import Broadcast, wait_first
 

@@ -8,10 +8,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from konverge.reconcilers.apps.clusters.metrics import PullMetrics
-from konverge.reconcilers.apps.clusters.secrets import AgentCredentials, SecretOwner
-from konverge.reconcilers.apps.clusters.settings import Settings
-from konverge.reconcilers.apps.clusters.words import Mode
+from konverge.reconcilers.clusters.metrics import PullMetrics
+from konverge.reconcilers.clusters.secrets import AgentCredentials, SecretOwner
+from konverge.reconcilers.clusters.settings import Settings
+from konverge.reconcilers.clusters.words import Mode
 
 __all__ = ["AgentConfig", "AgentState", "StateReport", "Step"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from konverge.reconcilers.apps.clusters import protocol
-from konverge.reconcilers.apps.clusters.protocol import (
+from konverge.reconcilers.clusters import protocol
+from konverge.reconcilers.clusters.protocol import (
     MEDIA_TYPE,
     MOST_WAIT,
     OPERATIONS,

@@ -11,16 +11,16 @@ from konverge.errors import UsageError
 from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.objects import Metadata, Object
-from konverge.reconcilers.apps.clusters.act import PlaneHttpTransport
-from konverge.reconcilers.apps.clusters.admission import validating_webhook
-from konverge.reconcilers.apps.clusters.agent_state import AgentConfig
-from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, OPERATION
-from konverge.reconcilers.apps.clusters.metrics import PullMetrics
-from konverge.reconcilers.apps.clusters.reconciler import ClusterReconciler, report_failure
-from konverge.reconcilers.apps.clusters.service import AgentService, Connect
-from konverge.reconcilers.apps.clusters.settings import Settings
-from konverge.reconcilers.apps.clusters.transport import PlaneTransport
-from konverge.reconcilers.apps.clusters.words import CONTROLLER, FINALIZER
+from konverge.reconcilers.clusters.act import PlaneHttpTransport
+from konverge.reconcilers.clusters.admission import validating_webhook
+from konverge.reconcilers.clusters.agent_state import AgentConfig
+from konverge.reconcilers.clusters.kinds import APPLICATION_INSTANCE, OPERATION
+from konverge.reconcilers.clusters.metrics import PullMetrics
+from konverge.reconcilers.clusters.reconciler import ClusterReconciler, report_failure
+from konverge.reconcilers.clusters.service import AgentService, Connect
+from konverge.reconcilers.clusters.settings import Settings
+from konverge.reconcilers.clusters.transport import PlaneTransport
+from konverge.reconcilers.clusters.words import CONTROLLER, FINALIZER
 from konverge.runtime import Controller, Report, Rule
 
 if TYPE_CHECKING:

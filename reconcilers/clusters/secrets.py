@@ -19,11 +19,11 @@ from konverge.client import Client
 from konverge.clock import from_rfc3339, rfc3339
 from konverge.errors import KonvergeError, NotFound
 from konverge.objects import Metadata, Object
-from konverge.reconcilers.apps.clusters.journal import Journal
-from konverge.reconcilers.apps.clusters.kinds import SECRET
-from konverge.reconcilers.apps.clusters.words import Annotation
-from konverge.reconcilers.apps.words import Label
+from konverge.reconcilers.clusters.journal import Journal
+from konverge.reconcilers.clusters.kinds import SECRET
+from konverge.reconcilers.clusters.words import Annotation
 from konverge.reconcilers.shared.endpoints import InvalidEndpoint, parse_endpoint
+from konverge.reconcilers.shared.words import ControlPlaneLabel
 
 __all__ = [
     "AgentCredentials",
@@ -120,7 +120,7 @@ def credentials_of(found: Object | None) -> AgentCredentials | None:
     metadata = found.metadata
     return AgentCredentials(
         credential=value,
-        cluster_id=metadata.label(Label.CLUSTER_ID),
+        cluster_id=metadata.label(ControlPlaneLabel.CLUSTER_ID),
         token_digest=metadata.annotation(Annotation.TOKEN_DIGEST),
         registered_at=metadata.annotation(Annotation.REGISTERED_AT),
         issued_at=metadata.annotation(Annotation.ISSUED_AT),
@@ -183,7 +183,7 @@ class SecretStore:
         metadata: dict[str, Any] = {
             "name": self.name,
             "namespace": self.namespace,
-            "labels": {Label.CLUSTER_ID: self._owner.cluster_id},
+            "labels": {ControlPlaneLabel.CLUSTER_ID: self._owner.cluster_id},
             "annotations": dict(annotations),
             "ownerReferences": [self._owner.reference()],
         }

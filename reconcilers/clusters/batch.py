@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from konverge.client import LEFT_OUT, flattened
-from konverge.reconcilers.apps.clusters.protocol import Malformed
+from konverge.reconcilers.clusters.protocol import Malformed
 
 __all__ = ["TOO_DEEP", "Delivered", "read_batch"]
 

@@ -25,7 +25,7 @@ The API: docs/reference/pull-protocol.md. The guide: docs/guide/pull-mode.md.
 
 from __future__ import annotations
 
-from konverge.reconcilers.apps.clusters.install import controller, install, rules
-from konverge.reconcilers.apps.clusters.settings import Settings
+from konverge.reconcilers.clusters.install import controller, install, rules
+from konverge.reconcilers.clusters.settings import Settings
 
 __all__ = ["Settings", "controller", "install", "rules"]

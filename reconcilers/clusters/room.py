@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from konverge.reconcilers.apps.clusters.journal import Journal, JournalEntry
+from konverge.reconcilers.clusters.journal import Journal, JournalEntry
 
 __all__ = ["Room"]
 

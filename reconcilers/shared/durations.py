@@ -1,4 +1,4 @@
-"""Durations of settings and parameters, which may be written in days besides (`30d`)."""
+"""Durations of settings and parameters; days are a unit too (`30d`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DAYS = re.compile(r"([0-9]+)d")
 
 
 def parse_days(text: str) -> timedelta:
-    """Read a duration in which days may stand; raises ValueError for any other text.
+    """Parse a duration with optional days; raises ValueError for any other text.
 
     >>> parse_days("1d12h")
     datetime.timedelta(days=1, seconds=43200)

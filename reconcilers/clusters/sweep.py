@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from konverge.kinds import Kind
 from konverge.objects import Object
-from konverge.reconcilers.apps.clusters.jobs import Task
+from konverge.reconcilers.clusters.jobs import Task
 
 __all__ = ["MOST_LEFT", "Place", "Sweep", "place_of"]
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from konverge.crds.ops_v1alpha1 import CANCEL
-from konverge.reconcilers.apps.words import Label
+from konverge.reconcilers.shared.words import ControlPlaneLabel
 
 __all__ = ["Gates", "written_approvals", "written_words"]
 
 _DOMAINS: Final = ("vworkspace.io", "konverge.dev")
-_LABELS: Final = frozenset({Label.MANAGED_BY, Label.CLUSTER_ID})
+_LABELS: Final = frozenset({ControlPlaneLabel.MANAGED_BY, ControlPlaneLabel.CLUSTER_ID})
 """Labels that each object of a job has; a job cannot choose their values."""
 _ANNOTATIONS: Final = frozenset({CANCEL})
 """A job may end its own Operation, as `spec.cancel` does."""

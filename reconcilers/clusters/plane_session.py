@@ -24,18 +24,18 @@ import structlog
 
 from konverge.clock import rfc3339
 from konverge.errors import KonvergeError
-from konverge.reconcilers.apps.clusters import protocol
-from konverge.reconcilers.apps.clusters.agent_state import AgentConfig, StateReport, Step
-from konverge.reconcilers.apps.clusters.protocol import API, read, write
-from konverge.reconcilers.apps.clusters.secrets import (
+from konverge.reconcilers.clusters import protocol
+from konverge.reconcilers.clusters.agent_state import AgentConfig, StateReport, Step
+from konverge.reconcilers.clusters.protocol import API, read, write
+from konverge.reconcilers.clusters.secrets import (
     AgentCredentials,
     SecretStore,
     credentials_of,
     issued_elsewhere,
     server_of,
 )
-from konverge.reconcilers.apps.clusters.transport import PlaneRequest, PlaneResponse, PlaneTransport
-from konverge.reconcilers.apps.clusters.words import Authenticated
+from konverge.reconcilers.clusters.transport import PlaneRequest, PlaneResponse, PlaneTransport
+from konverge.reconcilers.clusters.words import Authenticated
 from konverge.words import LogKey
 
 __all__ = [

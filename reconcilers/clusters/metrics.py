@@ -13,8 +13,8 @@ from typing import get_args
 from prometheus_client import Counter, Gauge
 
 from konverge.metrics import Metrics
-from konverge.reconcilers.apps.clusters.protocol import JobKind, Outcome
-from konverge.reconcilers.apps.clusters.words import UNKNOWN_KIND, Mode
+from konverge.reconcilers.clusters.protocol import JobKind, Outcome
+from konverge.reconcilers.clusters.words import UNKNOWN_KIND, Mode
 
 __all__ = ["PullMetrics"]
 

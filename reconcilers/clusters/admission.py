@@ -13,8 +13,8 @@ from konverge.crds.ops_v1alpha1 import Cluster
 from konverge.errors import InvalidObject
 from konverge.kinds import kind
 from konverge.objects import Object
-from konverge.reconcilers.apps.clusters.decide import endpoint_problem
-from konverge.reconcilers.apps.clusters.settings import Settings
+from konverge.reconcilers.clusters.decide import endpoint_problem
+from konverge.reconcilers.clusters.settings import Settings
 from konverge.runtime import AdmissionRequest, Allow, Deny, Webhook
 
 __all__ = ["validating_webhook"]

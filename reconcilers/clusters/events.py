@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 from konverge.conditions import Condition
 from konverge.objects import Metadata, Object
-from konverge.reconcilers.apps.clusters.protocol import ObjectIdentity, StatusEvent
-from konverge.reconcilers.apps.words import Label
+from konverge.reconcilers.clusters.protocol import ObjectIdentity, StatusEvent
+from konverge.reconcilers.shared.words import ControlPlaneLabel
 
 __all__ = ["EventBuffer", "deletion", "managed", "snapshot", "transitions"]
 
@@ -22,7 +22,7 @@ _MOST_MESSAGE = 1024
 
 def managed(metadata: Metadata) -> bool:
     """Tell whether a control plane manages an object."""
-    return metadata.label(Label.MANAGED_BY) == Label.CONTROL_PLANE
+    return metadata.label(ControlPlaneLabel.MANAGED_BY) == ControlPlaneLabel.CONTROL_PLANE
 
 
 def _reference(found: Object) -> ObjectIdentity:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from konverge.reconcilers.apps.clusters.protocol import JobResult, Malformed, Outcome, read
+from konverge.reconcilers.clusters.protocol import JobResult, Malformed, Outcome, read
 
 __all__ = ["JournalEntry", "Finished", "Journal", "key_digest"]
 

@@ -13,12 +13,12 @@ from random import Random
 import structlog
 
 from konverge.objects import Object
-from konverge.reconcilers.apps.clusters import protocol
-from konverge.reconcilers.apps.clusters.events import EventBuffer, snapshot
-from konverge.reconcilers.apps.clusters.metrics import PullMetrics
-from konverge.reconcilers.apps.clusters.plane_session import CONFLICT, REFUSED, PlaneSession
-from konverge.reconcilers.apps.clusters.protocol import MOST_EVENTS, StatusEvent
-from konverge.reconcilers.apps.clusters.settings import Settings
+from konverge.reconcilers.clusters import protocol
+from konverge.reconcilers.clusters.events import EventBuffer, snapshot
+from konverge.reconcilers.clusters.metrics import PullMetrics
+from konverge.reconcilers.clusters.plane_session import CONFLICT, REFUSED, PlaneSession
+from konverge.reconcilers.clusters.protocol import MOST_EVENTS, StatusEvent
+from konverge.reconcilers.clusters.settings import Settings
 from konverge.words import LogKey
 
 __all__ = ["EventSender"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from konverge.reconcilers.apps.clusters.journal import JournalEntry
+from konverge.reconcilers.clusters.journal import JournalEntry
 
 __all__ = ["Attempts"]
 

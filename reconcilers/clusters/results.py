@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from konverge.reconcilers.apps.clusters.jobs import Task
-from konverge.reconcilers.apps.clusters.journal import Finished, JournalEntry
-from konverge.reconcilers.apps.clusters.protocol import JobResult, Outcome
-from konverge.reconcilers.apps.clusters.words import JobReason
+from konverge.reconcilers.clusters.jobs import Task
+from konverge.reconcilers.clusters.journal import Finished, JournalEntry
+from konverge.reconcilers.clusters.protocol import JobResult, Outcome
+from konverge.reconcilers.clusters.words import JobReason
 
 __all__ = ["expired", "given_up", "repetition"]
 

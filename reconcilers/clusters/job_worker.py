@@ -23,15 +23,15 @@ from typing import Any, Final
 import structlog
 
 from konverge.errors import KonvergeError, NotLeading
-from konverge.reconcilers.apps.clusters import protocol
-from konverge.reconcilers.apps.clusters.attempts import Attempts
-from konverge.reconcilers.apps.clusters.batch import Delivered, read_batch
-from konverge.reconcilers.apps.clusters.execute import Executor, final_result
-from konverge.reconcilers.apps.clusters.job_limits import Gates
-from konverge.reconcilers.apps.clusters.jobs import JobRefusal, Task, read_job, result_of
-from konverge.reconcilers.apps.clusters.journal import Journal, JournalEntry
-from konverge.reconcilers.apps.clusters.metrics import PullMetrics
-from konverge.reconcilers.apps.clusters.plane_session import (
+from konverge.reconcilers.clusters import protocol
+from konverge.reconcilers.clusters.attempts import Attempts
+from konverge.reconcilers.clusters.batch import Delivered, read_batch
+from konverge.reconcilers.clusters.execute import Executor, final_result
+from konverge.reconcilers.clusters.job_limits import Gates
+from konverge.reconcilers.clusters.jobs import JobRefusal, Task, read_job, result_of
+from konverge.reconcilers.clusters.journal import Journal, JournalEntry
+from konverge.reconcilers.clusters.metrics import PullMetrics
+from konverge.reconcilers.clusters.plane_session import (
     CONFLICT,
     OK,
     REFUSED,
@@ -39,14 +39,14 @@ from konverge.reconcilers.apps.clusters.plane_session import (
     RotationRefused,
     SessionFailed,
 )
-from konverge.reconcilers.apps.clusters.protocol import JobResult, Outcome, read
-from konverge.reconcilers.apps.clusters.results import expired, given_up, repetition
-from konverge.reconcilers.apps.clusters.room import Room
-from konverge.reconcilers.apps.clusters.secrets import JournalStore
-from konverge.reconcilers.apps.clusters.settings import Settings
-from konverge.reconcilers.apps.clusters.sweep import Place, Sweep, place_of
-from konverge.reconcilers.apps.clusters.transport import NoResponse
-from konverge.reconcilers.apps.clusters.words import UNKNOWN_KIND, JobReason
+from konverge.reconcilers.clusters.protocol import JobResult, Outcome, read
+from konverge.reconcilers.clusters.results import expired, given_up, repetition
+from konverge.reconcilers.clusters.room import Room
+from konverge.reconcilers.clusters.secrets import JournalStore
+from konverge.reconcilers.clusters.settings import Settings
+from konverge.reconcilers.clusters.sweep import Place, Sweep, place_of
+from konverge.reconcilers.clusters.transport import NoResponse
+from konverge.reconcilers.clusters.words import UNKNOWN_KIND, JobReason
 from konverge.words import LogKey
 
 __all__ = ["JobWorker"]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from konverge.reconcilers.apps.durations import Duration
+from konverge.reconcilers.shared.durations import Duration
 
 __all__ = ["Settings"]
 

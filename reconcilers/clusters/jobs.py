@@ -19,12 +19,12 @@ import msgspec
 
 from konverge.kinds import Kind
 from konverge.objects import Object
-from konverge.reconcilers.apps.clusters.batch import TOO_DEEP
-from konverge.reconcilers.apps.clusters.job_limits import Gates, written_approvals, written_words
-from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, APPLIED, OPERATION
-from konverge.reconcilers.apps.clusters.protocol import Job, JobResult, Malformed, ObjectIdentity, Outcome, read
-from konverge.reconcilers.apps.clusters.words import Annotation, Intent, JobReason
-from konverge.reconcilers.apps.words import Label
+from konverge.reconcilers.clusters.batch import TOO_DEEP
+from konverge.reconcilers.clusters.job_limits import Gates, written_approvals, written_words
+from konverge.reconcilers.clusters.kinds import APPLICATION_INSTANCE, APPLIED, OPERATION
+from konverge.reconcilers.clusters.protocol import Job, JobResult, Malformed, ObjectIdentity, Outcome, read
+from konverge.reconcilers.clusters.words import Annotation, Intent, JobReason
+from konverge.reconcilers.shared.words import ControlPlaneLabel
 
 __all__ = ["JobRefusal", "Task", "Verb", "read_job", "result_of"]
 
@@ -211,9 +211,12 @@ def _application(job: Job, kind: Kind[Object], body: Mapping[str, Any], gates: G
         raise _Refused(JobReason.MALFORMED, "spec: give the desired state as an object")
     labels, annotations = _texts(metadata, "labels"), _texts(metadata, "annotations")
     _check_fields(body["spec"], labels, annotations, gates)
-    if labels.get(Label.CLUSTER_ID, gates.cluster_id) != gates.cluster_id:
+    if labels.get(ControlPlaneLabel.CLUSTER_ID, gates.cluster_id) != gates.cluster_id:
         raise _Refused(JobReason.WRONG_CLUSTER, f"the object is labelled for another cluster than {gates.cluster_id}")
-    labels |= {Label.MANAGED_BY: Label.CONTROL_PLANE, Label.CLUSTER_ID: gates.cluster_id}
+    labels |= {
+        ControlPlaneLabel.MANAGED_BY: ControlPlaneLabel.CONTROL_PLANE,
+        ControlPlaneLabel.CLUSTER_ID: gates.cluster_id,
+    }
     written: dict[str, Any] = {"name": name, "namespace": namespace, "labels": labels}
     if annotations:
         written["annotations"] = annotations

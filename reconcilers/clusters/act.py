@@ -22,8 +22,8 @@ from konverge.client.tls import TlsOptions, handshake_hint, make_context
 from konverge.clock import wall_clock
 from konverge.errors import ConfigError
 from konverge.os_errors import describe_os_error
-from konverge.reconcilers.apps.clusters.protocol import MEDIA_TYPE
-from konverge.reconcilers.apps.clusters.transport import NoResponse, PlaneRequest, PlaneResponse
+from konverge.reconcilers.clusters.protocol import MEDIA_TYPE
+from konverge.reconcilers.clusters.transport import NoResponse, PlaneRequest, PlaneResponse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

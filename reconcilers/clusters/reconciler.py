@@ -18,10 +18,10 @@ from konverge.errors import BadRequest, Forbidden, Invalid, NotServed, RetryAfte
 from konverge.kinds import kind_of
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
-from konverge.reconcilers.apps.clusters.agent_state import AgentConfig
-from konverge.reconcilers.apps.clusters.decide import ClusterProblem, ObservedCluster, endpoint_problem, plan_status
-from konverge.reconcilers.apps.clusters.kinds import APPLIED, BACKUP, SECRET
-from konverge.reconcilers.apps.clusters.secrets import (
+from konverge.reconcilers.clusters.agent_state import AgentConfig
+from konverge.reconcilers.clusters.decide import ClusterProblem, ObservedCluster, endpoint_problem, plan_status
+from konverge.reconcilers.clusters.kinds import APPLIED, BACKUP, SECRET
+from konverge.reconcilers.clusters.secrets import (
     AgentCredentials,
     SecretOwner,
     credentials_of,
@@ -31,9 +31,9 @@ from konverge.reconcilers.apps.clusters.secrets import (
     token_digest,
     token_of,
 )
-from konverge.reconcilers.apps.clusters.service import AgentService
-from konverge.reconcilers.apps.clusters.settings import Settings
-from konverge.reconcilers.apps.clusters.words import (
+from konverge.reconcilers.clusters.service import AgentService
+from konverge.reconcilers.clusters.settings import Settings
+from konverge.reconcilers.clusters.words import (
     Annotation,
     Authenticated,
     ClusterCondition,
@@ -41,7 +41,7 @@ from konverge.reconcilers.apps.clusters.words import (
     Event,
     PhaseName,
 )
-from konverge.reconcilers.apps.kinds import HELM_RELEASE
+from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE
 from konverge.runtime import Delete, Plan
 
 if TYPE_CHECKING:
