@@ -118,7 +118,7 @@ lint: venv ## Check style, formatting, types, floors, language, and that generat
 	$(BIN)/python tools/render_deploy.py --check
 	$(BIN)/python tools/prose.py --check
 	@$(BIN)/python tools/longest.py
-	$(BIN)/python tools/changelog.py --check
+	$(BIN)/python tools/fragments.py
 
 .PHONY: fmt
 fmt: venv ## Format, and mend what ruff can mend
@@ -139,8 +139,8 @@ readme: venv ## Put the examples into README.md and docs/ anew
 	$(BIN)/python tools/readme.py
 
 .PHONY: changelog
-changelog: venv ## Build the section Unreleased of CHANGELOG.md from changes.d/
-	@$(BIN)/python tools/changelog.py
+changelog: venv ## Print the changes since the last release, which are the fragments in changes.d/
+	@$(BIN)/towncrier build --draft --version Unreleased
 
 .PHONY: bench
 bench: venv ## Measure, print tables, append to build/bench.json; one alone with ONLY=informers

@@ -121,12 +121,21 @@ def test_ci_runs_the_same_verbs_as_people_do(tree: Tree) -> None:
         "make demo",
         ".ci/test-wheel",
         ".ci/test-newest",
+        ".ci/test-lowest",
     ]
 
 
 def test_the_scripts_of_ci_can_be_run_and_stop_at_the_first_error(tree: Tree) -> None:
     scripts = list(tree.below(".ci"))
-    assert {path.name for path in scripts} == {"dist", "lock", "run", "test-newest", "test-wheel", "venv"}
+    assert {path.name for path in scripts} == {
+        "dist",
+        "lock",
+        "run",
+        "test-lowest",
+        "test-newest",
+        "test-wheel",
+        "venv",
+    }
     for path in scripts:
         text = path.read_text()
         assert os.access(path, os.X_OK), path.name

@@ -27,7 +27,7 @@ from konverge_testing import ControlPlane
 __all__ = ["Reconcile", "Record", "ShardFleet", "Times"]
 
 _SUPPORT = Path(__file__).parent
-_WORD = re.compile(r"(begin|end)-(source-\d+)-(\d+)")
+_WORD = re.compile(r"(begin|hold|end)-(source-\d+)-(\d+)")
 _MEMBER = "this replica is a member of the ring"
 STAMP = annotation_of("shards")
 
@@ -48,13 +48,14 @@ class Times:
 
 @dataclass
 class Reconcile:
-    """One reconcile in the audit log; `ended` None: it was cut off."""
+    """One reconcile in the audit log; `ended` is None for a reconcile that runs or was interrupted."""
 
     source: str
     user: str
     epoch: int
     began: datetime
     ended: datetime | None = None
+    held: bool = False
 
 
 class Record:
@@ -76,6 +77,8 @@ class Record:
             if found and found[1] == "begin":
                 running[user, found[2]] = one = Reconcile(found[2], user, int(found[3]), received)
                 self.reconciles.append(one)
+            elif found and found[1] == "hold":
+                running[user, found[2]].held = True
             elif found:
                 running[user, found[2]].ended = from_rfc3339(entry["stageTimestamp"])
             elif entry["verb"] == "patch" and name.startswith("copy-of-") and 200 <= code < 300:
@@ -111,6 +114,15 @@ class Record:
             elif last.get(source) != user:
                 wrong.append((moment, user, source))
         return wrong
+
+    def held(self) -> set[str]:
+        """Return the sources whose latest reconcile is held."""
+        latest = {reconcile.source: reconcile for reconcile in self.reconciles}
+        return {source for source, reconcile in latest.items() if reconcile.held and reconcile.ended is None}
+
+    def first_by(self, user: str) -> dict[str, datetime]:
+        """Return when the first reconcile of each source by this replica began."""
+        return {reconcile.source: reconcile.began for reconcile in reversed(self.reconciles) if reconcile.user == user}
 
     def first_after(self, source: str, since: datetime, *, other_than: str = "") -> datetime | None:
         """Return when a reconcile of an object began first since a time, on another replica than this."""
@@ -168,7 +180,8 @@ class ShardFleet(Fleet):
         made = (CONFIG_MAP.new(f"source-{number}", self.namespace, data={"value": "0"}) for number in range(count))
         await asyncio.gather(*(self.client.create(one) for one in made))
 
-    async def change(self, source: str, **data: str) -> None:
+    async def change(self, source: str, **data: str | None) -> None:
+        """Change entries of an object's data; None removes an entry."""
         await self.client.patch(CONFIG_MAP, source, self.namespace, patch={"data": data}, style="merge")
 
     async def settled(self, *names: str, within: float = 60.0) -> dict[str, str]:

@@ -1,7 +1,9 @@
-"""An operator whose objects replicas share: it copies each ConfigMap `source...` into a Secret, and tells the API server when it begins and ends.
+"""An operator whose objects replicas share: it copies each ConfigMap `source...` into a Secret, and reports the begin and end to the API server.
 
-It patches ConfigMaps that do not exist, `begin-<source>-<epoch>` and `end-<source>-<epoch>`: so the audit log is the record. Patches, since
-the fence holds back what a replica that was paused would send on waking, and lets reads through.
+It patches ConfigMaps that do not exist, `begin-<source>-<epoch>`, `hold-...` and `end-...`, so the audit log is the record. Patches, since
+the fence rejects the late writes of a paused replica, and lets reads through.
+
+The data of a ConfigMap set the length of its reconcile: `seconds`, and `held` until the cache shows the ConfigMap without it.
 """
 
 from __future__ import annotations
@@ -25,11 +27,20 @@ async def tell(ctx: kv.Context[Any], word: str, object_: Any) -> None:
         )
 
 
+def held(ctx: kv.Context[Any], object_: Any) -> bool:
+    cached = ctx.cache(CONFIG_MAP).find(object_.namespace, object_.name)
+    return cached is not None and "held" in cached.data["data"]
+
+
 async def copied(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
     if object_.name.startswith("source"):
         await tell(ctx, "begin", object_)
         data = object_.data["data"]
         await asyncio.sleep(float(data.get("seconds", 0)))
+        if "held" in data:
+            await tell(ctx, "hold", object_)
+            while held(ctx, object_):
+                await asyncio.sleep(0.1)
         await ctx.own(SECRET.new(f"copy-of-{object_.name}", object_.namespace, stringData={"value": data["value"]}))
         await tell(ctx, "end", object_)
     return kv.Done()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -60,13 +60,21 @@ class Stage:
     async def settled(self, *names: str, within: float = 60.0) -> dict[str, str]:
         return await self.fleet.settled(*(names or self.alive), within=within)
 
+    async def recorded(self, wanted: Callable[[Record], object]) -> Record:
+        """Wait until the record is as wanted, and return it."""
+        async with asyncio.timeout(60):
+            while not wanted(record := await self.fleet.record()):
+                pass
+        return record
+
     async def begun(self, source: str, user: str, since: datetime) -> None:
-        """Wait until a reconcile of an object by this user is in the record."""
-        async with asyncio.timeout(30):
-            while True:
-                record = await self.fleet.record()
-                if any(one.source == source and one.user == user and one.began >= since for one in record.reconciles):
-                    return
+        """Wait until the record has a reconcile of an object by this user."""
+        await self.recorded(
+            lambda record: any(
+                reconcile.source == source and reconcile.user == user and reconcile.began >= since
+                for reconcile in record.reconciles
+            )
+        )
 
     async def stop(self, name: str) -> None:
         assert await self[name].operator.stop() == 0
@@ -108,38 +116,37 @@ def terms(stage: Stage, *names: str) -> dict[str, str]:
 
 
 async def s3_s6_a_replica_joins_while_reconciles_run(stage: Stage) -> None:
-    """Its share moves and nothing else; an object that is reconciled moves when that has ended."""
+    """Only its share moves, and a busy object moves after the end of its reconcile.
+
+    The busy objects are held until the new replica has reconciled an idle object, however slow the machine is.
+    """
     before = await stage.settled()
-    blocked = [f"source-{number}" for number in range(40)]
-    since = wall_clock()
+    blocked = {f"source-{number}" for number in range(40)}
     for source in blocked:
-        await stage.fleet.change(source, seconds="8")
+        await stage.fleet.change(source, held="yes")
+    await stage.recorded(lambda record: record.held() >= blocked)
     [joined] = await stage.join(1)
-    after = await stage.settled()
+    user = stage[joined].user
+    await stage.recorded(lambda record: record.first_by(user))
     for source in blocked:
-        await stage.fleet.change(source, seconds="0")
+        await stage.fleet.change(source, held=None)
+    after = await stage.settled()
     moves = moved(before, after)
     assert set(moves.values()) == {joined}
-    record = await stage.fleet.record()
-    user = stage[joined].user
-    gained = {source: record.first_after(source, since, other_than="") for source in moves}
-    assert all(gained.values())
-    taken = {
-        source: min(one.began for one in record.reconciles if one.source == source and one.user == user)
-        for source in moves
-    }
+    record = await stage.recorded(lambda record: record.first_by(user).keys() >= moves.keys())
+    taken = record.first_by(user)
     ends = {
         source: max(
-            one.ended
-            for one in record.reconciles
-            if one.source == source and one.user != user and one.ended is not None
+            reconcile.ended
+            for reconcile in record.reconciles
+            if reconcile.source == source and reconcile.user != user and reconcile.ended is not None
         )
-        for source in set(moves) & set(blocked)
+        for source in moves.keys() & blocked
     }
     assert ends, "no blocked object had to move"
     assert all(taken[source] >= end for source, end in ends.items())
-    others = [taken[source] for source in set(moves) - set(blocked)]
-    assert min(others) < min(ends.values()), "objects at rest waited for those at work"
+    idle = [taken[source] for source in moves.keys() - blocked]
+    assert min(idle) < min(ends.values()), "idle objects waited for busy objects"
 
 
 async def s4_a_replica_is_killed(stage: Stage, within: timedelta | None = None) -> None:
@@ -300,11 +307,9 @@ async def members(stage: Stage) -> set[str]:
 
 async def reconciled(stage: Stage, sources: set[str], since: datetime, former: str) -> Record:
     """Wait until each of these objects was reconciled by another replica than the former, and return the record."""
-    async with asyncio.timeout(60):
-        while True:
-            record = await stage.fleet.record()
-            if all(record.first_after(source, since, other_than=former) for source in sources):
-                return record
+    return await stage.recorded(
+        lambda record: all(record.first_after(source, since, other_than=former) for source in sources)
+    )
 
 
 def latest(record: Record, sources: set[str], since: datetime, former: str) -> datetime:
