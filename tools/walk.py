@@ -29,7 +29,7 @@ from guard.program import LINKED, NAME, NAMESPACE, PACKAGE, Gauge, build, gauge
 import konverge as kv
 from konverge.client import Client
 from konverge.crds import crd
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer
 from konverge_testing.lab import install_crds
 from konverge_testing.loop import VirtualTimeLoop
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from konverge_testing.admission import Admitted, admit
-    from konverge_testing.apiserver import ApiServer
     from konverge_testing.config import ControlPlaneConfig
     from konverge_testing.control_plane import ControlPlane
     from konverge_testing.failures import BinariesMissing, ControlPlaneError
     from konverge_testing.lab import Lab, install_crds
     from konverge_testing.loop import VirtualTimeLoop
+    from konverge_testing.memory_server import ApiServer
     from konverge_testing.proxy import FaultProxy
     from konverge_testing.wire import SilentWire
 
@@ -37,7 +37,7 @@ __all__ = [
 
 _HOMES = {
     "Admitted": "konverge_testing.admission",
-    "ApiServer": "konverge_testing.apiserver",
+    "ApiServer": "konverge_testing.memory_server",
     "BinariesMissing": "konverge_testing.failures",
     "ControlPlane": "konverge_testing.control_plane",
     "ControlPlaneConfig": "konverge_testing.config",

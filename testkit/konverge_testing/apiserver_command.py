@@ -98,9 +98,9 @@ async def _serve(
 ) -> None:
     from konverge.client import Client
     from konverge.daemon.crds import apply_all
-    from konverge_testing.apiserver.kubeconfig import write_kubeconfig
     from konverge_testing.apiserver.requests import ADMIN
-    from konverge_testing.apiserver.server import ApiServer
+    from konverge_testing.kubeconfigs import write_kubeconfig
+    from konverge_testing.memory_server import ApiServer
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

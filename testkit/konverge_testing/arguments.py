@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from konverge_testing.certificates import KeyPair
+from konverge_testing.apiserver.certificates import KeyPair
 from konverge_testing.config import ControlPlaneConfig
 
 __all__ = [

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from konverge_testing import arguments
+from konverge_testing.apiserver.certificates import Authority, KeyPair, signing_key
 from konverge_testing.arguments import ADMIN_GROUP, HOST, SERVING_NAMES, Layout
-from konverge_testing.certificates import Authority, KeyPair, signing_key
 
 __all__ = ["write_files", "write_kubeconfig"]
 

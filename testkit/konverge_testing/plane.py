@@ -24,6 +24,7 @@ from pathlib import Path
 from konverge import clock
 from konverge_testing import arguments
 from konverge_testing.api import Api
+from konverge_testing.apiserver.certificates import Authority, KeyPair
 from konverge_testing.arguments import HOST, Layout
 from konverge_testing.binaries import (
     APISERVER,
@@ -36,7 +37,6 @@ from konverge_testing.binaries import (
     find_binaries,
     minor_version,
 )
-from konverge_testing.certificates import Authority, KeyPair
 from konverge_testing.config import ControlPlaneConfig
 from konverge_testing.failures import BinariesMissing, ControlPlaneError
 from konverge_testing.files import write_files, write_kubeconfig

@@ -20,7 +20,7 @@ import konverge as kv
 from konverge.errors import Forbidden, Invalid
 from konverge.runtime.admission.configurations import VALIDATING as CONFIGURATION
 from konverge_testing import ControlPlane, Lab
-from konverge_testing.certificates import Authority
+from konverge_testing.apiserver.certificates import Authority
 from konverge_testing.clients import ClientFor
 from konverge_testing.lab.webhook_probe import wait_until_called
 from konverge_testing.ports import ReservedPort

@@ -24,10 +24,9 @@ from operators import Operator
 
 from konverge.client import Client, ClientConfig
 from konverge.crds import all_manifests
-from konverge_testing import install_crds
-from konverge_testing.apiserver.kubeconfig import write_kubeconfig
+from konverge_testing import ApiServer, install_crds
 from konverge_testing.apiserver.requests import ADMIN
-from konverge_testing.apiserver.server import ApiServer
+from konverge_testing.kubeconfigs import write_kubeconfig
 
 ROOT = Path(__file__).parents[2]
 LOCKED = re.compile(r"^(?P<name>[a-z0-9-]+)==(?P<version>\S+) \\$", re.MULTILINE)

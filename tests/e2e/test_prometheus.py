@@ -38,14 +38,13 @@ from konverge.kinds import kind
 from konverge.reconcilers.machines.clusters.render import machine_pool
 from konverge.reconcilers.machines.kinds import CONFIG_MAP, MACHINE_POOL
 from konverge.reconcilers.machines.settings import MachineSettings
-from konverge_testing import Lab, install_crds
+from konverge_testing import ApiServer, Lab, install_crds
 from konverge_testing.agent_server import AgentServer, serving
-from konverge_testing.apiserver import ApiServer
 from konverge_testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
-from konverge_testing.apiserver.kubeconfig import write_kubeconfig
 from konverge_testing.capi import definitions
 from konverge_testing.failures import BinariesMissing
 from konverge_testing.flux import HelmController, World, flux_crds
+from konverge_testing.kubeconfigs import write_kubeconfig
 from konverge_testing.nstance import CallFault, NstanceWorld
 from konverge_testing.nstance.instances import RUNNING
 from konverge_testing.nstance.world import ShardAddress

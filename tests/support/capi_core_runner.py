@@ -15,7 +15,7 @@ from pathlib import Path
 import aiohttp
 
 from konverge_testing import ControlPlane
-from konverge_testing.certificates import Authority
+from konverge_testing.apiserver.certificates import Authority
 from konverge_testing.ports import ReservedPort
 
 __all__ = ["CORE_RELEASE", "core_components", "core_running"]

@@ -22,10 +22,10 @@ from konverge.errors import NotFound
 from konverge.reconcilers.workspaces.kcp import WORKSPACE
 from konverge.reconcilers.workspaces.words import WorkspaceAnnotation
 from konverge_testing import ApiServer, install_crds
+from konverge_testing.apiserver.certificates import Authority
 from konverge_testing.apiserver.http import HttpShell
-from konverge_testing.apiserver.kubeconfig import write_kubeconfig
 from konverge_testing.apiserver.requests import Call, Response
-from konverge_testing.certificates import Authority
+from konverge_testing.kubeconfigs import write_kubeconfig
 
 __all__ = ["KcpServer", "kcp_server"]
 

@@ -22,7 +22,7 @@ from konverge.reconcilers.machines.shards.client import ShardClient
 from konverge.reconcilers.machines.shards.connections import Connections
 from konverge.reconcilers.machines.shards.dialing import over_tls
 from konverge.reconcilers.machines.shards.pace import SessionPace
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer
 
 __all__ = ["NAMES", "SEED", "Linked", "linked", "shards_at"]
 

@@ -23,7 +23,7 @@ from konverge.runtime import ElectionSettings, Manager, ManagerSettings, Webhook
 from konverge.runtime.admission.settings import IN_PROCESS
 from konverge.runtime.election.record import LEASE
 from konverge.runtime.sharding.settings import ShardingSettings
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer
 from konverge_testing.lab.process import Wire, killable
 
 __all__ = ["NAMESPACE", "REPLICA", "Audited", "Replica", "Replicas"]

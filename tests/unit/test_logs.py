@@ -11,7 +11,7 @@ import pytest
 PROGRAM = """
 import asyncio, logging, sys
 import konverge as kv
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer
 
 SECRET = kv.kind("v1", "Secret")
 done = asyncio.Event()

@@ -26,7 +26,7 @@ from konverge.client.settings import ClientSettings
 from konverge.clock import cpu_time
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer
 from konverge_testing.apiserver.requests import ADMIN, Call, Query
 from konverge_testing.lab import install_crds
 
@@ -107,7 +107,7 @@ READY: Final = """
 import time
 began, cpu = time.perf_counter(), time.process_time()
 import asyncio, json
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer
 
 async def main():
     async with ApiServer():

@@ -39,7 +39,7 @@ from konverge.runtime.sharding.hashing import owner_of
 from konverge.runtime.sharding.ordinal import STATEFUL_SET
 from konverge.runtime.sharding.settings import MODES, ShardingMode, ShardingSettings
 from konverge_testing import ApiServer
-from konverge_testing.apiserver.kubeconfig import write_kubeconfig
+from konverge_testing.kubeconfigs import write_kubeconfig
 from konverge_testing.loop import VirtualTimeLoop
 
 Row: TypeAlias = dict[str, Any]

@@ -32,10 +32,10 @@ def flags_of(words: Sequence[str]) -> Flags:
 
 async def serve(flags: Flags) -> None:
     """Run the API server in memory until SIGTERM."""
+    from konverge_testing import ApiServer
+    from konverge_testing.apiserver.certificates import KeyPair
     from konverge_testing.apiserver.requests import User
-    from konverge_testing.apiserver.server import ApiServer
     from konverge_testing.apiserver.tls import context_of
-    from konverge_testing.certificates import KeyPair
 
     tokens = {}
     if given := flags.get("token-auth-file"):

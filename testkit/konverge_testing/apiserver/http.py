@@ -29,12 +29,12 @@ from konverge.errors import stack_of
 from konverge.logs import get_logger
 from konverge.words import LogKey
 from konverge_testing.apiserver import protobuf, statuses
+from konverge_testing.apiserver.certificates import Authority
 from konverge_testing.apiserver.faults.streams import Dropped
 from konverge_testing.apiserver.requests import Call, Response, User, read_target
 from konverge_testing.apiserver.shells import MAX_BODY, Handler, Pump, answered, refusal, too_large, warning_headers
 from konverge_testing.apiserver.statuses import StatusError
 from konverge_testing.apiserver.tls import server_context, user_of
-from konverge_testing.certificates import Authority
 
 __all__ = ["HttpShell"]
 

@@ -1,19 +1,19 @@
-"""An API server in the test's own process: `ApiServer`.
+"""`MemoryServer`: an API server in the test's own process.
 
-    async with ApiServer() as server:
-        async with Client(server.config(), name="me") as client: ...     # in process: no socket, no thread, virtual time if the loop has it
-        async with server.http() as shell: ...                           # the same server over HTTP: for kubectl and other clients
+    async with MemoryServer() as server:
+        response = await server.handle(call)        # in process: no socket, no thread, virtual time if the loop has it
+        async with server.http() as shell: ...      # the same server over HTTP: for kubectl and other clients
 
-Guarantees: one implementation for both ways in. Objects, versions, watches, validation, apply, deletion, garbage, namespaces and CRDs
-behave as those of kube-apiserver 1.36 with its controllers; `make conformance` compares the two. Requests for deliberately absent features
-get 501 or 405, never a silently wrong response. Time is the loop's, chance comes from `random` alone: the same seed gives the same
-answers, uids included.
+Guarantees: one implementation for both ways in, which knows neither konverge's client nor the rest of the test kit. Objects, versions,
+watches, validation, apply, deletion, garbage, namespaces and CRDs behave as those of kube-apiserver 1.36 with its controllers; `make
+conformance` compares the two. Requests for deliberately absent features get 501 or 405, never a silently wrong response. Time is the
+loop's, and every draw is from `random`: the same seed gives the same responses, uids included.
 
-Caveats: in-process callers are not authenticated: they name their user.
+Caveats: callers in the same process are not authenticated; a call names its user.
 
 The rooms: `storage` and `reading` (objects, versions, LIST, WATCH), `schemas` and `cel` (CRDs), `apply` and `patch` (writes),
 `strategies` and `catalog` (built-in kinds), `auth` and `admission`, `discovery` and `tables`, `registry` (the verbs), `controllers`. Each
-decides in plain code; this file and the two shells (`http`, `transport`) are what acts.
+decides in plain code; this file and the HTTP shell (`http`) act.
 """
 
 from __future__ import annotations
@@ -55,19 +55,17 @@ from konverge_testing.apiserver.registry.reading import Reader
 from konverge_testing.apiserver.registry.request import APPLY_TYPES, ResourceRequest, options_of, require_timeout, route
 from konverge_testing.apiserver.registry.scaling import scale_of, update_scale
 from konverge_testing.apiserver.registry.special_requests import SpecialRequests
-from konverge_testing.apiserver.requests import ADMIN, Call, Query, Response, User
+from konverge_testing.apiserver.requests import Call, Query, Response, User
 from konverge_testing.apiserver.resources import Alias, Resource
 from konverge_testing.apiserver.schemas.nesting import MAX_DEPTH, MAX_SUPPORTED, depth
 from konverge_testing.apiserver.shells import refusal
 from konverge_testing.apiserver.statuses import StatusError, method_not_allowed, not_implemented, page_not_found
 from konverge_testing.apiserver.storage import Store, StoredObjects
-from konverge_testing.loop import CLOCK_ERROR
 
 if TYPE_CHECKING:
-    from konverge.client.config import ClientConfig
     from konverge_testing.apiserver.http import HttpShell
 
-__all__ = ["ApiServer"]
+__all__ = ["MemoryServer"]
 
 _BOOTSTRAP_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 _ABSENT: Final = frozenset(
@@ -86,11 +84,11 @@ _OPTIONS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch"
 OnCall = Callable[[Call, About, Response], None]
 
 
-class ApiServer:
+class MemoryServer:
     """See the module. `async with` starts its controllers and ends them; nothing remains.
 
     `tokens` maps bearer tokens to users; `namespaces` exist from the start; `rbac` False allows everything to every user without granted
-    rights (`ApiServer.rbac.grant`); `service_accounts`
+    rights (`MemoryServer.rbac.grant`); `service_accounts`
     is how admission treats pods: `full` looks the account up and mounts its token, `name` only names it, `off` does nothing. `controllers`
     False leaves out those of kube-controller-manager, as envtest does: nothing is collected, a deleted namespace stays Terminating, and
     namespaces get no ServiceAccount.
@@ -218,13 +216,6 @@ class ApiServer:
 
     # --- ways in -------------------------------------------------------------------------------------------------------------
 
-    def config(self, *, user: User = ADMIN, namespace: str = "") -> ClientConfig:
-        """Return a configuration for clients in this process, who are taken to be `user`."""
-        # Here, because loading the client takes longer than the server.
-        from konverge_testing.apiserver.transport import in_process
-
-        return in_process(self.handle, user=user, namespace=namespace)
-
     def http(self, *, tls: bool = False, **more: Any) -> HttpShell:
         """Return a shell that serves this server over HTTP on loopback while it is entered."""
         # Here, because it is for sockets only.
@@ -233,14 +224,7 @@ class ApiServer:
         return HttpShell(self.handle, tls=tls, **more)
 
     async def handle(self, call: Call) -> Response:
-        """Answer one call by the right clock, whatever the client's. Raises only what a fault wants the connection to do (`Dropped`)."""
-        clock = CLOCK_ERROR.set(0.0)
-        try:
-            return await self._handle(call)
-        finally:
-            CLOCK_ERROR.reset(clock)
-
-    async def _handle(self, call: Call) -> Response:
+        """Return the response to a call; raises `Dropped` if a fault drops the connection."""
         about = about_call(call)
         try:
             orders = await self.faults.before(call, about)
@@ -423,12 +407,12 @@ def _aliased(resource: Resource) -> Resource:
 
 
 _VERBS: Final[Mapping[str, Any]] = {
-    "get": ApiServer._get,
-    "list": ApiServer._list,
-    "watch": ApiServer._watch,
-    "create": ApiServer._create,
-    "update": ApiServer._update,
-    "patch": ApiServer._patch,
-    "delete": ApiServer._delete,
-    "deletecollection": ApiServer._delete_collection,
+    "get": MemoryServer._get,
+    "list": MemoryServer._list,
+    "watch": MemoryServer._watch,
+    "create": MemoryServer._create,
+    "update": MemoryServer._update,
+    "patch": MemoryServer._patch,
+    "delete": MemoryServer._delete,
+    "deletecollection": MemoryServer._delete_collection,
 }

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from konverge_testing.apiserver.certificates import Authority, KeyPair
 from konverge_testing.apiserver.requests import User
-from konverge_testing.certificates import Authority, KeyPair
 
 __all__ = ["SERVING_NAMES", "context_of", "server_context", "user_of"]
 

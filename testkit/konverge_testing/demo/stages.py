@@ -45,9 +45,9 @@ class Stage:
 async def memory() -> AsyncIterator[Stage]:
     """Run an API server in this process."""
     _require("cel_expr_python")
-    from konverge_testing.apiserver import ApiServer
-    from konverge_testing.apiserver.kubeconfig import client_config, write_kubeconfig
     from konverge_testing.apiserver.requests import User
+    from konverge_testing.kubeconfigs import client_config, write_kubeconfig
+    from konverge_testing.memory_server import ApiServer
 
     click.echo("==> starting an API server in memory")
     with tempfile.TemporaryDirectory(prefix="konverge-demo-") as folder:

@@ -15,7 +15,7 @@ from konverge.kinds import Kind
 from konverge.runtime import Manager
 
 if TYPE_CHECKING:
-    from konverge_testing.apiserver import ApiServer
+    from konverge_testing.memory_server import ApiServer
 
 __all__ = ["is_served", "missing_words", "models_of", "needs_of"]
 

@@ -16,11 +16,11 @@ from typing import Any
 from konverge.client import Client, ClientConfig
 from konverge.errors import UsageError
 from konverge.kinds import kind
-from konverge_testing.apiserver import ApiServer
 from konverge_testing.blocking import refused
 from konverge_testing.lab.lab import Lab
 from konverge_testing.lab.runs import USER
 from konverge_testing.loop import MOST_TURNS, VirtualTimeLoop
+from konverge_testing.memory_server import ApiServer
 
 __all__ = ["cluster_lab", "control_plane_lab", "memory_lab"]
 

@@ -53,7 +53,7 @@ from konverge_testing.ports import ReservedPort
 
 if TYPE_CHECKING:
     from konverge.runtime.admission.router import WebhookRouter
-    from konverge_testing.apiserver import ApiServer
+    from konverge_testing.memory_server import ApiServer
 
 __all__ = ["Lab", "Unmet", "install_crds"]
 

@@ -21,7 +21,7 @@ from konverge_testing.apiserver.requests import User
 from konverge_testing.apiserver.statuses import StatusError
 
 if TYPE_CHECKING:
-    from konverge_testing.apiserver import ApiServer
+    from konverge_testing.memory_server import ApiServer
 
 __all__ = ["Account", "Rights", "missing_rule_words"]
 

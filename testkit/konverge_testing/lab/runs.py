@@ -23,7 +23,6 @@ from konverge import errors
 from konverge.client import Client
 from konverge.kinds import Kind
 from konverge.runtime import Manager
-from konverge_testing.apiserver import ApiServer
 from konverge_testing.blocking import refused
 from konverge_testing.lab.branching import SharedPrefix
 from konverge_testing.lab.drawn import DrawnValues
@@ -41,6 +40,7 @@ from konverge_testing.lab.replicas import LeaseFaults
 from konverge_testing.lab.services import ServiceGate
 from konverge_testing.lab.timeline import Timeline, TimelineEntry
 from konverge_testing.loop import MOST_SECONDS, MOST_TURNS, Deadlock, Livelock, VirtualTimeLoop
+from konverge_testing.memory_server import ApiServer
 
 __all__ = ["EXPECTATION", "HORIZON", "PATIENCE", "REQUEST", "Run", "Scenario", "rest_until_steady", "run"]
 

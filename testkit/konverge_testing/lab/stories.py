@@ -14,7 +14,7 @@ from konverge.runtime.observability.history import ReconcileRecord
 from konverge_testing.lab.changes import changed_values
 
 if TYPE_CHECKING:
-    from konverge_testing.apiserver import ApiServer
+    from konverge_testing.memory_server import ApiServer
 
 __all__ = ["busiest_keys", "managers_story", "object_story"]
 

@@ -28,7 +28,7 @@ from grpclib.server import Server
 from h2.errors import ErrorCodes
 
 from konverge.client.credentials import TlsMaterial
-from konverge_testing.certificates import KeyPair
+from konverge_testing.apiserver.certificates import KeyPair
 from konverge_testing.loop import CLOCK_ERROR
 from konverge_testing.nstance.faults import Network, ShardFaults
 from konverge_testing.nstance.pki import NstanceAuthority

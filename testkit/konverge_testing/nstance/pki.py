@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from konverge.clock import wall_clock
-from konverge_testing.certificates import KeyPair
+from konverge_testing.apiserver.certificates import KeyPair
 
 __all__ = ["ROLE", "NonceRefused", "NstanceAuthority", "public_pem", "role_of"]
 

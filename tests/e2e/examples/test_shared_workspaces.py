@@ -22,7 +22,7 @@ from konverge.crds import crd
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.runtime.sharding.stamp import annotation_of
 from konverge_testing import ApiServer, install_crds
-from konverge_testing.apiserver.kubeconfig import write_kubeconfig
+from konverge_testing.kubeconfigs import write_kubeconfig
 
 PROGRAM = Path(shared_workspaces.__file__)
 STAMP = annotation_of("workspace-operator")

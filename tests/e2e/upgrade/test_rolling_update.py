@@ -27,9 +27,9 @@ from widgets import SECRET
 from konverge.client import Client
 from konverge.kinds import kind
 from konverge_testing import ApiServer, install_crds
-from konverge_testing.apiserver.kubeconfig import write_kubeconfig
 from konverge_testing.flux import KINDS as FLUX
 from konverge_testing.flux import HelmController, flux_crds
+from konverge_testing.kubeconfigs import write_kubeconfig
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -28,8 +28,7 @@ from konverge.reconcilers.workspaces import (
 )
 from konverge.reconcilers.workspaces.kcp import WORKSPACE, KcpWorkspaces, kcp_state
 from konverge.runtime.election.fence import LeaseFence
-from konverge_testing import install_crds
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer, install_crds
 
 ROOT = "https://kcp.example.com/clusters/root"
 URL = f"{ROOT}:acme"

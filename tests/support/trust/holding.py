@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self
 
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer
 
 __all__ = ["OF_DAEMON", "LoopMeter"]
 

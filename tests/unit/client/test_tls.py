@@ -11,7 +11,7 @@ import pytest
 from konverge.client.credentials import TlsMaterial
 from konverge.client.tls import TlsOptions, handshake_hint, make_context
 from konverge.errors import ConfigError
-from konverge_testing.certificates import Authority
+from konverge_testing.apiserver.certificates import Authority
 
 
 def material(certificate: bytes | None = None) -> TlsMaterial:

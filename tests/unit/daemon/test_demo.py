@@ -13,8 +13,7 @@ from konverge.crds.machines_v1beta1 import NstanceMachinePool, NstanceShardGroup
 from konverge.crds.ops_v1alpha1 import Cluster, EngineName
 from konverge.kinds import kind
 from konverge.objects import Object
-from konverge_testing import install_crds
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer, install_crds
 from konverge_testing.demo.engines import engine_crds
 from konverge_testing.demo.samples import (
     CLUSTERS,

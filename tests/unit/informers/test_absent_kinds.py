@@ -9,7 +9,7 @@ from typing import Any
 from konverge.client import Client
 from konverge.informers import InformerSet, Selection
 from konverge.kinds import kind
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer
 
 KINDS = [kind("velero.io/v1", name) for name in ("Backup", "Restore", "Schedule")]
 

@@ -46,7 +46,7 @@ from konverge.reconcilers.machines.identity.link import ServerLink
 from konverge.reconcilers.machines.shards.connections import Connections
 from konverge.reconcilers.machines.shards.dialing import Dial
 from konverge.reconcilers.machines.shards.failures import ShardFailure
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer
 from konverge_testing.nstance import CallFault, Network, NstanceWorld
 
 OWNER = OperatorName("acme", "blue")

@@ -24,10 +24,10 @@ from konverge.runtime.http.reviewer import AccessReviewer
 from konverge.runtime.http.server import ProbeServer, ServerSettings
 from konverge.runtime.http.serving_pair import ServingPair
 from konverge_testing import ApiServer
+from konverge_testing.apiserver.certificates import Authority
 from konverge_testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
 from konverge_testing.apiserver.requests import Call, Response, User
-from konverge_testing.apiserver.transport import in_process
-from konverge_testing.certificates import Authority
+from konverge_testing.in_process import in_process
 
 FREE = "127.0.0.1:0"
 RBAC = "rbac.authorization.k8s.io"

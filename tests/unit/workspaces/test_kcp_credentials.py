@@ -12,9 +12,9 @@ from konverge.errors import KonvergeError
 from konverge.reconcilers.workspaces import WorkspaceRefused
 from konverge.reconcilers.workspaces.kcp import root_of
 from konverge_testing import files
+from konverge_testing.apiserver.certificates import Authority
 from konverge_testing.apiserver.http import HttpShell
 from konverge_testing.apiserver.requests import Call, Response
-from konverge_testing.certificates import Authority
 
 TOKEN = "root-admin-token"  # a test's token
 AUTHORITY = Authority.create("kcp")

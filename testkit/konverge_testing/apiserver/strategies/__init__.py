@@ -14,8 +14,6 @@ from typing import Final
 
 from konverge_testing.apiserver.resources import Strategy
 from konverge_testing.apiserver.strategies import (
-    addressing,
-    autoscaling,
     claims,
     config,
     crds,
@@ -27,24 +25,23 @@ from konverge_testing.apiserver.strategies import (
     pods,
     policies,
     rights,
-    runtimes,
     services,
     sets,
-    storage,
     webhooks,
     workloads,
 )
 from konverge_testing.apiserver.strategies.decode import decode_errors
 from konverge_testing.apiserver.strategies.normalise import normalise
+from konverge_testing.apiserver.strategies.schema_only import SCHEMA_ONLY
 
 __all__ = ["STRATEGIES", "decode_errors", "normalise"]
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _NETWORKING: Final = "networking.k8s.io"
-_STORAGE: Final = "storage.k8s.io"
 _ADMISSION: Final = "admissionregistration.k8s.io"
 
 STRATEGIES: Final[Mapping[tuple[str, str], Strategy]] = {
+    **SCHEMA_ONLY,
     ("", "configmaps"): config.ConfigMap(),
     ("", "endpoints"): endpoints.Endpoints(),
     ("", "events"): events.CoreEvent(),
@@ -54,8 +51,6 @@ STRATEGIES: Final[Mapping[tuple[str, str], Strategy]] = {
     ("", "persistentvolumeclaims"): claims.PersistentVolumeClaim(),
     ("", "persistentvolumes"): claims.PersistentVolume(),
     ("", "pods"): pods.Pod(),
-    ("", "podtemplates"): pods.PodTemplate(),
-    ("", "replicationcontrollers"): workloads.ReplicationController(),
     ("", "resourcequotas"): policies.ResourceQuota(),
     ("", "secrets"): config.Secret(),
     ("", "serviceaccounts"): config.ServiceAccount(),
@@ -63,33 +58,20 @@ STRATEGIES: Final[Mapping[tuple[str, str], Strategy]] = {
     (_ADMISSION, "mutatingwebhookconfigurations"): webhooks.MutatingWebhooks(),
     (_ADMISSION, "validatingwebhookconfigurations"): webhooks.ValidatingWebhooks(),
     ("apiextensions.k8s.io", "customresourcedefinitions"): crds.CustomResourceDefinition(),
-    ("apps", "controllerrevisions"): workloads.ControllerRevision(),
     ("apps", "daemonsets"): sets.DaemonSet(),
     ("apps", "deployments"): workloads.Deployment(),
     ("apps", "replicasets"): workloads.ReplicaSet(),
     ("apps", "statefulsets"): sets.StatefulSet(),
-    ("autoscaling", "horizontalpodautoscalers"): autoscaling.HorizontalPodAutoscaler(),
     ("batch", "cronjobs"): jobs.CronJob(),
     ("batch", "jobs"): jobs.Job(),
     ("coordination.k8s.io", "leases"): events.Lease(),
-    ("discovery.k8s.io", "endpointslices"): endpoints.EndpointSlice(),
     ("events.k8s.io", "events"): events.Event(),
-    (_NETWORKING, "ingressclasses"): networking.IngressClass(),
     (_NETWORKING, "ingresses"): networking.Ingress(),
-    (_NETWORKING, "ipaddresses"): addressing.IPAddress(),
     (_NETWORKING, "networkpolicies"): networking.NetworkPolicy(),
-    (_NETWORKING, "servicecidrs"): addressing.ServiceCIDR(),
-    ("node.k8s.io", "runtimeclasses"): runtimes.RuntimeClass(),
     ("policy", "poddisruptionbudgets"): policies.PodDisruptionBudget(),
     (_RBAC, "clusterrolebindings"): rights.ClusterRoleBinding(),
     (_RBAC, "clusterroles"): rights.ClusterRole(),
     (_RBAC, "rolebindings"): rights.RoleBinding(),
     (_RBAC, "roles"): rights.Role(),
     ("scheduling.k8s.io", "priorityclasses"): policies.PriorityClass(),
-    (_STORAGE, "csidrivers"): storage.CSIDriver(),
-    (_STORAGE, "csinodes"): storage.CSINode(),
-    (_STORAGE, "csistoragecapacities"): storage.CSIStorageCapacity(),
-    (_STORAGE, "storageclasses"): claims.StorageClass(),
-    (_STORAGE, "volumeattachments"): storage.VolumeAttachment(),
-    (_STORAGE, "volumeattributesclasses"): storage.VolumeAttributesClass(),
 }

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaim, PersistentVolume and StorageClass.
+"""PersistentVolumeClaim and PersistentVolume.
 
 Left out: what single volume drivers ask for, data sources. Source: `pkg/apis/core/validation/validation.go`,
 `pkg/apis/storage/{v1/defaults,validation/validation}.go`, `pkg/registry/core/persistentvolume*/strategy.go`.
@@ -25,10 +25,9 @@ from konverge_testing.apiserver.strategies.base import (
 )
 from konverge_testing.apiserver.strategies.claim_specs import VOLUME_MODES, access_errors, claim_spec_errors
 from konverge_testing.apiserver.strategies.pods import difference
-from konverge_testing.apiserver.strategies.storage import parameter_errors
-from konverge_testing.apiserver.strategies.volumes import affinity_errors, source_errors, topology_errors
+from konverge_testing.apiserver.strategies.volumes import affinity_errors, source_errors
 
-__all__ = ["PersistentVolume", "PersistentVolumeClaim", "StorageClass"]
+__all__ = ["PersistentVolume", "PersistentVolumeClaim"]
 
 _SOURCES: Final = frozenset(
     [
@@ -227,29 +226,3 @@ def _volume_change(new: Data, old: Data) -> Errors:
     if old.get("nodeAffinity") is not None:
         errors += immutable("nodeAffinity", new.get("nodeAffinity"), old.get("nodeAffinity"))
     return errors
-
-
-class StorageClass(BuiltInStrategy):
-    """How volumes are made."""
-
-    def _default(self, new: Data) -> None:
-        new.setdefault("reclaimPolicy", "Delete")
-        new.setdefault("volumeBindingMode", "Immediate")
-
-    def _errors(self, new: Data, old: Data | None) -> Errors:
-        provisioner = new.get("provisioner", "")
-        errors: Errors = [] if provisioner else [required("provisioner")]
-        if provisioner:
-            errors += text_errors("provisioner", provisioner.lower(), names.label_key)
-        errors += parameter_errors(new.get("parameters"), "parameters")
-        policy, binding = new.get("reclaimPolicy"), new.get("volumeBindingMode")
-        if policy not in ("Delete", "Retain"):
-            errors.append(not_supported("reclaimPolicy", policy, ("Delete", "Retain")))
-        if binding not in ("Immediate", "WaitForFirstConsumer"):
-            errors.append(not_supported("volumeBindingMode", binding, ("Immediate", "WaitForFirstConsumer")))
-        errors += topology_errors(new.get("allowedTopologies") or [])
-        if old is None:
-            return errors
-        for name in ("parameters", "provisioner", "reclaimPolicy"):
-            errors += immutable(name, new.get(name), old.get(name))
-        return errors + immutable("volumeBindingMode", binding, old.get("volumeBindingMode"))

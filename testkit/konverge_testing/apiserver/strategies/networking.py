@@ -1,11 +1,10 @@
-"""Ingress, IngressClass and NetworkPolicy.
+"""Ingress and NetworkPolicy.
 
 Source: `pkg/apis/networking/{v1/defaults,validation/validation}.go`, `pkg/registry/networking/*/strategy.go`.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from konverge_testing.apiserver import names
@@ -16,16 +15,14 @@ from konverge_testing.apiserver.strategies.base import (
     Data,
     Errors,
     forbidden,
-    immutable,
     invalid,
     not_supported,
     required,
     selector_errors,
     text_errors,
-    too_long,
 )
 
-__all__ = ["Ingress", "IngressClass", "NetworkPolicy"]
+__all__ = ["Ingress", "NetworkPolicy"]
 
 _ANNOTATION: Final = "kubernetes.io/ingress.class"
 _PATHS: Final = ("Exact", "ImplementationSpecific", "Prefix")
@@ -158,55 +155,6 @@ def _reference_errors(reference: Data, path: str) -> Errors:
         value, where = reference.get(name, ""), f"{path}.{name}"
         errors += text_errors(where, value, names.path_segment) if value else [required(where)]
     return errors
-
-
-class IngressClass(BuiltInStrategy):
-    """IngressClass: the controller of an ingress."""
-
-    generation = True
-
-    def _default(self, new: Data) -> None:
-        parameters = (new.get("spec") or {}).get("parameters")
-        if parameters is not None:
-            parameters.setdefault("scope", "Cluster")
-
-    def _errors(self, new: Data, old: Data | None) -> Errors:
-        spec = new.get("spec") or {}
-        controller, parameters = spec.get("controller", ""), spec.get("parameters")
-        errors = (
-            []
-            if old is None
-            else immutable("spec.controller", controller, (old.get("spec") or {}).get("controller", ""))
-        )
-        if len(controller) > 250:
-            errors.append(too_long("spec.controller", 250))
-        errors += prefixed_path_errors(controller, "spec.controller")
-        return errors if parameters is None else errors + _parameters_errors(parameters, "spec.parameters")
-
-
-def prefixed_path_errors(value: str, path: str) -> Errors:
-    """Check a text like `example.com/ingress`."""
-    if not value:
-        return [required(path)]
-    host, _, rest = value.partition("/")
-    if not host or not rest:
-        return [invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
-    errors = [invalid(path, host, message) for message in names.dns1123_subdomain(host)]
-    if not re.fullmatch(_HTTP_PATH, rest):
-        errors.append(invalid(path, rest, f"Invalid path (regex used for validation is '{_HTTP_PATH}')"))
-    return errors
-
-
-def _parameters_errors(parameters: Data, path: str) -> Errors:
-    errors = _reference_errors(parameters, path)
-    scope, namespace, where = parameters.get("scope"), parameters.get("namespace"), f"{path}.namespace"
-    if scope not in ("Cluster", "Namespace"):
-        return [*errors, not_supported(f"{path}.scope", scope, ("Cluster", "Namespace"))]
-    if scope == "Namespace":
-        if namespace is None:
-            return [*errors, required(where, "`parameters.scope` is set to 'Namespace'")]
-        return errors + text_errors(where, namespace, names.dns1123_label)
-    return errors if namespace is None else [*errors, forbidden(where, "`parameters.scope` is set to 'Cluster'")]
 
 
 class NetworkPolicy(BuiltInStrategy):

@@ -9,22 +9,18 @@ from __future__ import annotations
 import posixpath
 from typing import Final
 
-from konverge_testing.apiserver import names
 from konverge_testing.apiserver.strategies.base import (
     Data,
     Errors,
-    duplicate,
     forbidden,
     required,
-    text_errors,
 )
 from konverge_testing.apiserver.strategies.paths import no_backsteps
 from konverge_testing.apiserver.strategies.pods.scheduling import node_selector_errors
-from konverge_testing.apiserver.strategies.pods.sources import nfs_errors
+from konverge_testing.apiserver.strategies.pods.sources import driver_errors, nfs_errors
 from konverge_testing.apiserver.strategies.pods.volumes import host_path_errors
-from konverge_testing.apiserver.strategies.storage import driver_errors
 
-__all__ = ["affinity_errors", "source_errors", "topology_errors"]
+__all__ = ["affinity_errors", "source_errors"]
 
 _SECRETS: Final = (
     "controllerPublishSecretRef",
@@ -72,34 +68,4 @@ def _csi_errors(source: Data, path: str) -> Errors:
     for name in _SECRETS:
         if (secret := source.get(name)) is not None:
             errors += [required(f"{path}.{name}.{key}") for key in ("name", "namespace") if not secret.get(key)]
-    return errors
-
-
-def topology_errors(terms: list[Data]) -> Errors:
-    """Check the places where the volumes of a class may be made."""
-    errors: Errors = []
-    seen: list[dict[str, set[str]]] = []
-    for index, term in enumerate(terms):
-        path = f"allowedTopologies[{index}].matchLabelExpressions"
-        found: dict[str, set[str]] = {}
-        for number, each in enumerate(term.get("matchLabelExpressions") or ()):
-            errors += _label_errors(each, f"{path}[{number}]", found)
-        if found in seen:
-            errors.append(duplicate(path, ""))
-        seen.append(found)
-    return errors
-
-
-def _label_errors(each: Data, path: str, found: dict[str, set[str]]) -> Errors:
-    key, values = each.get("key", ""), each.get("values") or []
-    errors: Errors = [] if values else [required(f"{path}.values")]
-    known: set[str] = set()
-    for index, value in enumerate(values):
-        if value in known:
-            errors.append(duplicate(f"{path}.values[{index}]", value))
-        known.add(value)
-    errors += text_errors(f"{path}.key", key, names.label_key)
-    if key in found:
-        errors.append(duplicate(f"{path}.key", key))
-    found[key] = known
     return errors

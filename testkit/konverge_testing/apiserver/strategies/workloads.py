@@ -1,4 +1,4 @@
-"""Deployment, ReplicaSet, ReplicationController and ControllerRevision, and what all that runs pods from templates has in common.
+"""Deployment and ReplicaSet, and what all that runs pods from templates has in common.
 
 Source: `pkg/apis/apps/v1/defaults.go`, `pkg/apis/apps/validation/validation.go`, `pkg/registry/apps/*/strategy.go`,
 `pkg/registry/core/replicationcontroller/strategy.go`.
@@ -35,10 +35,8 @@ from konverge_testing.apiserver.strategies.pods.warnings import pod_warnings
 
 __all__ = [
     "UNMATCHED",
-    "ControllerRevision",
     "Deployment",
     "ReplicaSet",
-    "ReplicationController",
     "Workload",
     "always_errors",
     "at_most_all",
@@ -265,56 +263,3 @@ class ReplicaSet(Workload):
 
     def _labels(self, object_: Data) -> dict[str, str]:
         return {"status.replicas": str((object_.get("status") or {}).get("replicas", 0))}
-
-
-class ReplicationController(Workload):
-    """The predecessor of ReplicaSet."""
-
-    empty_status: Mapping[str, Any] = {"replicas": 0}
-
-    named_label = True
-    counters = ReplicaSet.counters[:-1]
-    within_replicas = ReplicaSet.within_replicas
-
-    def _default(self, new: Data) -> None:
-        spec = new.setdefault("spec", {})
-        spec.setdefault("replicas", 1)
-        if spec.get("template") is None:
-            return
-        default_template(spec["template"])
-        labels = spec["template"]["metadata"].get("labels")
-        if labels:
-            spec["selector"] = spec.get("selector") or dict(labels)
-            new["metadata"]["labels"] = new["metadata"].get("labels") or dict(labels)
-
-    def _errors(self, new: Data, _old: Data | None) -> Errors:
-        spec = new.get("spec") or {}
-        selector = spec.get("selector") or {}
-        errors = not_negative(spec, "spec", "minReadySeconds") + ([] if selector else [required("spec.selector")])
-        errors += not_negative(spec, "spec", "replicas")
-        if spec.get("template") is None:
-            return [*errors, required("spec.template")]
-        labels = (spec["template"].get("metadata") or {}).get("labels")
-        if not selects({"matchLabels": selector}, labels):
-            errors.append(invalid("spec.template.metadata.labels", labels, UNMATCHED))
-        return (
-            errors + template_errors(spec["template"], "spec.template") + always_errors(spec, "ReplicationController")
-        )
-
-    def _labels(self, object_: Data) -> dict[str, str]:
-        return {"status.replicas": str((object_.get("status") or {}).get("replicas", 0))}
-
-
-class ControllerRevision(BuiltInStrategy):
-    """A state that a workload was in; it never changes."""
-
-    def _errors(self, new: Data, old: Data | None) -> Errors:
-        data = new.get("data")
-        if old is not None:
-            return not_negative(new, "", "revision") + immutable("data", data, old.get("data"))
-        errors = [invalid("revision", new["revision"], NOT_NEGATIVE)] if new.get("revision", 0) < 0 else []
-        if data is None:
-            errors.append(required("data", "data is mandatory"))
-        elif not isinstance(data, dict):
-            errors.append(required("data", "data must be a valid JSON object"))
-        return errors

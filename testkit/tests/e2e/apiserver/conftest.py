@@ -13,11 +13,10 @@ import pytest
 from go_programs import CLIENTS, HELM, go_program
 from kubectl_runner import Kubectl
 
-from konverge_testing import plugin
-from konverge_testing.apiserver.kubeconfig import write_kubeconfig
-from konverge_testing.apiserver.server import ApiServer
+from konverge_testing import ApiServer, plugin
 from konverge_testing.control_plane import ControlPlane
 from konverge_testing.failures import ControlPlaneError
+from konverge_testing.kubeconfigs import write_kubeconfig
 
 
 @pytest.fixture(scope="session")

@@ -20,8 +20,8 @@ from konverge.client import Client, ClientConfig
 from konverge.crds import crd_stub, to_yaml
 from konverge.errors import NotFound
 from konverge.kinds import kind
-from konverge_testing.apiserver.kubeconfig import write_kubeconfig
-from konverge_testing.apiserver.server import ApiServer
+from konverge_testing import ApiServer
+from konverge_testing.kubeconfigs import write_kubeconfig
 
 pytestmark = pytest.mark.timeout(
     90, func_only=True

@@ -15,7 +15,7 @@ from suites.run import stand_ins
 from konverge.client import Client, ClientConfig
 from konverge.errors import NotFound, Unauthorized, Unreachable
 from konverge.kinds import kind
-from konverge_testing.certificates import Authority, KeyPair
+from konverge_testing.apiserver.certificates import Authority, KeyPair
 from konverge_testing.ports import ReservedPort
 
 SERVICE_ACCOUNT = kind("v1", "ServiceAccount")

@@ -29,7 +29,7 @@ from konverge.runtime.election.record import LEASE
 from konverge.words import Reason
 from konverge_testing import ApiServer, VirtualTimeLoop, install_crds
 from konverge_testing.apiserver.requests import Call, Response, User
-from konverge_testing.apiserver.transport import in_process
+from konverge_testing.in_process import in_process
 from konverge_testing.lab.process import Wire, killable
 
 EVENT = kind("events.k8s.io/v1", "Event")

@@ -18,8 +18,8 @@ import aiohttp
 from conformance.hooks import HookServer
 from yarl import URL
 
+from konverge_testing import ApiServer
 from konverge_testing.apiserver.requests import ADMIN, Call
-from konverge_testing.apiserver.server import ApiServer
 from konverge_testing.apiserver.shells import answered, refusal, warning_headers
 from konverge_testing.apiserver.statuses import StatusError
 from konverge_testing.control_plane import ControlPlane

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from fuzzing.calls import SETUP, Script, Sent
 
+from konverge_testing import ApiServer
 from konverge_testing.apiserver import protobuf
 from konverge_testing.apiserver.faults.streams import close_lines
 from konverge_testing.apiserver.requests import ADMIN, Call, Response, read_target
-from konverge_testing.apiserver.server import ApiServer
 from konverge_testing.apiserver.shells import answered, refusal
 from konverge_testing.apiserver.statuses import StatusError
 from konverge_testing.loop import VirtualTimeLoop

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from konverge import clock
-from konverge_testing.certificates import Authority, KeyPair, signing_key
+from konverge_testing.apiserver.certificates import Authority, KeyPair, signing_key
 
 
 def load(pair: KeyPair) -> x509.Certificate:

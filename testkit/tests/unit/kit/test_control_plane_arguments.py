@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from konverge_testing.apiserver.certificates import KeyPair
 from konverge_testing.arguments import (
     HOST,
     Layout,
@@ -15,7 +16,6 @@ from konverge_testing.arguments import (
     etcd_arguments,
     kubeconfig,
 )
-from konverge_testing.certificates import KeyPair
 from konverge_testing.config import CONTROLLERS, ControlPlaneConfig
 from konverge_testing.control_plane import ControlPlane
 from konverge_testing.failures import ControlPlaneError

@@ -27,7 +27,7 @@ from konverge.runtime.http.listener import Limits
 from konverge.runtime.http.posts import Post, PostServer
 from konverge.runtime.tls.serving import MountedPair, ServingCertificate
 from konverge_testing import ApiServer
-from konverge_testing.certificates import Authority
+from konverge_testing.apiserver.certificates import Authority
 
 SECRET = kv.kind("v1", "Secret")
 WEBHOOK = kv.Webhook.validating(SECRET)

@@ -1,12 +1,12 @@
-"""Pod and PodTemplate.
+"""Pod.
 
 The text of a refused change of a pod's spec ends with a difference; here it is one of the v1 form, upstream of Go's internal structs.
-Source: `pkg/registry/core/pod/strategy.go`, `pkg/registry/core/podtemplate/strategy.go`, `pkg/apis/core/validation/validation.go`.
+Source: `pkg/registry/core/pod/strategy.go`, `pkg/apis/core/validation/validation.go`.
 """
 
 from __future__ import annotations
 
 from konverge_testing.apiserver.strategies.pods.changes import difference
-from konverge_testing.apiserver.strategies.pods.strategy import Pod, PodTemplate
+from konverge_testing.apiserver.strategies.pods.strategy import Pod
 
-__all__ = ["Pod", "PodTemplate", "difference"]
+__all__ = ["Pod", "difference"]

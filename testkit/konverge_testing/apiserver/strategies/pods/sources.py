@@ -23,12 +23,12 @@ from konverge_testing.apiserver.strategies.base import (
     not_supported,
     required,
     text_errors,
+    too_long,
 )
 from konverge_testing.apiserver.strategies.claim_specs import claim_spec_errors
 from konverge_testing.apiserver.strategies.paths import descending_path_errors
-from konverge_testing.apiserver.strategies.storage import driver_errors
 
-__all__ = ["PULL_POLICIES", "VENDORS", "nfs_errors"]
+__all__ = ["PULL_POLICIES", "VENDORS", "driver_errors", "nfs_errors"]
 
 PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _QUALIFIED: Final = {
@@ -38,10 +38,19 @@ _QUALIFIED: Final = {
 }
 _HOSTS: Final = "must be a host:port pair or multiple pairs separated by commas"
 _LONGEST_TENANT: Final = 64
+_LONGEST_DRIVER: Final = 63
 _MANAGED: Final = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
 _BLOB: Final = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
 _CACHING: Final = ("None", "ReadOnly", "ReadWrite")
 _DISKS: Final = ("Dedicated", "Managed", "Shared")
+
+
+def driver_errors(name: str, path: str) -> Errors:
+    """Check the name of a storage driver."""
+    if not name:
+        return [required(path)]
+    errors = [too_long(path, _LONGEST_DRIVER)] if len(name.encode()) > _LONGEST_DRIVER else []
+    return errors + [invalid(path, name, message) for message in names.dns1123_subdomain(name.lower())]
 
 
 def nfs_errors(source: Data, path: str) -> Errors:

@@ -1,6 +1,6 @@
-"""Pod and PodTemplate.
+"""Pod.
 
-Source: `pkg/registry/core/pod/strategy.go`, `pkg/registry/core/podtemplate/strategy.go`, `pkg/apis/core/validation/validation.go`.
+Source: `pkg/registry/core/pod/strategy.go`, `pkg/apis/core/validation/validation.go`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from konverge_testing.apiserver.strategies.base import (
     text_errors,
 )
 from konverge_testing.apiserver.strategies.pods.changes import change_errors
-from konverge_testing.apiserver.strategies.pods.checks import spec_errors, template_errors
+from konverge_testing.apiserver.strategies.pods.checks import spec_errors
 from konverge_testing.apiserver.strategies.pods.containers import image_errors
-from konverge_testing.apiserver.strategies.pods.defaults import default_pod, default_template, drop_gated, quality
+from konverge_testing.apiserver.strategies.pods.defaults import default_pod, drop_gated, quality
 from konverge_testing.apiserver.strategies.pods.warnings import pod_warnings
 
-__all__ = ["Pod", "PodTemplate"]
+__all__ = ["Pod"]
 
 _SYSTEM: Final = frozenset({"PodScheduled", "Ready", "Initialized"})
 _MISTAKEN: Final = (
@@ -113,23 +113,3 @@ def _token_errors(spec: Data) -> Errors:
         for number, source in enumerate((volume.get("projected") or {}).get("sources") or ())
         if "serviceAccountToken" in source
     ]
-
-
-class PodTemplate(BuiltInStrategy):
-    """A pod template by itself."""
-
-    generation = True
-
-    def _intent_changed(self, new: Data, old: Data) -> bool:
-        return bool(new.get("template") != old.get("template"))
-
-    def _default(self, new: Data) -> None:
-        default_template(new.setdefault("template", {}))
-
-    def _errors(self, new: Data, _old: Data | None) -> Errors:
-        return template_errors(new.get("template") or {}, "template")
-
-    def _warnings(self, new: Data, old: Data | None) -> list[str]:
-        if old is not None and not self._intent_changed(new, old):
-            return []
-        return pod_warnings((new.get("template") or {}).get("spec") or {}, "template")

@@ -11,7 +11,7 @@ import pytest
 from record.admission.hooks import answered as hook_answer
 from record.admission.limits_world import INJECTED, LIMIT_CASES, shown
 
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer
 from konverge_testing.apiserver.admission import Handler
 from konverge_testing.apiserver.requests import ADMIN, Call
 from konverge_testing.apiserver.shells import answered

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer
 from konverge_testing.apiserver.requests import ADMIN, Call
 from konverge_testing.apiserver.shells import answered
 

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from konverge.client import Client
 from konverge.kinds import kind
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer
 from konverge_testing.lab import install_crds
 
 FORM = kind("example.com/v1", "Form")

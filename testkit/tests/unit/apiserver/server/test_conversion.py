@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer
 from konverge_testing.apiserver.faults.streams import close_lines
 from konverge_testing.apiserver.registry import converting
 from konverge_testing.apiserver.requests import ADMIN, Call, Response

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest_asyncio
 
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer
 from konverge_testing.apiserver.requests import ADMIN, Call, Response
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -14,7 +14,7 @@ from yaml_files import load_yaml
 from konverge.client import Client
 from konverge.errors import AlreadyExists
 from konverge.kinds import kind
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer
 from konverge_testing.apiserver.draws import Draws
 from konverge_testing.apiserver.resources import Resource
 from konverge_testing.lab.masks import State, state_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer
 from konverge_testing.apiserver.requests import ADMIN, Call
 from konverge_testing.apiserver.shells import answered
 

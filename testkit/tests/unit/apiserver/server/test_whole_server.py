@@ -15,7 +15,7 @@ import pytest_asyncio
 from konverge.client import Client
 from konverge.errors import ApiError, Conflict, Forbidden, NotFound
 from konverge.kinds import kind
-from konverge_testing.apiserver import ApiServer
+from konverge_testing import ApiServer
 from konverge_testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
 from konverge_testing.apiserver.requests import ADMIN, Call
 from konverge_testing.loop import CLOCK_ERROR

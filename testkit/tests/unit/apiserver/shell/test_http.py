@@ -20,11 +20,11 @@ from konverge.client.resources import WatchQuery
 from konverge.errors import Forbidden, NotFound, TooManyRequests, Unreachable
 from konverge.kinds import kind
 from konverge_testing.apiserver import statuses
+from konverge_testing.apiserver.certificates import Authority
 from konverge_testing.apiserver.faults.rules import Cut, Drop, Match, Refuse, Rule
 from konverge_testing.apiserver.http import HttpShell
-from konverge_testing.apiserver.kubeconfig import client_config, write_kubeconfig
 from konverge_testing.apiserver.requests import ADMIN, Call, Response, User
-from konverge_testing.certificates import Authority
+from konverge_testing.kubeconfigs import client_config, write_kubeconfig
 
 CONFIG_MAP = kind("v1", "ConfigMap")
 WATCH = "/api/v1/configmaps?watch=1"

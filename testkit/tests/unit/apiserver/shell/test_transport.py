@@ -15,7 +15,7 @@ from konverge.errors import NotFound, TooManyRequests, Unreachable, UsageError
 from konverge.kinds import kind
 from konverge_testing.apiserver.faults.rules import Delay, Drop, Hang, Match, Refuse, Rule
 from konverge_testing.apiserver.requests import ADMIN, Call, Response, User
-from konverge_testing.apiserver.transport import InProcessTransport, in_process
+from konverge_testing.in_process import InProcessTransport, in_process
 
 CONFIG_MAP = kind("v1", "ConfigMap")
 JANE = User("jane", ("dev",))

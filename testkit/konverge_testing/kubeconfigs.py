@@ -1,4 +1,4 @@
-"""Configuration of clients of the HTTP shell: a kubeconfig for programs, a `ClientConfig` for clients of this process."""
+"""Credentials for the HTTP shell of the API server: a kubeconfig for programs, a `ClientConfig` for konverge's clients."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 from konverge.client.config import ClientConfig
 from konverge_testing import arguments, files
+from konverge_testing.apiserver.certificates import KeyPair
 from konverge_testing.apiserver.http import HttpShell
 from konverge_testing.apiserver.requests import ADMIN, User
-from konverge_testing.certificates import KeyPair
 
 __all__ = ["client_config", "write_kubeconfig"]
 
@@ -16,7 +16,7 @@ _EVERYBODY = "system:authenticated"
 
 
 def _pair(shell: HttpShell, user: User) -> KeyPair | None:
-    """Issue a client certificate, where the shell speaks TLS."""
+    """Issue a client certificate if the shell serves TLS."""
     if shell.authority is None:
         return None
     return shell.authority.client(user.name, groups=[group for group in user.groups if group != _EVERYBODY])

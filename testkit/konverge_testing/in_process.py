@@ -1,11 +1,10 @@
-"""The shell without sockets: a client's transport that ends in a handler of the same process.
+"""A client's transport to a request handler in the same process: the shell without sockets.
 
     async with Client(in_process(server.handle)) as client: ...
 
-Guarantees: nothing is started and nothing waits for real time, so it runs on `konverge_testing.VirtualTimeLoop`. Each call gives the loop
-one turn before the handler is called and one after it: others run while a request and its answer are on their way, as they do over a
-network, and a call that is cancelled may have been done. A request that a fault drops raises `Unreachable`. Closing the transport ends its
-streams.
+Guarantees: the transport starts nothing and waits for no real time, so it runs on `konverge_testing.VirtualTimeLoop`. The loop gets a turn
+before the handler runs and a turn after it: other tasks run while a request and its response travel, as over a network, and a cancelled
+call may have been handled. A request that a fault drops raises `Unreachable`. Closing the transport ends its streams.
 
 Caveats: only the headers that a client sends (Accept, Content-Type, User-Agent); no compression, no HTTP.
 """
@@ -34,7 +33,7 @@ __all__ = ["InProcessTransport", "in_process"]
 
 
 def in_process(handle: Handler, *, user: User = ADMIN, namespace: str = "") -> ClientConfig:
-    """Return a configuration for clients that speak to a handler as a user, without authentication."""
+    """Return a configuration for clients whose requests a handler gets as a user's, without authentication."""
 
     def make(_config: ClientConfig, _settings: ClientSettings, user_agent: str) -> Transport:
         return InProcessTransport(handle, user=user, user_agent=user_agent)
@@ -77,7 +76,7 @@ class InProcessTransport:
             raise _unreachable(request, error) from error
 
     async def send(self, request: Request) -> Response:
-        """Send a request and return the whole answer."""
+        """Send a request and return the whole response."""
         answer = await self._answer(request)
         body = answer.body
         if answer.stream is not None:
@@ -88,7 +87,7 @@ class InProcessTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[OpenStream]:
-        """Send a request and enter its answer; leaving closes the stream."""
+        """Send a request and open its response as a stream; leaving closes the stream."""
         answer = await self._answer(request)
         stream = _InProcessStream(request, answer)
         self._streams.add(stream)
@@ -107,7 +106,7 @@ class InProcessTransport:
 
 
 class _InProcessStream:
-    """The body of one answer, as it comes."""
+    """The body of a response, in chunks."""
 
     def __init__(self, request: Request, answer: requests.Response) -> None:
         self._request = request

@@ -1,0 +1,38 @@
+"""Defaults as a table of paths and values.
+
+Guarantees: `fill` changes the object in place and is idempotent. A path names fields from the outside to the inside, `spec.suspend`:
+
+- `name[]` stands for each item of a list, `name?` for a struct that is left alone if it is absent; another struct is created;
+- a last field with `+` gets the value if it is empty, another last field only if it is absent.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["Defaults", "fill"]
+
+Defaults = Sequence[tuple[str, Any]]
+
+
+def fill(data: dict[str, Any], defaults: Defaults) -> None:
+    """Fill in defaults, in their order."""
+    for path, value in defaults:
+        _fill(data, path.split("."), value)
+
+
+def _fill(data: dict[str, Any], steps: list[str], value: Any) -> None:
+    step, *rest = steps
+    name = step.rstrip("[]?+")
+    if not rest:
+        if name not in data or (step.endswith("+") and not data[name]):
+            data[name] = copy.deepcopy(value)
+    elif step.endswith("[]"):
+        for item in data.get(name) or ():
+            _fill(item, rest, value)
+    elif not step.endswith("?"):
+        _fill(data.setdefault(name, {}), rest, value)
+    elif data.get(name) is not None:
+        _fill(data[name], rest, value)
