@@ -77,8 +77,6 @@ class ListQuery:
     limit: int = 0
     continue_: str = ""
     metadata_only: bool = False
-    shards: str = ""
-    """A `shardSelector`, which a server that does not offer it ignores."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +99,6 @@ class WatchQuery:
     timeout_seconds: int
     idle_seconds: float
     metadata_only: bool = False
-    shards: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +109,6 @@ class Page:
     resource_version: str
     continue_: str = ""
     remaining: int | None = None
-    shards: str = ""
-    """The `shardSelector` by which the server selected; "" if it selected by none."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,6 @@ from konverge.runtime.apply.applier import Applier
 from konverge.runtime.apply.conflicts import HOLD, TAKE, Applied, Child, FieldsHeld, Held, OnConflict
 from konverge.runtime.apply.owners import back_reference, by_back_reference
 from konverge.runtime.builder.builder import Controller, Numbers
-from konverge.runtime.builder.families import by_uid
 from konverge.runtime.builder.predicates import (
     Predicate,
     all_of,
@@ -83,7 +82,6 @@ __all__ = [
     "any_of",
     "back_reference",
     "by_back_reference",
-    "by_uid",
     "cluster_role",
     "generation_changed",
     "labels_changed",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from konverge.client import Client, Fence
 from konverge.clock import wall_clock
-from konverge.informers import InformerSet, UidWindow
+from konverge.informers import InformerSet
 from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
@@ -83,10 +83,6 @@ class ManagerServices:
     """Which objects this replica owns; None if objects are not shared among replicas."""
     trimmed: frozenset[Kind[Any]] = frozenset()
     """The kinds of which this replica caches metadata alone, but for the objects that it owns."""
-    window: UidWindow | None = None
-    """The part of the objects of `windowed` that this replica watches."""
-    windowed: frozenset[Kind[Any]] = frozenset()
-    """The kinds of which it watches that part alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
