@@ -32,10 +32,11 @@ from konverge.keys import Key
 from konverge.kinds import Resource
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
+from konverge.rbac import Rule, merged
 from konverge.runtime.admission.registry import WebhookRegistry
 from konverge.runtime.admission.webhook import Webhook
 from konverge.runtime.builder.builder import Controller
-from konverge.runtime.builder.rules import Rule, merged, rules_of
+from konverge.runtime.builder.rules import rules_of
 from konverge.runtime.cache.readers import Reorder
 from konverge.runtime.controller.runner import ControllerRunner
 from konverge.runtime.election.elector import LeaseElection

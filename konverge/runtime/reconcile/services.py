@@ -16,10 +16,11 @@ from konverge.informers import InformerSet
 from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
+from konverge.rbac import plural_of
 from konverge.runtime.apply.applier import Applier, Recent
 from konverge.runtime.apply.owners import Claims
 from konverge.runtime.apply.rivals import Rivals
-from konverge.runtime.builder.rules import may_read_live, plural_of
+from konverge.runtime.builder.rules import may_read_live
 from konverge.runtime.cache.readers import Caches, Reorder
 from konverge.runtime.consistency.own_versions import OwnVersions
 from konverge.runtime.consistency.undone import UndoneApplies
