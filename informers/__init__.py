@@ -2,7 +2,6 @@
 
     machine.py             list and watch as a state machine; backoff.py, messages.py, problem.py beside it
     reflector.py           the driver of the machine, the only module that calls the client
-    window.py              a part of the uids of a kind, which the server selects if it can
     decode.py              bytes to cached objects (cached.py), with equal parts interned (interning.py)
     store.py               objects and indexes (index.py); one writer, many readers
     effect_handler.py      applies the machine's effects to store, handlers and reports (report.py, meters.py, statistics.py)
@@ -32,7 +31,6 @@ from konverge.informers.reflector import Api
 from konverge.informers.settings import InformerSettings, Selection, Transform, Whole
 from konverge.informers.statistics import HandlerStatistics, InformerStatistics
 from konverge.informers.store import Store
-from konverge.informers.window import UidWindow
 
 __all__ = [
     "OWNER",
@@ -53,6 +51,5 @@ __all__ = [
     "Selection",
     "Store",
     "Transform",
-    "UidWindow",
     "Whole",
 ]

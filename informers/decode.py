@@ -92,9 +92,6 @@ class Decoder:
         self._metadata_only = selection.metadata_only
         self._transform: Transform | None = selection.transform
         self._whole: Whole | None = selection.whole
-        self._window = selection.window
-        self.outside = 0
-        """Objects that were dropped since their uids are not watched here."""
         self._managers = managers
         self._mentions = re.compile(b"|".join(re.escape(msgspec.json.encode(name)) for name in sorted(managers)))
         self._on_anomaly = on_anomaly
@@ -114,8 +111,6 @@ class Decoder:
                     continue
                 full = head.metadata
                 version = full.resource_version
-                if self._is_outside(full.uid):
-                    continue
                 added = added or type_ == "ADDED"
                 cached = None if type_ == "DELETED" else self._cached(full, event.object)
                 deltas.append(Delta(full.namespace, full.name, cached))
@@ -135,17 +130,12 @@ class Decoder:
             inputs.append(Items(deltas, version, added))
         return inputs
 
-    def _is_outside(self, uid: str) -> bool:
-        outside = self._window is not None and not self._window.contains(uid)
-        self.outside += outside
-        return outside
-
     def items(self, raws: Iterable[msgspec.Raw]) -> Items:
         """Decode the items of a page; the items of a list may omit their kind."""
         deltas: list[Delta] = []
         for raw in raws:
             head = self._head(raw)
-            if head is not None and not self._is_outside(head.metadata.uid):
+            if head is not None:
                 full = head.metadata
                 deltas.append(Delta(full.namespace, full.name, self._cached(full, raw)))
         return Items(deltas, "")

@@ -100,11 +100,6 @@ class Informer:
         return self._effects.info
 
     @property
-    def narrowed(self) -> bool:
-        """Whether the API server sends only the objects of the selection's window."""
-        return self._reflector.narrowed
-
-    @property
     def synced(self) -> bool:
         """Whether the store holds a full state and the kind is still served."""
         return self.store.synced

@@ -5,10 +5,6 @@ small slices, between which the event loop gets its turn. Events reach the store
 (`konverge.informers.machine` says what follows from a version that goes back). A defect in any module below is logged with its stack, and
 the machine starts again after a wait.
 
-A selection with a window is listed plainly, since a page alone says whether the server selected by it, and is listed anew when the window
-changes. An object outside the window from a server that says it selects shows that it hashes otherwise, and would hide objects too: from
-then on it is not asked to.
-
 Caveats: handlers, metrics and problems belong to the `EffectSink`.
 """
 
@@ -18,7 +14,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from random import Random
-from typing import Any, Final, NoReturn, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from konverge.client import ListQuery, Page, ResourceInfo, WatchEvent, WatchQuery, WatchStream
 from konverge.errors import KonvergeError, stack_of
@@ -51,11 +47,9 @@ from konverge.informers.messages import (
 from konverge.informers.problem import RestartCause, cause_of
 from konverge.informers.settings import InformerSettings, Selection
 from konverge.informers.watchlist_denylist import WatchListDenylist
-from konverge.informers.window import UidWindow
 from konverge.informers.yield_budget import YieldBudget
 from konverge.kinds import Kind
 from konverge.logs import get_logger
-from konverge.tasks import wait_first
 from konverge.words import LogKey
 
 __all__ = ["Api", "EffectSink", "Reflector"]
@@ -123,15 +117,6 @@ class Reflector:
         # Set by discovery, and so in every phase but DISCOVERY.
         self._info: ResourceInfo | None = None
         self._state = machine.initial_state(settings)
-        self._narrowed = ""
-        """The selector by which the server has selected the present state; "" if it sends everything."""
-        self._misled = False
-        """Whether the server has selected by another hash than ours."""
-
-    @property
-    def narrowed(self) -> bool:
-        """Whether the server selects by the window."""
-        return bool(self._narrowed)
 
     @property
     def phase(self) -> machine.Phase:
@@ -143,11 +128,7 @@ class Reflector:
         backoff = ExponentialBackoff(start=self._settings.backoff_start, cap=self._settings.backoff_cap)
         while True:
             try:
-                if self._selection.window is None:
-                    await self._run_machine()
-                else:
-                    await self._run_until_changed(self._selection.window)
-                    continue
+                await self._run_machine()
             except Exception as error:  # noqa: BLE001  # a defect is logged and must not end the informer
                 backoff, seconds = backoff.next(self._now(), self._random.random())
                 _LOG.error(
@@ -164,20 +145,6 @@ class Reflector:
                 for effect in (Discard(), Restarted(RestartCause.BROKEN), Unhealthy(RestartCause.BROKEN, known)):
                     await self._effects.apply(effect)
                 await asyncio.sleep(seconds)
-
-    async def _run_until_changed(self, window: UidWindow) -> None:
-        """Run until the window changes, or the server turns out not to select as asked; then begin with a list."""
-        watched = window.buckets
-        running = asyncio.create_task(self._run_machine(), name=f"konverge window {self._selection}")
-        try:
-            await wait_first(asyncio.wait({running}), window.left(watched))
-            if running.done() and not isinstance(running.exception(), _CannotSelect):
-                await running
-        finally:
-            running.cancel()
-            await asyncio.wait({running})
-        self._state = machine.initial_state(self._settings)
-        await self._effects.apply(Discard())
 
     async def _run_machine(self) -> None:
         command = await self._feed(Started())
@@ -198,8 +165,7 @@ class Reflector:
     async def _feed(self, given: Input) -> Command:
         """Take a step and apply its effects; return its command."""
         now = self._now()
-        denied = self._selection.window is not None or self._denylist.denies(self._info, now)
-        moment = Moment(now, self._random.random(), denied)
+        moment = Moment(now, self._random.random(), self._denylist.denies(self._info, now))
         self._state, outputs = machine.step(self._state, given, moment)
         *effects, command = outputs
         for effect in effects:
@@ -226,8 +192,6 @@ class Reflector:
     async def _list(self, command: ListPage) -> Command:
         assert self._info is not None
         self._effects.listed()
-        window = self._selection.window
-        shards = "" if window is None or self._misled else window.selector
         query = ListQuery(
             namespace=self._namespace,
             labels=self._selection.labels,
@@ -236,18 +200,14 @@ class Reflector:
             limit=command.limit,
             continue_=command.continue_,
             metadata_only=self._selection.metadata_only,
-            shards=shards,
         )
         try:
             page = await self._api.list_page(self._info, query)
         except KonvergeError as error:
-            if shards and _REFUSED in str(error):
-                self._give_up_selecting(str(error))
             return await self._feed(Failed(error, cause_of(error)))
-        self._narrowed = shards if shards and page.shards == shards else ""
         step = self._settings.slice_objects
         for start in range(0, len(page.items), step):
-            await self._feed(self._check(self._decoder.items(page.items[start : start + step])))
+            await self._feed(self._decoder.items(page.items[start : start + step]))
             await self._yield_if_spent()
         return await self._feed(PageEnd(page.resource_version, page.continue_))
 
@@ -294,31 +254,12 @@ class Reflector:
         """Feed the events of one network read; events after the end of the stream are dropped."""
         step = self._settings.slice_objects
         for start in range(0, len(events), step):
-            for given in self._check(self._decoder.events(events[start : start + step])):
+            for given in self._decoder.events(events[start : start + step]):
                 command = await self._feed(given)
                 if not isinstance(command, ReadOn):
                     return command
             await self._yield_if_spent()
         return command
-
-    def _check(self, decoded: T) -> T:
-        """Return what was decoded; raises _CannotSelect if a server that selects sent an object outside the window."""
-        window = self._selection.window
-        # Objects that come by a selector from before a change may lie outside; a list by the present one follows. A window without parts
-        # selects one that it does not contain.
-        selected = window is not None and window.buckets and self._narrowed == window.selector
-        if selected and self._decoder.outside:
-            self._give_up_selecting("it sent an object that the selector does not cover, by our hash")
-        self._decoder.outside = 0
-        return decoded
-
-    def _give_up_selecting(self, cause: str) -> NoReturn:
-        self._misled, self._narrowed, self._decoder.outside = True, "", 0
-        _LOG.warning(
-            "the API server does not select objects by ranges of their uids as expected: it is asked for all of them from now on",
-            **{LogKey.SELECTION: str(self._selection), LogKey.CAUSE: cause},
-        )
-        raise _CannotSelect
 
     async def _yield_if_spent(self) -> None:
         if self._budget.spent():
@@ -343,12 +284,7 @@ class Reflector:
             timeout_seconds=command.timeout_seconds,
             idle_seconds=self._settings.watch_idle,
             metadata_only=selection.metadata_only,
-            shards=self._narrowed,
         )
-
-
-class _CannotSelect(Exception):  # no error: it ends a command
-    """The server refuses the selector, or selects by another hash."""
 
 
 class _Reader:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from konverge.errors import UsageError
-from konverge.informers.window import UidWindow
 from konverge.kinds import Kind
 from konverge.objects import Metadata
 
@@ -38,9 +37,6 @@ class Selection:
     If `whole` returns false for an object's metadata, only the metadata is cached. It is called once for each version that the server
     sends, so its result may change only with the object. It must not raise. The server still sends the whole object.
 
-    `window` limits the selection to a part of the uids, which may change: the objects are then listed again. The server selects if it can;
-    objects outside the window that it sends anyway are dropped here.
-
     >>> from konverge.kinds import kind
     >>> Selection(kind("v1", "Secret"), namespace="web", metadata_only=True).labels
     ''
@@ -53,7 +49,6 @@ class Selection:
     metadata_only: bool = False
     transform: Transform | None = None
     whole: Whole | None = None
-    window: UidWindow | None = None
 
     def __post_init__(self) -> None:
         if self.metadata_only and not (self.transform is None and self.whole is None):
@@ -65,7 +60,6 @@ class Selection:
         where = f" in {self.namespace}" if self.namespace is not None else ""
         clauses = "".join(f" [{text}]" for text in (self.labels, self.fields) if text)
         part = " (metadata)" if self.metadata_only else " (some whole)" if self.whole is not None else ""
-        part += " (some uids)" if self.window is not None else ""
         return f"{self.kind.group_kind}{where}{clauses}{part}"
 
 

@@ -59,7 +59,6 @@ if TYPE_CHECKING:
         WebhookSettings,
         back_reference,
         by_back_reference,
-        by_uid,
     )
 
 __all__ = [
@@ -110,7 +109,6 @@ __all__ = [
     "WebhookSettings",
     "back_reference",
     "by_back_reference",
-    "by_uid",
     "is_false",
     "is_true",
     "kind",
@@ -160,7 +158,6 @@ _HOMES = {
             "WebhookSettings",
             "back_reference",
             "by_back_reference",
-            "by_uid",
         ),
     ),
 }

@@ -10,7 +10,8 @@
     status.py       unsuccessful responses as typed errors
     retry.py        retries and their backoff: pure decisions, and the tenacity objects that execute them
     round_tripper.py  one call over a connection of aiohttp, at about half of what a session costs
-    transport.py    the transport interface and its aiohttp implementation: sessions, keepalive, TLS
+    transport.py    the interfaces of transports and fences
+    http_transport.py  the transport by aiohttp: sessions, keepalive, TLS
     fence.py        the last check before the bytes of a write are sent: whether this process still leads
     sender.py       one call: slot, attempts, credentials, metrics
     discovery.py    the resources that the server serves
@@ -28,13 +29,12 @@ from konverge.client.client import Client
 from konverge.client.config import ClientConfig
 from konverge.client.decoding import decode_as, decode_object
 from konverge.client.depth import LEFT_OUT, flattened
-from konverge.client.fence import Fence
 from konverge.client.ledger import Ledger, LedgerStatistics, PendingWrite, Write, WriteState
 from konverge.client.resources import Listing, ListQuery, Page, ResourceInfo, WatchQuery
 from konverge.client.settings import ClientSettings
 from konverge.client.shapes import ConditionShape
 from konverge.client.status import missing_rule, namespace_is_ending, status_error
-from konverge.client.transport import OpenStream, Response, Transport
+from konverge.client.transport import Fence, OpenStream, Response, Transport
 from konverge.client.watch_stream import WatchEvent, WatchIdle, WatchStream
 
 __all__ = [

@@ -23,7 +23,6 @@ from konverge.client import nulls, requests
 from konverge.client.config import ClientConfig
 from konverge.client.decoding import decode_metadata, decode_object, decode_page, decode_stored
 from konverge.client.discovery import Discovery
-from konverge.client.fence import Fence
 from konverge.client.ledger import Ledger, PendingWrite
 from konverge.client.naming import checked_name, user_agent
 from konverge.client.requests import JSON, Propagation, Request, Style
@@ -32,7 +31,7 @@ from konverge.client.sender import Call, RequestMeasures, Sender
 from konverge.client.settings import ClientSettings
 from konverge.client.shapes import ConditionShape, document_path, shape_in
 from konverge.client.status import deleted_uid
-from konverge.client.transport import Response
+from konverge.client.transport import Fence, Response
 from konverge.client.watch_stream import WatchStream
 from konverge.errors import Expired, Forbidden, NotFound, NotServed
 from konverge.fields import has_nulls, without_nulls

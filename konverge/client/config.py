@@ -31,7 +31,7 @@ TransportFactory: TypeAlias = "Callable[[ClientConfig, ClientSettings, str], Tra
 
 
 def _http(config: ClientConfig, settings: ClientSettings, user_agent: str) -> Transport:
-    from konverge.client.transport import HttpTransport
+    from konverge.client.http_transport import HttpTransport
 
     return HttpTransport(
         server=config.server,

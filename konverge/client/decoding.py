@@ -20,15 +20,10 @@ __all__ = ["Stored", "decode_as", "decode_metadata", "decode_object", "decode_pa
 T = TypeVar("T")
 
 
-class _ShardInfo(msgspec.Struct):
-    selector: str = ""
-
-
 class _ListMeta(msgspec.Struct, rename="camel"):
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
     remaining_item_count: int | None = None
-    shard_info: _ShardInfo | None = None
 
 
 class _List(msgspec.Struct):
@@ -115,5 +110,4 @@ async def decode_page(body: bytes) -> Page:
         resource_version=found.metadata.resource_version,
         continue_=found.metadata.continue_,
         remaining=found.metadata.remaining_item_count,
-        shards="" if found.metadata.shard_info is None else found.metadata.shard_info.selector,
     )

@@ -14,27 +14,11 @@ there the process is ended: https://github.com/kubernetes/kubernetes/blob/master
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, runtime_checkable
 
 from konverge.client.requests import Request
-from konverge.client.transport import OpenStream, Response, Transport
+from konverge.client.transport import Fence, FencesSockets, OpenStream, Response, Transport
 
-__all__ = ["Fence", "FencedTransport", "FencesSockets"]
-
-
-class Fence(Protocol):
-    """Says whether writes may leave the process."""
-
-    def check(self) -> None:
-        """Raise NotLeading if they may not."""
-
-
-@runtime_checkable
-class FencesSockets(Protocol):
-    """A transport with sockets, each of whose sends can be checked."""
-
-    def fenced(self, fence: Fence) -> Transport:
-        """Return a transport to the same server with connections of its own, on which every send is checked."""
+__all__ = ["FencedTransport"]
 
 
 class FencedTransport:

@@ -212,7 +212,6 @@ def _selection(query: ListQuery | WatchQuery) -> dict[str, str]:
         "fieldSelector": query.fields,
         "resourceVersion": query.resource_version,
         "resourceVersionMatch": query.match,
-        "shardSelector": query.shards,
     }
 
 

@@ -77,8 +77,6 @@ class ListQuery:
     limit: int = 0
     continue_: str = ""
     metadata_only: bool = False
-    shards: str = ""
-    """A `shardSelector`; a server without the feature ignores it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +99,6 @@ class WatchQuery:
     timeout_seconds: int
     idle_seconds: float
     metadata_only: bool = False
-    shards: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +109,6 @@ class Page:
     resource_version: str
     continue_: str = ""
     remaining: int | None = None
-    shards: str = ""
-    """The `shardSelector` that the server applied, "" if none."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,11 +17,11 @@ from typing import TypeVar
 from prometheus_client import Counter, Histogram
 
 from konverge.client.api_warnings import ApiWarnings
-from konverge.client.fence import Fence, FencedTransport
+from konverge.client.fence import FencedTransport
 from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
 from konverge.client.status import status_error
-from konverge.client.transport import OpenStream, Response, Transport
+from konverge.client.transport import Fence, OpenStream, Response, Transport
 from konverge.errors import ApiError, ConfigError, NotLeading, Unreachable, UsageError
 from konverge.metrics import Metrics
 

@@ -17,12 +17,12 @@ Guarantees: the order of things that is written down in docs/reference/runtime.m
 
 from __future__ import annotations
 
+from konverge.rbac import Rule, cluster_role, merged
 from konverge.runtime.admission import AdmissionRequest, Allow, Deny, Webhook, WebhookSettings
 from konverge.runtime.apply.applier import Applier
 from konverge.runtime.apply.conflicts import HOLD, TAKE, Applied, Child, FieldsHeld, Held, OnConflict
 from konverge.runtime.apply.owners import back_reference, by_back_reference
 from konverge.runtime.builder.builder import Controller, Numbers
-from konverge.runtime.builder.families import by_uid
 from konverge.runtime.builder.predicates import (
     Predicate,
     all_of,
@@ -32,7 +32,7 @@ from konverge.runtime.builder.predicates import (
     labels_changed,
     metadata_changed,
 )
-from konverge.runtime.builder.rules import Rule, cluster_role, merged, rules_of
+from konverge.runtime.builder.rules import rules_of
 from konverge.runtime.cache.readers import Caches, Live, Reader
 from konverge.runtime.election.leadership import Leadership
 from konverge.runtime.election.settings import ElectionSettings
@@ -83,7 +83,6 @@ __all__ = [
     "any_of",
     "back_reference",
     "by_back_reference",
-    "by_uid",
     "cluster_role",
     "generation_changed",
     "labels_changed",

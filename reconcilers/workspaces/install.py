@@ -21,7 +21,7 @@ from konverge.reconcilers.workspaces.reconciler import WorkspaceClaimReconciler
 from konverge.reconcilers.workspaces.secrets import SECRET
 from konverge.reconcilers.workspaces.settings import WorkspaceSettings
 from konverge.reconcilers.workspaces.words import CONTROLLER, FINALIZER, WorkspaceLabel
-from konverge.runtime import Controller, Rule, by_uid
+from konverge.runtime import Controller, Rule
 
 if TYPE_CHECKING:
     from konverge.runtime import Caches, Manager
@@ -85,6 +85,4 @@ def install(
             "give it a manager without a namespace"
         )
     chosen = WorkspaceSettings() if settings is None else settings
-    described = controller(chosen, provider or _provider_of(chosen, manager))
-    # A claim may stay with what owns it; it need not, and by its own uid the API server can select it.
-    manager.add(described.sharded(by=by_uid) if manager.settings.sharding.ranges else described)
+    manager.add(controller(chosen, provider or _provider_of(chosen, manager)))

@@ -26,10 +26,10 @@ from konverge.informers.store import Staging, Store, StoreWriter
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.metrics import Metrics
 from konverge.objects import Metadata
+from konverge.rbac import plural_of
 from konverge.runtime.admission import Operation, Webhook
 from konverge.runtime.admission.handler import WebhookServices
 from konverge.runtime.admission.router import WebhookRouter
-from konverge.runtime.builder.rules import plural_of
 from konverge.runtime.cache.readers import Caches
 from konverge_testing.apiserver.admission.calling import refused
 from konverge_testing.apiserver.statuses import StatusError

@@ -26,8 +26,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from konverge.client import Client, ClientConfig, ClientSettings, WatchIdle, WatchQuery, WriteState, credentials
+from konverge.client.http_transport import _socket_factory
 from konverge.client.tls import TlsOptions
-from konverge.client.transport import _socket_factory
 from konverge.clock import wall_clock
 from konverge.errors import ApiError, ConfigError, ServerFailure, TooManyRequests, Unreachable, UsageError
 from konverge.kinds import kind
@@ -44,7 +44,7 @@ def carried_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """Calls over the bare connection, and over the session where the installed aiohttp does not allow that."""
     how: str = request.param
     if how == "session":
-        monkeypatch.setattr("konverge.client.transport.is_supported", lambda: False)
+        monkeypatch.setattr("konverge.client.http_transport.is_supported", lambda: False)
     return how
 
 

@@ -15,15 +15,13 @@ from widgets import CONFIG_MAP, SECRET
 import konverge as kv
 from konverge.runtime.election.record import LEASE
 from konverge.runtime.sharding.assignment import drain_mark_of, label_of
-from konverge.runtime.sharding.hashing import Ranges, Rendezvous
+from konverge.runtime.sharding.hashing import Rendezvous
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.runtime.sharding.stamp import annotation_of
 
-__all__ = ["COORDINATOR", "DRAIN_MARK", "HASH", "LABEL", "RANGES", "STAMP", "Span", "Shards"]
+__all__ = ["COORDINATOR", "DRAIN_MARK", "HASH", "LABEL", "STAMP", "Span", "Shards"]
 
 HASH = ShardingSettings(mode="hash", namespace=NAMESPACE)
-RANGES = ShardingSettings(mode="hash", ranges=True, namespace=NAMESPACE)
-"""As `hash`, and each replica watches a part of the uids: the server in memory does not select, so the rest is dropped here."""
 COORDINATOR = ShardingSettings(mode="coordinator", namespace=NAMESPACE)
 STAMP = annotation_of("operator")
 LABEL, DRAIN_MARK = label_of("operator"), drain_mark_of("operator")
@@ -84,7 +82,7 @@ class Shards(Replicas):
         manager.add(
             kv.Controller.of(CONFIG_MAP)
             .owns(SECRET)
-            .sharded(**({"by": kv.by_uid} if self.sharding.ranges else {}))
+            .sharded()
             .with_(concurrency=self._concurrency)
             .reconciled_by(copier)
         )
@@ -164,7 +162,7 @@ class Shards(Replicas):
         held = [one.name for one in leases if one.data["spec"].get("holderIdentity")]
         members = [name for name in held if _replica(f"{name}/") in replicas]
         found = await self.client.list(CONFIG_MAP, NAMESPACE)
-        shared = Ranges(sorted(members)) if self.sharding.ranges else Rendezvous(members)
+        shared = Rendezvous(members)
         return {one.name: _replica(f"{shared.owner_of(one.metadata.uid)}/") for one in found}
 
     async def all_run_by(self, owners: dict[str, str], *, since: float, within: float) -> None:

@@ -112,7 +112,7 @@ BY_TEST: Final = (
     Mutant(
         "reset-never-sent",
         "a create is sent again after a TCP reset, and may so be done twice",
-        "konverge.client.transport",
+        "konverge.client.http_transport",
         "HttpTransport.unreachable",
         "not isinstance(error, _NEVER_SENT)",
         "not isinstance(error, (*_NEVER_SENT, aiohttp.ClientOSError))",

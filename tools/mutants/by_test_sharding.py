@@ -245,8 +245,8 @@ SHARDING: Final = (
         "a shared controller writes although its replica has lost its Lease",
         "konverge.runtime.manager.sharding",
         "join_ring",
-        "replace(services, client=fenced, events=events, turn=turn, fence=ring.fence, ownership=ownership, trimmed=trimmed, window=window, windowed=windowed if window is not None else frozenset())",
-        "replace(services, client=client, events=events, turn=turn, fence=ring.fence, ownership=ownership, trimmed=trimmed, window=window, windowed=windowed if window is not None else frozenset())",
+        "replace(services, client=fenced, events=events, turn=turn, fence=ring.fence, ownership=ownership, trimmed=trimmed)",
+        "replace(services, client=client, events=events, turn=turn, fence=ring.fence, ownership=ownership, trimmed=trimmed)",
         test=LATE + "test_s8_a_reconcile_that_resists_its_end_writes_nothing_after_its_replica_has_lost_its_lease",
     ),
     # --- ownership and hand-over ---
@@ -376,25 +376,6 @@ SHARDING: Final = (
         "True",
         test=SCENARIOS
         + "test_counts.py::test_a_replica_that_is_cut_off_counts_nothing_and_those_that_take_its_objects_count_them",
-    ),
-    Mutant(
-        "sharding-window-of-the-ring-alone",
-        "an object that is to move leaves the cache before its owner has given it back",
-        ROOM + "window",
-        "follow_window",
-        "own | ownership.buckets()",
-        "own",
-        test=SCENARIOS
-        + "test_ranges.py::test_an_object_that_is_reconciled_stays_in_the_cache_of_its_owner_until_that_has_ended",
-    ),
-    Mutant(
-        "sharding-server-is-believed",
-        "an API server that selects by another hash hides objects",
-        "konverge.informers.reflector",
-        "Reflector._check",
-        "selected and self._decoder.outside",
-        "False",
-        test=SCENARIOS + "test_ranges.py::test_a_server_that_hashes_otherwise_is_noticed_and_no_object_is_missed",
     ),
     Mutant(
         "sharding-double-unseen",

@@ -18,9 +18,9 @@ from typing import Any, Final
 from konverge.errors import UsageError
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
+from konverge.rbac import READ, Rule, merged, plural_of
 from konverge.runtime.admission.settings import Place
 from konverge.runtime.admission.webhook import Webhook
-from konverge.runtime.builder.rules import READ, Rule, merged, plural_of
 from konverge.selectors import LabelSelector, Requirement
 from konverge.words import Annotation, Label
 

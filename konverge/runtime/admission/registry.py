@@ -10,10 +10,10 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from konverge.errors import UsageError
+from konverge.rbac import Rule
 from konverge.runtime.admission.configurations import check_distinct, configurations, rules_of_webhooks
 from konverge.runtime.admission.settings import IN_PROCESS, WebhookSettings, place_of
 from konverge.runtime.admission.webhook import Webhook
-from konverge.runtime.builder.rules import Rule
 from konverge.runtime.observability.readiness import ControllerReport, State
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeV
 
 from konverge.errors import UsageError
 from konverge.kinds import Kind, Resource, kind_of
+from konverge.rbac import plural_of
 from konverge.runtime.admission.request import AdmissionRequest, Operation
 from konverge.runtime.admission.verdicts import Verdict
-from konverge.runtime.builder.rules import plural_of
 from konverge.selectors import LabelSelector
 
 if TYPE_CHECKING:
-    from konverge.runtime.builder.rules import Rule
+    from konverge.rbac import Rule
 
 __all__ = ["Failure", "Handler", "Read", "Webhook"]
 

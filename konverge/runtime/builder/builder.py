@@ -30,9 +30,9 @@ from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Metadata, Object
 from konverge.outcome import Outcome
+from konverge.rbac import Rule
 from konverge.runtime.builder.families import family_of
 from konverge.runtime.builder.predicates import Predicate
-from konverge.runtime.builder.rules import Rule
 from konverge.selectors import LabelSelector
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from konverge.objects import Metadata
 
-__all__ = ["by_uid", "family_of"]
+__all__ = ["family_of"]
 
 
 def family_of(metadata: Metadata) -> str:
@@ -15,12 +15,3 @@ def family_of(metadata: Metadata) -> str:
     """
     controller = metadata.controller
     return metadata.uid if controller is None else controller.uid
-
-
-def by_uid(metadata: Metadata) -> str:
-    """Return the object's own uid, whichever object owns it: the key by which an API server can select, for `.sharded(by=kv.by_uid)`.
-
-    >>> by_uid(Metadata(name="web", uid="7f3a"))
-    '7f3a'
-    """
-    return metadata.uid

@@ -1,69 +1,24 @@
-"""RBAC rules as data, and what a controller needs from what it declares.
+"""The RBAC rules that a controller needs, from its declaration. Pure.
 
-Guarantees: `rules_of` names every right that the runtime itself uses for a controller; what a reconciler reads live or patches
-beyond that is declared with `Controller.needs(...)`. Plurals are those of the kind if it declares them, else guessed as
-apimachinery `meta.UnsafeGuessKindToResource` does; a running manager asks the API server.
+Guarantees: `rules_of` names every right that the runtime uses for a controller. A reconciler declares its other live reads and patches
+with `Controller.needs(...)`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from konverge.kinds import Kind
+from konverge.rbac import READ, Rule, merged, plural_of
 
 if TYPE_CHECKING:
     from konverge.runtime.builder.builder import Controller, Watched
 
-__all__ = ["Rule", "cluster_role", "may_read_live", "merged", "narrowed_roles", "plural_of", "rules_of"]
+__all__ = ["may_read_live", "rules_of"]
 
-READ = ("get", "list", "watch")
 _WATCH = ("list", "watch")  # `list` for API servers that do not stream the first list
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One RBAC rule: these verbs on these resources of this group ("" is the core group), by name where `names` are given.
-
-    >>> Rule("", ("secrets",), ("get",)).to_dict()
-    {'apiGroups': [''], 'resources': ['secrets'], 'verbs': ['get']}
-    """
-
-    group: str
-    resources: tuple[str, ...]
-    verbs: tuple[str, ...]
-    names: tuple[str, ...] = ()
-    namespace: str = ""
-    """The namespace in which alone it is needed; empty: wherever the manager watches."""
-    cluster_wide: bool = False
-    """Whether its resources belong to no namespace, so that it takes a ClusterRole even if one namespace is watched."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the rule as rbac.authorization.k8s.io/v1 writes it."""
-        rule: dict[str, Any] = {
-            "apiGroups": [self.group],
-            "resources": list(self.resources),
-            "verbs": list(self.verbs),
-        }
-        if self.names:
-            rule["resourceNames"] = list(self.names)
-        return rule
-
-
-def plural_of(kind: Kind[Any]) -> str:
-    """Return the kind's plural as it declares it, else the guess that Kubernetes itself makes."""
-    if kind.plural:
-        return kind.plural
-    word = kind.kind.lower()
-    if word.endswith("endpoints"):
-        return word
-    if word.endswith("s"):
-        return word + "es"
-    if word.endswith("y"):
-        return word[:-1] + "ies"
-    return word + "s"
 
 
 def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
@@ -129,44 +84,3 @@ def may_read_live(controller: Controller[Any], kind: Kind[Any], verb: Literal["g
         and not {verb, "*"}.isdisjoint(rule.verbs)
         for rule in controller.rules
     )
-
-
-def merged(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Return the same rights with one rule for each resource, and resources of equal verbs in one rule; sorted."""
-    verbs: dict[tuple[str, str, tuple[str, ...], str, bool], set[str]] = defaultdict(set)
-    for rule in rules:
-        for resource in rule.resources:
-            verbs[rule.group, resource, rule.names, rule.namespace, rule.cluster_wide] |= set(rule.verbs)
-    together: dict[tuple[str, tuple[str, ...], tuple[str, ...], str, bool], list[str]] = defaultdict(list)
-    for (group, resource, names, namespace, wide), allowed in verbs.items():
-        together[group, tuple(sorted(allowed)), names, namespace, wide].append(resource)
-    return tuple(
-        Rule(group, tuple(sorted(resources)), allowed, names, namespace, wide)
-        for (group, allowed, names, namespace, wide), resources in sorted(
-            together.items(), key=lambda item: (item[0][0], item[1], item[0])
-        )
-    )
-
-
-def cluster_role(name: str, rules: Iterable[Rule], *, namespace: str = "") -> dict[str, Any]:
-    """Return a ClusterRole, or a Role if a namespace is given.
-
-    Left out are rules that are needed in another namespace alone, and of a Role those of cluster-wide resources.
-    """
-    metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
-    held = (rule for rule in rules if rule.namespace in ("", namespace) and not (namespace and rule.cluster_wide))
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "Role" if namespace else "ClusterRole",
-        "metadata": metadata,
-        "rules": [rule.to_dict() for rule in merged(held)],
-    }
-
-
-def narrowed_roles(name: str, rules: Iterable[Rule]) -> list[dict[str, Any]]:
-    """Return a Role for each namespace in which alone some of these rules are needed: what `cluster_role` leaves out."""
-    found: dict[str, list[Rule]] = defaultdict(list)
-    for rule in rules:
-        if rule.namespace:
-            found[rule.namespace].append(rule)
-    return [cluster_role(name, found[namespace], namespace=namespace) for namespace in sorted(found)]

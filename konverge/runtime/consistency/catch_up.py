@@ -70,7 +70,7 @@ async def _compare(client: Client, informer: Informer) -> None:
 async def _missing_shown(client: Client, informer: Informer, query: WatchQuery, wanted: str) -> None:
     """Find the last event that the cache lacks, and wait until it shows it. Raises Unreachable if the watch ends before that is known."""
     assert informer.info is not None
-    newest, window = query.resource_version, informer.selection.window
+    newest = query.resource_version
     async with client.watch(informer.info, query) as stream:
         async for events in stream:
             for event in events:
@@ -78,8 +78,7 @@ async def _missing_shown(client: Client, informer: Informer, query: WatchQuery, 
                     raise Unreachable(f"watch of {informer.selection}: the history from version {newest} on is gone")
                 metadata = decode_metadata(bytes(event.object))
                 version = metadata.resource_version
-                # A server that selects by the window does not send the others to the cache, whose version they do not move.
-                if event.type != "BOOKMARK" and (window is None or window.contains(metadata.uid)):
+                if event.type != "BOOKMARK":
                     newest = version
                 if reached(version, wanted) is not False:
                     await informer.store.reaches(newest)

@@ -69,7 +69,6 @@ class ControllerRunner:
             changed,
             selector="" if ownership is None else ownership.selector,
             whole=ownership.is_mine if ownership is not None and spec.kind in services.trimmed else None,
-            window=services.window if spec.kind in services.windowed else None,
         )
         self.caches = Caches(spec.name, self._watches.informers, reorder=services.reorder)
         self._services = ReconcileServices.of(spec, services, caches=self.caches, serves=self._watches.serves)

@@ -18,7 +18,7 @@ from typing import Any
 from prometheus_client import Counter
 
 from konverge.client import Client
-from konverge.informers import Change, Informer, InformerSet, Registration, RestartCause, Selection, UidWindow, Whole
+from konverge.informers import Change, Informer, InformerSet, Registration, RestartCause, Selection, Whole
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
 from konverge.runtime.builder.builder import Controller, Watched
@@ -80,7 +80,6 @@ class ControllerWatches:
         *,
         selector: str = "",
         whole: Whole | None = None,
-        window: UidWindow | None = None,
     ) -> None:
         self._spec = spec
         self._changed = changed
@@ -91,7 +90,6 @@ class ControllerWatches:
         others = {one.kind for one in spec.watched} | {one.kind for one in spec.indexed}
         self._labels = ",".join(one for one in (spec.labels, "" if spec.kind in others else selector) if one)
         self._whole = whole
-        self._window = window
         self._feeds: list[_Feed] = []
         self.informers: dict[Kind[Any], Informer | Narrowed] = {}
         """The caches that the reconciler reads, by kind."""
@@ -104,7 +102,7 @@ class ControllerWatches:
     ) -> None:
         """Acquire every cache, and register these event handlers."""
         spec, where = self._spec, self._namespace
-        chosen = Selection(spec.kind, where, labels=self._labels, whole=self._whole, window=self._window)
+        chosen = Selection(spec.kind, where, labels=self._labels, whole=self._whole)
         self.primary = self._feed(spec.kind, None, chosen, primary)
         for one in spec.owned:
             self._feed(one.kind, one, Selection(one.kind, where), partial(owned, one))

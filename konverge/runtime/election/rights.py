@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from konverge.runtime.builder.rules import Rule, plural_of
+from konverge.rbac import Rule, plural_of
 from konverge.runtime.election.record import LEASE
 from konverge.runtime.election.settings import ElectionSettings
 

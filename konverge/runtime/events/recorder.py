@@ -37,7 +37,7 @@ from konverge.kinds import Kind, kind
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.objects import Object
-from konverge.runtime.builder.rules import Rule
+from konverge.rbac import Rule
 from konverge.runtime.events.core import EventCore, EventEntry, EventVerb, EventWrite, NextStep, WriteResult
 from konverge.runtime.events.types import WORD_BYTES, DropReason, EventSettings, Identity, Regarding, cut
 from konverge.words import EventType, LogKey

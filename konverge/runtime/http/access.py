@@ -17,7 +17,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from konverge.runtime.builder.rules import Rule
+from konverge.rbac import Rule
 
 __all__ = [
     "ALLOWED",

@@ -18,7 +18,7 @@ from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.kinds import kind as kind_named
 from konverge.objects import Object
-from konverge.runtime.builder.rules import plural_of
+from konverge.rbac import plural_of
 from konverge.runtime.controller.runner import ControllerRunner
 
 _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")

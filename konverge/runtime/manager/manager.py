@@ -32,10 +32,11 @@ from konverge.keys import Key
 from konverge.kinds import Resource
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
+from konverge.rbac import Rule, merged
 from konverge.runtime.admission.registry import WebhookRegistry
 from konverge.runtime.admission.webhook import Webhook
 from konverge.runtime.builder.builder import Controller
-from konverge.runtime.builder.rules import Rule, merged, rules_of
+from konverge.runtime.builder.rules import rules_of
 from konverge.runtime.cache.readers import Reorder
 from konverge.runtime.controller.runner import ControllerRunner
 from konverge.runtime.election.elector import LeaseElection
@@ -63,7 +64,6 @@ from konverge.runtime.manager.sharding import (
     open_ring,
     renew_seconds,
     trimmed_kinds,
-    windowed_kinds,
 )
 from konverge.runtime.manager.start_checks import check_controller, check_running, field_managers
 from konverge.runtime.observability.event_loop import EventLoopMonitor
@@ -444,10 +444,7 @@ class Manager:
                 self._leading += (Leading(leadership, self._services.turn, self._readiness),)
             if ring is not None:
                 trimmed = trimmed_kinds(ring, self.controllers, self.webhooks)
-                windowed = windowed_kinds(trimmed, self.controllers)
-                self._member = await join_ring(
-                    stack, ring, self._services, client, instance=instance, trimmed=trimmed, windowed=windowed
-                )
+                self._member = await join_ring(stack, ring, self._services, client, instance=instance, trimmed=trimmed)
                 self._leading += (self._member.leading,)
             try:
                 for spec in self._specs.values():

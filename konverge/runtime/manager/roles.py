@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from konverge.runtime.builder.rules import Rule, cluster_role, narrowed_roles
+from konverge.rbac import Rule, cluster_role, narrowed_roles
 from konverge.runtime.election.record import LEASE
 from konverge.runtime.events.recorder import EVENT_RULE
 from konverge.runtime.sharding.ordinal import STATEFUL_SET

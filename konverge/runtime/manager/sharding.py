@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -11,12 +10,11 @@ from typing import Any, TypeAlias
 
 from konverge.client import Client, ClientConfig
 from konverge.errors import UsageError
-from konverge.informers import Selection, UidWindow
+from konverge.informers import Selection
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
 from konverge.runtime.admission.webhook import Webhook
 from konverge.runtime.builder.builder import Controller
-from konverge.runtime.builder.families import by_uid
 from konverge.runtime.election.leadership import Turn
 from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.events.recorder import EventRecorder
@@ -30,7 +28,6 @@ from konverge.runtime.sharding.interface import ShardOwnership
 from konverge.runtime.sharding.ordinal import OrdinalRing, OrdinalShares
 from konverge.runtime.sharding.ownership import Ownership
 from konverge.runtime.sharding.ring import Ring
-from konverge.runtime.sharding.window import follow_window
 
 __all__ = [
     "AnyRing",
@@ -41,7 +38,6 @@ __all__ = [
     "open_ring",
     "renew_seconds",
     "trimmed_kinds",
-    "windowed_kinds",
 ]
 
 
@@ -127,12 +123,6 @@ def trimmed_kinds(
     return frozenset(shared - unshared - others)
 
 
-def windowed_kinds(trimmed: frozenset[Kind[Any]], controllers: Collection[Controller[Any]]) -> frozenset[Kind[Any]]:
-    """Return the kinds of which this replica needs to see a part alone, and whose objects are shared by uid, as a server selects."""
-    other_keys = {one.kind for one in controllers if one.family is not None and one.family is not by_uid}
-    return frozenset(trimmed - other_keys)
-
-
 async def join_ring(
     stack: contextlib.AsyncExitStack,
     ring: AnyRing,
@@ -141,7 +131,6 @@ async def join_ring(
     *,
     instance: str,
     trimmed: frozenset[Kind[Any]],
-    windowed: frozenset[Kind[Any]],
 ) -> RingMember:
     """Follow the ring, and return the services of the controllers whose objects replicas share."""
     fenced = client.fenced_by(ring.fence)
@@ -161,11 +150,6 @@ async def join_ring(
         ownership = Ownership(ring, fenced, events, services.metrics, manager=services.manager)
     stack.push_async_callback(ownership.close)
     await stack.enter_async_context(ring.following(services.informers))
-    window = None
-    if isinstance(ring, Ring) and isinstance(ownership, Ownership) and ring.settings.ranges:
-        window = UidWindow()
-        following = asyncio.create_task(follow_window(ring, ownership, window), name=f"konverge window {ring.name}")
-        stack.push_async_callback(_ended, following)
     turn = Turn()
     shared = replace(
         services,
@@ -175,15 +159,8 @@ async def join_ring(
         fence=ring.fence,
         ownership=ownership,
         trimmed=trimmed,
-        window=window,
-        windowed=windowed if window is not None else frozenset(),
     )
     return RingMember(ownership, shared, Leading(ring, turn, services.readiness))
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait({task})
 
 
 def coordination(

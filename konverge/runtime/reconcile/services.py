@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from konverge.client import Client, Fence
 from konverge.clock import wall_clock
-from konverge.informers import InformerSet, UidWindow
+from konverge.informers import InformerSet
 from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
+from konverge.rbac import plural_of
 from konverge.runtime.apply.applier import Applier, Recent
 from konverge.runtime.apply.owners import Claims
 from konverge.runtime.apply.rivals import Rivals
-from konverge.runtime.builder.rules import may_read_live, plural_of
+from konverge.runtime.builder.rules import may_read_live
 from konverge.runtime.cache.readers import Caches, Reorder
 from konverge.runtime.consistency.own_versions import OwnVersions
 from konverge.runtime.consistency.undone import UndoneApplies
@@ -83,10 +84,6 @@ class ManagerServices:
     """Which objects this replica owns; None if objects are not shared among replicas."""
     trimmed: frozenset[Kind[Any]] = frozenset()
     """The kinds of which this replica caches metadata alone, but for the objects that it owns."""
-    window: UidWindow | None = None
-    """The part of the objects of `windowed` that this replica watches."""
-    windowed: frozenset[Kind[Any]] = frozenset()
-    """The kinds of which it watches that part alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,21 +3,15 @@
 A member that joins takes its share from all others alike, and the keys of one that leaves are spread over all others; no other key moves.
 blake2b, since scores must not correlate between members: CRC-32 is linear, and with it three members get up to 1.5 times their share.
 
-`Ranges` shares parts of a hash instead of keys, which an API server can select (konverge/informers/window.py). Plain rendezvous hashing of
-so few parts gives some members half as many again as others, so each takes its share and no more: the next best member has the rest. For
-that a few parts change among members that stay.
-
 Source: Thaler and Ravishankar, "Using name-based mappings to increase hit rates" (1998).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from hashlib import blake2b
 
-from konverge.informers.window import BUCKETS, bucket_of
-
-__all__ = ["Ranges", "Rendezvous", "owner_of"]
+__all__ = ["Rendezvous", "owner_of"]
 
 _BYTES = 8
 _REMEMBERED = 1 << 16
@@ -67,43 +61,3 @@ def owner_of(key: str, members: Iterable[str]) -> str:
     True
     """
     return Rendezvous(members, remembered=0).owner_of(key)
-
-
-class Ranges:
-    """The parts of the hash of uids over one set of members.
-
-    >>> shared = Ranges(("a", "b"))
-    >>> len(shared.buckets_of("a")), len(shared.buckets_of("b"))
-    (128, 128)
-    """
-
-    def __init__(self, members: Iterable[str] = ()) -> None:
-        self.members = tuple(members)
-        self._owners: tuple[str, ...] = tuple(_bounded(self.members))
-
-    def owner_of(self, key: str) -> str:
-        """Return the member that should own a key; "" if the ring is empty."""
-        return self._owners[bucket_of(key)] if self._owners else ""
-
-    def buckets_of(self, member: str) -> frozenset[int]:
-        """Return the parts of a member."""
-        return frozenset(bucket for bucket, owner in enumerate(self._owners) if owner == member)
-
-
-def _bounded(members: tuple[str, ...]) -> Iterator[str]:
-    """Return the owner of each part: the member with the highest score that has not its share yet."""
-    least, more = divmod(BUCKETS, len(members)) if members else (0, 0)
-    taken = dict.fromkeys(members, 0)
-    encoded = {member: b"\0" + member.encode() for member in members}
-    for bucket in range(BUCKETS if members else 0):
-        copy = blake2b(f"bucket-{bucket}".encode(), digest_size=_BYTES).copy
-        scores = {}
-        for member, text in encoded.items():
-            if taken[member] < least + (more > 0):
-                score = copy()
-                score.update(text)
-                scores[score.digest(), member] = member
-        owner = scores[max(scores)]
-        taken[owner] += 1
-        more -= taken[owner] > least
-        yield owner

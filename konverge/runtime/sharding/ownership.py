@@ -15,7 +15,6 @@ from typing import Any
 
 from konverge.client import Client
 from konverge.errors import Conflict, KonvergeError, NotFound, NotLeading
-from konverge.informers.window import bucket_of
 from konverge.keys import Key, reached
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
@@ -116,11 +115,6 @@ class Ownership:
     def concerns(self, metadata: Metadata, family: str) -> bool:
         """Return whether there is anything to do for an object on this replica."""
         return self.desired(metadata, family) == self.ring.member or self.is_mine(metadata)
-
-    def buckets(self) -> frozenset[int]:
-        """Return the parts of the hash of uids in which this replica has an object at work or owns one."""
-        at_work = (uid for uid, one in self._objects.items() if one.held or one.running or one.writing)
-        return frozenset(map(bucket_of, at_work))
 
     def _holds(self, metadata: Metadata) -> bool:
         one = self._objects.get(metadata.uid)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from konverge.rbac import Rule, plural_of
 from konverge.runtime.builder.builder import Controller
-from konverge.runtime.builder.rules import Rule, plural_of
 from konverge.runtime.election.record import LEASE
 from konverge.runtime.events.recorder import EVENT_RULE
 from konverge.runtime.sharding.ordinal import STATEFUL_SET

@@ -36,7 +36,7 @@ from konverge.runtime.election.record import LEASE, LeaseRecord
 from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.sharding.assignment import replica_name
 from konverge.runtime.sharding.decision import MemberState
-from konverge.runtime.sharding.hashing import Ranges, Rendezvous
+from konverge.runtime.sharding.hashing import Rendezvous
 from konverge.runtime.sharding.lease_events import LeaseEvents
 from konverge.runtime.sharding.members import MemberLease, Membership
 from konverge.runtime.sharding.settings import ShardingSettings
@@ -113,7 +113,7 @@ class Ring:
         self._now = asyncio.get_running_loop().time
         self._membership = Membership(settings)
         self._live: tuple[str, ...] = ()
-        self._sharing: Ranges | Rendezvous = self._shared_by(())
+        self._sharing = Rendezvous()
         self._deciding: set[tuple[str, MemberState]] = set()
         self._states: dict[str, MemberState] = {}
         self.draining = False
@@ -130,13 +130,6 @@ class Ring:
     def desired(self, key: str) -> str:
         """Return the member that should own a key; "" if none is known. With a coordinator: among those that see its labels."""
         return self._sharing.owner_of(key)
-
-    def _shared_by(self, members: tuple[str, ...]) -> Ranges | Rendezvous:
-        return Ranges(members) if self.settings.ranges else Rendezvous(members)
-
-    def buckets(self) -> frozenset[int]:
-        """Return the parts of the hash that belong to this member; empty if keys are shared one by one."""
-        return self._sharing.buckets_of(self.member) if isinstance(self._sharing, Ranges) else frozenset()
 
     def replica_of(self, member: str) -> str:
         """Return the replica whose member this is; "" for one that sees no labels."""
@@ -308,7 +301,7 @@ class Ring:
         news = live != self._live or sharing != self._sharing.members or not deciding <= self._deciding
         self._live, self._states, self._deciding = live, states, deciding
         if sharing != self._sharing.members:
-            self._sharing = self._shared_by(sharing)
+            self._sharing = Rendezvous(sharing)
         if news:
             self._turn_over()
 

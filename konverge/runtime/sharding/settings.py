@@ -42,16 +42,10 @@ class ShardingSettings:
     join_seconds: float = 3.0
     """Seconds for which a new member waits for further ones, so that a rolling update moves objects once; five times as long at most."""
 
-    ranges: bool = False
-    """Share ranges of a hash in place of single objects, in the mode hash, and let the API server select them for controllers that are
-    `.sharded(by=by_uid)`, if it has the feature ShardedListAndWatch. The same for all replicas of a ring."""
-
     def __post_init__(self) -> None:
         """Refuse a ring without a usable name, and times with which a member would be declared dead too early."""
         if self.mode not in MODES:
             raise UsageError(f"sharding: mode {self.mode!r}: use one of {', '.join(MODES)}")
-        if self.ranges and self.mode in ("ordinal", "coordinator"):
-            raise UsageError(f"sharding: ranges belong to mode=hash, and mode is {self.mode}: drop one of the two")
         if self.ring:
             self.ring_of(self.ring)
         ElectionSettings(

@@ -12,6 +12,7 @@ from konverge.errors import RetryAfter
 from konverge.informers import RestartCause
 from konverge.kinds import Kind
 from konverge.objects import Object
+from konverge.rbac import plural_of
 from konverge.reconcilers.apps.operations.decide import request_for
 from konverge.reconcilers.apps.operations.edits import edit_refusal
 from konverge.reconcilers.apps.operations.engines.engine import (
@@ -30,7 +31,6 @@ from konverge.reconcilers.apps.operations.report import rbac_profile_missing
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.words import BlockedReason
 from konverge.reconcilers.apps.settings import Settings
-from konverge.runtime.builder.rules import plural_of
 
 if TYPE_CHECKING:
     from konverge.runtime import Context

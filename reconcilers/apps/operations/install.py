@@ -10,6 +10,7 @@ from typing import Final
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import Kind
 from konverge.objects import Object
+from konverge.rbac import plural_of
 from konverge.reconcilers.apps.kinds import NAMESPACE, SECRET, SERVICE_ACCOUNT
 from konverge.reconcilers.apps.operations.engines.job_status import JOB
 from konverge.reconcilers.apps.operations.engines.registry import ROWS, EngineRow
@@ -35,7 +36,6 @@ from konverge.reconcilers.apps.operations.turns import LEASE
 from konverge.reconcilers.apps.operations.words import CONTROLLER, FINALIZER, BlockedReason, OpCondition, OpLabel
 from konverge.reconcilers.apps.settings import Settings
 from konverge.runtime import Controller, Rule
-from konverge.runtime.builder.rules import plural_of
 
 __all__ = ["chosen_rows", "controller"]
 

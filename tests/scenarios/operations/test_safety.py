@@ -13,8 +13,8 @@ from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.objects import Object
+from konverge.rbac import plural_of
 from konverge.reconcilers.apps.operations.engines.registry import ROWS
-from konverge.runtime.builder.rules import plural_of
 from konverge_testing import Lab, install_crds
 from konverge_testing.argo import argo_crds
 from konverge_testing.velero import velero_crds

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from shards import COORDINATOR, HASH, RANGES, Shards
+from shards import COORDINATOR, HASH, Shards
 
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge_testing.loop import VirtualTimeLoop
@@ -36,7 +36,7 @@ def pytest_asyncio_loop_factories(
     return {"virtual": VirtualTimeLoop}
 
 
-@pytest.fixture(params=[HASH, RANGES, COORDINATOR], ids=lambda one: "ranges" if one.ranges else one.mode)
+@pytest.fixture(params=[HASH, COORDINATOR], ids=lambda one: one.mode)
 def mode(request: pytest.FixtureRequest) -> ShardingSettings:
     """The modes whose replicas hand objects over."""
     found: ShardingSettings = request.param

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from replicas import NAMESPACE
-from shards import COORDINATOR, HASH, RANGES, Shards, Span
+from shards import COORDINATOR, HASH, Shards, Span
 
 from konverge.runtime.election.record import LEASE
 from konverge.runtime.sharding.settings import ShardingSettings
@@ -16,7 +16,7 @@ from konverge.words import Label
 
 LIMIT = 35.0
 RING = f"{Label.SHARD_RING}=operator"
-MODES = ((HASH, "hash"), (RANGES, "ranges"), (COORDINATOR, "coordinator"))
+MODES = ((HASH, "hash"), (COORDINATOR, "coordinator"))
 
 
 def in_each_mode(first: Any, *others: Any) -> list[Any]:

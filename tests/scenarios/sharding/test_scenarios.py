@@ -41,9 +41,7 @@ async def test_s3_a_fourth_replica_takes_its_share_and_nothing_else_moves(mode: 
         await shards.start("d")
         after = await shards.settled("abcd")
         moved = {name for name in before if before[name] != after[name]}
-        assert (
-            all(after[name] == "d" for name in moved) or mode.ranges
-        )  # parts of equal size: a few change among the others
+        assert all(after[name] == "d" for name in moved)
         assert sum(after[name] == "d" for name in moved) > len(moved) / 2
         assert shards.overlaps() == []
         began = asyncio.get_running_loop().time()
@@ -68,14 +66,14 @@ async def test_s4_the_objects_of_a_replica_that_died_are_reconciled_by_others_wi
         await shards.all_run_by(orphans, since=killed, within=35.0)
         assert max(span.began for span in shards.spans) - killed <= 35.0
         moved = {name for name in before if before[name] != after[name]}
-        assert moved == set(orphans) or (mode.ranges and moved > set(orphans))
+        assert moved == set(orphans)
         assert shards.overlaps() == []
 
 
-def keeps_its_own(before: Mapping[str, str], owners: Mapping[str, str], mode: ShardingSettings) -> None:
-    """Assert that replica a, which stops, has given nothing away yet. Of ranges, a few change among the replicas that stay."""
+def keeps_its_own(before: Mapping[str, str], owners: Mapping[str, str]) -> None:
+    """Assert that replica a, which stops, has given no object away yet."""
     assert {name for name in before if owners[name] == "a"} == {name for name in before if before[name] == "a"}
-    assert mode.ranges or {name: owners[name] for name in before} == before
+    assert {name: owners[name] for name in before} == before
 
 
 async def test_s5_a_replica_that_stops_hands_over_when_its_last_reconcile_has_ended_and_no_key_waits_for_a_lease(
@@ -91,7 +89,7 @@ async def test_s5_a_replica_that_stops_hands_over_when_its_last_reconcile_has_en
         await asyncio.sleep(1)
         stop = asyncio.create_task(shards.stop("a"))
         await asyncio.sleep(6)
-        keeps_its_own(before, await shards.stamps(), mode)
+        keeps_its_own(before, await shards.stamps())
         released = asyncio.get_running_loop().time()
         shards.blocked.pop(busy).set()
         await stop
@@ -119,7 +117,7 @@ async def test_s5_objects_that_are_new_while_a_replica_waits_for_its_last_reconc
         await shards.objects(20, begin=12)
         await asyncio.sleep(2)
         owners = await shards.stamps()
-        keeps_its_own(before, owners, mode)
+        keeps_its_own(before, owners)
         assert {owner for name, owner in owners.items() if name not in before} == {"b", "c"}
         shards.blocked = {}
         for event in blocked.values():

@@ -9,17 +9,17 @@ from random import Random
 import pytest
 from kcp_wire import DEFINITION, Wire, over
 from replicas import NAMESPACE, Replicas
-from shards import COORDINATOR, HASH, RANGES
+from shards import COORDINATOR, HASH
 
 from konverge.client import Client, ClientConfig
 from konverge.client.requests import Request
 from konverge.crds import crd
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.reconcilers.workspaces import KcpWorkspaces, MemoryWorkspaces, WorkspaceSettings
-from konverge.reconcilers.workspaces.install import controller, install
+from konverge.reconcilers.workspaces.install import controller
 from konverge.reconcilers.workspaces.kcp import WORKSPACE
 from konverge.reconcilers.workspaces.words import CONTROLLER, WorkspaceAnnotation
-from konverge.runtime import Manager, ManagerSettings, by_uid
+from konverge.runtime import Manager
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.runtime.sharding.stamp import annotation_of, read_stamp
 from konverge_testing import ApiServer, VirtualTimeLoop, install_crds
@@ -118,7 +118,7 @@ def pausing(wire: Wire, woke: list[float]) -> Callable[[Request], None]:
     return read
 
 
-@pytest.mark.parametrize("sharding", [HASH, COORDINATOR, RANGES], ids=["hash", "coordinator", "ranges"])
+@pytest.mark.parametrize("sharding", [HASH, COORDINATOR], ids=["hash", "coordinator"])
 async def test_a_replica_has_the_bodies_of_its_own_claims_alone_and_all_together_count_each_condition_once(
     sharding: ShardingSettings,
 ) -> None:
@@ -126,8 +126,7 @@ async def test_a_replica_has_the_bodies_of_its_own_claims_alone_and_all_together
     settings = WorkspaceSettings(namespace=NAMESPACE)
 
     def build(manager: Manager) -> None:
-        described = controller(settings, memory)
-        manager.add(described.sharded(by=by_uid) if sharding.ranges else described)  # as `install` does
+        manager.add(controller(settings, memory))
 
     async with Replicas(build, sharding=sharding) as replicas:
         await install_crds(replicas.client, [crd(WorkspaceClaim)])
@@ -146,12 +145,3 @@ async def test_a_replica_has_the_bodies_of_its_own_claims_alone_and_all_together
         assert not whole["a"] & whole["b"]
         assert len(whole["a"] | whole["b"]) == 24
         assert available == {name: len(claims) for name, claims in whole.items()}
-
-
-@pytest.mark.parametrize("ranges", [False, True])
-def test_with_ranges_the_family_shares_claims_by_their_own_uids_by_which_a_server_can_select(ranges: bool) -> None:
-    sharding = ShardingSettings(mode="hash", ranges=ranges)
-    manager = Manager("konverge", settings=ManagerSettings(sharding=sharding))
-    install(manager, WorkspaceSettings(provider="memory"))
-    (spec,) = manager.controllers
-    assert (spec.family is by_uid) == ranges

@@ -12,12 +12,12 @@ from structlog.testing import capture_logs
 from konverge.keys import Key
 from konverge.kinds import kind
 from konverge.objects import Metadata, Object
+from konverge.rbac import narrowed_roles
 from konverge.reconcilers.apps import Settings, controller, install, rules
 from konverge.reconcilers.apps.install import instances_in, instances_using, release_of_chart
 from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_CHART, SECRET
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.runtime import Manager, cluster_role
-from konverge.runtime.builder.rules import narrowed_roles
 from konverge_testing import Lab, install_crds
 from konverge_testing.velero import velero_crds
 

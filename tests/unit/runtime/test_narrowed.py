@@ -14,8 +14,8 @@ from konverge.errors import UsageError
 from konverge.keys import Key
 from konverge.kinds import kind_of
 from konverge.objects import Metadata
+from konverge.rbac import cluster_role, narrowed_roles
 from konverge.runtime import Caches, Controller, ManagerSettings, rules_of
-from konverge.runtime.builder.rules import cluster_role, narrowed_roles
 from konverge_testing import Lab, install_crds
 
 SECRET = kv.kind("v1", "Secret", namespaced=True)

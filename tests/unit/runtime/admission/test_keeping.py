@@ -13,10 +13,10 @@ from widgets import CONFIG_MAP, SECRET, Widget
 import konverge as kv
 from konverge.client import Client
 from konverge.errors import ConfigError, Conflict, Invalid, NotOurs
+from konverge.rbac import cluster_role, narrowed_roles
 from konverge.runtime.admission.cert_secret import CertificateKeeper, injection
 from konverge.runtime.admission.configurations import MUTATING, VALIDATING, configurations, rules_of_webhooks
 from konverge.runtime.admission.settings import place_of
-from konverge.runtime.builder.rules import cluster_role, narrowed_roles
 from konverge.runtime.tls.certificates import is_of_authority
 from konverge_testing import ApiServer
 from konverge_testing.apiserver.requests import User
