@@ -18,7 +18,7 @@ LANDMARKS = (
     "runtime/controller/event_handlers.py",
     "workqueue/queue.py",
     "runtime/consistency/barrier.py",
-    "runtime/reconcile/runner.py",
+    "runtime/reconcile/pipeline.py",
     "runtime/apply/applier.py",
     "client/sender.py",
     "client/round_tripper.py",

@@ -74,10 +74,10 @@ BY_TEST: Final = (
     Mutant(
         "finalizer-despite-the-deadline",
         "the finalizer is removed although finalize was cut off at its deadline",
-        "konverge.runtime.reconcile.runner",
-        "ReconcileRunner._after",
+        "konverge.runtime.reconcile.pipeline",
+        "ReconcilePipeline._run_steps",
         "isinstance(ended, Done)",
-        "isinstance(ended, Done | ReconcileTimeout)",
+        "isinstance(ended, Done | Exception)",
         test=FINALIZE,
     ),
     Mutant(
@@ -271,9 +271,9 @@ BY_TEST: Final = (
     Mutant(
         "own-status-hides-others",
         "an own status write hides a change of another writer that came before it",
-        "konverge.runtime.reconcile.runner",
-        "ReconcileRunner.write_status",
-        "locked or only_status_changed(cached, answer.metadata, answer.body)",
+        "konverge.runtime.reconcile.status_write",
+        "StatusWriter._apply",
+        "locked or only_status_changed(cached, response.metadata, response.body)",
         "True",
         test=DURING
         + "test_a_change_between_the_read_and_an_own_patch_is_not_hidden_by_the_own_status_write_that_follows",
