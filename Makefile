@@ -151,7 +151,7 @@ guard: venv ## Count what a thousand objects cost (requests, calls, bytes) and t
 	$(BIN)/python tools/guard/count.py --write
 
 .PHONY: walk
-walk: venv ## Show the walk of one object: the files and functions between a watch event and the status that is written for it
+walk: venv ## Show the walk of one object: the files and functions between a watch event, the status and the Event
 	$(BIN)/python tools/walk.py --calls
 
 .PHONY: mutants

@@ -21,8 +21,8 @@ from __future__ import annotations
 if not __name__.startswith("konverge."):
     raise ImportError("import konverge.informers; the folder at the root is the same room under another name")
 
-from konverge.informers.cached import Cached
-from konverge.informers.delivery import Change, Handler, Registration
+from konverge.informers.cached import Cached, Change
+from konverge.informers.delivery import Handler, Registration
 from konverge.informers.index import OWNER, IndexFunction
 from konverge.informers.informer import Informer
 from konverge.informers.informer_set import InformerSet, NamedApi

@@ -1,4 +1,4 @@
-"""The stored form of a cached object: decoded metadata, and the bytes of the rest.
+"""A cached object, decoded metadata and the bytes of the rest, and its changes.
 
 Guarantees: `Cached` is immutable and invisible to the cyclic garbage collector. `data` and `decode` return a private copy, decoded from the
 bytes, so a reader cannot corrupt the cache. The bytes hold no managedFields; the field sets that this process's own managers applied
@@ -11,7 +11,7 @@ Memory of caches that keep every Secret and its managedFields: https://github.co
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from konverge.fields import Owner
 from konverge.kinds import Kind, Resource
 from konverge.objects import Metadata
 
-__all__ = ["Cached", "Delta"]
+__all__ = ["Cached", "Change"]
 
 R = TypeVar("R", bound=Resource)
 
@@ -97,9 +97,15 @@ class Cached(msgspec.Struct, frozen=True, gc=False):
         return kind.decode(self.data())
 
 
-class Delta(NamedTuple):
-    """The new state of one key from an event or a list item: the object, or None after a deletion."""
+class Change(msgspec.Struct, frozen=True, gc=False):
+    """A change of one key, from the watch event to the handler: added (`old` None), updated, or deleted (`new` None).
+
+    The decoder leaves `old` empty, and the store sets it to the object that it held. For a handler `old` is the object that it received
+    last, and `initial` marks objects that existed when the handler was added.
+    """
 
     namespace: str
     name: str
-    cached: Cached | None
+    old: Cached | None
+    new: Cached | None
+    initial: bool = False

@@ -18,7 +18,7 @@ import msgspec
 
 from konverge.client import WatchEvent, flattened, status_error
 from konverge.fields import Owner, owned_by
-from konverge.informers.cached import Cached, Delta
+from konverge.informers.cached import Cached, Change
 from konverge.informers.interning import Interner
 from konverge.informers.messages import Bookmark, Failed, Input, Items
 from konverge.informers.outline import MOST_VALUES, has_too_many_values, outline
@@ -101,7 +101,7 @@ class Decoder:
     def events(self, events: Sequence[WatchEvent]) -> list[Input]:
         """Decode the events of a stream in order; those after an ERROR event are ignored."""
         inputs: list[Input] = []
-        deltas: list[Delta] = []
+        changes: list[Change] = []
         version, added = "", False
         for event in events:
             type_ = event.type
@@ -113,11 +113,11 @@ class Decoder:
                 version = full.resource_version
                 added = added or type_ == "ADDED"
                 cached = None if type_ == "DELETED" else self._cached(full, event.object)
-                deltas.append(Delta(full.namespace, full.name, cached))
+                changes.append(Change(full.namespace, full.name, None, cached))
                 continue
-            if deltas or version:
-                inputs.append(Items(deltas, version, added))
-                deltas, version, added = [], "", False
+            if changes or version:
+                inputs.append(Items(changes, version, added))
+                changes, version, added = [], "", False
             if type_ == "BOOKMARK":
                 inputs.extend(self._bookmark(event.object))
             elif type_ == "ERROR":
@@ -126,19 +126,19 @@ class Decoder:
                 return inputs
             else:
                 self._record_anomaly(Anomaly.UNKNOWN_EVENT, type_)
-        if deltas or version:
-            inputs.append(Items(deltas, version, added))
+        if changes or version:
+            inputs.append(Items(changes, version, added))
         return inputs
 
     def items(self, raws: Iterable[msgspec.Raw]) -> Items:
         """Decode the items of a page; the items of a list may omit their kind."""
-        deltas: list[Delta] = []
+        changes: list[Change] = []
         for raw in raws:
             head = self._head(raw)
             if head is not None:
                 full = head.metadata
-                deltas.append(Delta(full.namespace, full.name, self._cached(full, raw)))
-        return Items(deltas, "")
+                changes.append(Change(full.namespace, full.name, None, self._cached(full, raw)))
+        return Items(changes, "")
 
     def _head(self, raw: msgspec.Raw) -> _Head | None:
         try:

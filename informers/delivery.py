@@ -24,75 +24,40 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-import msgspec
-
 from konverge.errors import stack_of
-from konverge.informers.cached import Cached
+from konverge.informers.cached import Cached, Change
 from konverge.informers.index import Path
 from konverge.informers.statistics import HandlerStatistics
-from konverge.informers.store import Difference, Table
+from konverge.informers.store import Table
 from konverge.informers.yield_budget import YieldBudget
 from konverge.logs import get_logger
 from konverge.words import LogKey
 
-__all__ = ["Change", "Handler", "HandlerQueue", "Registration"]
+__all__ = ["Handler", "HandlerQueue", "Registration"]
 
 _LOG = get_logger("konverge.informers")
 _LOG_EVERY = 10.0
-
-
-class Change(msgspec.Struct, frozen=True, gc=False):
-    """A change of one key: added (`old` None), updated, or deleted (`new` None).
-
-    `old` is the object that this handler received last. `initial` marks objects that existed when the handler was added.
-    """
-
-    namespace: str
-    name: str
-    old: Cached | None
-    new: Cached | None
-    initial: bool = False
 
 
 Handler: TypeAlias = Callable[[Change], None]
 """Receives a change; must return quickly and must not block."""
 
 
-class _Pending:
-    __slots__ = ("new", "old", "passed", "since")
-
-    def __init__(self, old: Cached | None, new: Cached | None, since: float) -> None:
-        self.old = old
-        self.new = new
-        self.passed: Cached | None = None
-        """The last object that was added and deleted before its delivery."""
-        self.since = since
-
-    def merge(self, new: Cached | None) -> None:
-        """Replace the undelivered object by a later object, or by its deletion."""
-        was = self.new
-        if was is not None and not _same_object(was, new) and not _same_object(was, self.old):
-            self.passed = was
-        self.new = new
-
-    def steps(self) -> Iterator[tuple[Cached | None, Cached | None]]:
-        """Yield the old and the new object of each change."""
-        old, new = self.old, self.new
-        if self.passed is not None:
-            if old is not None:
-                yield old, None
-            yield None, self.passed
-            yield self.passed, None
-            old = None
-        if old is not None and new is not None and not _same_object(old, new):
-            yield old, None
-            yield None, new
-        elif old is not None or new is not None:
-            yield old, new
+def _is_same(left: Cached | None, right: Cached | None) -> bool:
+    return left is not None and right is not None and left.uid == right.uid
 
 
-def _same_object(one: Cached, other: Cached | None) -> bool:
-    return other is not None and one.uid == other.uid
+def _steps(change: Change, passed: Cached | None) -> Iterator[Change]:
+    """Yield the changes that a merged change stands for; `passed` is an object that was added and deleted before its delivery."""
+    namespace, name, old, new = change.namespace, change.name, change.old, change.new
+    if old is not None and (passed is not None or (new is not None and not _is_same(old, new))):
+        yield Change(namespace, name, old, None)
+        old = None
+    if passed is not None:
+        yield Change(namespace, name, None, passed)
+        yield Change(namespace, name, passed, None)
+    if old is not None or new is not None:
+        yield Change(namespace, name, old, new)
 
 
 class HandlerQueue:
@@ -100,7 +65,7 @@ class HandlerQueue:
 
     >>> from konverge.objects import Metadata
     >>> queue = HandlerQueue()
-    >>> queue.add(Difference("web", "a", None, Cached(Metadata(), b"{}")), now=0.0)
+    >>> queue.add(Change("web", "a", None, Cached(Metadata(), b"{}")), now=0.0)
     >>> [change.name for change in queue.take()]
     ['a']
     """
@@ -111,8 +76,10 @@ class HandlerQueue:
         self._initial: Table = {}
         # The keys that `_initial` had when it was loaded, beginning with the next key.
         self._initial_keys: Iterator[Path] = iter(())
-        # The changes that wait, by the arrival of the first event of their key. `old` is the object that the handler received last.
-        self._pending: OrderedDict[Path, _Pending] = OrderedDict()
+        # The merged change of each key, whose `old` is the object that the handler received last, and the arrival of its first event.
+        self._pending: OrderedDict[Path, tuple[Change, float]] = OrderedDict()
+        # By key: the last object that was added and deleted before its delivery.
+        self._passed: dict[Path, Cached] = {}
         # Whether the initial objects of the synced store were loaded.
         self._loaded = False
         self.merged = 0
@@ -120,12 +87,12 @@ class HandlerQueue:
 
     def load(self, objects: Table) -> None:
         """Load the initial objects from a snapshot of the store, which the queue owns from now on."""
-        for path, pending in self._pending.items():
+        for path in tuple(self._pending):
             inner = objects.get(path[0])
             new = inner.pop(path[1], None) if inner is not None else None
             if new is not None:
                 # The handler received an earlier state of this object: it gets a change, not an initial object.
-                pending.merge(new)
+                self._merge(path, new)
         self._initial = objects
         self._initial_keys = _paths(objects)
         self._loaded = True
@@ -134,26 +101,33 @@ class HandlerQueue:
         """Record that the store is no longer synced: the next full state is loaded as initial objects."""
         self._loaded = False
 
-    def add(self, difference: Difference, now: float) -> None:
+    def add(self, change: Change, now: float) -> None:
         """Add or merge one change of the store."""
-        namespace, name, old, new = difference
-        path = (namespace, name)
+        path = (change.namespace, change.name)
         if self._initial:
-            inner = self._initial.get(namespace)
-            if inner is not None and name in inner:
+            inner = self._initial.get(change.namespace)
+            if inner is not None and change.name in inner:
                 self.merged += 1
-                if new is not None and _same_object(new, inner[name]):
-                    inner[name] = new
+                if _is_same(change.new, inner[change.name]):
+                    assert change.new is not None
+                    inner[change.name] = change.new
                 else:
-                    self._pending[path] = _Pending(None, inner.pop(name), now)
-                    self._pending[path].merge(new)
+                    self._pending[path] = (Change(*path, None, inner.pop(change.name)), now)
+                    self._merge(path, change.new)
                 return
-        held = self._pending.get(path)
-        if held is None:
-            self._pending[path] = _Pending(old, new, now)
-            return
-        self.merged += 1
-        held.merge(new)
+        if path in self._pending:
+            self.merged += 1
+            self._merge(path, change.new)
+        else:
+            self._pending[path] = (change, now)
+
+    def _merge(self, path: Path, new: Cached | None) -> None:
+        """Replace the undelivered object of a key by a later object, or by its deletion."""
+        change, since = self._pending[path]
+        undelivered = change.new
+        if undelivered is not None and not _is_same(undelivered, new) and not _is_same(undelivered, change.old):
+            self._passed[path] = undelivered
+        self._pending[path] = (Change(*path, change.old, new), since)
 
     def take(self) -> tuple[Change, ...]:
         """Remove and return the changes of the next key: several if an object was replaced, or added and deleted; () if the queue is empty.
@@ -161,12 +135,12 @@ class HandlerQueue:
         Sets `since` to the arrival of the first merged event, None for initial objects.
         """
         if self._pending:
-            (namespace, name), held = self._pending.popitem(last=False)
-            self.since = held.since
-            old, new = held.old, held.new
-            if held.passed is None and (old is None or new is None or old.uid == new.uid):  # nearly always
-                return (Change(namespace, name, old, new),)
-            return tuple(Change(namespace, name, old, new) for old, new in held.steps())
+            path, (change, self.since) = self._pending.popitem(last=False)
+            old, new = change.old, change.new
+            passed = self._passed.pop(path, None) if self._passed else None
+            if passed is None and (old is None or new is None or old.uid == new.uid):  # nearly always
+                return (change,)
+            return tuple(_steps(change, passed))
         self.since = None
         for namespace, name in self._initial_keys:
             inner = self._initial[namespace]
@@ -268,13 +242,13 @@ class Registration:
         if self.on_synced is not None:
             self.on_synced()
 
-    def add(self, differences: Iterable[Difference], now: float) -> None:
+    def add(self, changes: Iterable[Change], now: float) -> None:
         """Queue changes of the store."""
         if self._removed:
             return
         add = self._queue.add
-        for difference in differences:
-            add(difference, now)
+        for change in changes:
+            add(change, now)
         self._arrived.set()
 
     async def run(self) -> None:

@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from itertools import islice
 
 from konverge.client import ResourceInfo
+from konverge.informers.cached import Change
 from konverge.informers.delivery import Registration
 from konverge.informers.index import IndexFunction
 from konverge.informers.messages import (
     Advance,
-    Apply,
     Clear,
     Commit,
     Discard,
@@ -25,20 +25,21 @@ from konverge.informers.messages import (
     FellBack,
     ForgetDiscovery,
     Healthy,
+    Items,
     Restarted,
     Stage,
     Unhealthy,
 )
 from konverge.informers.meters import Meters
 from konverge.informers.report import Reporter
-from konverge.informers.store import Difference, Staging, Store, StoreWriter, difference
+from konverge.informers.store import Staging, Store, StoreWriter, difference
 from konverge.informers.watchlist_denylist import WatchListDenylist
 from konverge.informers.yield_budget import YieldBudget
 
 __all__ = ["EffectHandler"]
 
-_DIFFERENCES = 256
-"""Differences queued between two checks of the time."""
+_CHANGES = 256
+"""Changes queued between two checks of the time."""
 
 
 class EffectHandler:
@@ -86,7 +87,7 @@ class EffectHandler:
     async def apply(self, effect: Effect) -> None:
         """Apply an effect."""
         match effect:
-            case Apply():
+            case Items():
                 self._apply(effect)
             case Stage():
                 self._stage(effect)
@@ -125,10 +126,10 @@ class EffectHandler:
 
     # Store and handlers
 
-    def _apply(self, effect: Apply) -> None:
+    def _apply(self, effect: Items) -> None:
         self.last_event_at = now = self._now()
-        self.events += len(effect.deltas)
-        changed = self._writer.apply(effect.deltas, effect.version)
+        self.events += len(effect.changes)
+        changed = self._writer.apply(effect.changes, effect.version)
         if changed:
             for registration in self.registrations:
                 registration.add(changed, now)
@@ -137,7 +138,7 @@ class EffectHandler:
         self.last_event_at = self._now()
         if self._staging is None:
             self._staging = Staging(self.store)
-        self._staging.take(effect.deltas)
+        self._staging.take(effect.changes)
 
     async def _commit(self, version: str) -> None:
         staging = self._staging if self._staging is not None else Staging(self.store)
@@ -162,10 +163,10 @@ class EffectHandler:
         self._reporter.notify()
         await self._notify_handlers(difference(before, {}))
 
-    async def _notify_handlers(self, differences: Iterable[Difference]) -> None:
+    async def _notify_handlers(self, changes: Iterable[Change]) -> None:
         listening = tuple(self.registrations)
-        rest = iter(differences)
-        while batch := list(islice(rest, _DIFFERENCES)):
+        rest = iter(changes)
+        while batch := list(islice(rest, _CHANGES)):
             now = self._now()
             for registration in listening:
                 registration.add(batch, now)

@@ -52,7 +52,6 @@ from konverge.errors import ApiError, Unreachable
 from konverge.informers.backoff import ExponentialBackoff
 from konverge.informers.messages import (
     Advance,
-    Apply,
     Bookmark,
     Clear,
     Command,
@@ -300,7 +299,7 @@ def _stream_opened(state: MachineState, _: Opened, __: Moment) -> Result:
 def _stream_items(state: MachineState, given: Items, at: Moment) -> Result:
     # Only additions are progress: a server that ignores the parameter sends changes for ever and never the closing bookmark.
     deadline = at.now + state.settings.progress if given.added else state.deadline
-    return _replace(state, deadline=deadline), (Stage(given.deltas), ReadOn(deadline))
+    return _replace(state, deadline=deadline), (Stage(given.changes), ReadOn(deadline))
 
 
 def _stream_bookmark(state: MachineState, given: Bookmark, at: Moment) -> Result:
@@ -343,7 +342,7 @@ def _stream_failed(state: MachineState, given: Failed, at: Moment) -> Result:
 
 
 def _list_items(state: MachineState, given: Items, _: Moment) -> Result:
-    return state, (Stage(given.deltas), ReadOn())
+    return state, (Stage(given.changes), ReadOn())
 
 
 def _page_end(state: MachineState, given: PageEnd, at: Moment) -> Result:
@@ -384,7 +383,7 @@ def _watch_items(state: MachineState, given: Items, _: Moment) -> Result:
     after = _replace(
         state, last_rv=given.version, received_event=True, advanced=True, failed_early=False, failing_since=None
     )
-    effects: tuple[Effect, ...] = (Apply(given.deltas, given.version), *_healthy(state.failed_early))
+    effects: tuple[Effect, ...] = (given, *_healthy(state.failed_early))
     return after, (*effects, ReadOn())
 
 

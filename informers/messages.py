@@ -10,11 +10,10 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from konverge.informers.cached import Delta
+from konverge.informers.cached import Change
 
 __all__ = [
     "Advance",
-    "Apply",
     "Started",
     "Bookmark",
     "Command",
@@ -74,12 +73,12 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 class Items(msgspec.Struct, frozen=True):
-    """Objects of a page or stream in the order of arrival.
+    """Changes of a page or stream in the order of arrival; as an effect, the store applies them and is at `version` afterwards.
 
-    `version` is the last object's; `added` means that at least one event was ADDED, as all initial objects are.
+    `version` is the version of the last object; `added` means that at least one event was ADDED, as all initial objects are.
     """
 
-    deltas: list[Delta]
+    changes: list[Change]
     version: str
     added: bool = True
 
@@ -125,7 +124,7 @@ Input: TypeAlias = Started | Discovered | Opened | Items | Bookmark | PageEnd | 
 class Stage(msgspec.Struct, frozen=True):
     """Collect these objects for the next Commit."""
 
-    deltas: list[Delta]
+    changes: list[Change]
 
 
 class Discard(msgspec.Struct, frozen=True):
@@ -135,13 +134,6 @@ class Discard(msgspec.Struct, frozen=True):
 class Commit(msgspec.Struct, frozen=True):
     """Replace the store's content by the staged objects, the full state at this version, and deliver the difference."""
 
-    version: str
-
-
-class Apply(msgspec.Struct, frozen=True):
-    """Apply these changes to the store and set its version."""
-
-    deltas: list[Delta]
     version: str
 
 
@@ -184,7 +176,7 @@ class Healthy(msgspec.Struct, frozen=True):
 
 
 Effect: TypeAlias = (
-    Stage | Discard | Commit | Apply | Advance | Clear | ForgetDiscovery | FellBack | Restarted | Unhealthy | Healthy
+    Stage | Discard | Commit | Items | Advance | Clear | ForgetDiscovery | FellBack | Restarted | Unhealthy | Healthy
 )
 
 # Commands

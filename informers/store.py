@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from konverge.errors import UsageError
-from konverge.informers.cached import Cached, Delta
+from konverge.informers.cached import Cached, Change
 from konverge.informers.index import OWNER, Index, IndexFunction, Path, controller_uid
 from konverge.keys import compare_versions, reached
 from konverge.selectors import LabelSelector
 
-__all__ = ["Difference", "Staging", "Store", "Table", "StoreWriter", "difference"]
+__all__ = ["Staging", "Store", "StoreWriter", "Table", "difference"]
 
 Table: TypeAlias = dict[str, dict[str, Cached]]
 """Objects by namespace, then by name: this needs no tuple per object, and lists a namespace without a scan."""
@@ -35,15 +35,6 @@ _Objects: TypeAlias = list[Cached]
 _Paths: TypeAlias = list[Path]
 
 _EMPTY: dict[str, Cached] = {}
-
-
-class Difference(NamedTuple):
-    """The old and the new object of one key; None if it did not exist."""
-
-    namespace: str
-    name: str
-    old: Cached | None
-    new: Cached | None
 
 
 class _Contents:
@@ -197,15 +188,16 @@ class Staging:
         """The objects so far."""
         return self.contents.table
 
-    def take(self, deltas: Iterable[Delta]) -> None:
+    def take(self, changes: Iterable[Change]) -> None:
         """Add the objects of a page or of a part of a streaming list."""
         contents = self.contents
-        for namespace, name, cached in deltas:
-            if cached is None:
+        for change in changes:
+            namespace, name, new = change.namespace, change.name, change.new
+            if new is None:
                 contents.drop(namespace, name)
                 continue
             known = self._known.get(namespace, _EMPTY).get(name)
-            contents.put(namespace, name, known if known is not None and known.same(cached) else cached)
+            contents.put(namespace, name, known if known is not None and known.same(new) else new)
 
 
 class StoreWriter:
@@ -214,23 +206,27 @@ class StoreWriter:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def apply(self, deltas: Iterable[Delta], version: str) -> list[Difference]:
-        """Apply a batch of events, after which the store is at `version`; return the changes in order."""
+    def apply(self, changes: Iterable[Change], version: str) -> list[Change]:
+        """Apply a batch of events, after which the store is at `version`; return the changes of the store in order."""
         store = self.store
         contents = store._contents
-        changed = []
-        for namespace, name, cached in deltas:
-            if cached is None:
+        effective = []
+        for change in changes:
+            namespace, name, new = change.namespace, change.name, change.new
+            if new is None:
                 old = contents.drop(namespace, name)
                 if old is not None:
-                    changed.append(Difference(namespace, name, old, None))
+                    effective.append(Change(namespace, name, old, None))
                 continue
             held = contents.table.get(namespace, _EMPTY).get(name)
-            if held is None or not held.same(cached):
-                contents.put(namespace, name, cached)
-                changed.append(Difference(namespace, name, held, cached))
+            if held is None:
+                contents.put(namespace, name, new)
+                effective.append(change)
+            elif not held.same(new):
+                contents.put(namespace, name, new)
+                effective.append(Change(namespace, name, held, new))
         self.advance(version)
-        return changed
+        return effective
 
     def advance(self, version: str) -> None:
         """Set the version, of a bookmark for example, and wake the tasks that wait for one."""
@@ -281,16 +277,16 @@ def _filled(index: Index, table: Table) -> Index:
     return index
 
 
-def difference(before: Table, after: Table) -> Iterator[Difference]:
+def difference(before: Table, after: Table) -> Iterator[Change]:
     """Yield the changes from one table to another, deletions first. Neither may change during the iteration."""
     for namespace, inner in before.items():
         now = after.get(namespace, _EMPTY)
         for name, old in inner.items():
             if name not in now:
-                yield Difference(namespace, name, old, None)
+                yield Change(namespace, name, old, None)
     for namespace, inner in after.items():
         past = before.get(namespace, _EMPTY)
         for name, new in inner.items():
             old_or_none = past.get(name)
             if old_or_none is not new:
-                yield Difference(namespace, name, old_or_none, new)
+                yield Change(namespace, name, old_or_none, new)

@@ -20,7 +20,7 @@ import msgspec
 
 from konverge.errors import UsageError
 from konverge.informers import Cached
-from konverge.informers.cached import Delta
+from konverge.informers.cached import Change
 from konverge.informers.settings import Selection
 from konverge.informers.store import Staging, Store, StoreWriter
 from konverge.kinds import Kind, Resource, kind_of
@@ -171,14 +171,14 @@ class _Given:
 
     def fill(self) -> None:
         staging = Staging(self.store)
-        staging.take([self._delta(one) for one in self.objects])
+        staging.take([self._change(one) for one in self.objects])
         StoreWriter(self.store).swap(staging, "1")
 
-    def _delta(self, one: Resource) -> Delta:
+    def _change(self, one: Resource) -> Change:
         data = one.to_dict()
         metadata = msgspec.convert(data["metadata"], Metadata, strict=False)
         body = b"" if self.selection.metadata_only else msgspec.json.encode(data)
-        return Delta(metadata.namespace, metadata.name, Cached(metadata, body))
+        return Change(metadata.namespace, metadata.name, None, Cached(metadata, body))
 
 
 def _caches(webhook: Webhook[Any], objects: Iterable[Resource]) -> Caches:

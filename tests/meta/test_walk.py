@@ -12,17 +12,22 @@ from konverge_testing.loop import VirtualTimeLoop
 
 LANDMARKS = (
     "client/watch_stream.py",
+    "client/transport.py",
     "informers/decode.py",
     "informers/store.py",
     "runtime/controller/event_handlers.py",
     "workqueue/queue.py",
     "runtime/consistency/barrier.py",
-    "runtime/reconcile/runner.py",
+    "runtime/reconcile/pipeline.py",
     "runtime/apply/applier.py",
     "client/sender.py",
+    "client/round_tripper.py",
+    "runtime/events/recorder.py",
+    "runtime/controller/requeue.py",
+    "runtime/controller/reports.py",
 )
-MOST_FILES = 53
-MOST_WRAPPERS = 8
+MOST_FILES = 66
+MOST_WRAPPERS = 15
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +36,10 @@ def walked() -> Walk:
         return loop.run_until_complete(walk())
 
 
-def test_an_object_comes_through_the_rooms_in_the_order_that_the_architecture_page_shows(walked: Walk) -> None:
+def test_walk_crosses_the_rooms_in_the_order_of_the_architecture_page(walked: Walk) -> None:
     files = list(walked.files)
     assert set(LANDMARKS) <= set(files)
-    assert all(files.index(one) < files.index(next_one) for one, next_one in pairwise(LANDMARKS))
+    assert all(files.index(earlier) < files.index(later) for earlier, later in pairwise(LANDMARKS))
 
 
 def test_the_walk_of_an_object_does_not_become_longer(walked: Walk) -> None:
@@ -42,8 +47,17 @@ def test_the_walk_of_an_object_does_not_become_longer(walked: Walk) -> None:
     assert len(walked.wrappers) <= MOST_WRAPPERS
 
 
-def test_the_test_kit_is_left_out_of_the_walk(walked: Walk) -> None:
-    assert [file for file in walked.files if file.startswith("testing/")] == []
+def test_walk_includes_socket_requeue_metrics_and_events(walked: Walk) -> None:
+    assert {function.co_qualname for functions in walked.files.values() for function in functions} >= {
+        "RoundTripper.send",
+        "requeue_decision",
+        "ControllerMetrics.reconciled",
+        "EventRecorder._send",
+    }
+
+
+def test_walk_leaves_out_the_test_kit(walked: Walk) -> None:
+    assert [code.co_filename for code in walked.functions if "konverge_testing" in code.co_filename] == []
 
 
 @pytest.mark.parametrize(

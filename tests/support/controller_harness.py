@@ -20,7 +20,6 @@ from konverge.client.ledger import PendingWrite
 from konverge.errors import Conflict, NotFound
 from konverge.fields import owned_by, without_nulls
 from konverge.informers import Cached, Change, Selection
-from konverge.informers.cached import Delta
 from konverge.informers.store import Store, StoreWriter
 from konverge.kinds import Kind, kind_of
 from konverge.metrics import Metrics
@@ -90,7 +89,7 @@ class Informer:
     def show(self, data: Mapping[str, Any] | None, *, namespace: str, name: str, version: str) -> None:
         old = self.store.get(namespace, name)
         new = None if data is None else self._cached(data)
-        self._writer.apply([Delta(namespace, name, new)], version)
+        self._writer.apply([Change(namespace, name, None, new)], version)
         if old is None and new is None:
             return
         for handler in tuple(self.handlers):

@@ -26,6 +26,7 @@ from unittest import mock
 import structlog
 
 import konverge as kv
+import konverge_testing
 from konverge.client import Client
 from konverge.crds import crd
 from konverge.informers.cached import Cached
@@ -37,6 +38,7 @@ OBJECTS: Final = 1000
 PACKAGE: Final = Path(kv.__file__).resolve().parent
 LINKED: Final = {path.resolve(): path.name for path in PACKAGE.iterdir() if path.is_symlink()}
 """The rooms that stand elsewhere and are linked into the package."""
+KIT: Final = Path(konverge_testing.__file__).resolve().parent
 GROUND: Final = "the ground floor"
 NAMESPACE: Final = "default"
 NAME: Final = "guard"
@@ -100,8 +102,10 @@ class Traced:
 
 
 def room_of(path: str) -> str:
-    """Return the room of the library in which a file stands, `GROUND` for a file in none, "elsewhere" for one of another library."""
+    """Return the room of a file of the library, `GROUND` for its ground floor, "testing" for the test kit, else "elsewhere"."""
     file = Path(path).resolve()
+    if file.is_relative_to(KIT):
+        return "testing"
     if file.is_relative_to(PACKAGE):
         inside = file.relative_to(PACKAGE).parts
         return inside[0] if len(inside) > 1 else GROUND

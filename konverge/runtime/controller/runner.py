@@ -33,7 +33,7 @@ from konverge.runtime.controller.watches import ControllerWatches
 from konverge.runtime.observability.failures import Failure
 from konverge.runtime.observability.history import History, ReconcileLog, ReconcileRecord
 from konverge.runtime.observability.readiness import ControllerReport, State
-from konverge.runtime.reconcile.runner import ReconcileRunner
+from konverge.runtime.reconcile.pipeline import ReconcilePipeline
 from konverge.runtime.reconcile.services import ManagerServices, ReconcileServices
 from konverge.tasks import wait_first
 from konverge.words import LogKey, Why
@@ -72,7 +72,7 @@ class ControllerRunner:
         )
         self.caches = Caches(spec.name, self._watches.informers, reorder=services.reorder)
         self._services = ReconcileServices.of(spec, services, caches=self.caches, serves=self._watches.serves)
-        self._reconciles = ReconcileRunner(spec, self._services)
+        self._pipeline = ReconcilePipeline(spec, self._services)
         self._shards: ShardGate | None = None
         if services.ownership is not None:
             self._shards = ShardGate(
@@ -80,7 +80,7 @@ class ControllerRunner:
                 services.ownership,
                 self.queue,
                 watches=self._watches,
-                barrier=self._reconciles.barrier,
+                barrier=self._pipeline.barrier,
                 forget=self._forget,
             )
         self.events = EventHandlers(
@@ -290,7 +290,7 @@ class ControllerRunner:
         if self._shared.observer is not None:
             self._shared.observer.reconciling(self.spec.name, key, reasons)
         try:
-            result = await self._reconciles.run(key, cached, reasons, log, epoch)
+            result = await self._pipeline.run(key, cached, reasons, log, epoch)
         finally:
             self.events.release(key)
             if self._shards is not None:
@@ -357,7 +357,7 @@ class ControllerRunner:
     async def _must_wait(self, item: Item[Key]) -> bool:
         """Put the reconcile off while the cache is behind our own writes; after the limit run it all the same, and count that."""
         key, waits = item.key, self._barrier_waits
-        behind = await self._reconciles.barrier.behind(key)
+        behind = await self._pipeline.barrier.behind(key)
         if not behind:
             if key in waits:
                 self._metrics.waited("shown")
@@ -368,7 +368,7 @@ class ControllerRunner:
             self._log.warning(
                 "the cache stays behind own writes; the reconcile runs all the same", key=key.path, waits_for=behind
             )
-            self._reconciles.barrier.stop_waiting(key)
+            self._pipeline.barrier.stop_waiting(key)
             return False
         self._metrics.waits()
         self.queue.add_after(key, pause, reason=Why.BARRIER, priority=item.priority)
@@ -382,8 +382,8 @@ class ControllerRunner:
         services.own_versions.forget(key)
         services.applier.forget(key)
         services.made.drop(key)
-        self._reconciles.barrier.forget(key)
-        self._reconciles.forget(key)
+        self._pipeline.barrier.forget(key)
+        self._pipeline.forget(key)
         services.claims.forget(self.spec.name, key)
         self._reports.forget(key)
 

@@ -58,7 +58,7 @@ async def test_an_object_that_is_nested_too_deeply_costs_its_neighbours_in_a_wat
     names = []
     async for events in stream:
         for given_ in decoder.events(events):
-            names += [delta.name for delta in given_.deltas]  # type: ignore[union-attr]  # there are Items alone
+            names += [change.name for change in given_.changes]  # type: ignore[union-attr]  # there are Items alone
     assert names == ["a", "deep", "b"]
 
 

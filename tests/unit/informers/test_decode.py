@@ -51,9 +51,9 @@ def event(type_: str, body: Any, **style: Any) -> WatchEvent:
 def only(inputs: list[Any]) -> Cached:
     (items,) = inputs
     assert isinstance(items, Items)
-    (delta,) = items.deltas
-    assert delta.cached is not None
-    return delta.cached
+    (change,) = items.changes
+    assert change.new is not None
+    return change.new
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_a_cached_object_shares_no_memory_with_the_network_read() -> None:
     page = b"[" + json.dumps(thing()).encode() + b"," + json.dumps(thing()).encode() + b"]"
     raws = msgspec.json.decode(page, type=list[msgspec.Raw])
     items = decoder()[0].items(raws)
-    assert all(delta.cached is not None and type(delta.cached.body) is bytes for delta in items.deltas)
-    assert all(type(delta.cached.metadata) is Metadata for delta in items.deltas if delta.cached is not None)
+    assert all(change.new is not None and type(change.new.body) is bytes for change in items.changes)
+    assert all(type(change.new.metadata) is Metadata for change in items.changes if change.new is not None)
 
 
 def test_field_sets_of_our_own_managers_are_kept_and_shared_where_equal() -> None:
@@ -167,7 +167,7 @@ def test_events_are_decoded_into_inputs_in_order() -> None:
     )
     first, bookmark, second, failed = inputs
     assert isinstance(first, Items)
-    assert [(delta.name, delta.cached is None) for delta in first.deltas] == [("a", False), ("b", True)]
+    assert [(change.name, change.new is None) for change in first.changes] == [("a", False), ("b", True)]
     assert (first.version, first.added) == ("9", False)
     assert bookmark == Bookmark("12")
     assert isinstance(second, Items)
@@ -206,10 +206,10 @@ def test_undecodable_objects_are_dropped_counted_and_reported_and_the_stream_con
     decode, odd = decoder()
     good = event("ADDED", thing(metadata={"name": "good"}))
     names = [
-        delta.name
+        change.name
         for given_ in decode.events([good, given, good])
         if isinstance(given_, Items)
-        for delta in given_.deltas
+        for change in given_.changes
     ]
     assert names == ["good", "good"]
     assert [what for what, _ in odd] == [why]
@@ -219,9 +219,9 @@ def test_undecodable_objects_are_dropped_counted_and_reported_and_the_stream_con
 def test_items_of_a_list_need_not_repeat_their_kind() -> None:
     body = thing(spec={"a": 1})
     del body["kind"], body["apiVersion"]
-    (delta,) = decoder()[0].items([msgspec.Raw(json.dumps(body).encode())]).deltas
-    assert delta.cached is not None
-    assert delta.cached.decode(THING).to_dict() == thing(spec={"a": 1})
+    (change,) = decoder()[0].items([msgspec.Raw(json.dumps(body).encode())]).changes
+    assert change.new is not None
+    assert change.new.decode(THING).to_dict() == thing(spec={"a": 1})
 
 
 def test_a_metadata_only_selection_keeps_no_body_whatever_the_server_sends() -> None:
@@ -246,9 +246,9 @@ def test_of_an_object_that_is_not_chosen_whole_the_metadata_alone_is_cached_at_e
         whole = thing(metadata={"labels": {"mine": mine}}, spec={"a": 1})
         assert cached.data() == (whole if mine == "yes" else {"metadata": whole["metadata"]})
         assert cached.owned == {Owner("ours", "Apply", ""): b'{"f:spec": {"f:ours": {}}}'}
-    item = decode.items([msgspec.Raw(json.dumps(thing(metadata={"labels": {"mine": "no"}})).encode())]).deltas[0]
-    assert item.cached is not None
-    assert item.cached.metadata_only
+    item = decode.items([msgspec.Raw(json.dumps(thing(metadata={"labels": {"mine": "no"}})).encode())]).changes[0]
+    assert item.new is not None
+    assert item.new.metadata_only
 
 
 @pytest.mark.parametrize("more", [{"transform": dict}, {"whole": bool}])

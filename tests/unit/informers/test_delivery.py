@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from konverge.informers.cached import Cached
-from konverge.informers.delivery import Change, HandlerQueue, Registration
-from konverge.informers.store import Difference, Table
+from konverge.informers.cached import Cached, Change
+from konverge.informers.delivery import HandlerQueue, Registration
+from konverge.informers.store import Table
 from konverge.informers.yield_budget import YieldBudget
 from konverge.objects import Metadata
 
@@ -25,13 +25,13 @@ B1 = cached("b", 1)
 OTHER = cached("a", 9, uid="another")
 
 
-def step(old: Cached | None, new: Cached | None) -> Difference:
+def step(old: Cached | None, new: Cached | None) -> Change:
     one = new or old
     assert one is not None
-    return Difference("web", one.metadata.name, old, new)
+    return Change("web", one.metadata.name, old, new)
 
 
-def queue(*steps: Difference, initial: tuple[Cached, ...] | None = None) -> HandlerQueue:
+def queue(*steps: Change, initial: tuple[Cached, ...] | None = None) -> HandlerQueue:
     made = HandlerQueue()
     if initial is not None:
         made.load(table(*initial))
@@ -70,7 +70,7 @@ def told(waiting: HandlerQueue) -> list[tuple[Cached | None, Cached | None, bool
     ],
 )  # fmt: skip
 def test_merged_changes_keep_the_first_old_and_the_last_new_object(
-    steps: list[Difference], expected: list[tuple[Cached | None, Cached | None]]
+    steps: list[Change], expected: list[tuple[Cached | None, Cached | None]]
 ) -> None:
     assert [(old, new) for old, new, _ in told(queue(*steps))] == expected
 
@@ -87,7 +87,7 @@ def test_merged_changes_keep_the_first_old_and_the_last_new_object(
     ],
 )  # fmt: skip
 def test_changes_before_the_initial_delivery_are_merged_into_it_or_follow_it(
-    steps: list[Difference], expected: list[Any]
+    steps: list[Change], expected: list[Any]
 ) -> None:
     assert told(queue(*steps, initial=(A1, B1))) == expected
 

@@ -22,11 +22,10 @@ from konverge.errors import (
     Unauthorized,
     Unreachable,
 )
-from konverge.informers.cached import Cached, Delta
+from konverge.informers.cached import Cached, Change
 from konverge.informers.machine import MachineState, Phase, initial_state, step
 from konverge.informers.messages import (
     Advance,
-    Apply,
     Bookmark,
     Clear,
     Commit,
@@ -61,9 +60,9 @@ from konverge.objects import Metadata
 NOW = Moment(now=1000.0)
 PLAIN = Moment(now=1000.0, watch_list_denied=True)
 SETTINGS = InformerSettings()
-DELTA = Delta("web", "a", Cached(Metadata(name="a", namespace="web", resource_version="8"), b"{}"))
-ITEMS = Items([DELTA], "8")
-STAGED = Stage([DELTA])
+CHANGE = Change("web", "a", None, Cached(Metadata(name="a", namespace="web", resource_version="8"), b"{}"))
+ITEMS = Items([CHANGE], "8")
+STAGED = Stage([CHANGE])
 
 EXPIRED = Expired("too old resource version", status=410)
 TOO_LARGE = ServerFailure("Timeout: Too large resource version: 9, current: 5", status=504)
@@ -154,7 +153,7 @@ STREAMING: list[Row] = [
     (
         "changes are put aside too, but are no progress",
         at(Phase.STREAMING),
-        Items([DELTA], "8", added=False),
+        Items([CHANGE], "8", added=False),
         (STAGED, ReadOn(1020.0)),
         {"deadline": 1020.0},
     ),
@@ -371,10 +370,10 @@ LISTING: list[Row] = [
 
 WATCHING: list[Row] = [
     ("an open watch is healthy", at(Phase.WATCHING, opened=False, discovery_stale=True), Opened(), (Healthy(), ReadOn()), {"opened": True, "discovery_stale": False}),
-    ("events change the store and move the version", at(Phase.WATCHING, failing_since=1.0), ITEMS, (Apply([DELTA], "8"), ReadOn()), {"last_rv": "8", "received_event": True, "advanced": True, "failing_since": None}),
+    ("events change the store and move the version", at(Phase.WATCHING, failing_since=1.0), ITEMS, (ITEMS, ReadOn()), {"last_rv": "8", "received_event": True, "advanced": True, "failing_since": None}),
     ("a bookmark moves the version and changes no object", at(Phase.WATCHING), Bookmark("9"), (Advance("9"), ReadOn()), {"last_rv": "9", "received_event": True}),
     ("an older bookmark moves the version back, as the stream says", at(Phase.WATCHING, last_rv="10"), Bookmark("9"), (Advance("9"), ReadOn()), {"last_rv": "9"}),
-    ("an older event is applied, as the stream says", at(Phase.WATCHING, last_rv="10"), ITEMS, (Apply([DELTA], "8"), ReadOn()), {"last_rv": "8"}),
+    ("an older event is applied, as the stream says", at(Phase.WATCHING, last_rv="10"), ITEMS, (ITEMS, ReadOn()), {"last_rv": "8"}),
     ("a late closing bookmark is a bookmark", at(Phase.WATCHING), Bookmark("9", ends_initial=True), (Advance("9"), ReadOn()), {"last_rv": "9"}),
     ("a clean end is followed by a watch from the same version at once", at(Phase.WATCHING), Ended(), (Restarted(RestartCause.ENDED), watch("7")), {"phase": Phase.WATCHING}),
     (

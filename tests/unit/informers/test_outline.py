@@ -46,9 +46,9 @@ def cached(text: bytes) -> bytes:
     """Return what is cached of an object that a watch shows."""
     decoder = Decoder(Selection(WIDGET), frozenset({"konverge"}), lambda *_: pytest.fail("an object was dropped"))
     (items,) = decoder.events([WatchEvent("ADDED", text)])  # type: ignore[arg-type]  # msgspec decodes bytes as well as Raw
-    (delta,) = items.deltas  # type: ignore[union-attr]  # the decoder returns items for an event
-    assert delta.cached is not None
-    return delta.cached.body
+    (change,) = items.changes  # type: ignore[union-attr]  # the decoder returns items for an event
+    assert change.new is not None
+    return change.new.body
 
 
 @pytest.mark.parametrize("name", WIDE)

@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from konverge.errors import UsageError
-from konverge.informers.cached import Cached, Delta
-from konverge.informers.store import Difference, Staging, Store, StoreWriter, difference
+from konverge.informers.cached import Cached, Change
+from konverge.informers.store import Staging, Store, StoreWriter, difference
 from konverge.objects import Metadata, OwnerReference
 from konverge.selectors import LabelSelector
 
@@ -30,12 +30,12 @@ def cached(
     return Cached(metadata, b"x" * 10)
 
 
-def put(one: Cached) -> Delta:
-    return Delta(one.metadata.namespace, one.metadata.name, one)
+def put(one: Cached) -> Change:
+    return Change(one.metadata.namespace, one.metadata.name, None, one)
 
 
-def gone(name: str, namespace: str = "web") -> Delta:
-    return Delta(namespace, name, None)
+def gone(name: str, namespace: str = "web") -> Change:
+    return Change(namespace, name, None, None)
 
 
 def filled(*objects: Cached, version: str = "100") -> tuple[Store, StoreWriter]:
@@ -110,7 +110,7 @@ def test_an_object_deleted_during_a_streaming_list_is_not_in_the_new_state() -> 
 def test_clear_empties_the_store_and_makes_it_unsynced() -> None:
     store, writer = filled(cached("a", owner="o"))
     before = writer.clear()
-    assert list(difference(before, {})) == [Difference("web", "a", before["web"]["a"], None)]
+    assert list(difference(before, {})) == [Change("web", "a", before["web"]["a"], None)]
     assert (len(store), store.size, store.version, store.synced) == (0, 0, "", False)
     assert store.by_index("owner", "o") == []
 

@@ -21,7 +21,7 @@ from konverge.kinds import kind
 from konverge.outcome import Done, RequeueAfter
 from konverge.runtime.apply.conflicts import FieldsHeld, Held
 from konverge.runtime.controller.requeue import Action, requeue_decision
-from konverge.runtime.reconcile.outcomes import checked
+from konverge.runtime.reconcile.reconciler_call import check_outcome
 
 HELD = FieldsHeld(Held(Key("", kind("v1", "ConfigMap"), "web", "a"), (FieldConflict("kubectl", ".data.k"),)))
 
@@ -107,14 +107,14 @@ def test_a_reconciler_that_does_not_return_an_outcome_gets_an_error_that_lists_t
     returned: Any,
 ) -> None:
     with pytest.raises(NotAnOutcome) as caught:
-        checked("backup", "reconcile", returned)
+        check_outcome("backup", "reconcile", returned)
     assert "'backup'" in str(caught.value)
     assert "return Done()" in str(caught.value)
     assert "RetryAfter" in str(caught.value)
 
 
 def test_an_outcome_that_a_reconciler_returns_is_accepted() -> None:
-    assert checked("backup", "reconcile", Done()) == Done()
+    assert check_outcome("backup", "reconcile", Done()) == Done()
 
 
 @pytest.mark.parametrize("delay", [0, -1, float("inf"), float("nan")])

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from konverge.crds import Status
 from konverge.crds.status import readable
-from konverge.runtime.reconcile.runner import _drafted
+from konverge.runtime.reconcile.reconciler_call import _model_draft
 
 READY = {"type": "Ready", "status": "True", "reason": "Fine", "message": ""}
 
@@ -31,7 +31,7 @@ class Notes(Status):
 )
 def test_a_draft_equals_the_status_of_the_object_and_shares_nothing_with_it(stored: dict[str, Any]) -> None:
     status = readable(Notes, stored)
-    draft = _drafted(Notes, stored)
+    draft = _model_draft(Notes, stored)
     assert isinstance(draft, Notes)
     assert draft == status
     assert draft.model_fields_set == status.model_fields_set

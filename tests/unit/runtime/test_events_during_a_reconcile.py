@@ -71,7 +71,7 @@ async def test_a_failure_of_the_runtime_itself_is_counted_and_the_key_retried(mo
         return kv.Done()
 
     async with ControllerHarness(kv.Controller.of(Widget).reconciled_by(By(reconcile))) as harness:
-        reconciles = harness.runner._reconciles
+        reconciles = harness.runner._pipeline
         run = reconciles.run
 
         async def fails_once(*arguments: Any) -> Any:
