@@ -8,7 +8,8 @@
     │   ├── NotFound         404
     │   ├── AlreadyExists    409
     │   ├── Conflict         409    the version or a precondition did not hold
-    │   │   └── ApplyConflict       another field manager owns a field                    runtime: take or hold
+    │   │   ├── ApplyConflict       another field manager owns a field                    runtime: take or hold
+    │   │   └── ObjectChanged       a write with `expect`: the object changed since the read
     │   ├── Expired          410    the version is too old to watch from                  informer: list again
     │   ├── Invalid          422
     │   ├── TooManyRequests  429    with the server's delay
@@ -73,6 +74,7 @@ __all__ = [
     "NotOurs",
     "NotReady",
     "NotServed",
+    "ObjectChanged",
     "OwnershipError",
     "ReconcileTimeout",
     "RetryAfter",
@@ -188,6 +190,21 @@ class ApplyConflict(Conflict):
     ) -> None:
         super().__init__(message, status=status, reason="Conflict", request=request)
         self.conflicts = tuple(conflicts)
+
+
+class ObjectChanged(Conflict):
+    """A write with `expect` lost a race: since the read, another writer changed, deleted or recreated the object, and nothing was written.
+
+    Read the object again and decide again, or let the error end the reconcile: the runtime retries a Conflict with backoff.
+
+    >>> ObjectChanged("pods web/a not found", status=404).deleted
+    True
+    """
+
+    @property
+    def deleted(self) -> bool:
+        """Whether no object of this name exists any more."""
+        return self.status == 404
 
 
 class Expired(ApiError):

@@ -16,6 +16,7 @@
     sender.py       one call: slot, attempts, credentials, metrics
     discovery.py    the resources that the server serves
     watch_stream.py lines and events out of a watch; depth.py: JSON that is nested too deeply to be decoded
+    guarded.py      writes that change only the version of the object that was read (`expect`): pure
     ledger.py       the writes of this process, until the caches show them
     client.py       the verbs
 

@@ -1,4 +1,4 @@
-"""The verbs of the API: get, list, watch, create, replace, patch, apply, delete.
+"""The verbs of the API: get, find, list, watch, create, get_or_create, replace, patch, apply, delete.
 
 Guarantees: every method returns the server's response or raises an error of `konverge.errors`. A write with a `writer` is in the
 ledger before its first byte is sent, and is settled there however the call ends; a cancellation takes effect at once and leaves
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from random import Random
@@ -23,6 +23,7 @@ from konverge.client import nulls, requests
 from konverge.client.config import ClientConfig
 from konverge.client.decoding import decode_metadata, decode_object, decode_page, decode_stored
 from konverge.client.discovery import Discovery
+from konverge.client.guarded import expected_version, guarded_patch, object_changed
 from konverge.client.ledger import Ledger, PendingWrite
 from konverge.client.naming import checked_name, user_agent
 from konverge.client.requests import JSON, Propagation, Request, Style
@@ -33,7 +34,7 @@ from konverge.client.shapes import ConditionShape, document_path, shape_in
 from konverge.client.status import deleted_uid
 from konverge.client.transport import Fence, Response
 from konverge.client.watch_stream import WatchStream
-from konverge.errors import Expired, Forbidden, NotFound, NotServed
+from konverge.errors import AlreadyExists, Conflict, Expired, Forbidden, NotFound, NotServed, UsageError
 from konverge.fields import has_nulls, without_nulls
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.metrics import Metrics
@@ -131,6 +132,13 @@ class Client:
         response = await self._read(requests.get(info, namespace, name), info)
         return found.decode(decode_object(response.body))
 
+    async def find(self, kind: Kind[R] | type[R], name: str, namespace: str = "") -> R | None:
+        """Return an object, None if it does not exist."""
+        try:
+            return await self.get(kind, name, namespace)
+        except NotFound:
+            return None
+
     async def get_metadata(self, kind: Kind[Any] | type[Resource], name: str, namespace: str = "") -> Metadata:
         """Return an object's metadata without fetching its body; raises NotFound."""
         info = await self._info(kind_of(kind))
@@ -191,6 +199,19 @@ class Client:
         response = await self._write(request, info, kind, obj.namespace, obj.name, writer, dry_run=dry_run)
         return kind.decode(decode_object(response.body))
 
+    async def get_or_create(self, obj: R, *, writer: Hashable | None = None) -> R:
+        """Return the stored object of the kind, namespace and name of `obj`, which is created if it does not exist.
+
+        An existing object is returned unchanged, whatever it contains: check whose it is before you use it.
+        """
+        kind: Kind[R] = kind_of(obj)
+        while True:
+            stored = await self.find(kind, obj.name, obj.namespace)
+            if stored is not None:
+                return stored
+            with suppress(AlreadyExists):  # another client created it after the read
+                return await self.create(obj, writer=writer)
+
     async def replace(
         self, obj: R, *, subresource: str = "", dry_run: bool = False, writer: Hashable | None = None
     ) -> R:
@@ -211,17 +232,29 @@ class Client:
     async def patch(
         self,
         kind: Kind[R] | type[R],
-        name: str,
+        name: str = "",
         namespace: str = "",
         *,
         patch: Mapping[str, Any] | Sequence[Any],
         style: Style,
+        expect: Resource | Metadata | None = None,
         subresource: str = "",
         dry_run: bool = False,
         writer: Hashable | None = None,
     ) -> R:
-        """Patch an object: a mapping for `merge` and `strategic` (built-in kinds only), a list of operations for `json`."""
+        """Patch an object: a mapping for `merge` and `strategic` (built-in kinds only), a list of operations for `json`.
+
+        With `expect`, an object or its metadata as it was read, the patch changes exactly that version of that object, else nothing.
+        Raises NotFound; with `expect` ObjectChanged if the object was changed, deleted or recreated since.
+        """
         found = kind_of(kind)
+        if expect is not None:
+            if not isinstance(patch, Mapping):
+                raise UsageError(
+                    "a JSON patch takes no expect=: begin it with a `test` operation, or send a merge patch"
+                )
+            expected = expected_version(expect)
+            name, namespace, patch = expected.name, expected.namespace, guarded_patch(patch, expected)
         info = await self._info(found)
         request = requests.patch(
             info,
@@ -235,7 +268,12 @@ class Client:
             # A JSON patch names places and not fields, and has to free an object that holds a field of an older schema.
             validation="" if style == "json" else self.settings.field_validation,
         )
-        response = await self._write(request, info, found, namespace, name, writer, dry_run=dry_run)
+        try:
+            response = await self._write(request, info, found, namespace, name, writer, dry_run=dry_run)
+        except (Conflict, NotFound) as error:
+            if expect is None:
+                raise
+            raise object_changed(error) from error
         return found.decode(decode_object(response.body))
 
     async def apply(
@@ -296,11 +334,12 @@ class Client:
     async def delete(
         self,
         kind: Kind[Any] | type[Resource],
-        name: str,
+        name: str = "",
         namespace: str = "",
         *,
         uid: str = "",
         resource_version: str = "",
+        expect: Resource | Metadata | None = None,
         propagation: Propagation = "Background",
         dry_run: bool = False,
         writer: Hashable | None = None,
@@ -308,8 +347,13 @@ class Client:
         """Delete an object; returns False if it did not exist. Raises Conflict if the stored uid or version differs.
 
         Give the uid: the client repeats a deletion whose response was lost only with a uid, because it cannot delete a successor then.
+        With `expect`, an object or its metadata as it was read, uid and version are the expected object's, and the error is ObjectChanged.
         """
         found = kind_of(kind)
+        if expect is not None:
+            expected = expected_version(expect)
+            name, namespace = expected.name, expected.namespace
+            uid, resource_version = expected.uid, expected.resource_version
         info = await self._info(found)
         request = requests.delete(
             info,
@@ -327,6 +371,10 @@ class Client:
         except NotFound:
             # An earlier attempt whose response was lost may have deleted it.
             return call.outcome_unknown
+        except Conflict as error:
+            if expect is None:
+                raise
+            raise object_changed(error) from error
         _settle_deletion(pending, response, uid)
         return True
 

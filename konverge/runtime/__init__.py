@@ -39,7 +39,7 @@ from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.manager.manager import Manager
 from konverge.runtime.manager.settings import ManagerSettings
 from konverge.runtime.observability.readiness import ControllerReport, Report, State
-from konverge.runtime.reconcile.context import Context
+from konverge.runtime.reconcile.context import Context, HasStatus
 from konverge.runtime.reconcile.plan import ConditionUpdate, Delete, Plan
 from konverge.runtime.reconcile.status import StatusEditor
 from konverge.runtime.sharding.settings import ShardingSettings
@@ -60,6 +60,7 @@ __all__ = [
     "Deny",
     "ElectionSettings",
     "FieldsHeld",
+    "HasStatus",
     "Held",
     "Leadership",
     "Live",

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.informers import Cached, Change
@@ -147,7 +147,9 @@ def _can_be_applied(rival: Object, settings: Settings) -> bool:
         return False
 
 
-async def keeper_other_than(instance: Metadata, release: str, settings: Settings, ctx: Context[Any]) -> str:
+async def keeper_other_than(
+    instance: Metadata, release: str, settings: Settings, ctx: Context[ApplicationInstance]
+) -> str:
     """Return the name of the other instance that keeps this Helm release; "" if this one does."""
     instances, releases = ctx.cache(VIEW), ctx.cache(HELM_RELEASE)
     index = f"{instance.namespace}/{release}"

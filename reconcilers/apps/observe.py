@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.errors import Forbidden
@@ -82,7 +82,7 @@ def values_of(instance: ApplicationInstance) -> tuple[Kind[Object], str, str] | 
     return None if reference is None else (kind, reference.name, reference.key)
 
 
-def _values(instance: ApplicationInstance, ctx: Context[Any], settings: Settings) -> ValuesFrom | None:
+def _values(instance: ApplicationInstance, ctx: Context[ApplicationInstance], settings: Settings) -> ValuesFrom | None:
     """Return the state of the object that holds the values; None for inline values, and for Secrets that only Flux may read."""
     where = values_of(instance)
     if where is None or (where[0] == SECRET and not settings.watches_secrets_in(instance.namespace)):
@@ -92,7 +92,7 @@ def _values(instance: ApplicationInstance, ctx: Context[Any], settings: Settings
     return ValuesFrom(kind=kind.kind, namespace=instance.namespace, name=name, key=key, token=token)
 
 
-def observe(instance: ApplicationInstance, ctx: Context[Any], settings: Settings) -> ObservedInstance:
+def observe(instance: ApplicationInstance, ctx: Context[ApplicationInstance], settings: Settings) -> ObservedInstance:
     """Return the cached state of the instance and its children."""
     namespace, name = instance.namespace, instance.name
 
@@ -120,7 +120,7 @@ def observe(instance: ApplicationInstance, ctx: Context[Any], settings: Settings
     )
 
 
-async def check_key(values: ValuesFrom, ctx: Context[Any]) -> ValuesFrom:
+async def check_key(values: ValuesFrom, ctx: Context[ApplicationInstance]) -> ValuesFrom:
     """Return the values with `has_key`, read live; without the right to read it stays unknown, and Flux reports a missing key."""
     kind = SECRET if values.kind == SECRET.kind else CONFIG_MAP
     try:

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
-from konverge.errors import BadRequest, Conflict, Invalid, NotFound, NotOurs, NotServed
+from konverge.errors import BadRequest, Conflict, Invalid, NotFound, NotOurs, NotServed, ObjectChanged
 from konverge.kinds import Kind, kind_of
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
@@ -56,7 +56,7 @@ class ApplicationInstanceReconciler:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
-    async def reconcile(self, instance: ApplicationInstance, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, instance: ApplicationInstance, ctx: Context[ApplicationInstance]) -> Outcome:
         """Apply the source and the HelmRelease of the instance, and set its conditions from their status."""
         observed = observe(instance, ctx, self.settings)
         start = plan_apply(observed, self.settings, ctx.now())
@@ -81,21 +81,25 @@ class ApplicationInstanceReconciler:
             await _annotate(applied.release, status.annotations, ctx)
         return await ctx.execute(status.plan)
 
-    async def keeper(self, instance: ApplicationInstance, release: str, ctx: Context[Any]) -> str:
+    async def keeper(self, instance: ApplicationInstance, release: str, ctx: Context[ApplicationInstance]) -> str:
         """Return the name of another instance that keeps this Helm release, "" without one."""
         return await keeper_other_than(instance.metadata, release, self.settings, ctx)
 
-    async def _yield_to(self, keeper: str, observed: ObservedInstance, release: str, ctx: Context[Any]) -> Outcome:
+    async def _yield_to(
+        self, keeper: str, observed: ObservedInstance, release: str, ctx: Context[ApplicationInstance]
+    ) -> Outcome:
         """Apply nothing, and delete an own HelmRelease without an uninstall: the workload belongs to the other instance."""
         mine = observed.own_release
         if mine is not None and not mine.metadata.deleting:
             try:
                 await _delete_without_uninstall(mine, ctx)
-            except (Conflict, NotFound):
-                return RequeueAfter(_SOON)  # the release changed since the read: reconcile again
+            except ObjectChanged:
+                return RequeueAfter(_SOON)
         return await ctx.execute(plan_yielding(observed, release, keeper, ctx.now(), self.settings.refused_retry))
 
-    async def _with_key(self, observed: ObservedInstance, start: Proceed, ctx: Context[Any]) -> ObservedInstance:
+    async def _with_key(
+        self, observed: ObservedInstance, start: Proceed, ctx: Context[ApplicationInstance]
+    ) -> ObservedInstance:
         """Check that the key of the values exists, unless this state of them was rolled out before."""
         if observed.values is None or not observed.values.exists:
             return observed
@@ -103,17 +107,17 @@ class ApplicationInstanceReconciler:
             return observed
         return replace(observed, values=await check_key(observed.values, ctx))
 
-    async def finalize(self, instance: ApplicationInstance, ctx: Context[Any]) -> Outcome:
+    async def finalize(self, instance: ApplicationInstance, ctx: Context[ApplicationInstance]) -> Outcome:
         """Uninstall the release first, then delete its sources; Done when no child of the instance remains."""
         for _ in range(_TRIES - 1):
             try:
                 return await self._uninstall(instance, ctx)
-            except (Conflict, NotFound):
+            except Conflict:
                 # Another writer changed the release between the read and the write: read it again, it may be suspended or gone.
                 ctx.log.debug("the release changed during the uninstall; reading it again")
         return await self._uninstall(instance, ctx)
 
-    async def _uninstall(self, instance: ApplicationInstance, ctx: Context[Any]) -> Outcome:
+    async def _uninstall(self, instance: ApplicationInstance, ctx: Context[ApplicationInstance]) -> Outcome:
         step = next_step(
             await _remaining_children(instance, self.settings, ctx), ctx.now(), self.settings.uninstall_patience
         )
@@ -121,11 +125,10 @@ class ApplicationInstanceReconciler:
             await _delete_without_uninstall(step.orphan, ctx)
         resumed = None if step.resume is None else await _suspend(step.resume, ctx, suspend=False)
         for child in step.delete:
-            expected = child if resumed is None or child.kind_name != HELM_RELEASE.kind else resumed
-            guard = expected.metadata.resource_version if child.kind_name == HELM_RELEASE.kind else ""
-            await ctx.delete(
-                kind_of(child), child.name, child.namespace, uid=child.metadata.uid, resource_version=guard
-            )
+            if child.kind_name == HELM_RELEASE.kind:
+                await ctx.delete(HELM_RELEASE, expect=resumed or child)
+            else:
+                await ctx.delete(kind_of(child), child.name, child.namespace, uid=child.metadata.uid)
         if step.report is None:
             return Done()
         return await ctx.execute(plan_for(instance, step.report, ctx.now(), outcome=RequeueAfter(step.wait)))
@@ -143,7 +146,9 @@ def _applied_children(observed: ObservedInstance, start: Proceed, applied: Appli
     )
 
 
-async def _annotate(release: Object | None, annotations: Mapping[str, str], ctx: Context[Any]) -> Object | None:
+async def _annotate(
+    release: Object | None, annotations: Mapping[str, str], ctx: Context[ApplicationInstance]
+) -> Object | None:
     """Patch annotations that the applied intent does not contain; if the release is gone, the next reconcile handles it.
 
     Raises Conflict, so that the reconcile is repeated: a server may refuse a patch although the release did not change, and then no event
@@ -158,30 +163,19 @@ async def _annotate(release: Object | None, annotations: Mapping[str, str], ctx:
         return release
 
 
-async def _suspend(release: Object, ctx: Context[Any], *, suspend: bool) -> Object:
+async def _suspend(release: Object, ctx: Context[ApplicationInstance], *, suspend: bool) -> Object:
     """Suspend or resume exactly this version of the release; the delete that follows names the returned version."""
-    observed = release.metadata
-    patch = {
-        "metadata": {"uid": observed.uid, "resourceVersion": observed.resource_version},
-        "spec": {"suspend": suspend},
-    }
-    return await ctx.patch(HELM_RELEASE, release.name, release.namespace, patch=patch)
+    return await ctx.patch(HELM_RELEASE, expect=release, patch={"spec": {"suspend": suspend}})
 
 
-async def _delete_without_uninstall(release: Object, ctx: Context[Any]) -> None:
+async def _delete_without_uninstall(release: Object, ctx: Context[ApplicationInstance]) -> None:
     """Delete exactly this release without an uninstall: from a suspended one helm-controller only drops its finalizer."""
     stored = await _suspend(release, ctx, suspend=True)
-    await ctx.delete(
-        HELM_RELEASE,
-        release.name,
-        release.namespace,
-        uid=stored.metadata.uid,
-        resource_version=stored.metadata.resource_version,
-    )
+    await ctx.delete(HELM_RELEASE, expect=stored)
 
 
 async def _remaining_children(
-    instance: ApplicationInstance, settings: Settings, ctx: Context[Any]
+    instance: ApplicationInstance, settings: Settings, ctx: Context[ApplicationInstance]
 ) -> RemainingChildren:
     """Read the remaining children live: a stale cache must not decide a delete."""
 

@@ -6,10 +6,8 @@ another namespace proves nothing about its writer, so the namespace of the opera
 
 from __future__ import annotations
 
-from typing import Any
-
 from konverge.reconcilers.machines.words import MachinesCondition, NamespaceReason
-from konverge.runtime import Context
+from konverge.runtime import Context, HasStatus
 
 __all__ = ["show_other_namespace"]
 
@@ -19,6 +17,6 @@ _MESSAGE = (
 )
 
 
-def show_other_namespace(ctx: Context[Any]) -> None:
+def show_other_namespace(ctx: Context[HasStatus[object]]) -> None:
     """Show that an object is outside the operator's namespace; the message names no object and no namespace of others."""
     ctx.status.set_condition(MachinesCondition.READY, False, NamespaceReason.OTHER_NAMESPACE, _MESSAGE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from konverge.reconcilers.machines.kinds import CLUSTER
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesCondition, MachinesLabel, PausedReason
@@ -11,7 +11,7 @@ from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesCond
 if TYPE_CHECKING:
     from konverge.kinds import Kind
     from konverge.objects import Metadata, Object
-    from konverge.runtime import Context
+    from konverge.runtime import Context, HasStatus
     from konverge.runtime.cache.readers import Reader
 
 __all__ = ["pause_of", "show_pause"]
@@ -29,7 +29,7 @@ def pause_of(metadata: Metadata, cache: Callable[[Kind[Object]], Reader[Object]]
     return f"Cluster {name} is paused" if found is not None and found.get("spec", "paused") is True else ""
 
 
-def show_pause(why: str, ctx: Context[Any]) -> None:
+def show_pause(why: str, ctx: Context[HasStatus[object]]) -> None:
     """Set the condition Paused."""
     if why:
         ctx.status.set_condition(MachinesCondition.PAUSED, True, PausedReason.PAUSED, why)

@@ -38,6 +38,11 @@ class Member:
     """The last transition of its condition Ready, if that is not True."""
 
     @property
+    def metadata(self) -> Metadata:
+        """The metadata that identifies this version of the instance, for guarded writes."""
+        return Metadata(name=self.name, namespace=self.namespace, uid=self.uid, resource_version=self.version)
+
+    @property
     def ready(self) -> bool:
         """Whether it can be handed out."""
         return not self.taken and not self.deleting and self.phase == InstancePhase.READY

@@ -6,7 +6,7 @@ Capsule set.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from konverge.crds.quota_v1beta2 import PoolReference, ResourcePoolClaim
 from konverge.objects import Object
@@ -40,7 +40,7 @@ class ResourcePoolClaimReconciler:
         self._metrics = metrics
         self._pool_cache: ViewCache[PoolFacts] = ViewCache()
 
-    async def reconcile(self, claim: ResourcePoolClaim, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, claim: ResourcePoolClaim, ctx: Context[ResourcePoolClaim]) -> Outcome:
         """Reconcile one claim."""
         path = (claim.namespace, claim.name)
         await remove_owner_references(claim.metadata, ctx)
@@ -63,7 +63,7 @@ class ResourcePoolClaimReconciler:
         self._write_status(view, *decided, ctx)
         return Done()
 
-    def report_failure(self, claim: ResourcePoolClaim, ctx: Context[Any], message: str) -> None:
+    def report_failure(self, claim: ResourcePoolClaim, ctx: Context[ResourcePoolClaim], message: str) -> None:
         """Report in the status that the reconcile failed, unless a pool writes it.
 
         It reads metadata and single fields only, since parsing the claim or a pool may be the step that failed.
@@ -86,10 +86,12 @@ class ResourcePoolClaimReconciler:
         self._wake_index.waiting[path] = view.pool
         self._write_status(view, failed(message), NOWHERE, ctx)
 
-    def _write_status(self, view: ClaimView, decision: ClaimDecision, place: ClaimPlace, ctx: Context[Any]) -> None:
+    def _write_status(
+        self, view: ClaimView, decision: ClaimDecision, place: ClaimPlace, ctx: Context[ResourcePoolClaim]
+    ) -> None:
         draft = ctx.status.draft
         if self._semantics == Semantics.V014:
-            draft.semantics, draft.condition = self._semantics, None
+            draft.semantics, draft.condition = Semantics.V014, None
         else:
             draft.semantics, draft.condition = None, claim_condition(view, decision, ctx.now())
         decided = condition_fields(decision) if self._semantics == Semantics.V014 else ()
@@ -105,7 +107,7 @@ class ResourcePoolClaimReconciler:
         self._metrics.set_claim(view, decision, place.name)
 
 
-def _pool_writes_status(claim: ResourcePoolClaim, stored: Object, ctx: Context[Any]) -> bool:
+def _pool_writes_status(claim: ResourcePoolClaim, stored: Object, ctx: Context[ResourcePoolClaim]) -> bool:
     """Whether a pool writes the status of a claim: a live one that wrote it before, or one whose finalizer reads it."""
     pools, status = ctx.cache(POOL), claim.status
     assigned, queued = ((place.name or "") if place is not None else "" for place in (status.pool, status.queue))

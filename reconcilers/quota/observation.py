@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Final
 
 from konverge.conditions import Condition
+from konverge.objects import Metadata
 from konverge.quantities import Format, Quantity
 from konverge.reconcilers.quota.amounts import Amounts
 from konverge.reconcilers.quota.words import QuotaCondition, QuotaReason, Semantics
@@ -108,6 +109,11 @@ class ClaimView:
     """Whether a newer Capsule left conditions beside the one of the form v0.12."""
     in_use: bool = False
     """Whether the status says, in the form v0.14, that pods use the claim."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metadata that identifies this version of the claim, for guarded writes and Events."""
+        return Metadata(name=self.name, namespace=self.namespace, uid=self.uid, resource_version=self.version)
 
     @property
     def place(self) -> ClaimPlace:

@@ -7,11 +7,11 @@ missing from an incomplete cache is never taken for deleted (X04).
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from konverge.crds.quota_v1beta2 import ResourcePool
+from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import RetryAfter
-from konverge.kinds import Kind
+from konverge.kinds import Kind, Resource
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.quota.kinds import CLAIM, NAMESPACE, POOL, RESOURCE_QUOTA
 from konverge.reconcilers.quota.namespace_selectors import selects
@@ -52,7 +52,7 @@ def belongs(claim: ClaimView, pool: str, uid: str, listed: Container[str] = ()) 
     return claim.queue == (pool, uid) or (claim.assigned == (pool, uid) and not claim.needs_new_pool)
 
 
-def complete(ctx: Context[Any], kind: Kind[Object]) -> Reader[Object]:
+def complete(ctx: Context[Resource], kind: Kind[Object]) -> Reader[Object]:
     """Return the cache of a kind; raises RetryAfter if it is not synced."""
     reader = ctx.cache(kind)
     if not reader.synced:
@@ -62,7 +62,9 @@ def complete(ctx: Context[Any], kind: Kind[Object]) -> Reader[Object]:
     return reader
 
 
-def observe(pool: ResourcePool, ctx: Context[Any], books: PoolViewCaches, settings: Settings) -> PoolObservation:
+def observe(
+    pool: ResourcePool, ctx: Context[ResourcePool], books: PoolViewCaches, settings: Settings
+) -> PoolObservation:
     """Read the caches for a reconcile of one pool."""
     selected: set[str] = set()
     terminating: set[str] = set()
@@ -101,7 +103,9 @@ def has_lost_its_owner(quota: Metadata, pool: str) -> bool:
     return quota.name == quota_name(pool) and quota.controller is None and quota.label(QuotaLabel.POOL) == pool
 
 
-def _quotas(pool: ResourcePool, ctx: Context[Any], books: PoolViewCaches, namespaces: set[str]) -> dict[str, QuotaView]:
+def _quotas(
+    pool: ResourcePool, ctx: Context[ResourcePool], books: PoolViewCaches, namespaces: set[str]
+) -> dict[str, QuotaView]:
     """Return the ResourceQuotas that the pool controls, and those to adopt, by namespace.
 
     A copy under another name has the owner reference too, and grants nothing.
@@ -119,7 +123,7 @@ def _quotas(pool: ResourcePool, ctx: Context[Any], books: PoolViewCaches, namesp
     return {namespace: view for (namespace, _), (_, view) in found.items()}
 
 
-def observe_pools(ctx: Context[Any], book: ViewCache[PoolFacts]) -> dict[str, PoolFacts]:
+def observe_pools(ctx: Context[ResourcePoolClaim], book: ViewCache[PoolFacts]) -> dict[str, PoolFacts]:
     """Read what the claim controller needs to know about all pools, by name."""
     reader = complete(ctx, POOL)
     return {facts.name: facts for facts in book.read(reader, reader.all_metadata(), pool_facts).values()}

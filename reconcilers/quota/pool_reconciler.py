@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolStatus
 from konverge.errors import Conflict
@@ -56,7 +56,7 @@ class ResourcePoolReconciler:
         self._refusals = RejectedQuotas(settings.refused_retry)
         self._written: dict[str, tuple[tuple[object, ...], float]] = {}
 
-    async def reconcile(self, pool: ResourcePool, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, pool: ResourcePool, ctx: Context[ResourcePool]) -> Outcome:
         """Bring ResourceQuotas, claims and status to the allocation of the pool."""
         observed = observe(pool, ctx, self._caches, self._settings)
         await asyncio.sleep(0)  # yield to other reconciles: with thousands of claims each part takes a while
@@ -116,7 +116,7 @@ class ResourcePoolReconciler:
         return rest if rest > _CONTINUE_DELAY else 0.0  # a rest below the resolution of the clock would never pass
 
     def _recall_refusals(
-        self, pool: ResourcePool, observed: PoolObservation, ctx: Context[Any]
+        self, pool: ResourcePool, observed: PoolObservation, ctx: Context[ResourcePool]
     ) -> tuple[PoolObservation, dict[str, RejectedQuota], dict[str, RejectedQuota]]:
         held, lapsed = self._refusals.recall(
             pool.name,
@@ -133,7 +133,7 @@ class ResourcePoolReconciler:
         observed: PoolObservation,
         outcomes: WriteOutcomes,
         held: dict[str, RejectedQuota],
-        ctx: Context[Any],
+        ctx: Context[ResourcePool],
     ) -> None:
         generations = {claim.uid: claim.generation for claim in observed.claims}
         news = {
@@ -164,7 +164,7 @@ class ResourcePoolReconciler:
         observed: PoolObservation,
         allocation: PoolAllocation,
         conditions: tuple[ConditionUpdate, ...],
-        ctx: Context[Any],
+        ctx: Context[ResourcePool],
     ) -> None:
         pool = observed.pool.name
         before = self._claims_in_metrics.get(pool, frozenset())
@@ -178,7 +178,7 @@ class ResourcePoolReconciler:
             if decision is not None:
                 self._metrics.set_claim(claim, decision, place_after(claim, decision, observed.pool).name)
 
-    async def finalize(self, pool: ResourcePool, ctx: Context[Any]) -> Outcome:
+    async def finalize(self, pool: ResourcePool, ctx: Context[ResourcePool]) -> Outcome:
         """Delete the pool's claims, if it says so, and its ResourceQuotas. From now on the claim controller writes the claims' statuses."""
         slots = asyncio.Semaphore(self._settings.parallel)
         if pool.spec.config.delete_bound_resources:
@@ -195,7 +195,7 @@ class ResourcePoolReconciler:
         self._metrics.set_pool(pool.name, None)
         return Done()
 
-    async def _delete_claims(self, pool: ResourcePool, ctx: Context[Any], slots: asyncio.Semaphore) -> None:
+    async def _delete_claims(self, pool: ResourcePool, ctx: Context[ResourcePool], slots: asyncio.Semaphore) -> None:
         """Delete the allocated claims by uid; queued claims survive, and so does a claim that was recreated under the same name.
 
         A claim is allocated if the pool lists it or its own status says so: a reconcile that was killed may not have written the pool's.
@@ -230,7 +230,7 @@ def _outline(status: ResourcePoolStatus, record: PoolRecord) -> tuple[object, ..
     )
 
 
-def _basis(pool: ResourcePool, namespace: str, ctx: Context[Any]) -> tuple[object, ...]:
+def _basis(pool: ResourcePool, namespace: str, ctx: Context[ResourcePool]) -> tuple[object, ...]:
     """Return what a refusal rests on: the spec of the pool, and whose the ResourceQuota of the namespace is."""
     quota = ctx.cache(RESOURCE_QUOTA).metadata(namespace, quota_name(pool.name))
     if quota is None:
@@ -238,7 +238,9 @@ def _basis(pool: ResourcePool, namespace: str, ctx: Context[Any]) -> tuple[objec
     return (pool.uid, pool.generation, quota.uid, quota.controller, quota.label(QuotaLabel.POOL))
 
 
-def _set_status(ctx: Context[Any], status: ResourcePoolStatus, conditions: tuple[ConditionUpdate, ...]) -> None:
+def _set_status(
+    ctx: Context[ResourcePool], status: ResourcePoolStatus, conditions: tuple[ConditionUpdate, ...]
+) -> None:
     ctx.status.update(status)
     for name in _OMITTED_IF_EMPTY:  # empty maps are omitted, as in Capsule
         if not getattr(status, name):
@@ -247,7 +249,7 @@ def _set_status(ctx: Context[Any], status: ResourcePoolStatus, conditions: tuple
         ctx.status.set_condition(condition.type, condition.status, condition.reason, condition.message)
 
 
-def _quotas_of(pool: ResourcePool, ctx: Context[Any]) -> list[Metadata]:
+def _quotas_of(pool: ResourcePool, ctx: Context[ResourcePool]) -> list[Metadata]:
     """Return the ResourceQuotas of a pool, including those that an orphaning deletion released from it."""
     name = quota_name(pool.name)
     return [
@@ -259,7 +261,7 @@ def _quotas_of(pool: ResourcePool, ctx: Context[Any]) -> list[Metadata]:
     ]
 
 
-async def _delete(ctx: Context[Any], metadata: Metadata, slots: asyncio.Semaphore) -> None:
+async def _delete(ctx: Context[ResourcePool], metadata: Metadata, slots: asyncio.Semaphore) -> None:
     async with slots:
         try:
             await ctx.delete(RESOURCE_QUOTA, metadata.name, metadata.namespace, uid=metadata.uid)

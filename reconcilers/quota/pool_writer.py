@@ -12,12 +12,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from konverge.client import missing_rule, namespace_is_ending
-from konverge.crds.quota_v1beta2 import GROUP, ResourcePool
+from konverge.crds.quota_v1beta2 import GROUP, ResourcePool, ResourcePoolClaim
 from konverge.errors import (
     ApiError,
     BadRequest,
@@ -28,6 +28,7 @@ from konverge.errors import (
     KonvergeError,
     NotFound,
     NotOurs,
+    ObjectChanged,
 )
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.quota.allocate import PoolAllocation, allocate
@@ -88,7 +89,7 @@ class WriteOutcomes:
 class PoolWriter:
     """Sends the writes of one reconcile of one pool."""
 
-    def __init__(self, pool: ResourcePool, ctx: Context[Any], parallel: int) -> None:
+    def __init__(self, pool: ResourcePool, ctx: Context[ResourcePool], parallel: int) -> None:
         self._pool = pool
         self._ctx = ctx
         self._slots = asyncio.Semaphore(parallel)
@@ -237,9 +238,8 @@ class PoolWriter:
         """Return the stored ResourceQuota; None if more than its use and status differ from the one that was read."""
         if before is None:
             return None
-        try:
-            stored = await self._ctx.client.get(RESOURCE_QUOTA, quota_name(self._pool.name), namespace)
-        except NotFound:
+        stored = await self._ctx.live(RESOURCE_QUOTA).find(namespace, quota_name(self._pool.name))
+        if stored is None:
             return None
         found = quota_view(stored, self._pool)
         return found if found.is_like(before) else None
@@ -314,13 +314,12 @@ class PoolWriter:
         """Remove release annotations that have taken effect; the status of a claim that changed meanwhile is not written."""
 
         async def write(claim: ClaimView) -> None:
-            guard = {"uid": claim.uid, "resourceVersion": claim.version}
-            patch = {"metadata": {**guard, "annotations": {QuotaAnnotation.RELEASE: None}}}
+            patch = {"metadata": {"annotations": {QuotaAnnotation.RELEASE: None}}}
             try:
-                stored: Object = await self._ctx.patch(CLAIM, claim.name, claim.namespace, patch=patch)
-            except (Conflict, NotFound):
+                stored = await self._ctx.patch(CLAIM, expect=claim.metadata, patch=patch)
+            except ObjectChanged:
                 self.outcomes.unsure.add(claim.uid)
-                self.outcomes.again = True  # deleted, edited or recreated meanwhile
+                self.outcomes.again = True
             except KonvergeError as error:
                 self.outcomes.unsure.add(claim.uid)
                 self.outcomes.error = error
@@ -356,10 +355,7 @@ class PoolWriter:
                 return
             news = claim_event(claim, decision) if sent else None
             if news is not None:
-                about = Metadata(
-                    name=claim.name, namespace=claim.namespace, uid=claim.uid, resource_version=claim.version
-                )
-                self._ctx.event_about(CLAIM, about, news[0], decision.message, type_=news[1], action=news[2])
+                self._ctx.event_about(CLAIM, claim.metadata, news[0], decision.message, type_=news[1], action=news[2])
 
         await self._for_each(says, write)
 
@@ -401,11 +397,10 @@ def claim_event(claim: ClaimView, decision: ClaimDecision) -> tuple[str, str, st
     return decision.reason, EventType.NORMAL if decision.status else EventType.WARNING, EventAction.RECONCILED
 
 
-async def remove_owner_references(claim: Metadata, ctx: Context[Any]) -> None:
+async def remove_owner_references(claim: Metadata, ctx: Context[ResourcePoolClaim]) -> None:
     """Remove a claim's owner references to pools, which Capsule set (docs/reference/capsule.md#owner-references)."""
     places = pool_references(claim, GROUP)
     if not places:
         return
     kept = [msgspec.to_builtins(owner) for place, owner in enumerate(claim.owner_references) if place not in places]
-    guard = {"uid": claim.uid, "resourceVersion": claim.resource_version}
-    await ctx.patch(CLAIM, claim.name, claim.namespace, patch={"metadata": {**guard, "ownerReferences": kept or None}})
+    await ctx.patch(CLAIM, expect=claim, patch={"metadata": {"ownerReferences": kept or None}})

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -30,7 +29,7 @@ from typing import Any, Final, TypeAlias
 from konverge.client import Client, ClientConfig, Fence
 from konverge.client.tls import TlsOptions
 from konverge.clock import from_rfc3339
-from konverge.errors import AlreadyExists, Conflict, KonvergeError, NotFound, NotLeading, RetryAfter
+from konverge.errors import Conflict, KonvergeError, NotLeading, RetryAfter
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
 from konverge.reconcilers.shared.endpoints import same_server
@@ -182,15 +181,10 @@ class KcpWorkspaces:
     async def ensure(self, claim: ClaimOfWorkspace) -> WorkspaceState:
         """Create the Workspace if it does not exist."""
         async with self._asking() as client:
-            found = await _find(client, claim.workspace)
-            if found is None:
-                annotations = {WorkspaceAnnotation.CLAIM: claim.uid}
-                if claim.epoch:
-                    annotations[WorkspaceAnnotation.EPOCH] = str(claim.epoch)
-                wanted = WORKSPACE.new(claim.workspace, annotations=annotations, spec={})
-                with contextlib.suppress(AlreadyExists):
-                    found = await client.create(wanted)
-            found = found or await client.get(WORKSPACE, claim.workspace)
+            annotations = {WorkspaceAnnotation.CLAIM: claim.uid}
+            if claim.epoch:
+                annotations[WorkspaceAnnotation.EPOCH] = str(claim.epoch)
+            found = await client.get_or_create(WORKSPACE.new(claim.workspace, annotations=annotations, spec={}))
             if not _is_of(claim, found):
                 raise WorkspaceTaken(f"the workspace {claim.workspace} exists and was not made for this claim")
             state = kcp_state(await _taken_over(client, claim, found))
@@ -212,16 +206,13 @@ class KcpWorkspaces:
     async def delete(self, claim: ClaimOfWorkspace) -> WorkspaceState:
         """Delete the Workspace, unless it is another's."""
         async with self._asking() as client:
-            found = await _find(client, claim.workspace)
+            found = await client.find(WORKSPACE, claim.workspace)
             if found is None or not _is_of(claim, found):
                 return WorkspaceState(WorkspacePhase.GONE)
             if not found.metadata.deleting:
                 found = await _taken_over(client, claim, found)
-                metadata = found.metadata
-                await client.delete(
-                    WORKSPACE, claim.workspace, uid=metadata.uid, resource_version=metadata.resource_version
-                )
-                found = await _find(client, claim.workspace)
+                await client.delete(WORKSPACE, expect=found)
+                found = await client.find(WORKSPACE, claim.workspace)
                 if found is None:
                     return WorkspaceState(WorkspacePhase.GONE)
             return kcp_state(found)
@@ -239,19 +230,8 @@ async def _taken_over(client: Client, claim: ClaimOfWorkspace, found: Object) ->
             f"a replica of epoch {known} owns the claim of workspace {claim.workspace}, this one is of epoch {claim.epoch}. "
             f"If that lasts, epochs have begun anew: remove the annotation {WorkspaceAnnotation.EPOCH} from the Workspace"
         )
-    change = {
-        "uid": found.metadata.uid,
-        "resourceVersion": found.metadata.resource_version,
-        "annotations": {WorkspaceAnnotation.EPOCH: str(claim.epoch)},
-    }
-    return await client.patch(WORKSPACE, claim.workspace, patch={"metadata": change}, style="merge")
-
-
-async def _find(client: Client, name: str) -> Object | None:
-    try:
-        return await client.get(WORKSPACE, name)
-    except NotFound:
-        return None
+    epoch = {"metadata": {"annotations": {WorkspaceAnnotation.EPOCH: str(claim.epoch)}}}
+    return await client.patch(WORKSPACE, expect=found, patch=epoch, style="merge")
 
 
 def _is_of(claim: ClaimOfWorkspace, found: Object) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.errors import AlreadyExists, Conflict, NotFound, RetryAfter
@@ -51,7 +51,7 @@ class WorkspaceClaimReconciler:
         self.settings = settings
         self._provider = provider
 
-    async def reconcile(self, claim: WorkspaceClaim, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, claim: WorkspaceClaim, ctx: Context[WorkspaceClaim]) -> Outcome:
         """Have the workspace made, keep its credential fresh, and report."""
         observed = ObservedWorkspace(claim, self._namespace(ctx), problem=id_problem(claim))
         if observed.problem is None:
@@ -60,7 +60,7 @@ class WorkspaceClaimReconciler:
             observed = await self._issue(observed, ctx)
         return await ctx.execute(plan_status(observed, self.settings, ctx.now()))
 
-    async def _observe(self, observed: ObservedWorkspace, ctx: Context[Any]) -> ObservedWorkspace:
+    async def _observe(self, observed: ObservedWorkspace, ctx: Context[WorkspaceClaim]) -> ObservedWorkspace:
         claim = observed.claim
         found = await ctx.live(SECRET).find(observed.namespace, secret_name(claim.workspace))
         secret = kubeconfig_secret(claim, found)
@@ -73,7 +73,7 @@ class WorkspaceClaimReconciler:
             return replace(observed, problem=WorkspaceProblem(WorkspaceReason.SECRET_TAKEN, text))
         return replace(observed, state=state, secret=secret)
 
-    async def _issue(self, observed: ObservedWorkspace, ctx: Context[Any]) -> ObservedWorkspace:
+    async def _issue(self, observed: ObservedWorkspace, ctx: Context[WorkspaceClaim]) -> ObservedWorkspace:
         """Write a new credential into the Secret, which is made first: none is issued that has no place."""
         claim, state, namespace = observed.claim, observed.state, observed.namespace
         assert state is not None, "a credential is due for a workspace that is ready"
@@ -99,7 +99,7 @@ class WorkspaceClaimReconciler:
         )
         return replace(observed, secret=kubeconfig_secret(claim, stored))
 
-    async def finalize(self, claim: WorkspaceClaim, ctx: Context[Any]) -> Outcome:
+    async def finalize(self, claim: WorkspaceClaim, ctx: Context[WorkspaceClaim]) -> Outcome:
         """Delete the Secret, then the workspace; Done when both are gone."""
         namespace, name = self._namespace(ctx), secret_name(claim.workspace)
         if id_problem(claim) is not None:
@@ -116,11 +116,11 @@ class WorkspaceClaimReconciler:
             return Done()
         return await ctx.execute(plan_deleting(state, self.settings))
 
-    def _namespace(self, ctx: Context[Any]) -> str:
+    def _namespace(self, ctx: Context[WorkspaceClaim]) -> str:
         return self.settings.namespace or ctx.client.config.namespace or "default"
 
 
-def _on_behalf_of(claim: WorkspaceClaim, ctx: Context[Any]) -> ClaimOfWorkspace:
+def _on_behalf_of(claim: WorkspaceClaim, ctx: Context[WorkspaceClaim]) -> ClaimOfWorkspace:
     return ClaimOfWorkspace(claim.workspace, claim.metadata.uid, ctx.epoch)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from replicas import NAMESPACE, Replicas
 from widgets import CONFIG_MAP, SECRET, By
@@ -13,7 +12,7 @@ import konverge as kv
 __all__ = ["build", "copied", "copy_of", "source"]
 
 
-async def copied(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+async def copied(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
     if object_.name.startswith("source"):
         value = object_.data["data"]["value"]
         await ctx.own(SECRET.new(f"copy-of-{object_.name}", object_.namespace, stringData={"value": value}))

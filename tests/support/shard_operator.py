@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
 
 from widgets import CONFIG_MAP, SECRET, By
 
@@ -20,19 +19,19 @@ from konverge.errors import NotFound
 __all__ = ["build"]
 
 
-async def tell(ctx: kv.Context[Any], word: str, object_: Any) -> None:
+async def tell(ctx: kv.Context[kv.Object], word: str, object_: kv.Object) -> None:
     with contextlib.suppress(NotFound):
         await ctx.client.patch(
             CONFIG_MAP, f"{word}-{object_.name}-{ctx.epoch}", object_.namespace, patch={"data": {}}, style="merge"
         )
 
 
-def held(ctx: kv.Context[Any], object_: Any) -> bool:
+def held(ctx: kv.Context[kv.Object], object_: kv.Object) -> bool:
     cached = ctx.cache(CONFIG_MAP).find(object_.namespace, object_.name)
     return cached is not None and "held" in cached.data["data"]
 
 
-async def copied(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+async def copied(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
     if object_.name.startswith("source"):
         await tell(ctx, "begin", object_)
         data = object_.data["data"]

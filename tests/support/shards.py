@@ -46,7 +46,7 @@ class _Copier:
         self._shards = shards
         self._replica = replica
 
-    async def reconcile(self, object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+    async def reconcile(self, object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
         loop = asyncio.get_running_loop()
         span = Span(object_.metadata.uid, object_.name, self._replica, ctx.epoch, loop.time())
         self._shards.spans.append(span)

@@ -63,12 +63,12 @@ def row(name: str, value: float, unit: str, how: str, target: int | None = None)
 class StandIn:
     """Stands for the controller of instances: an instance is ready at once, and a deleted one goes."""
 
-    async def reconcile(self, _: NextcloudInstance, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, _: NextcloudInstance, ctx: Context[NextcloudInstance]) -> Outcome:
         """Make an instance ready."""
         ctx.status.draft.phase = InstancePhase.READY
         return Done()
 
-    async def finalize(self, _: NextcloudInstance, __: Context[Any]) -> Outcome:
+    async def finalize(self, _: NextcloudInstance, __: Context[NextcloudInstance]) -> Outcome:
         """Let an instance go."""
         return Done()
 

@@ -25,7 +25,7 @@ from konverge.runtime.sharding.settings import MODES, ShardingSettings
 NAMESPACE = "lab"
 
 
-async def _copied(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+async def _copied(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
     await ctx.own(SECRET.new(f"copy-of-{object_.name}", object_.namespace, stringData={"v": object_.data["data"]["v"]}))
     return kv.Done()
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import konverge as kv
 from konverge.keys import compare_versions
+from konverge.kinds import Resource
 from konverge_testing.lab import Lab
 from konverge_testing.lab.plans import MOST_DOWN
 
@@ -97,7 +98,7 @@ class OwnWrites:
     def __init__(self) -> None:
         self._written: dict[tuple[Any, str], tuple[str, str, float]] = {}
 
-    def note(self, ctx: kv.Context[Any], child: Any) -> None:
+    def note(self, ctx: kv.Context[Resource], child: Any) -> None:
         place = (ctx.key, child.name)
         before = self._written.get(place)
         if before is None or before[:2] != (child.metadata.uid, child.metadata.resource_version):
@@ -107,7 +108,7 @@ class OwnWrites:
                 asyncio.get_running_loop().time(),
             )
 
-    async def check(self, ctx: kv.Context[Any], namespace: str, name: str) -> None:
+    async def check(self, ctx: kv.Context[Resource], namespace: str, name: str) -> None:
         written = self._written.get((ctx.key, name))
         if written is None or asyncio.get_running_loop().time() - written[2] > 9:
             return

@@ -8,8 +8,9 @@ outside the set are deleted only while no child is held.
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from konverge.client.requests import Propagation
 from konverge.errors import Conflict, Forbidden, NotFound, NotOurs, RetryAfter, UsageError
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
@@ -247,9 +248,10 @@ class Children:
         *,
         uid: str = "",
         resource_version: str = "",
-        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+        expect: Resource | Metadata | None = None,
+        propagation: Propagation = "Background",
     ) -> bool:
-        """Delete an object under preconditions; returns False if it was gone already."""
+        """Delete an object under preconditions; returns False if it does not exist."""
         self._trace.write(f"delete {Key('', kind, namespace, name)}")
         return await self._services.client.delete(
             kind,
@@ -257,6 +259,7 @@ class Children:
             namespace,
             uid=uid,
             resource_version=resource_version,
+            expect=expect,
             propagation=propagation,
             writer=self._trace.writer,
         )

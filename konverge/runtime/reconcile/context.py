@@ -10,10 +10,12 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 import structlog
 
+from konverge.client.guarded import expected_version
+from konverge.client.requests import Propagation
 from konverge.errors import NotFound, UsageError
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
@@ -208,6 +210,7 @@ class Context(Generic[R_co]):
 
         return self._effects.make(lambda: f"ctx.apply({_what(object_)})", start)
 
+    @overload
     def patch(
         self,
         what: Kind[R] | type[R],
@@ -217,16 +220,48 @@ class Context(Generic[R_co]):
         patch: Mapping[str, Any],
         subresource: str = "",
         dry_run: bool = False,
+    ) -> Effect[R]: ...
+
+    @overload
+    def patch(
+        self,
+        what: Kind[R] | type[R],
+        *,
+        expect: Resource | Metadata,
+        patch: Mapping[str, Any],
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> Effect[R]: ...
+
+    def patch(
+        self,
+        what: Kind[R] | type[R],
+        name: str = "",
+        namespace: str = "",
+        *,
+        patch: Mapping[str, Any],
+        expect: Resource | Metadata | None = None,
+        subresource: str = "",
+        dry_run: bool = False,
     ) -> Effect[R]:
         """Merge-patch an object, or one of its subresources: for requests to other controllers (annotations, un-suspending, `scale`).
 
-        The patch is not part of any applied intent. A dry run changes nothing and returns the object as it would be stored. A patch of the
-        reconciled object names its uid, unless it names one itself, so it changes no other object that was made with its name meanwhile.
-        Errors: NotFound if the object does not exist; Conflict if it has another uid, or another resourceVersion than the patch names.
+        Guarantees: with `expect`, an object or its metadata as a cache or the API server returned it, the patch changes exactly this
+        version of this object, or nothing (a compare-and-swap by uid and resourceVersion). Of two writers with the same version, only the
+        first succeeds. Without `expect`, a patch of the reconciled object names its uid, unless the patch has a uid, so it changes no
+        successor of the same name. A dry run changes nothing and returns the object as it would be stored.
+
+        Caveats: no applied intent contains the patch. An object from a cache that lags is refused until the cache shows the change.
+
+        Errors: ObjectChanged with `expect`, if another writer changed, deleted or recreated the object since the read. Without `expect`,
+        NotFound if the object does not exist, and Conflict if it has another uid or resourceVersion than the patch names.
         """
+        kind = kind_of(what)
+        if expect is not None:
+            expected = expected_version(expect)
+            name, namespace = expected.name, expected.namespace
 
         async def start() -> R:
-            kind = kind_of(what)
             key, body = Key("", kind, namespace, name), patch
             if dry_run:
                 self.trace.check_open()
@@ -240,6 +275,7 @@ class Context(Generic[R_co]):
                 namespace,
                 patch=body,
                 style="merge",
+                expect=expect,
                 subresource=subresource,
                 dry_run=dry_run,
                 writer=self.trace.writer,
@@ -247,6 +283,7 @@ class Context(Generic[R_co]):
 
         return self._effects.make(f"ctx.patch({name})", start)
 
+    @overload
     def delete(
         self,
         what: Kind[Any] | type[Any],
@@ -254,17 +291,36 @@ class Context(Generic[R_co]):
         namespace: str = "",
         *,
         uid: str = "",
-        resource_version: str = "",
-        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
-    ) -> Effect[bool]:
-        """Delete an object; `uid` and `resource_version` are preconditions: Conflict if they do not hold.
+        propagation: Propagation = ...,
+    ) -> Effect[bool]: ...
 
-        Returns False if it was gone already. The end of an object with finalizers comes as an event and not with this response.
+    @overload
+    def delete(
+        self, what: Kind[Any] | type[Any], *, expect: Resource | Metadata, propagation: Propagation = ...
+    ) -> Effect[bool]: ...
+
+    def delete(
+        self,
+        what: Kind[Any] | type[Any],
+        name: str = "",
+        namespace: str = "",
+        *,
+        uid: str = "",
+        expect: Resource | Metadata | None = None,
+        propagation: Propagation = "Background",
+    ) -> Effect[bool]:
+        """Delete an object; returns False if it does not exist. The end of an object with finalizers is an event, not this response.
+
+        Errors: ObjectChanged with `expect` (see `patch`), if another writer changed or recreated the object since the read; Conflict with
+        `uid`, if the object has another uid.
         """
+        if expect is not None:
+            expected = expected_version(expect)
+            name, namespace = expected.name, expected.namespace
         return self._effects.make(
             f"ctx.delete({name})",
             lambda: self._children.delete(
-                kind_of(what), name, namespace, uid=uid, resource_version=resource_version, propagation=propagation
+                kind_of(what), name, namespace, uid=uid, expect=expect, propagation=propagation
             ),
         )
 

@@ -123,7 +123,7 @@ def edited_by(instance: Object, operation: Operation) -> bool:
 
 
 async def find_child(
-    kind: Kind[Object], ref: EngineRef, operation: Operation, ctx: Context[Any], *, live: bool = False
+    kind: Kind[Object], ref: EngineRef, operation: Operation, ctx: Context[Operation], *, live: bool = False
 ) -> Object | None:
     """Return the object of the reference; one that the cache lacks is read live, since its label may have been removed.
 
@@ -136,7 +136,7 @@ async def find_child(
     return found if found is not None and _same(found, ref, operation) else None
 
 
-async def find_in_list(what: Kind[R] | type[R], namespace: str, name: str, ctx: Context[Any]) -> R | None:
+async def find_in_list(what: Kind[R] | type[R], namespace: str, name: str, ctx: Context[Operation]) -> R | None:
     """Return an object as it is stored now without the right to get it: a watch needs the right to list, whose answer is as fresh."""
     found = await ctx.client.list(what, namespace, fields=f"metadata.name={name}")
     return next(iter(found.items), None)
@@ -146,14 +146,10 @@ def _same(found: Object, ref: EngineRef, operation: Operation) -> bool:
     return found.metadata.uid == ref.uid or is_of(found, operation)
 
 
-async def send_edit(operation: Operation, edit: Edit, found: Object, ctx: Context[Any]) -> Object:
+async def send_edit(operation: Operation, edit: Edit, found: Object, ctx: Context[Operation]) -> Object:
     """Send the edit together with the note of who made it; Conflict if the object changed since it was read."""
-    note = {
-        "uid": found.metadata.uid,
-        "resourceVersion": found.metadata.resource_version,
-        "annotations": {OpAnnotation.LAST_OPERATION: operation.metadata.uid},
-    }
-    return await ctx.patch(edit.kind, edit.name, edit.namespace, patch={**edit.patch, "metadata": note})
+    note = {"annotations": {OpAnnotation.LAST_OPERATION: operation.metadata.uid}}
+    return await ctx.patch(edit.kind, expect=found, patch={**edit.patch, "metadata": note})
 
 
 def _contains(found: Any, wanted: Any) -> bool:
@@ -162,7 +158,7 @@ def _contains(found: Any, wanted: Any) -> bool:
     return bool(found == wanted)
 
 
-async def stop_child(action: CancelAction, child: Object, ctx: Context[Any]) -> Object | None:
+async def stop_child(action: CancelAction, child: Object, ctx: Context[Operation]) -> Object | None:
     """Do what stops the object; returns it as it is then, None if it is gone."""
     kind, metadata = kind_of(child), child.metadata
     if isinstance(action, DeleteChild):

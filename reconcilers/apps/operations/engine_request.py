@@ -55,7 +55,7 @@ class Engines:
     instances: Settings = field(default_factory=Settings)
     """The settings of the targets, by which an edit is checked before it is sent."""
 
-    def home(self, ctx: Context[Any]) -> str:
+    def home(self, ctx: Context[Operation]) -> str:
         """Return the namespace of the Leases."""
         return self.namespace or ctx.client.config.namespace or "default"
 
@@ -64,7 +64,7 @@ class Engines:
         return row_of(operation.spec.type, operation.spec.engine, self.rows)
 
     async def render(
-        self, operation: Operation, row: EngineRow, target: Target, ctx: Context[Any]
+        self, operation: Operation, row: EngineRow, target: Target, ctx: Context[Operation]
     ) -> Rendered | Edit | Refused | EngineBlocked:
         """Have the engine translate the Operation; raises API errors of the reads."""
         request = await self.request(operation, row, target, ctx, live=True)
@@ -83,7 +83,7 @@ class Engines:
         return Refused(message) if message else None
 
     async def request(
-        self, operation: Operation, row: EngineRow, target: Target, ctx: Context[Any], *, live: bool
+        self, operation: Operation, row: EngineRow, target: Target, ctx: Context[Operation], *, live: bool
     ) -> EngineRequest | EngineBlocked:
         """Return the request with the related objects; those that are read live are left out if `live` is False."""
         request = request_for(operation, target, self.settings, ctx.now())
@@ -105,7 +105,7 @@ class Engines:
         return request
 
 
-def absent(kind: Kind[Object], ctx: Context[Any]) -> EngineBlocked | None:
+def absent(kind: Kind[Object], ctx: Context[Operation]) -> EngineBlocked | None:
     """Return the blockade of an Operation whose engine is not installed, or may not be listed; None if there is a cache of the kind.
 
     Raises RetryAfter while that is unknown: objects of the kind may exist.
@@ -121,12 +121,12 @@ def absent(kind: Kind[Object], ctx: Context[Any]) -> EngineBlocked | None:
     return blocked
 
 
-def unwatched(kind: Kind[Object], ctx: Context[Any]) -> EngineBlocked | None:
+def unwatched(kind: Kind[Object], ctx: Context[Operation]) -> EngineBlocked | None:
     """Return the blockade of an Operation that needs an up-to-date cache of a kind; None if there is one, as far as is known."""
     return denied(kind, ctx) or absent(kind, ctx)
 
 
-def denied(kind: Kind[Object], ctx: Context[Any]) -> EngineBlocked | None:
+def denied(kind: Kind[Object], ctx: Context[Operation]) -> EngineBlocked | None:
     """Return the blockade of an Operation if the operator lacks the right to watch a kind, so that its cache is out of date."""
     problem = ctx.cache(kind).problem
     if problem is None or problem.cause != RestartCause.FORBIDDEN:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from konverge.clock import rfc3339
 from konverge.crds.ops_v1alpha1 import EngineRef, Operation
@@ -70,7 +70,7 @@ _IN_FLIGHT: Final = timedelta(seconds=60)
 """How long a request may be under way: a `create` of an earlier process, from before the right was taken away, is over after this time."""
 
 
-async def follow(operation: Operation, engines: Engines, memory: Memory, ctx: Context[Any]) -> OpPlan:
+async def follow(operation: Operation, engines: Engines, memory: Memory, ctx: Context[Operation]) -> OpPlan:
     """Return the next state of an Operation that has started, after bringing its object one step further."""
     row, reported = engines.row(operation), operation.status.engine_ref
     if row is None:
@@ -117,7 +117,7 @@ class _Running:
     memory: Memory
     blind: EngineBlocked | None
     """Why the cache of the object is out of date, so that it is read live: the right to watch it is missing."""
-    ctx: Context[Any]
+    ctx: Context[Operation]
 
     async def make(self, kind: Kind[Object]) -> OpPlan:
         """Create the object, unless it was created already or must not be any more."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from konverge.clock import from_rfc3339, rfc3339
 from konverge.crds.ops_v1alpha1 import Operation
@@ -48,7 +48,7 @@ class TargetKey:
     name: str
 
 
-async def _left(holder: Holder, target: TargetKey, ctx: Context[Any]) -> timedelta | None:
+async def _left(holder: Holder, target: TargetKey, ctx: Context[Operation]) -> timedelta | None:
     """Return for how long a holder counts at least: None if it has no end that time brings, zero if it no longer counts."""
     unconfirmed = _unconfirmed(from_rfc3339(holder.since), ctx.now())
     cached = ctx.cache(VIEW).find(target.namespace, holder.name)
@@ -73,7 +73,7 @@ def _unconfirmed(since: datetime, now: datetime) -> timedelta:
     return left if timedelta(0) < left <= 2 * UNCONFIRMED else timedelta(0)
 
 
-async def take_turn(mine: Contestant, target: TargetKey, home: str, ctx: Context[Any]) -> OpPlan | None:
+async def take_turn(mine: Contestant, target: TargetKey, home: str, ctx: Context[Operation]) -> OpPlan | None:
     """Add the Operation to the holders of its namespace's Lease; returns the plan of an Operation that another one keeps waiting.
 
     Raises Conflict or AlreadyExists after several races.
@@ -115,7 +115,7 @@ async def take_turn(mine: Contestant, target: TargetKey, home: str, ctx: Context
     raise AssertionError("the last try returns or raises")
 
 
-async def _behind_an_earlier_release(mine: Contestant, target: TargetKey, ctx: Context[Any]) -> OpPlan | None:
+async def _behind_an_earlier_release(mine: Contestant, target: TargetKey, ctx: Context[Operation]) -> OpPlan | None:
     """Return the plan behind an Operation that runs without an entry.
 
     A release that kept its Leases elsewhere started it, or the Lease was deleted. The list is live, because the cache may not show yet what
@@ -127,7 +127,7 @@ async def _behind_an_earlier_release(mine: Contestant, target: TargetKey, ctx: C
     return None if running is None else conflict(running.name, _LOOK_AGAIN)
 
 
-async def turn_since(operation: Operation, home: str, ctx: Context[Any]) -> datetime | None:
+async def turn_since(operation: Operation, home: str, ctx: Context[Operation]) -> datetime | None:
     """Return since when the Lease records the turn of an Operation on the target that it names; None without a record."""
     lease = await ctx.live(LEASE).find(home, lease_name(operation.namespace))
     for holder in holders_of(lease):
@@ -136,7 +136,7 @@ async def turn_since(operation: Operation, home: str, ctx: Context[Any]) -> date
     return None
 
 
-async def give_turn_back(operation: Metadata, home: str, ctx: Context[Any]) -> None:
+async def give_turn_back(operation: Metadata, home: str, ctx: Context[Operation]) -> None:
     """Remove the Operation from the holders of its namespace's Lease, after its status has told so.
 
     An entry that stays (a crash in between, several races) counts for `UNCONFIRMED`.

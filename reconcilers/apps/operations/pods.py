@@ -21,6 +21,7 @@ from konverge.reconcilers.apps.operations.engines.texts import excerpt
 from konverge.reconcilers.apps.operations.words import BlockedReason
 
 if TYPE_CHECKING:
+    from konverge.crds.ops_v1alpha1 import Operation
     from konverge.runtime import Context
 
 __all__ = [
@@ -130,7 +131,7 @@ def _mappings(value: Any) -> list[Mapping[str, Any]]:
 # --- the reads -------------------------------------------------------------------------------------------------------------------
 
 
-async def account_missing(made: Object, ctx: Context[Any]) -> EngineBlocked | None:
+async def account_missing(made: Object, ctx: Context[Operation]) -> EngineBlocked | None:
     """Return the blockade of an Operation whose pods would run as an account that does not exist.
 
     Without the right to read accounts the check is left out; the missing account is then a cause without pods.
@@ -151,7 +152,7 @@ async def account_missing(made: Object, ctx: Context[Any]) -> EngineBlocked | No
     return EngineBlocked(BlockedReason.DEPENDENCY_MISSING, message)
 
 
-async def cause_without_pods(job: Object, ctx: Context[Any]) -> str:
+async def cause_without_pods(job: Object, ctx: Context[Operation]) -> str:
     """Read why no pod of a Job runs; a right that is missing is part of the text."""
     namespace, uid = job.namespace, job.metadata.uid
     try:
@@ -168,6 +169,6 @@ async def cause_without_pods(job: Object, ctx: Context[Any]) -> str:
 
 
 async def _listed(
-    what: Kind[Object], namespace: str, ctx: Context[Any], *, labels: str = "", fields: str = ""
+    what: Kind[Object], namespace: str, ctx: Context[Operation], *, labels: str = "", fields: str = ""
 ) -> list[Object]:
     return list((await ctx.client.list(what, namespace, labels=labels, fields=fields)).items)

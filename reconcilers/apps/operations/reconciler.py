@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.errors import Forbidden, RetryAfter
@@ -68,7 +68,7 @@ class OperationReconciler:
         self._metrics = OperationMetrics(Metrics()) if metrics is None else metrics
         self._memory = Memory()
 
-    async def reconcile(self, operation: Operation, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, operation: Operation, ctx: Context[Operation]) -> Outcome:
         """Bring the Operation one step further, and report its state."""
         if operation.finished:
             return await self._keep(operation, ctx)
@@ -83,7 +83,7 @@ class OperationReconciler:
                 plan = replace(plan, outcome=RequeueAfter(max(timedelta(seconds=ttl or 0), _AT_ONCE)))
         return await self._carry_out(plan, operation, ctx)
 
-    async def finalize(self, operation: Operation, ctx: Context[Any]) -> Outcome:
+    async def finalize(self, operation: Operation, ctx: Context[Operation]) -> Outcome:
         """Cancel an Operation that runs; Done when its engine has stopped, or was never started."""
         if not operation.finished and operation.status.started_at is None:
             stored = await ctx.live(Operation).find(operation.namespace, operation.name)
@@ -101,14 +101,14 @@ class OperationReconciler:
             plan = replace(plan, outcome=RequeueAfter(LOOK_AGAIN))
         return await self._carry_out(plan, operation, ctx)
 
-    async def _report_missing_right(self, operation: Operation, error: Forbidden, ctx: Context[Any]) -> None:
+    async def _report_missing_right(self, operation: Operation, error: Forbidden, ctx: Context[Operation]) -> None:
         """Report a right that is missing, and try again soon: a granted right sends no event. Readiness names the right as well."""
         plan = report.without_right(operation, error)
         if plan is not None:
             await self._carry_out(plan, operation, ctx)
             raise RetryAfter(LOOK_AGAIN, str(error)) from error
 
-    async def _carry_out(self, plan: OpPlan, operation: Operation, ctx: Context[Any]) -> Outcome:
+    async def _carry_out(self, plan: OpPlan, operation: Operation, ctx: Context[Operation]) -> Outcome:
         outcome = await ctx.execute(plan)
         if _ends(plan):
             self._memory.forget(operation.metadata.uid)
@@ -117,14 +117,14 @@ class OperationReconciler:
         self._metrics.record(operation, plan.draft, ctx.now())
         return outcome
 
-    async def _step(self, operation: Operation, ctx: Context[Any]) -> OpPlan:
+    async def _step(self, operation: Operation, ctx: Context[Operation]) -> OpPlan:
         if operation.status.started_at is not None:
             return await follow(operation, self.engines, self._memory, ctx)
         if operation.asked_to_cancel:
             return report.ended(cancelled("cancelled before it started"), operation.status, ctx.now())
         return await start(operation, self.engines, self._memory, ctx)
 
-    async def _keep(self, operation: Operation, ctx: Context[Any]) -> Outcome:
+    async def _keep(self, operation: Operation, ctx: Context[Operation]) -> Outcome:
         """Delete the Operation when its time has come, or when enough younger ones of its target have ended."""
         now, limit = ctx.now(), self.engines.settings.history_limit
         end = expiry(operation, now)

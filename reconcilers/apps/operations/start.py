@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.errors import AlreadyExists, BadRequest, Conflict, Invalid, NotFound
@@ -48,7 +48,7 @@ _LOOK_AGAIN: Final = timedelta(seconds=30)
 """After this time an Operation looks again at objects that are not watched."""
 
 
-async def start(operation: Operation, engines: Engines, memory: Memory, ctx: Context[Any]) -> OpPlan:
+async def start(operation: Operation, engines: Engines, memory: Memory, ctx: Context[Operation]) -> OpPlan:
     """Return how an Operation that has not started goes on; takes the turn on its target when all else is settled."""
     now, namespace, spec = ctx.now(), operation.namespace, operation.spec
     wrong = refusal(operation, engines.settings, engines.rows, now)
@@ -102,7 +102,7 @@ def _lacked_a_right(operation: Operation) -> bool:
 
 
 async def _try_out(
-    operation: Operation, made: Rendered | Edit, target: Target, cluster_id: str, ctx: Context[Any]
+    operation: Operation, made: Rendered | Edit, target: Target, cluster_id: str, ctx: Context[Operation]
 ) -> None:
     """Read the object, and make it in a dry run, which raises Forbidden as long as a right is missing: no turn is taken for nothing.
 
@@ -121,7 +121,7 @@ async def _try_out(
         return
 
 
-async def _namespace_annotations(namespace: str, engines: Engines, ctx: Context[Any]) -> Mapping[str, str]:
+async def _namespace_annotations(namespace: str, engines: Engines, ctx: Context[Operation]) -> Mapping[str, str]:
     """Read the annotations of a namespace live: a watch would need rights on the namespaces of the whole cluster."""
     found = await ctx.live(NAMESPACE).find("", namespace) if engines.settings.namespace_policy else None
     return {} if found is None else dict(found.metadata.annotations or {})

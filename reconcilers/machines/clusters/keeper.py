@@ -15,7 +15,7 @@ from typing import Any, Final
 from konverge.client import Client
 from konverge.clock import from_rfc3339, rfc3339, wall_clock
 from konverge.crds.machines_v1beta1 import NstanceControlPlane
-from konverge.errors import AlreadyExists, ApiError, KonvergeError, NotFound
+from konverge.errors import ApiError, KonvergeError
 from konverge.kinds import Resource, kind_of
 from konverge.logs import get_logger
 from konverge.objects import Object
@@ -71,7 +71,7 @@ class ClusterKeeper:
         )
         try:
             for one in wanted:
-                found = await self._found_or_created(one)
+                found = await self._client.get_or_create(one)
                 problem = problem or _filtered_out(found, settings)
                 if isinstance(found, NstanceControlPlane) and found.status.initialization is None:
                     await self._client.patch(
@@ -86,17 +86,6 @@ class ClusterKeeper:
             return str(error)
         return problem
 
-    async def _found_or_created(self, wanted: Resource) -> Resource:
-        while True:
-            try:
-                return await self._client.get(kind_of(wanted), wanted.name, self._namespace)
-            except NotFound:
-                pass
-            try:
-                return await self._client.create(wanted)
-            except AlreadyExists:
-                continue  # another client was faster: look again
-
     async def _keep_kubeconfig(self) -> str:
         """Return why Cluster API has no kubeconfig, "" if it has one."""
         settings = self._settings
@@ -105,22 +94,14 @@ class ClusterKeeper:
         name = secret_name(settings.cluster_name)
         try:
             server = reached(self._client.config, (await self._client.config.source.current()).tls.ca)
-            try:
-                found = await self._client.get(SECRET, name, self._namespace)
-            except NotFound:
+            found = await self._client.find(SECRET, name, self._namespace)
+            if found is None:
                 await self._client.create(await self._issued(server))
-            else:
-                if is_ours(found) and is_due(found, settings.cluster_name, server, wall_clock(), self._age(found)):
-                    made = await self._issued(server)
-                    patch = {
-                        "metadata": {
-                            "labels": made.metadata.labels,
-                            "annotations": made.metadata.annotations,
-                            "resourceVersion": found.metadata.resource_version,
-                        },
-                        "data": made.get("data"),
-                    }
-                    await self._client.patch(SECRET, name, self._namespace, patch=patch, style="merge")
+            elif is_ours(found) and is_due(found, settings.cluster_name, server, wall_clock(), self._age(found)):
+                issued = await self._issued(server)
+                metadata = {"labels": issued.metadata.labels, "annotations": issued.metadata.annotations}
+                patch = {"metadata": metadata, "data": issued.get("data")}
+                await self._client.patch(SECRET, expect=found, patch=patch, style="merge")
         except (ApiError, KonvergeError) as error:
             return f"Secret {name}, by which Cluster API reaches the Nodes: {error}"
         return ""

@@ -7,7 +7,7 @@ its groups in this turn of leading; the API server is asked before, so a stale c
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -41,7 +41,7 @@ class NstanceClusterReconciler:
         self._service = service
         self._reported: set[str] = set()
 
-    async def reconcile(self, cluster: NstanceCluster, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, cluster: NstanceCluster, ctx: Context[NstanceCluster]) -> Outcome:
         """Read the document, report, and import."""
         settings, states = self._service.settings, self._service.states
         if not self._service.acts_in(cluster.namespace):
@@ -73,7 +73,7 @@ class NstanceClusterReconciler:
             return RequeueAfter(timedelta(seconds=self._service.settings.unreachable_retry))
         return Done()
 
-    async def _read_document(self, namespace: str, ctx: Context[Any]) -> str:
+    async def _read_document(self, namespace: str, ctx: Context[NstanceCluster]) -> str:
         """Use the document of shards; returns what is wrong with it."""
         name = self._service.settings.shards_configmap
         found = await ctx.live(CONFIG_MAP).find(namespace, name)
@@ -98,7 +98,7 @@ class NstanceClusterReconciler:
             if said not in ("", ours):
                 raise ConfigError(f"its {what} is {said!r}, the settings say {ours!r}")
 
-    async def _provision(self, cluster: NstanceCluster, ctx: Context[Any]) -> None:
+    async def _provision(self, cluster: NstanceCluster, ctx: Context[NstanceCluster]) -> None:
         if cluster.spec.control_plane_endpoint is None:
             endpoint = endpoint_of(self._service.settings.control_plane_endpoint, ctx.client.config.server)
             wanted = NstanceCluster.new(
@@ -113,7 +113,7 @@ class NstanceClusterReconciler:
             MachinesCondition.READY, True, ClusterReason.PROVISIONED, "there is nothing to provision for a Cluster"
         )
 
-    async def _import(self, cluster: NstanceCluster, ctx: Context[Any]) -> None:
+    async def _import(self, cluster: NstanceCluster, ctx: Context[NstanceCluster]) -> None:
         plan = self._plan(ctx.cache(POOL).list(namespace=cluster.namespace))
         if plan.pools:
             plan = self._plan(await ctx.live(POOL).list(cluster.namespace))
@@ -144,7 +144,7 @@ class NstanceClusterReconciler:
         existing = [str(pool.get("spec", "group", default="")) for pool in pools]
         return plan_imports(states.expected or (), states.listings, {*existing, *states.unsettled})
 
-    def _report(self, group: str, why: str, ctx: Context[Any]) -> None:
+    def _report(self, group: str, why: str, ctx: Context[NstanceCluster]) -> None:
         if group not in self._reported:
             self._reported.add(group)
             ctx.event(MachinesEvent.NOT_IMPORTED, f"group {group[:64]!r} is not imported: {why}", type_="Warning")

@@ -11,7 +11,6 @@ import asyncio
 from collections import defaultdict
 
 from konverge.client import Client
-from konverge.errors import NotFound
 from konverge.objects import Object
 from konverge.reconcilers.machines.correlation import matches
 from konverge.reconcilers.machines.kinds import NODE, NSTANCE_MACHINE, POOL, SHARD_GROUP
@@ -54,11 +53,8 @@ class NodeFinder:
 
     async def again(self, node: Object) -> Object | None:
         """Return a Node as it is now, None if it is gone."""
-        try:
-            found = await self._client.get(NODE, node.name)
-        except NotFound:
-            return None
-        return found if found.metadata.uid == node.metadata.uid else None
+        found = await self._client.find(NODE, node.name)
+        return found if found is not None and found.metadata.uid == node.metadata.uid else None
 
 
 def _provider_id(node: Object) -> str:

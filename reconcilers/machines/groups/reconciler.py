@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from konverge.clock import rfc3339
 from konverge.crds.machines_v1beta1 import NstanceShardGroup
@@ -71,7 +71,7 @@ class ShardGroupReconciler:
         self._metrics = metrics
         self._delays = FailureDelays(service.settings)
 
-    async def reconcile(self, group: NstanceShardGroup, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, group: NstanceShardGroup, ctx: Context[NstanceShardGroup]) -> Outcome:
         """Send the group if its shard lacks it, and show what the shard has."""
         states, settings = self._service.states, self._service.settings
         if not self._service.acts_in(group.namespace):
@@ -119,7 +119,7 @@ class ShardGroupReconciler:
         ctx.event(MachinesEvent.PROVIDER_ERROR, message, type_="Warning")
         return RequeueAfter(settings.unreachable_retry)
 
-    async def finalize(self, group: NstanceShardGroup, ctx: Context[Any]) -> Outcome:
+    async def finalize(self, group: NstanceShardGroup, ctx: Context[NstanceShardGroup]) -> Outcome:
         """Delete the group on its shard; Done when the shard confirmed it, or is not configured any more."""
         spec, states, settings = group.spec, self._service.states, self._service.settings
         if not self._service.acts_in(group.namespace):
@@ -162,23 +162,23 @@ class ShardGroupReconciler:
         self._service.states.answered(shard, shown)
         return shown
 
-    def _paused(self, metadata: Metadata, ctx: Context[Any]) -> str:
+    def _paused(self, metadata: Metadata, ctx: Context[NstanceShardGroup]) -> str:
         return pause_of_group(metadata, ctx.cache, cluster=self._service.settings.cluster_name)
 
 
-def _pool_of(group: NstanceShardGroup, ctx: Context[Any]) -> Object | None:
+def _pool_of(group: NstanceShardGroup, ctx: Context[NstanceShardGroup]) -> Object | None:
     """Return the pool that a shard group names as its controller; its uid is compared by the decision."""
     owner = group.metadata.controller
     return None if owner is None else ctx.cache(POOL).find(group.namespace, owner.name)
 
 
-def _may_delete(group: NstanceShardGroup, ctx: Context[Any]) -> bool:
+def _may_delete(group: NstanceShardGroup, ctx: Context[NstanceShardGroup]) -> bool:
     """Tell whether a shard group had its group on the shard: as the share of a pool, or by the status, which no user writes."""
     sent = has_share_name(group) and group.status.last_sync_time is not None
     return sent or is_named_share(group, _pool_of(group, ctx))
 
 
-def _ids_of_others(group: NstanceShardGroup, shown: Group, ctx: Context[Any]) -> set[str]:
+def _ids_of_others(group: NstanceShardGroup, shown: Group, ctx: Context[NstanceShardGroup]) -> set[str]:
     """Return the bare ids, new in a listing, that are recorded for other shards. Each known id would decode the whole shard group."""
     found = set()
     for wanted in {bare_id(one) for one in shown.provider_ids if one not in group.status.provider_ids}:
@@ -190,12 +190,12 @@ def _ids_of_others(group: NstanceShardGroup, shown: Group, ctx: Context[Any]) ->
     return found
 
 
-def _set(conditions: Iterable[ConditionUpdate], ctx: Context[Any]) -> None:
+def _set(conditions: Iterable[ConditionUpdate], ctx: Context[NstanceShardGroup]) -> None:
     for one in conditions:
         ctx.status.set_condition(one.type, one.status, one.reason, one.message)
 
 
-def _show(group: NstanceShardGroup, shown: Group, ctx: Context[Any]) -> None:
+def _show(group: NstanceShardGroup, shown: Group, ctx: Context[NstanceShardGroup]) -> None:
     """Set the fields of the status; the time moves with them alone, so that a listing without news writes nothing."""
     draft, before = ctx.status.draft, group.status
     config, ids = shown_config(shown), tuple(sorted(shown.provider_ids))

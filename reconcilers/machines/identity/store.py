@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from konverge.client import Client
-from konverge.errors import NotFound
-from konverge.kinds import Kind
 from konverge.objects import Object
 from konverge.reconcilers.machines.identity.certificates import public_key_pem
 from konverge.reconcilers.machines.identity.decide import IdentityNames, StoredIdentity
@@ -34,7 +32,7 @@ class IdentityStore:
     async def read(self) -> StoredIdentity:
         """Return what is stored now."""
         self._seen.clear()
-        authority = await self._find(CONFIG_MAP, self.names.ca_configmap)
+        authority = await self._client.find(CONFIG_MAP, self.names.ca_configmap, self._namespace)
         certificate = await self._data(self.names.certificate_secret)
         key = await self._data(self.names.key_secret)
         nonce = await self._data(self.names.nonce_secret)
@@ -57,19 +55,10 @@ class IdentityStore:
 
     async def drop_nonce(self) -> None:
         """Delete the nonce that was read."""
-        found = self._seen[self.names.nonce_secret].metadata
-        await self._client.delete(
-            SECRET, found.name, self._namespace, uid=found.uid, resource_version=found.resource_version
-        )
-
-    async def _find(self, of: Kind[Object], name: str) -> Object | None:
-        try:
-            return await self._client.get(of, name, self._namespace)
-        except NotFound:
-            return None
+        await self._client.delete(SECRET, expect=self._seen[self.names.nonce_secret])
 
     async def _data(self, name: str) -> dict[str, bytes]:
-        found = await self._find(SECRET, name)
+        found = await self._client.find(SECRET, name, self._namespace)
         if found is None:
             return {}
         self._seen[name] = found

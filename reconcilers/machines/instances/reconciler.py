@@ -9,7 +9,7 @@ the operator's namespace. A Machine counts only if it refers to the object.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from konverge.crds.machines_v1beta1 import Initialization, MachineAddress, NstanceMachine
 from konverge.errors import RetryAfter
@@ -124,7 +124,7 @@ class NstanceMachineReconciler:
         self._delays = FailureDelays(service.settings)
         self._unknown: set[str] = set()
 
-    async def reconcile(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, machine: NstanceMachine, ctx: Context[NstanceMachine]) -> Outcome:
         """Place, create and follow the instance."""
         settings = self._service.settings
         if not self._service.acts_in(machine.namespace):
@@ -166,7 +166,7 @@ class NstanceMachineReconciler:
             return self._hold(NotPlaced(MachineReason.PROVIDER_ERROR, message), ctx)
         return await self._show(machine, place, state, ctx)
 
-    async def finalize(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
+    async def finalize(self, machine: NstanceMachine, ctx: Context[NstanceMachine]) -> Outcome:
         """Delete the instance; Done when the server confirmed it, or never had one. While it is paused it waits."""
         states, settings = self._service.states, self._service.settings
         if not self._service.acts_in(machine.namespace):
@@ -215,7 +215,7 @@ class NstanceMachineReconciler:
 
     # --- the place -----------------------------------------------------------------------------------------------------------
 
-    def _placed(self, machine: NstanceMachine, ctx: Context[Any]) -> InstancePlace | NotPlaced | None:
+    def _placed(self, machine: NstanceMachine, ctx: Context[NstanceMachine]) -> InstancePlace | NotPlaced | None:
         """Return the place of an NstanceMachine's own instance; None if it has none yet."""
         own, cache = _claim(Object(machine.to_dict())), ctx.cache(NSTANCE_MACHINE)
         others = {
@@ -237,14 +237,14 @@ class NstanceMachineReconciler:
         groups = await self._service.shard(place.shard).list_groups()
         return next((group.key for group in groups if state.provider_id in group.provider_ids), "")
 
-    def _hold(self, refused: NotPlaced, ctx: Context[Any]) -> Outcome:
+    def _hold(self, refused: NotPlaced, ctx: Context[NstanceMachine]) -> Outcome:
         """Show why no instance is touched; a change of the object or of the settings ends it."""
         self._service.states.unfollow_instance(ctx.key)
         ctx.status.draft.ready = False
         ctx.status.set_condition(MachinesCondition.READY, False, refused.reason, refused.message)
         return RequeueAfter(self._service.settings.instance_poll)
 
-    def _request(self, machine: NstanceMachine, ctx: Context[Any]) -> PlaceRequest:
+    def _request(self, machine: NstanceMachine, ctx: Context[NstanceMachine]) -> PlaceRequest:
         states, found = self._service.states, _machine_of(machine, ctx)
         stays = found is not None and not found.metadata.deleting
         wanted = "" if found is None else str(found.get("spec", "failureDomain", default="") or "")
@@ -259,16 +259,13 @@ class NstanceMachineReconciler:
             reachable=states.places_for(machine.spec.group),
         )
 
-    async def _store(self, machine: NstanceMachine, place: InstancePlace, ctx: Context[Any]) -> None:
+    async def _store(self, machine: NstanceMachine, place: InstancePlace, ctx: Context[NstanceMachine]) -> None:
         """Store the place in this very version of the object: of two leaders one is refused."""
         metadata = {
-            "resourceVersion": machine.metadata.resource_version,
             "annotations": {MachinesAnnotation.INSTANCE: str(place)},
             "labels": {MachinesLabel.GROUP: machine.spec.group, MachinesLabel.SHARD: place.shard},
         }
-        await ctx.client.patch(
-            NSTANCE_MACHINE, machine.name, machine.namespace, patch={"metadata": metadata}, style="merge"
-        )
+        await ctx.patch(NSTANCE_MACHINE, expect=machine, patch={"metadata": metadata})
 
     # --- the server ----------------------------------------------------------------------------------------------------------
 
@@ -287,7 +284,7 @@ class NstanceMachineReconciler:
         config = InstanceConfig(spec.group, spec.instance_type or "", dict(spec.vars or {}))
         return await client.create_instance(place.instance_id, config)
 
-    def _report_failure(self, failure: ShardFailure, ctx: Context[Any]) -> None:
+    def _report_failure(self, failure: ShardFailure, ctx: Context[NstanceMachine]) -> None:
         reason = {
             FailureKind.UNREACHABLE: MachineReason.SHARD_UNREACHABLE,
             FailureKind.INVALID: MachineReason.INVALID,
@@ -308,7 +305,7 @@ class NstanceMachineReconciler:
     # --- what is shown -------------------------------------------------------------------------------------------------------
 
     async def _show(
-        self, machine: NstanceMachine, place: InstancePlace, state: InstanceState | None, ctx: Context[Any]
+        self, machine: NstanceMachine, place: InstancePlace, state: InstanceState | None, ctx: Context[NstanceMachine]
     ) -> Outcome:
         settings, before = self._service.settings, machine.status
         nodes = _nodes("" if state is None else state.provider_id, ctx)
@@ -335,7 +332,7 @@ class NstanceMachineReconciler:
         await self._show_node(machine, only_node_of(plan.provider_id, nodes), ctx)
         return RequeueAfter(settings.instance_poll if plan.settled else settings.instance_start_poll)
 
-    async def _show_node(self, machine: NstanceMachine, node: str, ctx: Context[Any]) -> None:
+    async def _show_node(self, machine: NstanceMachine, node: str, ctx: Context[NstanceMachine]) -> None:
         """Write the Node into the Machine, if it names none yet.
 
         Cluster API itself looks for it only with a connection to the cluster of the Nodes, and hears of new Nodes only if the control
@@ -346,20 +343,16 @@ class NstanceMachineReconciler:
             return
         if found.get("status", "nodeRef", default=None):
             return
-        patch = {
-            "metadata": {"resourceVersion": found.metadata.resource_version},
-            "status": {"nodeRef": {"name": node}},
-        }
-        await ctx.client.patch(MACHINE, found.name, machine.namespace, patch=patch, style="merge", subresource="status")
+        await ctx.patch(MACHINE, expect=found, patch={"status": {"nodeRef": {"name": node}}}, subresource="status")
 
-    def _lost(self, reason: str, message: str, ctx: Context[Any]) -> Outcome:
+    def _lost(self, reason: str, message: str, ctx: Context[NstanceMachine]) -> Outcome:
         """Show that the server deleted the instance; the next reconcile deletes the Machine."""
         ctx.status.draft.ready = False
         ctx.status.set_condition(MachinesCondition.READY, False, MachineReason.SERVER_DELETED, message)
         ctx.status.set_condition(MachinesCondition.SERVER_DELETED, True, reason, message)
         return RequeueAfter(0.001)
 
-    async def _end(self, machine: NstanceMachine, ctx: Context[Any]) -> Outcome:
+    async def _end(self, machine: NstanceMachine, ctx: Context[NstanceMachine]) -> Outcome:
         """Delete the Machine of an instance that is gone, or without Machine the NstanceMachine."""
         self._service.states.unfollow_instance(ctx.key)
         if owner_of(machine) is None:
@@ -377,7 +370,7 @@ def owner_of(machine: NstanceMachine) -> OwnerReference | None:
     return next((one for one in references if (one.kind, one.group) == ("Machine", CAPI_GROUP)), None)
 
 
-def _machine_of(machine: NstanceMachine, ctx: Context[Any]) -> Object | None:
+def _machine_of(machine: NstanceMachine, ctx: Context[NstanceMachine]) -> Object | None:
     """Return the Machine of an NstanceMachine: the owner that refers to it. Each of the two references is a claim of one writer."""
     owner = owner_of(machine)
     found = None if owner is None else ctx.cache(MACHINE).find(machine.namespace, owner.name)
@@ -386,7 +379,9 @@ def _machine_of(machine: NstanceMachine, ctx: Context[Any]) -> Object | None:
     return found if _infrastructure_of(found) == machine.name else None
 
 
-def _is_of_another_shard(machine: NstanceMachine, place: InstancePlace, provider_id: str, ctx: Context[Any]) -> bool:
+def _is_of_another_shard(
+    machine: NstanceMachine, place: InstancePlace, provider_id: str, ctx: Context[NstanceMachine]
+) -> bool:
     """Tell whether a provider id that is new for an NstanceMachine is recorded for another shard."""
     if not provider_id or machine.status.provider_id == provider_id:
         return False
@@ -401,7 +396,7 @@ def _server_deleted(machine: NstanceMachine) -> bool:
     return condition is not None and condition.is_true
 
 
-def _nodes(instance: str, ctx: Context[Any]) -> list[Object]:
+def _nodes(instance: str, ctx: Context[NstanceMachine]) -> list[Object]:
     return ctx.cache(NODE).by_index(BY_INSTANCE, instance.rpartition("/")[2]) if instance else []
 
 

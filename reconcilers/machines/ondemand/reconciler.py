@@ -53,7 +53,7 @@ class OnDemandReconciler:
         """The state of a Pod by uid, and the cached version at which it was read."""
         self._refused: set[str] = set()
 
-    async def reconcile(self, cluster: Object, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, cluster: Object, ctx: Context[Object]) -> Outcome:
         """Create and delete what the Pods demand."""
         ctx.status.skip_write()  # another controller has it
         settings, metadata = self._service.settings, cluster.metadata
@@ -85,7 +85,7 @@ class OnDemandReconciler:
         return RequeueAfter(settings.poll) if unknown and isinstance(outcome, Done) else outcome
 
     def _demands(
-        self, made: Mapping[Kind[Object], list[MadeObject]], ctx: Context[Any]
+        self, made: Mapping[Kind[Object], list[MadeObject]], ctx: Context[Object]
     ) -> tuple[tuple[Demand, ...], dict[PodRef, str], bool]:
         """Return the demands that may be met, the refused ones with the reason, and whether one of these names an unknown group.
 
@@ -108,7 +108,7 @@ class OnDemandReconciler:
                 demands.append(demand)
         return tuple(demands), refused, unknown
 
-    async def _steps(self, seen: Seen, ctx: Context[Any]) -> tuple[OnDemandStep, ...]:
+    async def _steps(self, seen: Seen, ctx: Context[Object]) -> tuple[OnDemandStep, ...]:
         limit = partial(
             over_limit, allowances=self._service.settings.on_demand_allowances, home=self._service.namespace
         )
@@ -119,7 +119,7 @@ class OnDemandReconciler:
         self._states = {uid: known for uid, known in self._states.items() if uid in present}
         self._refused &= present
 
-    async def _state(self, pod: PodRef, ctx: Context[Any]) -> PodState:
+    async def _state(self, pod: PodRef, ctx: Context[Object]) -> PodState:
         """Return the state of a Pod, read live if its cached version is new."""
         if not pod.namespace or not pod.name:  # its labels were changed by hand
             return PodState.SCHEDULED
@@ -132,12 +132,12 @@ class OnDemandReconciler:
         self._states[pod.uid] = (version, state)
         return state
 
-    async def _cluster_goes(self, namespace: str, ctx: Context[Any]) -> bool:
+    async def _cluster_goes(self, namespace: str, ctx: Context[Object]) -> bool:
         """Tell whether the Cluster is being deleted, or is gone; the operator makes the next one."""
         found = await ctx.live(CLUSTER).find(namespace, self._service.settings.cluster_name)
         return found is None or found.metadata.deleting
 
-    async def _carry_out(self, steps: tuple[OnDemandStep, ...], namespace: str, ctx: Context[Any]) -> Outcome:
+    async def _carry_out(self, steps: tuple[OnDemandStep, ...], namespace: str, ctx: Context[Object]) -> Outcome:
         """Carry out all steps; one that the API server refuses holds up no other, and is raised at the end."""
         again, refused = False, None
         for step in steps:
@@ -161,7 +161,7 @@ class OnDemandReconciler:
             raise refused
         return RequeueAfter(self._service.settings.unreachable_retry) if again else Done()
 
-    async def _create(self, step: OnDemandStep, namespace: str, ctx: Context[Any]) -> None:
+    async def _create(self, step: OnDemandStep, namespace: str, ctx: Context[Object]) -> None:
         assert step.demand is not None
         settings = self._service.settings
         place: dict[str, Any] = {"name": step.name, "namespace": namespace, "cluster": settings.cluster_name}
@@ -173,19 +173,19 @@ class OnDemandReconciler:
         message = f"Machine {namespace}/{step.name} of group {step.demand.group} was made for it"
         self._say(step.pod, MachinesEvent.ON_DEMAND_CREATED, message, ctx)
 
-    def _report(self, pod: PodRef, why: str, ctx: Context[Any]) -> None:
+    def _report(self, pod: PodRef, why: str, ctx: Context[Object]) -> None:
         """Tell once why a Pod gets no instance."""
         if pod.uid not in self._refused:
             self._refused.add(pod.uid)
             self._say(pod, MachinesEvent.ON_DEMAND_REFUSED, why, ctx, type_=EventType.WARNING)
 
-    def _say(self, pod: PodRef, reason: str, message: str, ctx: Context[Any], type_: str = EventType.NORMAL) -> None:
+    def _say(self, pod: PodRef, reason: str, message: str, ctx: Context[Object], type_: str = EventType.NORMAL) -> None:
         about = Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid)
         ctx.event_about(POD, about, reason, message, type_=type_)
 
 
 async def _stored(
-    kind: Kind[Object], cached: list[MadeObject], namespace: str, ctx: Context[Any]
+    kind: Kind[Object], cached: list[MadeObject], namespace: str, ctx: Context[Object]
 ) -> tuple[MadeObject, ...]:
     """Return the objects that were made for Pods as they are stored now, and the cached ones that were not."""
     found = await ctx.live(kind).list(namespace, labels=MachinesLabel.POD_UID)

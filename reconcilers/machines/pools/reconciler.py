@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from konverge.crds.machines_v1beta1 import Initialization, NstanceMachinePool, NstanceShardGroup
 from konverge.errors import AlreadyExists
@@ -50,7 +50,7 @@ class MachinePoolReconciler:
         self._service = service
         self._unlisted: dict[str, dict[str, float]] = {}
 
-    async def reconcile(self, pool: NstanceMachinePool, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, pool: NstanceMachinePool, ctx: Context[NstanceMachinePool]) -> Outcome:
         """Write the shard groups, the provider ids and the status."""
         settings = self._service.settings
         if not self._service.acts_in(pool.namespace):
@@ -77,7 +77,7 @@ class MachinePoolReconciler:
             return RequeueAfter(timedelta(seconds=settings.unreachable_retry))
         return RequeueAfter(settings.retire_after / 3) if seen.kept else Done()
 
-    async def finalize(self, pool: NstanceMachinePool, ctx: Context[Any]) -> Outcome:
+    async def finalize(self, pool: NstanceMachinePool, ctx: Context[NstanceMachinePool]) -> Outcome:
         """Delete the shard groups; Done when they are gone. A paused pool waits, a pool of another namespace has none."""
         settings = self._service.settings
         if not self._service.acts_in(pool.namespace):
@@ -115,7 +115,7 @@ class MachinePoolReconciler:
         return tuple(one for one, begun in since.items() if begun > fresh or states.drains(one.rpartition("/")[2]))
 
     def _observe(
-        self, pool: NstanceMachinePool, owner: Object | None, ctx: Context[Any], owner_problem: str = ""
+        self, pool: NstanceMachinePool, owner: Object | None, ctx: Context[NstanceMachinePool], owner_problem: str = ""
     ) -> SeenPool:
         owned = ctx.cache(NstanceShardGroup).by_index("owner", pool.uid)
         groups = [group for group in owned if group.namespace == pool.namespace and has_share_name(group)]
@@ -133,7 +133,7 @@ class MachinePoolReconciler:
             kept=self._kept(pool, members),
         )
 
-    async def _make_owner(self, pool: NstanceMachinePool, ctx: Context[Any]) -> str:
+    async def _make_owner(self, pool: NstanceMachinePool, ctx: Context[NstanceMachinePool]) -> str:
         """Create the MachinePool of a pool that never had one; returns why there is none."""
         owners = pool.metadata.owner_references or ()
         if pool.status.observed_owner_generation is not None or any(
@@ -160,7 +160,9 @@ class MachinePoolReconciler:
             return "waits for the cache to show its MachinePool"
         return "its MachinePool was made"
 
-    def _report(self, pool: NstanceMachinePool, plan: MachinePoolPlan, owner: Object | None, ctx: Context[Any]) -> None:
+    def _report(
+        self, pool: NstanceMachinePool, plan: MachinePoolPlan, owner: Object | None, ctx: Context[NstanceMachinePool]
+    ) -> None:
         draft = ctx.status.draft
         ctx.status.set_condition(MachinesCondition.READY, plan.ready, plan.reason, plan.message)
         if plan.reason == MachinePoolReason.DUPLICATE_GROUP:
@@ -178,25 +180,25 @@ class MachinePoolReconciler:
             draft.observed_owner_generation = owner.metadata.generation
 
 
-def _machine_pool(pool: Metadata, ctx: Context[Any]) -> Object | None:
+def _machine_pool(pool: Metadata, ctx: Context[NstanceMachinePool]) -> Object | None:
     """Return the MachinePool that refers to a pool; of several the first by name."""
     found = ctx.cache(MACHINE_POOL).by_index(BY_POOL, f"{pool.namespace}/{pool.name}")
     return min(found, key=lambda one: one.name, default=None)
 
 
-def _nodes(instance: str, ctx: Context[Any]) -> Iterable[str]:
+def _nodes(instance: str, ctx: Context[NstanceMachinePool]) -> Iterable[str]:
     nodes = ctx.cache(NODE).by_index(BY_INSTANCE, instance.rpartition("/")[2])
     return [str(node.get("spec", "providerID", default="")) for node in nodes]
 
 
-def _duplicate(pool: NstanceMachinePool, groups: list[NstanceShardGroup], ctx: Context[Any]) -> str:
+def _duplicate(pool: NstanceMachinePool, groups: list[NstanceShardGroup], ctx: Context[NstanceMachinePool]) -> str:
     own = SameGroupPool(pool.uid, pool.metadata.path, pool.metadata.created, bool(groups))
     same_group = ctx.cache(POOL).metadata_by_index(BY_GROUP, f"{pool.namespace}/{pool.spec.group}")
     others = [one for one in same_group if one.uid != pool.uid]
     return duplicate_of(own, [SameGroupPool(one.uid, one.path, one.created, bool(_owned(one, ctx))) for one in others])
 
 
-def _owned(pool: Metadata, ctx: Context[Any]) -> list[Metadata]:
+def _owned(pool: Metadata, ctx: Context[NstanceMachinePool]) -> list[Metadata]:
     """Return the shard groups that name a pool as their controller. In another namespace an owner reference means nothing."""
     found = ctx.cache(NstanceShardGroup).metadata_by_index("owner", pool.uid)
     return [one for one in found if one.namespace == pool.namespace]

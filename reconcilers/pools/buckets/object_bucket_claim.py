@@ -9,7 +9,7 @@ Source: https://github.com/kube-object-storage/lib-bucket-provisioner/blob/maste
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from konverge.errors import NotServed
 from konverge.kinds import Kind, kind
@@ -21,6 +21,7 @@ from konverge.runtime import back_reference
 from konverge.words import Label
 
 if TYPE_CHECKING:
+    from konverge.crds.pools_v1alpha1 import NextcloudInstance
     from konverge.runtime import Context
 
 __all__ = ["OBJECT_BUCKET_CLAIM", "ClaimedBuckets"]
@@ -41,7 +42,7 @@ class ClaimedBuckets:
     def __init__(self, storage_class: str) -> None:
         self._storage_class = storage_class
 
-    async def ensure(self, wanted: BucketRequest, ctx: Context[Any], /) -> BucketReady | BucketInProgress:
+    async def ensure(self, wanted: BucketRequest, ctx: Context[NextcloudInstance], /) -> BucketReady | BucketInProgress:
         """Apply the claim if it is missing; its bucket is ready once Secret and ConfigMap exist."""
         found = await _find(wanted, ctx) or await ctx.apply(self._rendered(wanted, ctx))
         _check_owner(found, wanted)
@@ -61,25 +62,19 @@ class ClaimedBuckets:
             )
         return _ready(wanted, config.get("data", default={}) or {})
 
-    async def remove(self, wanted: BucketRequest, ctx: Context[Any], /) -> BucketInProgress | None:
+    async def remove(self, wanted: BucketRequest, ctx: Context[NextcloudInstance], /) -> BucketInProgress | None:
         """Delete the claim, and wait until its provisioner has deleted the bucket."""
         found = await _find(wanted, ctx)
         if found is None:
             return None
         _check_owner(found, wanted)
         if not found.metadata.deleting:
-            await ctx.delete(
-                OBJECT_BUCKET_CLAIM,
-                found.name,
-                found.namespace,
-                uid=found.metadata.uid,
-                resource_version=found.metadata.resource_version,
-            )
+            await ctx.delete(OBJECT_BUCKET_CLAIM, expect=found)
         return BucketInProgress(
             reason=BucketReason.EMPTYING, message=f"ObjectBucketClaim {found.name} is being deleted by its provisioner"
         )
 
-    def _rendered(self, wanted: BucketRequest, ctx: Context[Any]) -> Object:
+    def _rendered(self, wanted: BucketRequest, ctx: Context[NextcloudInstance]) -> Object:
         labels, annotations = back_reference(ctx.object)
         return OBJECT_BUCKET_CLAIM.new(
             wanted.object_name,
@@ -90,7 +85,7 @@ class ClaimedBuckets:
         )
 
 
-async def _find(wanted: BucketRequest, ctx: Context[Any]) -> Object | None:
+async def _find(wanted: BucketRequest, ctx: Context[NextcloudInstance]) -> Object | None:
     try:
         return await ctx.live(OBJECT_BUCKET_CLAIM).find(wanted.namespace, wanted.object_name)
     except NotServed:

@@ -6,12 +6,13 @@ Both steps are level-triggered: each call goes on where the last one ended, whic
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from konverge.reconcilers.pools.buckets.api import S3Access
 from konverge.reconcilers.pools.buckets.words import BucketReason
 
 if TYPE_CHECKING:
+    from konverge.crds.pools_v1alpha1 import NextcloudInstance
     from konverge.runtime import Context
 
 __all__ = ["BucketInProgress", "BucketProvider", "BucketReady", "BucketRequest"]
@@ -59,10 +60,10 @@ class BucketProvider(Protocol):
     Errors: BucketFailure.
     """
 
-    async def ensure(self, wanted: BucketRequest, ctx: Context[Any], /) -> BucketReady | BucketInProgress:
+    async def ensure(self, wanted: BucketRequest, ctx: Context[NextcloudInstance], /) -> BucketReady | BucketInProgress:
         """Create the bucket if it is missing."""
         ...
 
-    async def remove(self, wanted: BucketRequest, ctx: Context[Any], /) -> BucketInProgress | None:
+    async def remove(self, wanted: BucketRequest, ctx: Context[NextcloudInstance], /) -> BucketInProgress | None:
         """Delete the bucket and everything in it."""
         ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from konverge.reconcilers.pools.buckets.api import S3Access, S3Api, S3Connections
 from konverge.reconcilers.pools.buckets.emptying import PAGES, delete_pages
@@ -20,6 +20,7 @@ from konverge.reconcilers.pools.buckets.retries import Retries
 from konverge.reconcilers.pools.buckets.words import OWNER_TAG, BucketReason
 
 if TYPE_CHECKING:
+    from konverge.crds.pools_v1alpha1 import NextcloudInstance
     from konverge.runtime import Context
 
 __all__ = ["S3Buckets"]
@@ -33,7 +34,9 @@ class S3Buckets:
         self._retries = Retries(rng)
         self._pages = pages
 
-    async def ensure(self, wanted: BucketRequest, _ctx: Context[Any], /) -> BucketReady | BucketInProgress:
+    async def ensure(
+        self, wanted: BucketRequest, _ctx: Context[NextcloudInstance], /
+    ) -> BucketReady | BucketInProgress:
         """Create the bucket if it is missing, and tag it with its owner."""
         access = _access_of(wanted)
         async with self._connections.of(access) as api:
@@ -52,7 +55,7 @@ class S3Buckets:
                 raise
         await self._retries.call(lambda: api.create(name))
 
-    async def remove(self, wanted: BucketRequest, _ctx: Context[Any], /) -> BucketInProgress | None:
+    async def remove(self, wanted: BucketRequest, _ctx: Context[NextcloudInstance], /) -> BucketInProgress | None:
         """Delete some pages of versions, and the bucket once it is empty."""
         async with self._connections.of(_access_of(wanted)) as api:
             if not await self._retries.call(lambda: api.head(wanted.name)):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from konverge.crds.pools_v1alpha1 import Nextcloud, NominatedInstance
-from konverge.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound, RetryAfter
+from konverge.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound, ObjectChanged, RetryAfter
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.pools.allowance import allowed, allows, may_create
 from konverge.reconcilers.pools.claims.decide import (
@@ -87,7 +87,7 @@ class Acquirer:
         """Drop the nonce of a Nextcloud."""
         self._nonces.pop(uid, None)
 
-    async def next_step(self, nextcloud: Nextcloud, ctx: Context[Any]) -> Acquisition:
+    async def next_step(self, nextcloud: Nextcloud, ctx: Context[Nextcloud]) -> Acquisition:
         """Take the recorded instance, or return the instance to record."""
         nominated = nextcloud.status.nominated_instance
         if nominated is not None:
@@ -102,7 +102,7 @@ class Acquirer:
             return Hindrance(InstanceReason.FIELDS_REFUSED, str(problem))
 
     async def _acquire(
-        self, nextcloud: Nextcloud, nominated: NominatedInstance | None, ctx: Context[Any]
+        self, nextcloud: Nextcloud, nominated: NominatedInstance | None, ctx: Context[Nextcloud]
     ) -> Acquisition:
         spec = nextcloud.spec
         defaults: dict[str, Any] = {}
@@ -133,7 +133,7 @@ class Acquirer:
     # --- the choice ----------------------------------------------------------------------------------------------------------
 
     async def _named(
-        self, nextcloud: Nextcloud, nominated: NominatedInstance | None, ctx: Context[Any]
+        self, nextcloud: Nextcloud, nominated: NominatedInstance | None, ctx: Context[Nextcloud]
     ) -> NominatedInstance | Hindrance:
         """Return the instance that the Nextcloud names, if its namespace may take it."""
         ref = nextcloud.spec.instance_ref
@@ -158,7 +158,7 @@ class Acquirer:
         self,
         nextcloud: Nextcloud,
         nominated: NominatedInstance | None,
-        ctx: Context[Any],
+        ctx: Context[Nextcloud],
         *,
         but: str = "",
     ) -> NominatedInstance | Hindrance:
@@ -192,7 +192,7 @@ class Acquirer:
         self,
         nextcloud: Nextcloud,
         nominated: NominatedInstance | None,
-        ctx: Context[Any],
+        ctx: Context[Nextcloud],
         *,
         but: str = "",
     ) -> NominatedInstance | Hindrance:
@@ -219,7 +219,7 @@ class Acquirer:
         choice: NominatedInstance | Hindrance,
         nextcloud: Nextcloud,
         nominated: NominatedInstance | None,
-        ctx: Context[Any],
+        ctx: Context[Nextcloud],
     ) -> Acquisition:
         """Return the choice, unless the recorded instance was taken already: the cache may be behind the write that took it."""
         if nominated is None:
@@ -227,7 +227,9 @@ class Acquirer:
         stored = await ctx.live(INSTANCE).find(nominated.namespace, nominated.name)
         return stored if stored is not None and is_own(stored, nextcloud, nominated) else choice
 
-    async def _confirm_record(self, nextcloud: Nextcloud, nominated: NominatedInstance, ctx: Context[Any]) -> None:
+    async def _confirm_record(
+        self, nextcloud: Nextcloud, nominated: NominatedInstance, ctx: Context[Nextcloud]
+    ) -> None:
         """Raise RetryAfter unless the API server has the same record of the same Nextcloud."""
         stored = await ctx.live(NEXTCLOUD).find(nextcloud.namespace, nextcloud.name)
         record = None if stored is None else stored.get("status", "nominatedInstance", default=None)
@@ -244,7 +246,7 @@ class Acquirer:
     # --- the instance --------------------------------------------------------------------------------------------------------
 
     async def _take(
-        self, nextcloud: Nextcloud, nominated: NominatedInstance, mode: ClaimMode, ctx: Context[Any]
+        self, nextcloud: Nextcloud, nominated: NominatedInstance, mode: ClaimMode, ctx: Context[Nextcloud]
     ) -> Acquisition:
         """Take the recorded instance by one write; after a conflict return the next instance to record."""
         instance = ctx.cache(INSTANCE).find(nominated.namespace, nominated.name)
@@ -252,7 +254,7 @@ class Acquirer:
             if instance is None or instance.metadata.uid != nominated.uid:
                 raise RetryAfter(1, "the recorded instance is not in the cache yet; reading it again")
             return await self._lock(nextcloud, instance, nominated.pool or "", ctx)
-        except (Conflict, NotFound):
+        except ObjectChanged:
             self._metrics.conflicts.inc()  # another claim, a trim or the instance itself was faster
         stored = await ctx.live(INSTANCE).find(nominated.namespace, nominated.name)
         if stored is not None and is_own(stored, nextcloud, nominated):
@@ -263,7 +265,7 @@ class Acquirer:
                 return choice
         raise RetryAfter(1, f"NextcloudInstance {nominated.namespace}/{nominated.name} changed; reading it again")
 
-    async def _lock(self, nextcloud: Nextcloud, instance: Object, pool_name: str, ctx: Context[Any]) -> Object:
+    async def _lock(self, nextcloud: Nextcloud, instance: Object, pool_name: str, ctx: Context[Nextcloud]) -> Object:
         """Take exactly this version of an instance; raises Conflict if it changed, FieldsRefused for fields that its pool keeps."""
         spec = instance.to_dict().get("spec") or {}
         check_tenant(tenant_spec(nextcloud), policy_of(spec, self._settings.instances))
@@ -272,7 +274,7 @@ class Acquirer:
         # An instance without a pool has the policy since its creation.
         policy = "" if pool is None else str(pool.get("spec", "lifecycle", "reclaimPolicy", default="Delete"))
         patch = lock_patch(nextcloud, metadata, policy, spec_text(spec))
-        taken = await ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)
+        taken = await ctx.patch(INSTANCE, expect=metadata, patch=patch)
         self._served(nextcloud, ctx)
         return taken
 
@@ -282,7 +284,7 @@ class Acquirer:
         nominated: NominatedInstance,
         mode: ClaimMode,
         defaults: dict[str, Any],
-        ctx: Context[Any],
+        ctx: Context[Nextcloud],
     ) -> Acquisition:
         """Create the recorded instance with everything that the tenant set; if its name is taken, return the next instance to record."""
         check_tenant(tenant_spec(nextcloud), policy_of(defaults, self._settings.instances))
@@ -308,13 +310,13 @@ class Acquirer:
             ctx.event(PoolsEvent.BARE_FRESH_CREATION, message)
         return Created(created)
 
-    def _served(self, nextcloud: Nextcloud, ctx: Context[Any]) -> None:
+    def _served(self, nextcloud: Nextcloud, ctx: Context[Nextcloud]) -> None:
         """Count the wait of a claim, at the one write that ends it: what follows may be repeated."""
         created = nextcloud.metadata.created
         if created is not None:
             self._metrics.wait.observe(max(0.0, (ctx.now() - created).total_seconds()))
 
-    def _membership(self, ctx: Context[Any]) -> PoolMembership:
+    def _membership(self, ctx: Context[Nextcloud]) -> PoolMembership:
         return PoolMembership(ctx.cache(POOL), ctx.cache(NAMESPACE), self._settings.instance_namespace)
 
 

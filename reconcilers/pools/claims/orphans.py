@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from konverge.clock import from_rfc3339, rfc3339
 from konverge.keys import Key
@@ -46,7 +46,7 @@ class OrphanReconciler:
     def __init__(self, settings: PoolSettings) -> None:
         self._grace = timedelta(seconds=settings.orphan_grace)
 
-    async def reconcile(self, instance: Object, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, instance: Object, ctx: Context[Object]) -> Outcome:
         """Mark an orphan, and release it after the grace time."""
         ctx.status.skip_write()
         metadata, claim = instance.metadata, instance.get("spec", "claimRef", default={}) or {}
@@ -83,13 +83,13 @@ class OrphanReconciler:
             await release_step(found, uid, ctx)
         return Done()
 
-    def _is_unconfirmed_member(self, metadata: Metadata, nextcloud: Object | None, ctx: Context[Any]) -> bool:
+    def _is_unconfirmed_member(self, metadata: Metadata, nextcloud: Object | None, ctx: Context[Object]) -> bool:
         """Whether a pool has the instance in its record, and the Nextcloud of its claim does not have it in its status."""
         if nextcloud is None or not pool_of_member(metadata, ctx.cache(POOL)):
             return False
         return not {metadata.uid, f"{metadata.namespace}/{metadata.name}"}.intersection(recorded(nextcloud))
 
-    async def _mark(self, metadata: Metadata, since: str | None, ctx: Context[Any]) -> None:
+    async def _mark(self, metadata: Metadata, since: str | None, ctx: Context[Object]) -> None:
         patch = {"metadata": {"uid": metadata.uid, "annotations": {PoolsAnnotation.ORPHANED_SINCE: since}}}
         await ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)
 

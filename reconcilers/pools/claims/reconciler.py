@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Container
 from datetime import timedelta
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from konverge.clock import rfc3339
 from konverge.crds.pools_v1alpha1 import BoundInstance, Nextcloud, NominatedInstance, ReleaseRef
-from konverge.errors import ApiError, BadRequest, Conflict, FieldConflict, Invalid, NotFound, RetryAfter
+from konverge.errors import ApiError, BadRequest, FieldConflict, Invalid, ObjectChanged, RetryAfter
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.pools.claims.acquire import Acquirer, Created, is_own
@@ -79,7 +79,7 @@ class NextcloudReconciler:
             timedelta(seconds=settings.drift_pause),
         )
 
-    async def reconcile(self, nextcloud: Nextcloud, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, nextcloud: Nextcloud, ctx: Context[Nextcloud]) -> Outcome:
         """Take an instance if there is none yet, apply what the tenant set, copy the status."""
         ref = nextcloud.status.instance_ref
         if ref is not None:
@@ -99,7 +99,7 @@ class NextcloudReconciler:
             return Done()
         return await self._follow(nextcloud, step, ctx)
 
-    async def finalize(self, nextcloud: Nextcloud, ctx: Context[Any]) -> Outcome:
+    async def finalize(self, nextcloud: Nextcloud, ctx: Context[Nextcloud]) -> Outcome:
         """Delete or release the instance; Done when it is gone, or released for good."""
         instance = await self._instance_to_release(nextcloud, ctx)
         if instance is not None:
@@ -116,7 +116,7 @@ class NextcloudReconciler:
         self._acquirer.forget(nextcloud.uid)
         return Done()
 
-    async def _instance_to_release(self, nextcloud: Nextcloud, ctx: Context[Any]) -> Object | None:
+    async def _instance_to_release(self, nextcloud: Nextcloud, ctx: Context[Nextcloud]) -> Object | None:
         """Return the instance in the status as the API server has it: the cache may lack the last write of a former leader."""
         stored = await ctx.live(Nextcloud).find(nextcloud.namespace, nextcloud.name)
         status = stored.status if stored is not None and stored.uid == nextcloud.uid else nextcloud.status
@@ -133,7 +133,7 @@ class NextcloudReconciler:
 
     # --- to an instance ------------------------------------------------------------------------------------------------------
 
-    async def _own_instance(self, nextcloud: Nextcloud, ref: BoundInstance, ctx: Context[Any]) -> Object | None:
+    async def _own_instance(self, nextcloud: Nextcloud, ref: BoundInstance, ctx: Context[Nextcloud]) -> Object | None:
         """Return the instance that the status names, if it has the claim of the Nextcloud."""
         where = (ref.namespace or self._settings.instance_namespace, ref.name)
         cached = ctx.cache(INSTANCE).find(*where)
@@ -142,7 +142,7 @@ class NextcloudReconciler:
         stored = await ctx.live(INSTANCE).find(*where)
         return stored if stored is not None and _is_bound(stored, nextcloud.uid, ref) else None
 
-    def _lost(self, ref: BoundInstance, ctx: Context[Any]) -> Outcome:
+    def _lost(self, ref: BoundInstance, ctx: Context[Nextcloud]) -> Outcome:
         """Report that the instance in the status is not the Nextcloud's, or not any more."""
         path = f"{ref.namespace}/{ref.name}"
         if ref.uid is None:
@@ -160,7 +160,7 @@ class NextcloudReconciler:
         ctx.status.set_condition(PoolsCondition.READY, False, why.reason, message)
         return Done() if ref.uid is not None else waits
 
-    def _blocked(self, why: Hindrance, ctx: Context[Any]) -> Outcome:
+    def _blocked(self, why: Hindrance, ctx: Context[Nextcloud]) -> Outcome:
         before = ctx.status.find(PoolsCondition.INSTANCE_ASSIGNED)
         ctx.status.draft.phase = InstancePhase.PENDING
         # The runtime reports a change of the status, not one of the reason alone, nor a first condition that is False.
@@ -171,7 +171,7 @@ class NextcloudReconciler:
 
     # --- with an instance ----------------------------------------------------------------------------------------------------
 
-    async def _follow(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]) -> Outcome:
+    async def _follow(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Nextcloud]) -> Outcome:
         """Apply what the tenant set, and copy the status up."""
         wait: timedelta | None = None
         reason = refused = ""
@@ -192,7 +192,7 @@ class NextcloudReconciler:
         return Done() if wait is None else RequeueAfter(wait)
 
     async def _apply(
-        self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]
+        self, nextcloud: Nextcloud, instance: Object, ctx: Context[Nextcloud]
     ) -> tuple[Object, timedelta | None]:
         self._check_fields(nextcloud, instance)
         instance = await self._recorded(nextcloud, await self._corrected(instance, ctx), ctx)
@@ -242,23 +242,23 @@ class NextcloudReconciler:
         """Raise FieldsRefused if the tenant sets what the administrators keep to themselves for this instance."""
         check_tenant(tenant_spec(nextcloud), policy_of(instance.to_dict().get("spec") or {}, self._settings.instances))
 
-    async def _corrected(self, instance: Object, ctx: Context[Any]) -> Object:
+    async def _corrected(self, instance: Object, ctx: Context[Nextcloud]) -> Object:
         """Take back marks of a release or of an orphan that another writer put on the instance: its release would be uninstalled."""
         metadata = instance.metadata
         marks = [mark for mark in _MARKS_OF_THE_END if mark in (metadata.annotations or {})]
         if not marks:
             return instance
-        guard = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
-        patch = {"metadata": {**guard, "annotations": dict.fromkeys(marks)}}
         try:
-            corrected = await ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)
-        except (Conflict, NotFound) as error:
+            corrected = await ctx.patch(
+                INSTANCE, expect=metadata, patch={"metadata": {"annotations": dict.fromkeys(marks)}}
+            )
+        except ObjectChanged as error:
             raise RetryAfter(1, f"NextcloudInstance {metadata.path} changed; reading it again") from error
         message = f"set back {', '.join(marks)}: the Nextcloud has not let go of its instance"
         ctx.event(PoolsEvent.MARKS_CORRECTED, message, type_=EventType.WARNING)
         return corrected
 
-    async def _recorded(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]) -> Object:
+    async def _recorded(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Nextcloud]) -> Object:
         """Record the spec that an instance had before, if it was taken without: by an older version, or by hand."""
         metadata = instance.metadata
         if metadata.annotation(PoolsAnnotation.SPEC_BEFORE) or _how(nextcloud) == InstanceReason.CREATED:
@@ -269,14 +269,13 @@ class NextcloudReconciler:
         text = spec_text(spec_before(nextcloud, instance, pool, profile))
         if not text:
             return instance
-        guard = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
-        patch = {"metadata": {**guard, "annotations": {PoolsAnnotation.SPEC_BEFORE: text}}}
+        patch = {"metadata": {"annotations": {PoolsAnnotation.SPEC_BEFORE: text}}}
         try:
-            return await ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)
-        except (Conflict, NotFound) as error:
+            return await ctx.patch(INSTANCE, expect=metadata, patch=patch)
+        except ObjectChanged as error:
             raise RetryAfter(1, f"NextcloudInstance {metadata.path} changed; reading it again") from error
 
-    async def _rivals(self, intent: Object, ctx: Context[Any]) -> tuple[FieldConflict, ...]:
+    async def _rivals(self, intent: Object, ctx: Context[Nextcloud]) -> tuple[FieldConflict, ...]:
         """Return who owns the fields that differ: a dry run without force says it."""
         try:
             await ctx.apply(intent, dry_run=True)
@@ -286,11 +285,11 @@ class NextcloudReconciler:
             return ()
         return ()
 
-    def _set_fight(self, message: str, ctx: Context[Any]) -> None:
+    def _set_fight(self, message: str, ctx: Context[Nextcloud]) -> None:
         text = f"another manager edits fields of the tenant again and again; stop it. Last: {message}"
         ctx.status.set_condition(PoolsCondition.DRIFT_FIGHT, True, DriftReason.FIGHTING, text)
 
-    def _copy_status(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Any]) -> None:
+    def _copy_status(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Nextcloud]) -> None:
         metadata, draft, status = instance.metadata, ctx.status.draft, instance.status
         draft.instance_ref = BoundInstance(namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
         draft.pool = _pool_of(nextcloud)
@@ -321,7 +320,7 @@ def _how(nextcloud: Nextcloud) -> str:
     return said.reason if said is not None and said.is_true else _REASONS[mode_of(nextcloud.spec)]
 
 
-def _forget_steps(ctx: Context[Any], *, but: Container[str] = ()) -> None:
+def _forget_steps(ctx: Context[Nextcloud], *, but: Container[str] = ()) -> None:
     """Set the conditions that were copied from an instance to Unknown: one that vanished would be taken for one that never was."""
     for type_ in _COPIED:
         if type_ not in but and ctx.status.find(type_) is not None:

@@ -6,14 +6,15 @@ the claim, so an instance cannot be released by another Nextcloud than its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from konverge.errors import Conflict, NotFound, RetryAfter
+from konverge.errors import ObjectChanged, RetryAfter
 from konverge.objects import Object
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.words import PoolsAnnotation
 
 if TYPE_CHECKING:
+    from konverge.kinds import Resource
     from konverge.runtime import Context
 
 __all__ = ["is_retained", "release_step"]
@@ -24,28 +25,21 @@ def is_retained(instance: Object) -> bool:
     return bool(instance.get("spec", "reclaimPolicy", default="Delete") == "Retain")
 
 
-async def release_step(instance: Object, uid: str, ctx: Context[Any]) -> bool:
+async def release_step(instance: Object, uid: str, ctx: Context[Resource]) -> bool:
     """Release an instance that was read live; returns whether its end is still to be waited for. Raises RetryAfter if it changed."""
     metadata = instance.metadata
     try:
         if metadata.annotation(PoolsAnnotation.RELEASED) != uid:
-            guard = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
-            patch = {"metadata": {**guard, "annotations": {PoolsAnnotation.RELEASED: uid}}}
-            instance = await ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)
+            patch = {"metadata": {"annotations": {PoolsAnnotation.RELEASED: uid}}}
+            instance = await ctx.patch(INSTANCE, expect=instance, patch=patch)
             metadata = instance.metadata
         if is_retained(instance):
             return metadata.deleting
         if not metadata.deleting:
             # The version too: an administrator may set Retain at this very moment.
-            await ctx.delete(
-                INSTANCE,
-                metadata.name,
-                metadata.namespace,
-                uid=metadata.uid,
-                resource_version=metadata.resource_version,
-            )
-    except NotFound:
-        return False
-    except Conflict as error:
-        raise RetryAfter(1, f"NextcloudInstance {metadata.path} changed; reading it again") from error
+            await ctx.delete(INSTANCE, expect=instance)
+    except ObjectChanged as race:
+        if race.deleted:
+            return False
+        raise RetryAfter(1, f"NextcloudInstance {metadata.path} changed; reading it again") from race
     return True

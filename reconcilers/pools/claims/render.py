@@ -79,7 +79,7 @@ def spec_before(nextcloud: Nextcloud, instance: Object, pool: Object | None, pro
 
 
 def lock_patch(nextcloud: Nextcloud, instance: Metadata, policy: str = "", before: str = "") -> dict[str, Any]:
-    """Return the merge patch that takes exactly this version of an instance: claim, labels, policy and finalizer in one write.
+    """Return the merge patch that takes an instance: claim, labels, policy and finalizer in one write.
 
     Without a policy the instance keeps that which it has. `before` is its spec (`spec_text`).
     """
@@ -88,8 +88,6 @@ def lock_patch(nextcloud: Nextcloud, instance: Metadata, policy: str = "", befor
         finalizers = (*finalizers, Finalizer.INSTANCE)
     return {
         "metadata": {
-            "uid": instance.uid,
-            "resourceVersion": instance.resource_version,
             "labels": claim_labels(nextcloud),
             "finalizers": list(finalizers),
             **({"annotations": {PoolsAnnotation.SPEC_BEFORE: before}} if before else {}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from konverge.crds.pools_v1alpha1 import NextcloudInstance
 from konverge.errors import BadRequest, Invalid, NotOurs, NotServed
@@ -30,11 +30,11 @@ class BackupKeeper:
     def __init__(self, settings: MaterialSettings) -> None:
         self._settings = settings
 
-    async def step(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState:
+    async def step(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState:
         """Keep both schedules, and report how the last backups went."""
         return summary_of([await self._database(instance, ctx), await self._files(instance, ctx)])
 
-    async def _database(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState:
+    async def _database(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState:
         name = cluster_name(instance.name)
         if backup_target(instance.spec) is None:
             await self._end_of_database_backups(instance, name, ctx)
@@ -52,7 +52,9 @@ class BackupKeeper:
             message = "the cluster has no ScheduledBackup (postgresql.cnpg.io/v1): update CloudNativePG"
             return StepState(ready=False, reason=BackupReason.NOT_SERVED, message=message)
 
-    async def _end_of_database_backups(self, instance: NextcloudInstance, name: str, ctx: Context[Any]) -> None:
+    async def _end_of_database_backups(
+        self, instance: NextcloudInstance, name: str, ctx: Context[NextcloudInstance]
+    ) -> None:
         before = instance.find_condition(PoolsCondition.BACKUPS_READY)
         if before is None or before.reason == StepReason.NOT_WANTED:
             return  # none was scheduled: an instance at rest costs no read
@@ -63,7 +65,7 @@ class BackupKeeper:
         if found is not None and is_ours(instance, found) and not found.metadata.deleting:
             await ctx.delete(SCHEDULED_BACKUP, name, instance.namespace, uid=found.metadata.uid)
 
-    async def _files(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState:
+    async def _files(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState:
         target, source = copy_target(instance.spec), ctx.status.draft.applied_s3_config
         name = copy_name(instance.name)
         if target is None or source is None or not source.bucket:

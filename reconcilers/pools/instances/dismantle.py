@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from konverge.crds.pools_v1alpha1 import AppliedS3Config, DataBackup, NextcloudInstance
-from konverge.errors import Conflict, NotFound, NotServed
+from konverge.errors import NotServed, ObjectChanged
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
 from konverge.reconcilers.pools.buckets import BucketFailure, BucketProvider, BucketReason, S3Access, S3Folders
@@ -56,7 +56,7 @@ class Dismantler:
         self._folders = folders
         self._again = timedelta(seconds=settings.retry)
 
-    async def next_step(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState | None:
+    async def next_step(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState | None:
         """Take the next step; returns what is waited for. With Retain only the release goes."""
         state = await self.release(instance, ctx)
         if state is not None or teardown.keeps_data(instance):
@@ -77,7 +77,7 @@ class Dismantler:
             return await self._namespace(instance, namespace, ctx)
         return await self._volumes(instance, ctx)
 
-    async def release(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState | None:
+    async def release(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState | None:
         """Delete the HelmRelease; one that is suspended is resumed, or Flux would leave its objects behind."""
         try:
             found = await ctx.live(HELM_RELEASE).find(instance.namespace, instance.name)
@@ -89,7 +89,7 @@ class Dismantler:
             await self._uninstall(found, ctx)
         return self._waiting(TeardownReason.RELEASE, f"HelmRelease {found.name} is being uninstalled")
 
-    async def kept_database(self, instance: NextcloudInstance, ctx: Context[Any]) -> str:
+    async def kept_database(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> str:
         """Return the Cluster that outlives an instance of which nothing else is left, "" if there is none, or if Retain keeps it."""
         if teardown.keeps_data(instance):
             return ""
@@ -99,20 +99,15 @@ class Dismantler:
             return ""
         return found.name if found is not None and teardown.is_ours(instance, found) else ""
 
-    async def _uninstall(self, found: Object, ctx: Context[Any]) -> None:
+    async def _uninstall(self, found: Object, ctx: Context[NextcloudInstance]) -> None:
         try:
             if found.get("spec", "suspend"):
-                guard = {"uid": found.metadata.uid, "resourceVersion": found.metadata.resource_version}
-                patch = {"metadata": guard, "spec": {"suspend": False}}
-                found = await ctx.patch(HELM_RELEASE, found.name, found.namespace, patch=patch)
-            version = found.metadata.resource_version
-            await ctx.delete(
-                HELM_RELEASE, found.name, found.namespace, uid=found.metadata.uid, resource_version=version
-            )
-        except (Conflict, NotFound):
-            return  # it changed since the read: the next reconcile reads it again
+                found = await ctx.patch(HELM_RELEASE, expect=found, patch={"spec": {"suspend": False}})
+            await ctx.delete(HELM_RELEASE, expect=found)
+        except ObjectChanged:
+            return  # the next reconcile reads the release again
 
-    async def _file_backups(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState | None:
+    async def _file_backups(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState | None:
         """Delete the CronJob with its pods, and then the copies, if deleteOnCleanup says so."""
         found = await ctx.live(CRON_JOB).find(instance.namespace, copy_name(instance.name))
         if found is not None and teardown.controls(instance, found):
@@ -145,7 +140,7 @@ class Dismantler:
         return None if state is None else self._waiting(state.reason, state.message)
 
     async def _copies_account(
-        self, instance: NextcloudInstance, target: DataBackup, ctx: Context[Any]
+        self, instance: NextcloudInstance, target: DataBackup, ctx: Context[NextcloudInstance]
     ) -> S3Access | None:
         """Return the account of the bucket with the copies; raises BucketFailure if its server must not get these credentials."""
         fields = instance.spec.tenant_fields or ()
@@ -155,7 +150,7 @@ class Dismantler:
         style = self._settings.s3_path_style
         return access_from(secret, server, self._settings, path_style=style, named_by=named_by)
 
-    async def _bucket(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState | None:
+    async def _bucket(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState | None:
         applied = instance.status.applied_s3_config
         if applied is None or not applied.auto_created:
             return None
@@ -165,7 +160,9 @@ class Dismantler:
             return self._waiting(failure.reason, str(failure))
         return None if state is None else self._waiting(state.reason, state.message)
 
-    async def _database(self, instance: NextcloudInstance, ctx: Context[Any], *, owned: bool) -> StepState | None:
+    async def _database(
+        self, instance: NextcloudInstance, ctx: Context[NextcloudInstance], *, owned: bool
+    ) -> StepState | None:
         try:
             found = await ctx.live(CNPG_CLUSTER).find(instance.namespace, cluster_name(instance.name))
         except NotServed:
@@ -181,13 +178,13 @@ class Dismantler:
             await ctx.delete(CNPG_CLUSTER, found.name, found.namespace, uid=found.metadata.uid)
         return self._waiting(TeardownReason.DATABASE, f"Cluster {found.name} is being deleted")
 
-    async def _secrets(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState | None:
+    async def _secrets(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState | None:
         names = [secret_name(instance.name, purpose) for purpose in _GENERATED]
         found = [await ctx.live(SECRET).find(instance.namespace, name) for name in names]
         ours = [one for one in found if one is not None and teardown.is_ours(instance, one)]
         return await self._delete_all(SECRET, ours, TeardownReason.SECRETS, ctx)
 
-    async def _volumes(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState | None:
+    async def _volumes(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState | None:
         """Delete the volumes that the chart left behind; those of a database that stays have an owner.
 
         Without a release of this instance, volumes with its label are those of another release of its name, and stay. A volume that is
@@ -200,7 +197,7 @@ class Dismantler:
         return await self._delete_all(VOLUME_CLAIM, ours, TeardownReason.VOLUMES, ctx)
 
     async def _delete_all(
-        self, what: Kind[Object], found: Iterable[Object], reason: str, ctx: Context[Any]
+        self, what: Kind[Object], found: Iterable[Object], reason: str, ctx: Context[NextcloudInstance]
     ) -> StepState | None:
         """Delete objects; those that a finalizer holds are waited for."""
         held: list[str] = []
@@ -214,7 +211,9 @@ class Dismantler:
         message = f"{what.kind} {', '.join(held)}: being deleted, held by a finalizer"
         return StepState(ready=False, reason=reason, message=message, again=_SOON)
 
-    async def _namespace(self, instance: NextcloudInstance, namespace: Object, ctx: Context[Any]) -> StepState | None:
+    async def _namespace(
+        self, instance: NextcloudInstance, namespace: Object, ctx: Context[NextcloudInstance]
+    ) -> StepState | None:
         """Delete the namespace that the instance owns, unless it holds another instance or a database that stays."""
         others = [one for one in await ctx.live(INSTANCE).list(namespace.name) if one.metadata.uid != instance.uid]
         database = instance.spec.database

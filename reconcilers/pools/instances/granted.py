@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from konverge.crds.pools_v1alpha1 import NextcloudInstance
 from konverge.objects import Object
@@ -21,7 +21,9 @@ def tenant_of(instance: NextcloudInstance) -> str:
     return "" if claim is None else claim.namespace
 
 
-async def granted_secret(instance: NextcloudInstance, field: str, name: str, ctx: Context[Any]) -> Object | None:
+async def granted_secret(
+    instance: NextcloudInstance, field: str, name: str, ctx: Context[NextcloudInstance]
+) -> Object | None:
     """Return the Secret that a field of the spec names; None if it does not exist or does not name the tenant that named it."""
     secret = await ctx.live(SECRET).find(instance.namespace, name)
     by_tenant = field in (instance.spec.tenant_fields or ())

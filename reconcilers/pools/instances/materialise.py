@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from konverge.clock import from_rfc3339
 from konverge.conditions import Condition
@@ -68,7 +68,7 @@ _AT_ONCE: Final = timedelta(seconds=1)
 
 
 async def bucket_request(
-    instance: NextcloudInstance, applied: AppliedS3Config, settings: MaterialSettings, ctx: Context[Any]
+    instance: NextcloudInstance, applied: AppliedS3Config, settings: MaterialSettings, ctx: Context[NextcloudInstance]
 ) -> BucketRequest:
     """Return the request for the bucket that the status names, with the account from the Secret of the spec."""
     access, spec = None, instance.spec
@@ -96,7 +96,7 @@ class Materialiser:
 
     # --- Secrets -------------------------------------------------------------------------------------------------------------
 
-    async def secrets(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState:
+    async def secrets(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState:
         """Generate the Secrets that are missing, and wait for those that their author makes."""
         state = await self._ungranted(instance, ctx)
         if state is not None:
@@ -116,7 +116,7 @@ class Materialiser:
                 )
         return StepState(ready=True, reason=SecretReason.READY)
 
-    async def _ungranted(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState | None:
+    async def _ungranted(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState | None:
         """Return the state if a Secret that the tenant named does not name the tenant.
 
         A missing Secret has the same message, so that a tenant does not learn which Secrets the namespace has.
@@ -133,7 +133,7 @@ class Materialiser:
         return None
 
     async def _missing_secret(
-        self, instance: NextcloudInstance, needed: NeededSecret, ctx: Context[Any]
+        self, instance: NextcloudInstance, needed: NeededSecret, ctx: Context[NextcloudInstance]
     ) -> StepState | None:
         if not needed.generated:
             message = f"create the Secret {needed.name} ({needed.purpose}) in the namespace {instance.namespace}"
@@ -159,7 +159,7 @@ class Materialiser:
             return StepState(ready=False, reason=StepReason.NOT_READY, again=_AT_ONCE)
         return None
 
-    async def _has_release(self, instance: NextcloudInstance, ctx: Context[Any]) -> bool:
+    async def _has_release(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> bool:
         try:
             found = await ctx.live(HELM_RELEASE).find(instance.namespace, instance.name)
         except NotServed:
@@ -168,7 +168,7 @@ class Materialiser:
 
     # --- database ------------------------------------------------------------------------------------------------------------
 
-    async def database(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState:
+    async def database(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState:
         """Apply the CloudNativePG Cluster of a managed database, and wait until it is ready."""
         engine = engine_of(instance.spec)
         if engine == "sqlite":
@@ -187,7 +187,7 @@ class Materialiser:
             message = f"the Cluster is refused: {error.message}; change database.postgres"
             return StepState(ready=False, reason=DatabaseReason.REFUSED, message=message, lasting=True)
 
-    async def _managed(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState:
+    async def _managed(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState:
         name = cluster_name(instance.name)
         found = await ctx.live(CNPG_CLUSTER).find(instance.namespace, name)
         if found is None and instance.status.ready_at:
@@ -213,7 +213,7 @@ class Materialiser:
         )
 
     async def _apply_cluster(
-        self, instance: NextcloudInstance, name: str, found: Object | None, ctx: Context[Any]
+        self, instance: NextcloudInstance, name: str, found: Object | None, ctx: Context[NextcloudInstance]
     ) -> Object | None:
         postgres = instance.spec.database.postgres if instance.spec.database else None
         storage = postgres.storage if postgres else None
@@ -237,7 +237,7 @@ class Materialiser:
 
     # --- bucket --------------------------------------------------------------------------------------------------------------
 
-    async def bucket(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState:
+    async def bucket(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState:
         """Create the bucket if none is given. The status says so first, in a write of its own: else a crash would leave a bucket behind."""
         wanted, applied = instance.spec.s3, instance.status.applied_s3_config
         if applied is not None and applied.auto_created:
@@ -262,7 +262,7 @@ class Materialiser:
         return StepState(ready=True, reason=BucketState.GIVEN, message=f"bucket {bucket.bucket}")
 
     async def _created_bucket(
-        self, instance: NextcloudInstance, applied: AppliedS3Config, ctx: Context[Any]
+        self, instance: NextcloudInstance, applied: AppliedS3Config, ctx: Context[NextcloudInstance]
     ) -> StepState:
         named_by = bucket_named_by(instance.spec, applied, self._settings)
         if named_by.server and applied.named_by_tenant is None:  # recorded by a version without this field
@@ -290,7 +290,7 @@ class Materialiser:
 
     # --- release -------------------------------------------------------------------------------------------------------------
 
-    async def release(self, instance: NextcloudInstance, ctx: Context[Any]) -> StepState:
+    async def release(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState:
         """Apply the source and the HelmRelease, and read what Flux says of it."""
         problem = release_problem(instance.spec, self._settings)
         if problem is not None:
@@ -315,7 +315,9 @@ class Materialiser:
                 ready=False, reason=ReleaseReason.TAKEN, message=str(error), lasting=True, again=self._again
             )
 
-    async def _rolled_out(self, instance: NextcloudInstance, chart: ResolvedChart, ctx: Context[Any]) -> StepState:
+    async def _rolled_out(
+        self, instance: NextcloudInstance, chart: ResolvedChart, ctx: Context[NextcloudInstance]
+    ) -> StepState:
         applied = ctx.status.draft.applied_s3_config
         secret = "" if applied is None else keys_secret(instance.name, instance.spec, applied, self._settings)
         style = uses_path_style(instance.spec, self._settings)
@@ -346,7 +348,7 @@ class Materialiser:
                 return StepState(ready=False, reason=ReleaseReason.STARTING, again=_AT_ONCE)
         return status.state
 
-    def _table(self, ctx: Context[Any]) -> VersionTable:
+    def _table(self, ctx: Context[NextcloudInstance]) -> VersionTable:
         built_in = VersionTable(
             charts=self._settings.versions,
             images={},
@@ -367,7 +369,7 @@ class Materialiser:
         )
 
 
-def _chart_of(release: Object, ctx: Context[Any]) -> Object | None:
+def _chart_of(release: Object, ctx: Context[NextcloudInstance]) -> Object | None:
     """Return the HelmChart that Flux made for the release; its status names it."""
     named = release.get("status", "helmChart")
     namespace, _, name = named.rpartition("/") if isinstance(named, str) else ("", "", "")

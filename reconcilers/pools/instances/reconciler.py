@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from konverge.clock import rfc3339
 from konverge.crds.pools_v1alpha1 import NextcloudInstance
@@ -58,7 +58,7 @@ class NextcloudInstanceReconciler:
         self._again = timedelta(seconds=settings.retry)
         self._namespaces = namespaces
 
-    async def reconcile(self, instance: NextcloudInstance, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> Outcome:
         """Take the steps in order, up to the first that is not done."""
         if refusal := self._namespaces.refusal(instance.namespace):
             ctx.status.set_condition(PoolsCondition.READY, False, StepReason.NAMESPACE_NOT_LISTED, refusal)
@@ -90,7 +90,7 @@ class NextcloudInstanceReconciler:
             draft.ready_at = rfc3339(ctx.now())
         return outcome_of(state, ctx.now(), None)
 
-    async def _release_of_a_retained(self, instance: NextcloudInstance, ctx: Context[Any]) -> Outcome:
+    async def _release_of_a_retained(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> Outcome:
         """Uninstall the release of an instance that its Nextcloud let go of; with Delete its deletion follows."""
         if not teardown.keeps_data(instance):
             return Done()
@@ -102,7 +102,7 @@ class NextcloudInstanceReconciler:
         ctx.status.set_condition(PoolsCondition.READY, False, TeardownReason.RELEASED, message)
         return Done() if state is None else RequeueAfter(self._again)
 
-    async def finalize(self, instance: NextcloudInstance, ctx: Context[Any]) -> Outcome:
+    async def finalize(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> Outcome:
         """Take the next step of the deletion; Done when nothing is left that goes with the instance."""
         if refusal := self._namespaces.refusal(instance.namespace):
             message = f"nothing of the instance is deleted: {refusal}"
@@ -127,7 +127,7 @@ class NextcloudInstanceReconciler:
         return RequeueAfter(state.again or self._again)
 
 
-def _refuse_maintenance(instance: NextcloudInstance, ctx: Context[Any]) -> None:
+def _refuse_maintenance(instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> None:
     """Say that the annotation run-maintenance has no effect: it would need the right to run commands in all pods."""
     if not instance.metadata.annotation(PoolsAnnotation.RUN_MAINTENANCE):
         ctx.status.remove_condition(PoolsCondition.MAINTENANCE_RUN)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from konverge.clock import from_rfc3339, rfc3339, rfc3339_micro
 from konverge.crds.pools_v1alpha1 import NextcloudPool, ObservedProfile, RecentCreation
-from konverge.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound
+from konverge.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound, ObjectChanged
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, PROFILE
@@ -126,7 +126,7 @@ class NextcloudPoolReconciler:
             timedelta(seconds=settings.progress_deadline),
         )
 
-    async def reconcile(self, pool: NextcloudPool, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, pool: NextcloudPool, ctx: Context[NextcloudPool]) -> Outcome:
         """Create, replace or delete unassigned instances, and report their numbers."""
         memory = self._memory.setdefault(pool.uid, _Memory())
         profile, record = _profile(pool, ctx), self._record(pool)
@@ -156,7 +156,7 @@ class NextcloudPoolReconciler:
             return RequeueAfter(_SOON)
         return Done() if plan.again is None else RequeueAfter(plan.again)
 
-    async def finalize(self, pool: NextcloudPool, ctx: Context[Any]) -> Outcome:
+    async def finalize(self, pool: NextcloudPool, ctx: Context[NextcloudPool]) -> Outcome:
         """Delete the unassigned instances; Done when none is left."""
         stored = await ctx.live(NextcloudPool).find(
             "", pool.name
@@ -189,14 +189,14 @@ class NextcloudPoolReconciler:
             adopts=wish not in ("", pool.status.adopted),
         )
 
-    def _cached(self, pool: NextcloudPool, record: MemberRecord, ctx: Context[Any]) -> Census:
+    def _cached(self, pool: NextcloudPool, record: MemberRecord, ctx: Context[NextcloudPool]) -> Census:
         """Return the members that the cache shows."""
         instances = ctx.cache(INSTANCE)
         found = [one for uid in record.uids for one in instances.by_index(BY_UID, uid)]
         found += instances.by_index(BY_POOL, f"{record.namespace}/{pool.name}")
         return take_census(replace(record, adopts=False), found, partial(_is_served, ctx=ctx), complete=False)
 
-    async def _listed(self, pool: NextcloudPool, record: MemberRecord, ctx: Context[Any]) -> Census:
+    async def _listed(self, pool: NextcloudPool, record: MemberRecord, ctx: Context[NextcloudPool]) -> Census:
         """Return the members that the API server has, also those that lost the label of the pool or are in a former namespace."""
         listed = list(await ctx.live(INSTANCE).list(record.namespace, labels=f"{PoolsLabel.POOL}={pool.name}"))
         seen = {one.metadata.uid for one in listed}
@@ -209,7 +209,7 @@ class NextcloudPoolReconciler:
                     listed.append(stored)
         return take_census(record, listed, partial(_is_served, ctx=ctx), complete=True)
 
-    async def _corrected(self, pool: NextcloudPool, census: Census, ctx: Context[Any]) -> tuple[Census, bool]:
+    async def _corrected(self, pool: NextcloudPool, census: Census, ctx: Context[NextcloudPool]) -> tuple[Census, bool]:
         """Set the labels and annotations of members back; returns the members as they are then, and whether one of them had changed."""
         changed, members = False, list[Object]()
         for member in census.members:
@@ -218,11 +218,9 @@ class NextcloudPoolReconciler:
             if not marks:
                 members.append(member)
                 continue
-            guard = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
             try:
-                patch = {"metadata": {**guard, **marks}}
-                members.append(await ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch))
-            except (Conflict, NotFound):
+                members.append(await ctx.patch(INSTANCE, expect=member, patch={"metadata": marks}))
+            except ObjectChanged:
                 changed = True
                 members.append(member)
                 continue
@@ -241,7 +239,7 @@ class NextcloudPoolReconciler:
         record: MemberRecord,
         created: tuple[str, ...],
         memory: _Memory,
-        ctx: Context[Any],
+        ctx: Context[NextcloudPool],
     ) -> None:
         """Write the members, and the creations of the window if there are new ones: those that leave it cause no write."""
         draft = ctx.status.draft
@@ -261,13 +259,13 @@ class NextcloudPoolReconciler:
             for name, moment in sorted(moments.items())
         )
 
-    def _assigned(self, pool: NextcloudPool, ctx: Context[Any]) -> int:
+    def _assigned(self, pool: NextcloudPool, ctx: Context[NextcloudPool]) -> int:
         return len(ctx.cache(NEXTCLOUD).metadata_by_index(SERVED, pool.name))
 
     # --- the plan ------------------------------------------------------------------------------------------------------------
 
     def _state(
-        self, pool: NextcloudPool, profile: _Profile, census: Census, memory: _Memory, ctx: Context[Any]
+        self, pool: NextcloudPool, profile: _Profile, census: Census, memory: _Memory, ctx: Context[NextcloudPool]
     ) -> PoolState:
         observed, lifecycle = pool.status.observed_profile, pool.spec.lifecycle
         now, recorded = ctx.now(), _recorded(pool)
@@ -292,18 +290,16 @@ class NextcloudPoolReconciler:
         """Return the namespace of new instances."""
         return pool.spec.instance_namespace or self._settings.instance_namespace
 
-    async def _delete(self, doomed: Iterable[Doomed], memory: _Memory, ctx: Context[Any]) -> bool:
+    async def _delete(self, doomed: Iterable[Doomed], memory: _Memory, ctx: Context[NextcloudPool]) -> bool:
         """Delete exactly these instances; returns whether one of them had changed."""
         changed = failed = False
         for one in doomed:
             member = one.member
             failed |= one.why == FAILED
             try:
-                gone = await ctx.delete(
-                    INSTANCE, member.name, member.namespace, uid=member.uid, resource_version=member.version
-                )
-            except Conflict:
-                changed = True  # it was claimed, or its status changed: decide anew
+                gone = await ctx.delete(INSTANCE, expect=member.metadata)
+            except ObjectChanged:
+                changed = True  # a claim took it, or its status changed: decide again
                 continue
             if gone and one.why != EXCESS:
                 ctx.event(PoolsEvent.INSTANCE_REPLACED, f"{member.name} is replaced: {one.why}")
@@ -323,7 +319,7 @@ class NextcloudPoolReconciler:
         return any(name not in recorded for name in memory.nominations)
 
     async def _create(
-        self, pool: NextcloudPool, profile: _Profile, number: int, memory: _Memory, ctx: Context[Any]
+        self, pool: NextcloudPool, profile: _Profile, number: int, memory: _Memory, ctx: Context[NextcloudPool]
     ) -> tuple[tuple[str, ...], str]:
         """Create up to so many instances whose names the status has; returns their UIDs and the API server's refusal, "" without one."""
         recorded = self._record(pool).digests
@@ -340,7 +336,7 @@ class NextcloudPoolReconciler:
         return tuple(created), ""
 
     async def _create_one(
-        self, pool: NextcloudPool, profile: _Profile, name: str, memory: _Memory, ctx: Context[Any]
+        self, pool: NextcloudPool, profile: _Profile, name: str, memory: _Memory, ctx: Context[NextcloudPool]
     ) -> tuple[str, str]:
         """Create an instance; returns its UID, "" if the name is taken, and the refusal of the API server, "" without one."""
         nonce = memory.nominations[name].nonce
@@ -367,7 +363,7 @@ class NextcloudPoolReconciler:
         plan: PoolPlan,
         profile: _Profile,
         refused: str,
-        ctx: Context[Any],
+        ctx: Context[NextcloudPool],
     ) -> None:
         _write_counts(pool, plan.counts, ctx)
         self._metrics.set_pool(pool.name, pool.spec.replicas, plan.counts)
@@ -437,14 +433,14 @@ def _until(latest: datetime, recorded: Mapping[str, datetime]) -> dict[str, date
     return {name: moment for name, moment in recorded.items() if moment <= latest}
 
 
-def _is_served(instance: Object, ctx: Context[Any]) -> bool:
+def _is_served(instance: Object, ctx: Context[NextcloudPool]) -> bool:
     """Whether the Nextcloud of the claim of an instance has it in its status, or has let go of it."""
     claim_uid = str(instance.get("spec", "claimRef", "uid", default=""))
     released = instance.metadata.annotation(PoolsAnnotation.RELEASED) == claim_uid
     return released or is_confirmed(instance.metadata, claim_uid, ctx.cache(NEXTCLOUD))
 
 
-def _report_look_alikes(number: int, ctx: Context[Any]) -> None:
+def _report_look_alikes(number: int, ctx: Context[NextcloudPool]) -> None:
     """Report instances with the label of the pool outside of its record: they are neither counted nor handed out nor deleted."""
     if not number:
         ctx.status.remove_condition(PoolsCondition.UNRECORDED)
@@ -458,7 +454,7 @@ def _report_look_alikes(number: int, ctx: Context[Any]) -> None:
     ctx.status.set_condition(PoolsCondition.UNRECORDED, True, UnrecordedReason.LOOK_ALIKES, message)
 
 
-def _write_counts(pool: NextcloudPool, counts: PoolCounts, ctx: Context[Any]) -> None:
+def _write_counts(pool: NextcloudPool, counts: PoolCounts, ctx: Context[NextcloudPool]) -> None:
     draft = ctx.status.draft
     draft.ready, draft.assigned, draft.unassigned = counts.ready, counts.assigned, counts.unassigned
     draft.provisioning, draft.failed, draft.replicas = counts.provisioning, counts.failed, counts.unassigned
@@ -469,7 +465,7 @@ def _members(found: Iterable[Object], now: datetime, namespace: str = "") -> tup
     return tuple(member_of(instance, now, namespace) for instance in found)
 
 
-def _profile(pool: NextcloudPool, ctx: Context[Any]) -> _Profile:
+def _profile(pool: NextcloudPool, ctx: Context[NextcloudPool]) -> _Profile:
     if pool.spec.profile_ref is None:
         return _Profile("", {}, "")
     name = pool.spec.profile_ref.name

@@ -182,12 +182,12 @@ class CoreReconciler(ABC):
         self._infra = infra
         self._latency = latency
 
-    async def reconcile(self, object_: Object, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, object_: Object, ctx: Context[Object]) -> Outcome:
         """Read the objects as they are and keep the one of this key."""
         found = await self._begin(object_, ctx)
         return Done() if found is None else await self.keep(*found, ctx)
 
-    async def finalize(self, object_: Object, ctx: Context[Any]) -> Outcome:
+    async def finalize(self, object_: Object, ctx: Context[Object]) -> Outcome:
         """Go on with a deletion; Done lets the finalizer go."""
         found = await self._begin(object_, ctx)
         if found is None:
@@ -195,7 +195,7 @@ class CoreReconciler(ABC):
         made = await self._patch(found[0], {"status": {"phase": "Deleting"}}, ctx, "status")
         return Done() if await self.end(made, ctx) else RequeueAfter(_MISSING)
 
-    async def _begin(self, object_: Object, ctx: Context[Any]) -> tuple[Json, Json] | None:
+    async def _begin(self, object_: Object, ctx: Context[Object]) -> tuple[Json, Json] | None:
         """Return an object and its Cluster; None if it is gone, paused or without Cluster."""
         await asyncio.sleep(self._latency)
         what = ctx.key.kind
@@ -212,15 +212,15 @@ class CoreReconciler(ABC):
         made = await self._conditions(made, [state], ctx)
         return None if why else (made, cluster)
 
-    async def _is_lost(self, object_: Object, ctx: Context[Any]) -> bool:
+    async def _is_lost(self, object_: Object, ctx: Context[Object]) -> bool:
         """Tell whether an object that is deleted has no Cluster that could pause it."""
         return ctx.key.kind != CLUSTER and await self._cluster(object_.to_dict(), ctx) is None
 
     @abstractmethod
-    async def keep(self, made: Json, cluster: Json, ctx: Context[Any]) -> Outcome:
+    async def keep(self, made: Json, cluster: Json, ctx: Context[Object]) -> Outcome:
         """Keep an object that lives."""
 
-    async def end(self, made: Json, ctx: Context[Any]) -> bool:
+    async def end(self, made: Json, ctx: Context[Object]) -> bool:
         """Delete the infrastructure; True when it is gone."""
         what, infra = await self._infra_of(made, ctx)
         if what is None or infra is None:
@@ -228,37 +228,37 @@ class CoreReconciler(ABC):
         await self._delete_once(infra, ctx)
         return False
 
-    async def _delete_once(self, made: Json, ctx: Context[Any]) -> None:
+    async def _delete_once(self, made: Json, ctx: Context[Object]) -> None:
         metadata = made["metadata"]
         if not metadata.get("deletionTimestamp"):
             await ctx.delete(self._kind(made), metadata["name"], metadata.get("namespace", ""), uid=metadata["uid"])
 
     # --- reads ---
 
-    async def _read(self, what: Kind[Object], name: str, made: Json, ctx: Context[Any]) -> Json | None:
+    async def _read(self, what: Kind[Object], name: str, made: Json, ctx: Context[Object]) -> Json | None:
         try:
             found = await ctx.client.get(what, name, made["metadata"]["namespace"])
         except NotFound:
             return None
         return {**found.to_dict(), "apiVersion": what.api_version, "kind": what.kind}
 
-    async def _cluster(self, made: Json, ctx: Context[Any]) -> Json | None:
+    async def _cluster(self, made: Json, ctx: Context[Object]) -> Json | None:
         try:
             found = await ctx.client.get(CLUSTER, made["spec"]["clusterName"], made["metadata"]["namespace"])
         except NotFound:
             return None
         return found.to_dict()
 
-    async def _infra_of(self, made: Json, ctx: Context[Any]) -> tuple[Kind[Object] | None, Json | None]:
+    async def _infra_of(self, made: Json, ctx: Context[Object]) -> tuple[Kind[Object] | None, Json | None]:
         spec = made["spec"] if "infrastructureRef" in made["spec"] else made["spec"]["template"]["spec"]
         reference = spec["infrastructureRef"]
         what = self._infra.get(reference["kind"])
         return (None, None) if what is None else (what, await self._read(what, reference["name"], made, ctx))
 
-    async def _nodes(self, ctx: Context[Any]) -> list[Json]:
+    async def _nodes(self, ctx: Context[Object]) -> list[Json]:
         return [one.to_dict() for one in (await ctx.client.list(NODE)).items]
 
-    async def _connected(self, cluster: Json, ctx: Context[Any]) -> bool:
+    async def _connected(self, cluster: Json, ctx: Context[Object]) -> bool:
         """Tell whether the Cluster has a kubeconfig that is seen: a Secret without the label is not."""
         metadata = cluster["metadata"]
         try:
@@ -269,7 +269,7 @@ class CoreReconciler(ABC):
 
     # --- writes ---
 
-    async def _patch(self, made: Json, patch: Json, ctx: Context[Any], subresource: str = "") -> Json:
+    async def _patch(self, made: Json, patch: Json, ctx: Context[Object], subresource: str = "") -> Json:
         """Send what a merge patch would change, for this very version of the object; returns the object."""
         metadata = made["metadata"]
         changed = _differences(made, patch)
@@ -289,7 +289,7 @@ class CoreReconciler(ABC):
     def _kind(self, made: Json) -> Kind[Object]:
         return OWNERS.get(made["kind"]) or self._infra.get(made["kind"]) or NODE
 
-    async def _conditions(self, made: Json, states: Iterable[tuple[str, str, str, str]], ctx: Context[Any]) -> Json:
+    async def _conditions(self, made: Json, states: Iterable[tuple[str, str, str, str]], ctx: Context[Object]) -> Json:
         found = {one["type"]: one for one in (made.get("status") or {}).get("conditions") or ()}
         for type_, status, reason, message in states:
             before = condition(made, type_)
@@ -304,7 +304,7 @@ class CoreReconciler(ABC):
             }
         return await self._patch(made, {"status": {"conditions": list(found.values())}}, ctx, "status")
 
-    async def _belong(self, made: Json, ctx: Context[Any]) -> Json:
+    async def _belong(self, made: Json, ctx: Context[Object]) -> Json:
         """Make the Cluster a plain owner of its member."""
         cluster = await self._cluster(made, ctx)
         references = made["metadata"].get("ownerReferences") or []
@@ -318,21 +318,21 @@ class CoreReconciler(ABC):
         }
         return await self._patch(made, {"metadata": {"ownerReferences": [*references, mine]}}, ctx)
 
-    async def _adopt(self, infra: Json, made: Json, cluster: str, ctx: Context[Any]) -> bool:
+    async def _adopt(self, infra: Json, made: Json, cluster: str, ctx: Context[Object]) -> bool:
         """Become the controller of the infrastructure; False if another object is."""
         patch = adoption(infra, made, cluster)
         if patch:
             await self._patch(infra, patch, ctx)
         return patch is not None
 
-    async def _annotate(self, node: Json, annotations: Json, ctx: Context[Any]) -> None:
+    async def _annotate(self, node: Json, annotations: Json, ctx: Context[Object]) -> None:
         await self._patch({"apiVersion": "v1", "kind": "Node", **node}, {"metadata": {"annotations": annotations}}, ctx)
 
 
 class ClusterCore(CoreReconciler):
     """Keeps Clusters."""
 
-    async def keep(self, made: Json, cluster: Json, ctx: Context[Any]) -> Outcome:
+    async def keep(self, made: Json, cluster: Json, ctx: Context[Object]) -> Outcome:
         """Adopt the infrastructure and show its state."""
         what, infra = await self._infra_of(made, ctx)
         if what is None:
@@ -351,12 +351,12 @@ class ClusterCore(CoreReconciler):
             return RequeueAfter(_MISSING)
         return Done() if connected else RequeueAfter(_PROBE)
 
-    async def _control_plane(self, made: Json, ctx: Context[Any]) -> Json | None:
+    async def _control_plane(self, made: Json, ctx: Context[Object]) -> Json | None:
         reference = made["spec"].get("controlPlaneRef") or {}
         what = self._infra.get(reference.get("kind", ""))
         return None if what is None else await self._read(what, reference["name"], made, ctx)
 
-    async def end(self, made: Json, ctx: Context[Any]) -> bool:
+    async def end(self, made: Json, ctx: Context[Object]) -> bool:
         """Delete the members, then the control plane, then the infrastructure, then the Cluster."""
         left = False
         for what in (MACHINE_POOL, MACHINE):
@@ -378,7 +378,7 @@ class ClusterCore(CoreReconciler):
 class MachinePoolCore(CoreReconciler):
     """Keeps MachinePools, and deletes the Nodes whose id leaves them. The Nodes of a deleted MachinePool stay."""
 
-    async def keep(self, made: Json, cluster: Json, ctx: Context[Any]) -> Outcome:
+    async def keep(self, made: Json, cluster: Json, ctx: Context[Object]) -> Outcome:
         """Adopt the infrastructure, take its ids and replicas over, and pair Nodes."""
         made = await self._belong(made, ctx)
         what, infra = await self._infra_of(made, ctx)
@@ -419,7 +419,7 @@ class MachineCore(CoreReconciler):
     Pods are not evicted.
     """
 
-    async def keep(self, made: Json, cluster: Json, ctx: Context[Any]) -> Outcome:
+    async def keep(self, made: Json, cluster: Json, ctx: Context[Object]) -> Outcome:
         """Adopt the infrastructure, take its id and addresses over, and find the Node."""
         made = await self._belong(made, ctx)
         what, infra = await self._infra_of(made, ctx)
@@ -448,7 +448,7 @@ class MachineCore(CoreReconciler):
             return RequeueAfter(_MISSING)
         return Done() if connected else RequeueAfter(_PROBE)
 
-    async def end(self, made: Json, ctx: Context[Any]) -> bool:
+    async def end(self, made: Json, ctx: Context[Object]) -> bool:
         """Cordon the Node, delete the infrastructure, then the Node."""
         cluster = await self._cluster(made, ctx)
         if cluster is None or not cluster["spec"].get("controlPlaneRef") or not await self._connected(cluster, ctx):

@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 from apps.made import NOW, OWNER
 
+from konverge.client.guarded import expected_version, guarded_patch, object_changed
 from konverge.clock import rfc3339
 from konverge.errors import Conflict, NotFound
 from konverge.keys import Key
@@ -119,12 +120,21 @@ class FakeContext:
         self.objects[key] = Object(data)
         return self.objects[key]
 
-    async def patch(self, kind: Kind[Any], name: str, namespace: str = "", *, patch: dict[str, Any]) -> Object:
+    async def patch(
+        self,
+        kind: Kind[Any],
+        name: str = "",
+        namespace: str = "",
+        *,
+        patch: dict[str, Any],
+        expect: Object | None = None,
+    ) -> Object:
+        if expect is not None:
+            name, patch = expect.name, guarded_patch(patch, expected_version(expect))
         self.calls.append(f"patch {kind.kind}/{name}")
         self.before_write("patch")
-        found = self._guarded(
-            kind, name, patch["metadata"].get("uid", ""), patch["metadata"].get("resourceVersion", "")
-        )
+        metadata = patch["metadata"]
+        found = self._guarded(kind, name, metadata.get("uid", ""), metadata.get("resourceVersion", ""), expect)
         self.patches.append(patch)
         metadata = found.data["metadata"]
         metadata["annotations"] = {**metadata.get("annotations", {}), **patch["metadata"].get("annotations", {})}
@@ -134,21 +144,28 @@ class FakeContext:
         return Object(found.to_dict())
 
     async def delete(
-        self, kind: Kind[Any], name: str, namespace: str = "", *, uid: str = "", resource_version: str = ""
+        self, kind: Kind[Any], name: str = "", namespace: str = "", *, uid: str = "", expect: Object | None = None
     ) -> bool:
-        self.calls.append(f"delete {kind.kind}/{name}" + (f" at {resource_version}" if resource_version else ""))
+        version = ""
+        if expect is not None:
+            name, uid, version = expect.name, expect.metadata.uid, expect.metadata.resource_version
+        self.calls.append(f"delete {kind.kind}/{name}" + (f" at {version}" if version else ""))
         self.before_write("delete")
-        found = self._guarded(kind, name, uid, resource_version)
+        if (kind.kind, name) not in self.objects:
+            return False
+        found = self._guarded(kind, name, uid, version, expect)
         found.data["metadata"]["deletionTimestamp"] = rfc3339(NOW)
         self.objects[kind.kind, name] = Object(found.data)
         return True
 
-    def _guarded(self, kind: Kind[Any], name: str, uid: str, version: str) -> Object:
+    def _guarded(self, kind: Kind[Any], name: str, uid: str, version: str, expect: Object | None) -> Object:
         found = self.objects.get((kind.kind, name))
         if found is None:
-            raise NotFound("gone", status=404)
+            missing = NotFound("gone", status=404)
+            raise missing if expect is None else object_changed(missing)
         if (uid and uid != found.metadata.uid) or (version and version != found.metadata.resource_version):
-            raise Conflict("the object has been modified", status=409)
+            conflict = Conflict("the object has been modified", status=409)
+            raise conflict if expect is None else object_changed(conflict)
         return Object(found.to_dict())
 
     async def execute(self, plan: Plan[Any]) -> Any:

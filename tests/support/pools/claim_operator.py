@@ -30,7 +30,7 @@ class OfOneTenant(NextcloudReconciler):
         super().__init__(settings, metrics, SystemRandom())
         self._tenant = tenant
 
-    async def reconcile(self, nextcloud: Nextcloud, ctx: kv.Context[Any]) -> kv.Outcome:
+    async def reconcile(self, nextcloud: Nextcloud, ctx: kv.Context[Nextcloud]) -> kv.Outcome:
         if nextcloud.namespace == self._tenant:
             return await super().reconcile(nextcloud, ctx)
         ctx.status.skip_write()

@@ -69,7 +69,7 @@ class StandIn:
     def __init__(self, *, ready: bool) -> None:
         self._ready = ready
 
-    async def reconcile(self, instance: NextcloudInstance, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> Outcome:
         draft = ctx.status.draft
         if PoolsAnnotation.RELEASED in (instance.annotations or {}):
             draft.phase = InstancePhase.RELEASED
@@ -80,7 +80,7 @@ class StandIn:
             ctx.status.skip_write()
         return Done()
 
-    async def finalize(self, instance: NextcloudInstance, ctx: Context[Any]) -> Outcome:
+    async def finalize(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> Outcome:
         return Done()
 
 
