@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         InvalidObject,
         KonvergeError,
         NotFound,
+        ObjectChanged,
         RetryAfter,
         Terminal,
     )
@@ -95,6 +96,7 @@ __all__ = [
     "Model",
     "NotFound",
     "Object",
+    "ObjectChanged",
     "Outcome",
     "Plan",
     "Reader",
@@ -121,7 +123,8 @@ _HOMES = {
     "konverge.conditions": ("Condition", "is_false", "is_true"),
     "konverge.crds": ("Column", "CustomResource", "Status", "resource"),
     "konverge.errors": (
-        *("ApiError", "Conflict", "Forbidden", "InvalidObject", "KonvergeError", "NotFound", "RetryAfter", "Terminal"),
+        *("ApiError", "Conflict", "Forbidden", "InvalidObject", "KonvergeError", "NotFound", "ObjectChanged"),
+        *("RetryAfter", "Terminal"),
     ),
     "konverge.keys": ("Key",),
     "konverge.kinds": ("Kind", "kind"),

@@ -128,10 +128,7 @@ class Executor:
 
     async def _find(self, task: Task) -> Object | None:
         assert task.kind is not None
-        try:
-            return await self._client.get(task.kind, task.name, task.namespace)
-        except NotFound:
-            return None
+        return await self._client.find(task.kind, task.name, task.namespace)
 
     def _foreign(self, task: Task, found: Object) -> JobResult | None:
         metadata = found.metadata

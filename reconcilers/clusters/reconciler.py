@@ -63,7 +63,7 @@ class ClusterReconciler:
         self._service = service
         self._report = report
 
-    async def reconcile(self, cluster: Cluster, ctx: Context[Any]) -> Outcome:
+    async def reconcile(self, cluster: Cluster, ctx: Context[Cluster]) -> Outcome:
         """Let the agent run, and set the status from its state."""
         namespace = operator_namespace(self.settings, ctx)
         self._service.statuses = _statuses(ctx)
@@ -128,7 +128,9 @@ class ClusterReconciler:
         )
         return await ctx.execute(plan_status(observed, self.settings, ctx.now()))
 
-    async def _token(self, cluster: Cluster, namespace: str, ctx: Context[Any]) -> tuple[str, ClusterProblem | None]:
+    async def _token(
+        self, cluster: Cluster, namespace: str, ctx: Context[Cluster]
+    ) -> tuple[str, ClusterProblem | None]:
         """Return the registration token that the spec gives; a Secret goes before a token written into the spec."""
         reference = cluster.spec.registration_token_secret_ref
         if reference is None:
@@ -150,27 +152,28 @@ class ClusterReconciler:
             reason=Authenticated.TOKEN_SECRET_MISSING, message=f"there is no registration token in {where}"
         )
 
-    async def _forget_rotation(self, secret: Object | None, ctx: Context[Any]) -> None:
+    async def _forget_rotation(self, secret: Object | None, ctx: Context[Cluster]) -> None:
         """Forget the request that is done and gone, so that the next one is another."""
         if secret is not None:
             about = {"uid": secret.metadata.uid, "annotations": {Annotation.ROTATED_FOR: None}}
             await ctx.patch(SECRET, secret.name, secret.namespace, patch={"metadata": about})
 
-    async def _clear(self, cluster: Cluster, ctx: Context[Any], *, token_used: bool, rotated: bool) -> bool:
+    async def _clear(self, cluster: Cluster, ctx: Context[Cluster], *, token_used: bool, rotated: bool) -> bool:
         """Take out of the object what was used: a token in the spec, and requests to replace the credential; returns whether it changed."""
-        metadata: dict[str, Any] = {"uid": cluster.metadata.uid, "resourceVersion": cluster.metadata.resource_version}
+        patch: dict[str, Any] = {}
         spec: dict[str, Any] = {}
         if token_used and cluster.spec.registration_token:
             spec["registrationToken"] = None
         if rotated and cluster.spec.rotate_credentials:
             spec["rotateCredentials"] = None
-        annotated = rotated and Annotation.ROTATE in cluster.annotations
-        if annotated:
-            metadata["annotations"] = {Annotation.ROTATE: None}
-        if not spec and not annotated:
+        if spec:
+            patch["spec"] = spec
+        if rotated and Annotation.ROTATE in cluster.annotations:
+            patch["metadata"] = {"annotations": {Annotation.ROTATE: None}}
+        if not patch:
             return False
         try:
-            await ctx.patch(Cluster, cluster.name, patch={"metadata": metadata, **({"spec": spec} if spec else {})})
+            await ctx.patch(Cluster, expect=cluster, patch=patch)
         except (Invalid, BadRequest) as error:  # as a rule a webhook's refusal; heartbeats go on
             raise RetryAfter(
                 self.settings.heartbeat, f"a used token or request cannot be removed ({type(error).__name__})"
@@ -184,7 +187,7 @@ class ClusterReconciler:
         if issued is not None:
             self._service.metrics.credential_age.set(max((now - issued.astimezone(UTC)).total_seconds(), 0.0))
 
-    async def finalize(self, cluster: Cluster, ctx: Context[Any]) -> Outcome:
+    async def finalize(self, cluster: Cluster, ctx: Context[Cluster]) -> Outcome:
         """Stop the agent, then delete its Secrets."""
         if cluster.status.phase != PhaseName.TERMINATING:
             return await ctx.execute(
@@ -200,7 +203,7 @@ class ClusterReconciler:
         return Done()
 
 
-def report_failure(_cluster: Cluster, ctx: Context[Any], message: str) -> None:
+def report_failure(_cluster: Cluster, ctx: Context[Cluster], message: str) -> None:
     """Report a reconcile that failed, and a Cluster that does not decode: a Cluster has no condition Ready."""
     ctx.status.set_condition(
         ClusterCondition.CONTROLLERS_HEALTHY, False, ControllersHealthy.CONTROLLER_DEGRADED, message
@@ -219,7 +222,7 @@ def owner_of(cluster: Cluster) -> SecretOwner:
     )
 
 
-def operator_namespace(settings: Settings, ctx: Context[Any]) -> str:
+def operator_namespace(settings: Settings, ctx: Context[Cluster]) -> str:
     """Return the namespace of the operator."""
     return settings.namespace or ctx.client.config.namespace or "default"
 
@@ -231,13 +234,13 @@ def _rotation(cluster: Cluster) -> str:
     return _BY_ANNOTATION if Annotation.ROTATE in cluster.annotations else ""
 
 
-def _statuses(ctx: Context[Any]) -> Callable[[], Iterable[Object]]:
+def _statuses(ctx: Context[Cluster]) -> Callable[[], Iterable[Object]]:
     """Return a function that lists the objects whose status is reported, from the caches."""
     readers = [ctx.cache(kind) for kind in APPLIED if ctx.serves(kind)]
     return lambda: (found for reader in readers for found in reader.list())
 
 
-async def _missing(cluster: Cluster, ctx: Context[Any]) -> tuple[str, ...]:
+async def _missing(cluster: Cluster, ctx: Context[Cluster]) -> tuple[str, ...]:
     """Return the controllers that the Cluster expects and whose kinds are not served."""
     expected = cluster.spec.capabilities
     if expected is None:

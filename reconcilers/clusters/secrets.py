@@ -17,7 +17,7 @@ from typing import Any
 
 from konverge.client import Client
 from konverge.clock import from_rfc3339, rfc3339
-from konverge.errors import KonvergeError, NotFound
+from konverge.errors import KonvergeError
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.clusters.journal import Journal
 from konverge.reconcilers.clusters.kinds import SECRET
@@ -167,11 +167,8 @@ class SecretStore:
 
     async def find(self) -> Object | None:
         """Return the Secret, None if there is none; raises ForeignSecret."""
-        try:
-            found = await self._client.get(SECRET, self.name, self.namespace)
-        except NotFound:
-            return None
-        if not owned_by(self._owner, found.metadata):
+        found = await self._client.find(SECRET, self.name, self.namespace)
+        if found is not None and not owned_by(self._owner, found.metadata):
             raise ForeignSecret(
                 f"Secret {self.namespace}/{self.name} belongs to another object; there can be one Cluster in a cluster, "
                 "so delete the other one, or this one"

@@ -33,6 +33,14 @@ async def face(backup: Backup, ctx: kv.Context[Backup], caches: kv.Caches, manag
     assert_type(await ctx.execute(kv.Plan(draft=BackupStatus())), kv.Outcome)
     assert_type(await ctx.delete(SECRET, "target", "web"), bool)
 
+    target = await ctx.live(SECRET).get("web", "target")
+    assert_type(await ctx.patch(SECRET, expect=target, patch={"data": {}}), kv.Object)
+    assert_type(await ctx.patch(Backup, expect=backup.metadata, patch={"spec": {}}), Backup)
+    assert_type(await ctx.patch(SECRET, "target", "web", patch={"data": {}}), kv.Object)
+    assert_type(await ctx.delete(SECRET, expect=target), bool)
+    assert_type(await ctx.client.find(Backup, "nightly", "web"), Backup | None)
+    assert_type(await ctx.client.get_or_create(SECRET.new("target", "web")), kv.Object)
+
     assert_type(await manager.client.get(Backup, "nightly", "web"), Backup)
     assert_type(await manager.client.get(SECRET, "target", "web"), kv.Object)
 

@@ -90,7 +90,11 @@ async def reconcile(backup: Backup, ctx: kv.Context[Backup]) -> kv.Outcome:
     await ctx.own(CRON_JOB.new("nightly"), on_conflict="TAKE")  # error: mypy[arg-type] pyright[reportArgumentType]
     await ctx.own(SECRET)  # error: mypy[type-var] pyright[reportArgumentType]
     await ctx.execute(kv.Done())  # error: mypy[arg-type] pyright[reportArgumentType]
-    await ctx.patch(SECRET, "a", patch={}, subresource=1)  # error: mypy[arg-type] pyright[reportArgumentType]
+    await ctx.patch(SECRET, "a", patch={}, subresource=1)  # error: mypy[call-overload] pyright[reportArgumentType]
+    await ctx.patch(SECRET, patch={})  # error: mypy[call-overload] pyright[reportCallIssue]
+    await ctx.patch(SECRET, "a", expect=backup, patch={})  # error: mypy[call-overload] pyright[reportCallIssue]
+    await ctx.patch(SECRET, expect="a", patch={})  # error: mypy[call-overload] pyright[reportArgumentType]
+    await ctx.delete(SECRET)  # error: mypy[call-overload] pyright[reportCallIssue]
     await ctx.client.create(SECRET)  # error: mypy[type-var] pyright[reportArgumentType]
     found = ctx.cache(SECRET).find("web", "target")
     found.name  # error: mypy[union-attr] pyright[reportOptionalMemberAccess]

@@ -378,6 +378,15 @@ BY_TEST: Final = (
         test=WRITES_TO_ITSELF,
     ),
     Mutant(
+        "guarded-patch-of-any-version",
+        "of two guarded writes of the same version both succeed",
+        "konverge.client.guarded",
+        "guarded_patch",
+        '{"uid": expected.uid, "resourceVersion": expected.resource_version}',
+        '{"uid": expected.uid}',
+        test="tests/unit/runtime/test_guarded_writes.py::test_of_two_writers_with_the_same_version_one_succeeds",
+    ),
+    Mutant(
         "another-uid-is-an-invalid-object",
         "a write that names the uid of an object that is gone counts as an invalid one, which a status reports",
         "konverge.client.status",

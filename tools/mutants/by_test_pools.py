@@ -19,10 +19,10 @@ POOLS: Final = (
     Mutant(
         "pools-lock-of-any-version",
         "a claim takes an instance that changed since it was read",
-        FAMILY + "claims.render",
-        "lock_patch",
-        "instance.resource_version",
-        "''",
+        FAMILY + "claims.acquire",
+        "Acquirer._lock",
+        "ctx.patch(INSTANCE, expect=metadata, patch=patch)",
+        "ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)",
         test=ROWS + "test_an_instance_that_fails_while_it_is_taken_is_left_for_the_next_one",
     ),
     Mutant(
@@ -84,8 +84,8 @@ POOLS: Final = (
         "a pool deletes an instance that was claimed since it was listed",
         FAMILY + "pool.reconciler",
         "NextcloudPoolReconciler._delete",
-        "member.version",
-        "None",
+        "ctx.delete(INSTANCE, expect=member.metadata)",
+        "ctx.delete(INSTANCE, member.name, member.namespace, uid=member.uid)",
         test=LAB + "test_two_claims_race_the_end_of_the_instances_that_are_too_old",
     ),
     Mutant(

@@ -171,8 +171,8 @@ SHARDING: Final = (
         "a deletion of the owner before that was on its way deletes the Workspace of the next one",
         "konverge.reconcilers.workspaces.kcp",
         "KcpWorkspaces.delete",
-        "client.delete(WORKSPACE, claim.workspace, uid=metadata.uid, resource_version=metadata.resource_version)",
-        "client.delete(WORKSPACE, claim.workspace, uid=metadata.uid)",
+        "client.delete(WORKSPACE, expect=found)",
+        "client.delete(WORKSPACE, claim.workspace, uid=found.metadata.uid)",
         test="tests/scenarios/workspaces/test_kcp.py::test_a_write_of_the_owner_before_that_was_on_its_way_is_refused_by_kcp",
     ),
     # --- the ring ---

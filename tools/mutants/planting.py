@@ -64,7 +64,9 @@ def _function(module: ast.Module, mutant: Mutant) -> ast.AST:
         inner = [
             node
             for node in _inside(found)
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            and node.name == name
+            and "overload" not in map(ast.unparse, node.decorator_list)
         ]
         if len(inner) != 1:
             raise ValueError(f"mutant {mutant.name}: {mutant.module} has {len(inner)} definitions {mutant.function}")
