@@ -94,7 +94,7 @@ class Settings(BaseSettings):
     metrics: Address = ":8080"
     """Where /metrics is served: host:port, :port for every interface, 0 for not at all. controller-runtime's port."""
     metrics_secure: bool = False
-    """Serve metrics over TLS, and only to clients that pass TokenReview and SubjectAccessReview (get /metrics)."""
+    """Serve metrics over TLS, and only to clients that TokenReview and SubjectAccessReview (get /metrics) accept."""
     metrics_certificates: str = ""
     """With `metrics_secure`: the folder of tls.crt and tls.key, read again when they change. Empty: self-made, which no client can
     verify."""
