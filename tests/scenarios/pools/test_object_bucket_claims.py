@@ -6,7 +6,7 @@ In the tests of single steps an object of a kind of its own stands for the insta
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 import yaml
@@ -16,6 +16,7 @@ from pools.materials import FULL, NAME, Materials
 import konverge as kv
 from konverge.charts import own_chart
 from konverge.crds import crd_stub
+from konverge.crds.pools_v1alpha1 import NextcloudInstance
 from konverge.reconcilers.pools.buckets import BucketFailure, BucketReady, BucketRequest, ClaimedBuckets
 from konverge.reconcilers.pools.buckets.object_bucket_claim import CONFIG_MAP, OBJECT_BUCKET_CLAIM, SECRET
 from konverge.reconcilers.pools.instances import MaterialSettings
@@ -45,6 +46,7 @@ class Owner(kv.CustomResource[OwnerSpec, OwnerStatus]):
 class Keeper:
     async def reconcile(self, owner: Owner, ctx: kv.Context[Owner]) -> kv.Outcome:
         provider = ClaimedBuckets("ceph-bucket")
+        instances = cast("kv.Context[NextcloudInstance]", ctx)  # the provider uses nothing of the model
         wanted = BucketRequest(
             name=f"{owner.name}-1f2e",
             owner=owner.metadata.uid,
@@ -52,7 +54,7 @@ class Keeper:
             object_name=f"{owner.name}-s3",
         )
         try:
-            found: Any = await (provider.ensure if owner.spec.present else provider.remove)(wanted, ctx)
+            found: Any = await (provider.ensure if owner.spec.present else provider.remove)(wanted, instances)
         except BucketFailure as failure:
             ctx.status.set_condition("BucketReady", False, failure.reason, str(failure))
             return kv.RequeueAfter(timedelta(seconds=30))
