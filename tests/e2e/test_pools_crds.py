@@ -6,13 +6,14 @@ import asyncio
 
 import pytest
 from conformance.targets import memory_target, real_target
-from pools.crd_cases import CASES, Kinds
+from crd_cases import Answer
+from pools.crd_cases import CASES, play
 
 from konverge_testing import ControlPlane
 
 pytestmark = pytest.mark.control_plane
 
-Answers = dict[str, tuple[int, str]]
+Answers = dict[str, Answer]
 
 
 @pytest.fixture(scope="module")
@@ -21,11 +22,7 @@ def answers(control_plane: ControlPlane) -> tuple[Answers, Answers]:
 
     async def ask() -> tuple[Answers, Answers]:
         async with real_target(control_plane) as real, memory_target() as memory:
-            found: list[Answers] = []
-            for kinds in (Kinds(real), Kinds(memory)):
-                await kinds.install()
-                found.append({name: await kinds.play(case) for name, case in CASES.items()})
-            return found[0], found[1]
+            return await play(real), await play(memory)
 
     return asyncio.run(ask())
 
@@ -33,5 +30,5 @@ def answers(control_plane: ControlPlane) -> tuple[Answers, Answers]:
 @pytest.mark.parametrize("name", CASES)
 def test_both_servers_decide_in_the_same_words_what_may_be_written(answers: tuple[Answers, Answers], name: str) -> None:
     real, memory = answers
-    assert CASES[name].words in real[name][1]
-    assert memory[name] == real[name]
+    assert CASES[name].words in real[name].message
+    assert (memory[name].status, memory[name].message) == (real[name].status, real[name].message)

@@ -11,7 +11,8 @@ import re
 
 import pytest
 from conformance.targets import memory_target, real_target
-from quota.crd_cases import CREATED, EXAMPLES, UPDATED, Answer, World, claim, condition, pool
+from crd_cases import Answer
+from quota.crd_cases import CREATED, EXAMPLES, UPDATED, World, claim, condition, pool
 
 from konverge_testing import ControlPlane
 
@@ -29,7 +30,7 @@ def answers(control_plane: ControlPlane) -> tuple[Answers, Answers]:
             worlds = World(real), World(memory)
             for world in worlds:
                 await world.install()
-            first, second = [await world.answers([*CREATED, *UPDATED]) for world in worlds]
+            first, second = [await world.play_all({**CREATED, **UPDATED}) for world in worlds]
             return first, second
 
     return asyncio.run(ask())
@@ -40,7 +41,7 @@ def test_the_definition_decides_which_objects_may_be_created_on_a_real_server(
     answers: tuple[Answers, Answers], case: str
 ) -> None:
     real, _ = answers
-    obj, words = CREATED[case]
+    obj, words = CREATED[case].before, CREATED[case].words
     assert real[case].status == (422 if words else 201), real[case].message
     assert words in real[case].message
     if not words:
@@ -116,7 +117,7 @@ async def test_kubectl_prints_claims_as_the_requirement_shows_them(control_plane
         await world.install()
         for name, (pool_name, type_, status, reason, message) in CLAIMS.items():
             obj = claim({"requests.memory": "2Gi"}, name=name)
-            stored = await world.create(obj, dry_run=False)
+            stored = await world.create(obj)
             reference = {"pool": {"name": pool_name, "uid": "u"}} if pool_name else {}
             shown = condition(type_, status, **reference)
             shown["condition"] |= {"reason": reason, "message": message}
@@ -137,7 +138,7 @@ async def test_kubectl_finds_pools_by_their_short_name_and_prints_their_counts(c
         world = World(real)
         await world.install()
         obj = pool(name="printed")
-        stored = await world.create(obj, dry_run=False)
+        stored = await world.create(obj)
         counts = {**stored.document, "status": {"claimCount": 2, "namespaceCount": 3}}
         answer = await world.send("PUT", f"{world.path(obj)}/printed/status", counts)
         assert answer.status == 200, answer.message

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from typing import Any
 
 from conformance.targets import Target
+from crd_cases import Answer, Case, Server
 
-from konverge.crds import CustomResource, crd, declaration_of
+from konverge.crds import CustomResource, crd
 from konverge.crds.machines_v1beta1 import (
     GROUP,
     NstanceCluster,
@@ -28,29 +27,39 @@ KINDS: tuple[type[CustomResource[Any, Any]], ...] = (
     NstanceShardGroup,
 )
 
-Case = tuple[type[CustomResource[Any, Any]], dict[str, Any], dict[str, Any], str]
-"""Kind, spec, status ({}: not written), and a part of the refusal of the last write; "": it must be accepted."""
+
+def _object(kind: type[CustomResource[Any, Any]], spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": f"{GROUP}/v1beta1", "kind": kind.__name__, "metadata": {"name": "x"}, "spec": spec}
+
+
+def _case(kind: type[CustomResource[Any, Any]], spec: dict[str, Any], status: dict[str, Any], words: str) -> Case:
+    return Case(_object(kind, spec), words, status=status)
+
+
+def _change(kind: type[CustomResource[Any, Any]], before: dict[str, Any], after: dict[str, Any], words: str) -> Case:
+    return Case(_object(kind, before), words, after={"spec": after})
+
 
 POOL = {"group": "workers", "shards": ["us-west-2b", "us-west-2a"]}
 SHARD_GROUP = {"group": "workers", "shard": "us-west-2a", "size": 2}
 
 CASES: dict[str, Case] = {
-    "an empty cluster": (NstanceCluster, {}, {}, ""),
-    "a provisioned cluster with its shards": (
+    "an empty cluster": _case(NstanceCluster, {}, {}, ""),
+    "a provisioned cluster with its shards": _case(
         NstanceCluster,
         {"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}},
         {"initialization": {"provisioned": True}, "failureDomains": [{"name": "us-west-2a", "controlPlane": True}]},
         "",
     ),
-    "a shard twice": (NstanceCluster, {}, {"failureDomains": [{"name": "a"}, {"name": "a"}]}, "Duplicate value"),
-    "failure domains as a map": (NstanceCluster, {}, {"failureDomains": {"a": {}}}, "must be of type array"),
-    "a pool": (
+    "a shard twice": _case(NstanceCluster, {}, {"failureDomains": [{"name": "a"}, {"name": "a"}]}, "Duplicate value"),
+    "failure domains as a map": _case(NstanceCluster, {}, {"failureDomains": {"a": {}}}, "must be of type array"),
+    "a pool": _case(
         NstanceMachinePool,
         POOL,
         {"ready": True, "replicas": 0, "isStatic": False, "observedOwnerGeneration": 3},
         "",
     ),
-    "a pool with everything": (
+    "a pool with everything": _case(
         NstanceMachinePool,
         {
             **POOL,
@@ -63,11 +72,15 @@ CASES: dict[str, Case] = {
         {"template": "std", "subnets": ["x"]},
         "",
     ),
-    "a pool with two subnets": (NstanceMachinePool, {**POOL, "subnets": ["x", "y"]}, {}, "must have at most 1 item"),
-    "a pool without shards": (NstanceMachinePool, {**POOL, "shards": []}, {}, "should have at least 1 items"),
-    "a pool without a group": (NstanceMachinePool, {"shards": ["a"]}, {}, "spec.group: Required value"),
-    "a pool with an empty group": (NstanceMachinePool, {**POOL, "group": ""}, {}, "should be at least 1 chars long"),
-    "a shard group": (
+    "a pool with two subnets": _case(
+        NstanceMachinePool, {**POOL, "subnets": ["x", "y"]}, {}, "must have at most 1 item"
+    ),
+    "a pool without shards": _case(NstanceMachinePool, {**POOL, "shards": []}, {}, "should have at least 1 items"),
+    "a pool without a group": _case(NstanceMachinePool, {"shards": ["a"]}, {}, "spec.group: Required value"),
+    "a pool with an empty group": _case(
+        NstanceMachinePool, {**POOL, "group": ""}, {}, "should be at least 1 chars long"
+    ),
+    "a shard group": _case(
         NstanceShardGroup,
         SHARD_GROUP,
         {
@@ -77,21 +90,23 @@ CASES: dict[str, Case] = {
         },
         "",
     ),
-    "a shard group of fewer than none": (
+    "a shard group of fewer than none": _case(
         NstanceShardGroup,
         {**SHARD_GROUP, "size": -1},
         {},
         "greater than or equal to 0",
     ),
-    "a machine of a group by name": (NstanceMachine, {"groupRef": "workers"}, {"instanceID": "knc1", "shard": "a"}, ""),
-    "a machine of a group by object": (
+    "a machine of a group by name": _case(
+        NstanceMachine, {"groupRef": "workers"}, {"instanceID": "knc1", "shard": "a"}, ""
+    ),
+    "a machine of a group by object": _case(
         NstanceMachine,
         {"groupRef": {"name": "workers"}, "providerID": "aws:///a/i-1", "failureDomain": "a"},
         {"providerID": "i-1", "failureDomain": "a", "addresses": [{"type": "InternalIP", "address": "10.0.0.2"}]},
         "",
     ),
-    "a machine without a group": (NstanceMachine, {}, {}, "spec.groupRef: Required value"),
-    "a template": (
+    "a machine without a group": _case(NstanceMachine, {}, {}, "spec.groupRef: Required value"),
+    "a template": _case(
         NstanceMachineTemplate,
         {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"groupRef": "workers"}}},
         {"capacity": {"cpu": "2"}, "nodeInfo": {"architecture": "amd64"}},
@@ -102,87 +117,51 @@ CASES: dict[str, Case] = {
 
 MACHINE = {"groupRef": {"name": "workers"}, "vars": {"zone": "a"}}
 
-Change = tuple[type[CustomResource[Any, Any]], dict[str, Any], dict[str, Any], str]
-"""Kind, its spec before and after a change, and a part of the refusal of the change; "": it must be accepted."""
-
 
 def template(spec: dict[str, Any], **labels: str) -> dict[str, Any]:
     return {"template": {"metadata": {"labels": {"a": "b", **labels}}, "spec": spec}}
 
 
 _STAYS = "the specification of a template cannot be changed"
-CHANGES: dict[str, Change] = {
-    "a template that stays": (NstanceMachineTemplate, template(MACHINE), template(MACHINE), ""),
-    "the labels of a template": (NstanceMachineTemplate, template(MACHINE), template(MACHINE, c="d"), ""),
-    "the group of a template": (
+CHANGES: dict[str, Case] = {
+    "a template that stays": _change(NstanceMachineTemplate, template(MACHINE), template(MACHINE), ""),
+    "the labels of a template": _change(NstanceMachineTemplate, template(MACHINE), template(MACHINE, c="d"), ""),
+    "the group of a template": _change(
         NstanceMachineTemplate,
         template(MACHINE),
         template({**MACHINE, "groupRef": {"name": "gpu"}}),
         _STAYS,
     ),
-    "the form of the group of a template": (
+    "the form of the group of a template": _change(
         NstanceMachineTemplate,
         template(MACHINE),
         template({**MACHINE, "groupRef": "workers"}),
         _STAYS,
     ),
-    "a new field of a template": (
+    "a new field of a template": _change(
         NstanceMachineTemplate,
         template(MACHINE),
         template({**MACHINE, "instanceType": "c7.large"}),
         _STAYS,
     ),
-    "a field that leaves a template": (
+    "a field that leaves a template": _change(
         NstanceMachineTemplate,
         template(MACHINE),
         template({"groupRef": MACHINE["groupRef"]}),
         _STAYS,
     ),
-    "a variable of a template": (
+    "a variable of a template": _change(
         NstanceMachineTemplate,
         template(MACHINE),
         template({**MACHINE, "vars": {"zone": "b"}}),
         _STAYS,
     ),
-    "a machine": (NstanceMachine, MACHINE, {**MACHINE, "instanceType": "c7.large"}, ""),
+    "a machine": _change(NstanceMachine, MACHINE, {**MACHINE, "instanceType": "c7.large"}, ""),
 }
 
 
-async def ask(target: Target) -> dict[str, tuple[int, str, dict[str, Any]]]:
-    """Install the definitions and play the cases and changes; returns status, message and stored document of each last write."""
-
-    async def send(method: str, path: str, body: Any = None) -> tuple[int, dict[str, Any]]:
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "machines-cases/1.0"}
-        reply = await target.send(method, path, headers, b"" if body is None else json.dumps(body).encode())
-        return reply.status, json.loads(reply.body) if "json" in reply.content_type else {}
-
-    def at(kind: type[CustomResource[Any, Any]]) -> str:
-        return f"/apis/{GROUP}/v1beta1/namespaces/default/{declaration_of(kind).plural}"
-
-    for kind in KINDS:
-        status, document = await send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd(kind))
-        assert status in {201, 409}, document
-    async with asyncio.timeout(180):
-        for kind in KINDS:
-            while (await send("GET", at(kind)))[0] != 200:
-                await asyncio.sleep(0.1)
-    found: dict[str, tuple[int, str, dict[str, Any]]] = {}
-    for name, (kind, spec, stated, _) in CASES.items():
-        body = {"apiVersion": f"{GROUP}/v1beta1", "kind": kind.__name__, "metadata": {"name": "x"}, "spec": spec}
-        status, document = await send("POST", at(kind), body)
-        if status == 201 and stated:
-            status, document = await send("PUT", f"{at(kind)}/x/status", {**document, "status": stated})
-        found[name] = (
-            status,
-            str(document.get("message", "")),
-            {"spec": document.get("spec"), "status": document.get("status")},
-        )
-        await send("DELETE", f"{at(kind)}/x")
-    for name, (kind, before, after, _) in CHANGES.items():
-        body = {"apiVersion": f"{GROUP}/v1beta1", "kind": kind.__name__, "metadata": {"name": "x"}, "spec": before}
-        status, document = await send("POST", at(kind), body)
-        assert status == 201, document
-        status, document = await send("PUT", f"{at(kind)}/x", {**document, "spec": after})
-        found[name] = status, str(document.get("message", "")), {"spec": document.get("spec")}
-        await send("DELETE", f"{at(kind)}/x")
-    return found
+async def ask(target: Target) -> dict[str, Answer]:
+    """Install the definitions, and return the response to each case and change."""
+    server = Server(target)
+    await server.define(*map(crd, KINDS))
+    return await server.play_all({**CASES, **CHANGES})

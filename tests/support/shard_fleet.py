@@ -24,8 +24,10 @@ from konverge.runtime.sharding.settings import ShardingMode
 from konverge.runtime.sharding.stamp import annotation_of
 from konverge_testing import ControlPlane
 
-__all__ = ["Reconcile", "Record", "ShardFleet", "Times"]
+__all__ = ["PATIENCE", "Reconcile", "Record", "ShardFleet", "Times"]
 
+PATIENCE = 180.0
+"""Seconds after which a wait has failed; a busy machine takes ten times as long as a quiet one."""
 _SUPPORT = Path(__file__).parent
 _WORD = re.compile(r"(begin|hold|end)-(source-\d+)-(\d+)")
 _MEMBER = "this replica is a member of the ring"
@@ -184,7 +186,7 @@ class ShardFleet(Fleet):
         """Change entries of an object's data; None removes an entry."""
         await self.client.patch(CONFIG_MAP, source, self.namespace, patch={"data": data}, style="merge")
 
-    async def settled(self, *names: str, within: float = 60.0) -> dict[str, str]:
+    async def settled(self, *names: str, within: float = PATIENCE) -> dict[str, str]:
         """Wait until each object is owned by the replica that the hash of these names gives, and return the owners."""
         wrong: dict[str, str] = {}
         try:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from conformance.targets import Target
+from crd_cases import Answer, Case, Server
 
 from konverge.crds import crd
 from konverge.crds.machines_v1beta1 import GROUP, NstanceMachinePool
 
-__all__ = ["CASES", "SPEC", "Edit", "play", "play_all"]
+__all__ = ["CASES", "SPEC", "Edit", "case_of", "play_all"]
 
 SPEC: Final[dict[str, Any]] = {
     "group": "workers",
@@ -21,7 +20,6 @@ SPEC: Final[dict[str, Any]] = {
     "subnets": ["private"],
     "vars": {"x": "1"},
 }
-_PATH: Final = f"/apis/{GROUP}/v1beta1/namespaces/default/nstancemachinepools"
 _STATIC: Final[dict[str, Any]] = {"isStatic": True, "template": "std", "subnets": ["private"]}
 
 
@@ -63,45 +61,19 @@ CASES: Final = {
 }
 
 
-async def _send(target: Target, method: str, path: str, body: Any = None) -> tuple[int, dict[str, Any]]:
-    headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "static-pools/1.0"}
-    reply = await target.send(method, path, headers, b"" if body is None else json.dumps(body).encode())
-    return reply.status, json.loads(reply.body)
-
-
-async def play(target: Target, edit: Edit) -> tuple[int, str]:
-    """Store the pool, change its spec, and remove it; returns the status and message of the change."""
-    metadata, kind = {"name": "workers"}, {"apiVersion": f"{GROUP}/v1beta1", "kind": "NstanceMachinePool"}
-    status, stored = await _send(target, "POST", _PATH, {**kind, "metadata": metadata, "spec": _set(SPEC, edit.spec)})
-    assert status == 201, stored
-    try:
-        if edit.status:
-            status, stored = await _send(target, "PUT", f"{_PATH}/workers/status", {**stored, "status": edit.status})
-            assert status == 200, stored
-        changed = {**stored, "spec": _set(stored["spec"], edit.change)}
-        status, answer = await _send(target, "PUT", f"{_PATH}/workers", changed)
-        return status, str(answer.get("message", ""))
-    finally:
-        await _send(target, "DELETE", f"{_PATH}/workers")
-
-
 def _set(spec: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in {**spec, **change}.items() if value is not None}
 
 
-async def play_all(target: Target) -> dict[str, tuple[int, str]]:
+def case_of(edit: Edit) -> Case:
+    """Return an edit as a case."""
+    kind = {"apiVersion": f"{GROUP}/v1beta1", "kind": "NstanceMachinePool", "metadata": {"name": "workers"}}
+    before = _set(SPEC, edit.spec)
+    return Case({**kind, "spec": before}, edit.refused, {"spec": _set(before, edit.change)}, edit.status)
+
+
+async def play_all(target: Target) -> dict[str, Answer]:
     """Install the definition, and play all cases."""
-    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    status, answer = await _send(target, "POST", definitions, crd(NstanceMachinePool))
-    assert status in {201, 409}, answer
-    await _served(target)
-    return {name: await play(target, edit) for name, edit in CASES.items()}
-
-
-async def _served(target: Target) -> None:
-    """Wait until the kind is served and its rules are in force."""
-    async with asyncio.timeout(180):
-        while (await target.send("GET", _PATH, {"Accept": "application/json"}, b"")).status != 200:
-            await asyncio.sleep(0.1)
-        while (await play(target, CASES["another template"]))[0] != 422:
-            await asyncio.sleep(0.1)
+    server = Server(target)
+    await server.define(crd(NstanceMachinePool), refused=[case_of(CASES["another template"])])
+    return await server.play_all({name: case_of(edit) for name, edit in CASES.items()})

@@ -19,6 +19,7 @@ from random import Random
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from rows import Row, row
 
 from konverge.client import Client
 from konverge.client.requests import APPLY, Request
@@ -29,8 +30,6 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge_testing import ApiServer
 from konverge_testing.apiserver.requests import ADMIN, Call, Query
 from konverge_testing.lab import install_crds
-
-Row: TypeAlias = dict[str, Any]
 
 ROUNDS: Final = 5
 APPLIES: Final = 1500
@@ -61,23 +60,6 @@ def run() -> list[Row]:
     rows += readiness()
     rows += asyncio.run(applies())
     return rows
-
-
-def row(name: str, value: float, unit: str, how: str, target: str | None = None) -> Row:
-    """Make a row; the target is a bound, `<= 0.3` or `>= 3000`."""
-    holds = None
-    if target is not None:
-        bound = float(target.split()[1])
-        holds = value <= bound if target.startswith("<=") else value >= bound
-    return {
-        "bench": "apiserver",
-        "name": name,
-        "value": value,
-        "unit": unit,
-        "target": target,
-        "holds": holds,
-        "how": how,
-    }
 
 
 # Ready

@@ -8,32 +8,26 @@ when it has been ready for a while; memory is resident memory, which counts page
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import os
-import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-import aiohttp
+from harness import PORTS, on_control_plane
+from operators import Operator
 from peers.machine import Memory, cpu_seconds, memory, tree
+from rows import QUICK, Row, row
 
 from konverge.client import Client, ClientConfig
 from konverge.clock import monotonic
-from konverge_testing import BinariesMissing, ControlPlane, install_crds
-from konverge_testing.binaries import find_binaries
+from konverge_testing import ControlPlane, install_crds
 from konverge_testing.flux import flux_crds
 
-Row: TypeAlias = dict[str, Any]
-
-QUICK: Final = bool(os.environ.get("BENCH_QUICK"))
 QUIET: Final = 2.0 if QUICK else 10.0
 IDLE: Final = 5.0 if QUICK else 60.0
-PATIENCE: Final = 60.0
 NAMESPACE, ACCOUNT = "konverge", "daemon"
 PROGRAM: Final = (sys.executable, "-m", "konverge.daemon.main")
 
@@ -58,12 +52,7 @@ class Rest:
 
 def run() -> list[Row]:
     """Measure both ways and return a row per figure."""
-    try:
-        find_binaries(os.environ)
-    except BinariesMissing as missing:
-        print(f"skipped: no control plane to measure on ({missing})", file=sys.stderr)
-        return []
-    return asyncio.run(_measured())
+    return on_control_plane(_measured)
 
 
 async def _measured() -> list[Row]:
@@ -78,7 +67,9 @@ async def _measured() -> list[Row]:
                 Way("ServiceAccount", ("--set", f"service_account={mount}"), 80): in_cluster,
                 Way("kubeconfig", ("--kubeconfig", str(kubeconfig)), 130): {},
             }
-            return [row for way, variables in ways.items() for row in _rows(way, await _rest(way, variables, scratch))]
+            return [
+                figure for way, variables in ways.items() for figure in _rows(way, await _rest(way, variables, scratch))
+            ]
 
 
 async def _prepared(plane: ControlPlane) -> None:
@@ -100,86 +91,29 @@ async def _said(*words: str) -> str:
 
 
 async def _rest(way: Way, variables: Mapping[str, str], scratch: str) -> Rest:
-    """Start the daemon, wait until it is ready and has been quiet, watch it idle, and end it."""
-    async with _running(way, variables, scratch) as (process, serving):
-        await _ready(process, serving["health"])
+    """Start the daemon, wait until it is ready and has been quiet, and watch it idle."""
+    daemon = Operator((*PORTS, *way.words), Path(scratch) / f"{way.name}.log", environment=variables)
+    async with daemon.running_for():
+        await daemon.ready()
+        serving = daemon.said("serving")
+        assert serving is not None
+        assert daemon.process is not None
+        pid = daemon.process.pid
         await asyncio.sleep(QUIET)
-        began, before = monotonic(), cpu_seconds(tree(process.pid))
+        began, before = monotonic(), cpu_seconds(tree(pid))
         await asyncio.sleep(IDLE)
-        share = (cpu_seconds(tree(process.pid)) - before) / (monotonic() - began)
-        return Rest(memory(tree(process.pid)), 100 * share, len(serving["controllers"]))
-
-
-@contextlib.asynccontextmanager
-async def _running(
-    way: Way, variables: Mapping[str, str], scratch: str
-) -> AsyncIterator[tuple[asyncio.subprocess.Process, dict[str, Any]]]:
-    clean = {name: text for name, text in os.environ.items() if not name.startswith(("KONVERGE_", "KUBE"))}
-    log = Path(scratch) / f"{way.name}.log"
-    with log.open("wb") as file:
-        process = await asyncio.create_subprocess_exec(
-            *(
-                *PROGRAM,
-                "run",
-                "--metrics",
-                "127.0.0.1:0",
-                "--health",
-                "127.0.0.1:0",
-                "--debug",
-                "127.0.0.1:0",
-                "--log-format",
-                "json",
-            ),
-            *way.words,
-            env={**clean, **variables, "HOME": scratch},
-            stderr=file,
-        )
-        try:
-            yield process, await _serving(process, log)
-        except BaseException:
-            print(log.read_text(), file=sys.stderr)
-            raise
-        finally:
-            if process.returncode is None:
-                process.send_signal(signal.SIGTERM)
-            await process.wait()
-
-
-async def _serving(process: asyncio.subprocess.Process, log: Path) -> dict[str, Any]:
-    """Return what the daemon says it serves."""
-    async with asyncio.timeout(PATIENCE):
-        while process.returncode is None:
-            lines = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
-            found: dict[str, Any] | None = next((line for line in lines if line.get("event") == "serving"), None)
-            if found is not None:
-                return found
-            await asyncio.sleep(0.1)
-    raise RuntimeError(f"the daemon ended with {process.returncode}")
-
-
-async def _ready(process: asyncio.subprocess.Process, health: str) -> None:
-    async with asyncio.timeout(PATIENCE), aiohttp.ClientSession() as session:
-        while process.returncode is None:
-            async with session.get(f"{health.rstrip('/')}/readyz") as answer:
-                if answer.status == 200:
-                    return
-            await asyncio.sleep(0.1)
-    raise RuntimeError(f"the daemon ended with {process.returncode}")
+        share = (cpu_seconds(tree(pid)) - before) / (monotonic() - began)
+        return Rest(memory(tree(pid)), 100 * share, len(serving["controllers"]))
 
 
 def _rows(way: Way, rest: Rest) -> list[Row]:
     how = (
         f"konverge run, {rest.controllers} controllers of all families, nothing stored, {QUIET:g} s after it was ready"
     )
-    holds = rest.memory.now <= way.target
+    name = f"idle, {way.name}:"
+    memory_how = f"{how}, and {IDLE:g} s idle"
     return [
-        _row(way, "resident memory", rest.memory.now, "MiB", f"{how}, and {IDLE:g} s idle")
-        | {"target": f"<= {way.target}", "holds": holds},
-        _row(way, "peak memory", rest.memory.peak, "MiB", "resident, the highest since it was started"),
-        _row(way, "CPU", rest.cpu, "%", f"of one core, over {IDLE:g} s"),
+        row(f"{name} resident memory", rest.memory.now, "MiB", memory_how, f"<= {way.target}"),
+        row(f"{name} peak memory", rest.memory.peak, "MiB", "resident, the highest since it was started"),
+        row(f"{name} CPU", rest.cpu, "%", f"of one core, over {IDLE:g} s"),
     ]
-
-
-def _row(way: Way, what: str, value: float, unit: str, how: str) -> Row:
-    name = f"idle, {way.name}: {what}"
-    return {"bench": "daemon", "name": name, "value": value, "unit": unit, "target": None, "holds": None, "how": how}

@@ -7,31 +7,23 @@ and 2 s). A hand-over is measured from the signal to the first effect of the new
 from __future__ import annotations
 
 import asyncio
-import os
 import statistics
-import sys
 import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final
 
+from fleet import Fleet, Member
+from harness import on_control_plane
 from peers.machine import cpu_seconds, memory, tree
+from rows import QUICK, Row, row
+from widgets import CONFIG_MAP, SECRET
 
-SUPPORT: Final = Path(__file__).resolve().parents[2] / "tests" / "support"
-sys.path.insert(0, str(SUPPORT))
+from konverge.client import Client, ClientConfig
+from konverge.clock import monotonic
+from konverge.errors import NotFound
+from konverge_testing import ControlPlane, ControlPlaneConfig
 
-from fleet import Fleet, Member  # noqa: E402  # the path above leads there
-from widgets import CONFIG_MAP, SECRET  # noqa: E402  # as above
-
-from konverge.client import Client, ClientConfig  # noqa: E402  # as above
-from konverge.clock import monotonic  # noqa: E402  # as above
-from konverge.errors import NotFound  # noqa: E402  # as above
-from konverge_testing import BinariesMissing, ControlPlane, ControlPlaneConfig  # noqa: E402  # as above
-from konverge_testing.binaries import find_binaries  # noqa: E402  # as above
-
-Row: TypeAlias = dict[str, Any]
-
-QUICK: Final = bool(os.environ.get("BENCH_QUICK"))
 ROUNDS: Final = 2 if QUICK else 10
 IDLE: Final = 5.0 if QUICK else 60.0
 DEFAULTS: Final = (15.0, 10.0, 2.0)
@@ -40,27 +32,13 @@ NAMESPACE: Final = "election"
 
 def run() -> list[Row]:
     """Measure everything and return one row per figure; none without a control plane."""
-    try:
-        find_binaries(os.environ)
-    except BinariesMissing as error:
-        sys.stderr.write(f"election: left out, {error}\n")
-        return []
-    with tempfile.TemporaryDirectory() as folder, ControlPlane(ControlPlaneConfig(audit=True)) as plane:
-        return asyncio.run(_measure(plane, Path(folder)))
+    return on_control_plane(_measured)
 
 
-def row(name: str, value: float, unit: str, how: str, target: str | None = None) -> Row:
-    """Make a row; the target is a bound, `<= 3`."""
-    holds = None if target is None else value <= float(target.split()[1])
-    return {
-        "bench": "election",
-        "name": name,
-        "value": value,
-        "unit": unit,
-        "target": target,
-        "holds": holds,
-        "how": how,
-    }
+async def _measured() -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        async with ControlPlane(ControlPlaneConfig(audit=True)) as plane:
+            return await _measure(plane, Path(folder))
 
 
 async def _measure(plane: ControlPlane, folder: Path) -> list[Row]:

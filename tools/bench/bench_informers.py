@@ -19,7 +19,9 @@ import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from random import Random
-from typing import Any, TypeAlias
+from typing import TypeAlias
+
+from rows import Row, row
 
 from konverge.client import Client, ClientConfig
 from konverge.clock import cpu_time, monotonic
@@ -27,14 +29,13 @@ from konverge.informers import Change, InformerSet, InformerSettings, Selection
 from konverge.kinds import kind
 from konverge_testing import BinariesMissing, ControlPlane, ControlPlaneConfig
 
-Row: TypeAlias = dict[str, Any]
 Figures: TypeAlias = dict[str, float]
 
 COUNT = 20_000
 SIZE = 3_000
 ROUNDS = 3
 OTHER_COUNT = 3_000
-RATE, FACTOR, STALL = 25_000, 1.6, 50.0
+RATE, FACTOR, STALL = ">= 25000", "<= 1.6", "<= 50"
 
 CONFIG_MAP = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
 HERE = Path(__file__)
@@ -70,16 +71,11 @@ def own_rows(name: str, figures: Figures, size: float) -> list[Row]:
             "x raw",
             "resident, against the bytes on the wire",
             FACTOR,
-            below=True,
         ),
-        row(f"longest stall, initial sync, {name}", figures["sync_stall"], "ms", wall, STALL, below=True),
-        row(
-            f"longest work in one iteration, initial sync, {name}", figures["sync_work"], "ms", work, STALL, below=True
-        ),
-        row(f"longest stall, watch events after {name}", figures["event_stall"], "ms", wall, STALL, below=True),
-        row(
-            f"longest work in one iteration, events after {name}", figures["event_work"], "ms", work, STALL, below=True
-        ),
+        row(f"longest stall, initial sync, {name}", figures["sync_stall"], "ms", wall, STALL),
+        row(f"longest work in one iteration, initial sync, {name}", figures["sync_work"], "ms", work, STALL),
+        row(f"longest stall, watch events after {name}", figures["event_stall"], "ms", wall, STALL),
+        row(f"longest work in one iteration, events after {name}", figures["event_work"], "ms", work, STALL),
         row(
             f"full garbage collection after {name}", figures["collection"], "ms", "CPU; what all the objects add to it"
         ),
@@ -314,20 +310,6 @@ async def real_round(way: str, kubeconfig: str) -> Figures:
         seconds, cpu = monotonic() - start, cpu_time() - used
         assert len(informer.store) >= COUNT
     return {"rate": COUNT / seconds, "cpu": cpu / COUNT * 1e6, "stall": stalls.longest}
-
-
-def row(name: str, value: float, unit: str, how: str, target: float | None = None, *, below: bool = False) -> Row:
-    holds = None if target is None else (value <= target if below else value >= target)
-    shown = round(value) if value >= 100 else round(value, 2)
-    return {
-        "bench": "informers",
-        "name": name,
-        "value": shown,
-        "unit": unit,
-        "target": target,
-        "holds": holds,
-        "how": how,
-    }
 
 
 def main() -> None:

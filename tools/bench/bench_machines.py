@@ -9,16 +9,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import gc
-import logging
 import os
 from collections import Counter
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-import structlog
 from grpclib.client import Channel
+from harness import PROCESS, World, virtual
 from peers.machine import memory
-from unbounded import take_off_bounds
+from rows import QUICK, Row, row
 
 from konverge.client.credentials import TlsMaterial
 from konverge.clock import cpu_time
@@ -39,17 +38,11 @@ from konverge.reconcilers.machines.shards.dialing import Dial
 from konverge.runtime import Manager, ManagerSettings
 from konverge_testing import Lab
 from konverge_testing.apiserver.faults.rules import About
-from konverge_testing.apiserver.requests import Call
-from konverge_testing.apiserver.requests import Response as ServerResponse
+from konverge_testing.apiserver.requests import Call, Response
 from konverge_testing.capi import definitions
 from konverge_testing.lab import install_crds
-from konverge_testing.lab.environments import memory_lab
-from konverge_testing.loop import VirtualTimeLoop
 from konverge_testing.nstance import GroupSpec, NstanceWorld
 
-Row: TypeAlias = dict[str, Any]
-
-QUICK: Final = bool(os.environ.get("BENCH_QUICK"))
 SHARDS: Final = ("a", "b", "c", "d", "e")
 GROUPS: Final = 10 if QUICK else 200
 SIZE: Final = 5
@@ -58,7 +51,6 @@ DRAINS: Final = 10 if QUICK else 100
 STEPS: Final = 5 if QUICK else 20
 REST: Final = 600.0
 PATIENCE: Final = 300.0
-PROCESS: Final = "konverge"
 TENANT: Final = "blue"
 SECRET: Final = kind("v1", "Secret", namespaced=True, plural="secrets")
 ANSWERS: Final = ("ListGroups", "WatchGroups", "WatchInstances", "WatchErrors")
@@ -66,49 +58,26 @@ ANSWERS: Final = ("ListGroups", "WatchGroups", "WatchInstances", "WatchErrors")
 
 def run() -> list[Row]:
     """Measure everything and return one row per figure."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(_measured())
+    return virtual(_measured)
 
 
-def row(name: str, value: float, unit: str, how: str, target: str | int | None = None) -> Row:
-    """Make a row; a target is the very value, or a bound such as `<= 50`."""
-    holds: bool | None = None
-    if isinstance(target, str):
-        holds = value <= float(target.split()[1])
-    elif target is not None:
-        holds = value == target
-    return {
-        "bench": "machines",
-        "name": name,
-        "value": value,
-        "unit": unit,
-        "target": target,
-        "holds": holds,
-        "how": how,
-    }
-
-
-class World:
-    """A lab with the operator and its servers; the operator's writes are counted, with the time of the last."""
+class MachinesWorld(World):
+    """A lab with the operator and its servers, and the time of the operator's last write."""
 
     def __init__(self, lab: Lab) -> None:
-        self.lab = lab
+        super().__init__(lab)
         self.nstance = NstanceWorld(tenant=TENANT, random=Random(1))  # ids, no secret
-        self.writes: Counter[str] = Counter()
         self.written_at = 0.0
         self.shown: set[str] = set()
         """Names of the objects whose status was written."""
         for name in SHARDS:
             self.nstance.add_shard(name)
-        lab.server.on_call.append(self._called)
 
-    def _called(self, call: Call, about: About, response: ServerResponse) -> None:
-        if about.verb not in ("create", "update", "patch", "delete") or not about.user_agent.startswith(PROCESS):
-            return
+    def wrote(self, call: Call, about: About, response: Response) -> None:
+        """Count a successful write of anything but an Event."""
         if about.resource == "events" or response.status >= 300:
             return
-        self.writes[f"{about.resource}/{about.subresource}" if about.subresource else about.resource] += 1
+        super().wrote(call, about, response)
         self.written_at = asyncio.get_running_loop().time()
         if about.subresource == "status":
             self.shown.add(about.name)
@@ -155,9 +124,7 @@ class World:
 
 
 async def _measured() -> list[Row]:
-    async with memory_lab() as lab:
-        take_off_bounds()
-        world = World(lab)
+    async with MachinesWorld.open() as world:
         before = memory([os.getpid()]).now
         for number in range(GROUPS):
             for shard in SHARDS:
@@ -167,12 +134,12 @@ async def _measured() -> list[Row]:
         rows += await _events(world)
         rows += await _scaled(world)
         rows += await _drained(world)
-        await lab.stop()
+        await world.lab.stop()
         await world.nstance.close()
         return rows
 
 
-async def _imported(world: World, before: float) -> list[Row]:
+async def _imported(world: MachinesWorld, before: float) -> list[Row]:
     instances = GROUPS * SIZE * len(SHARDS)
     how = f"{len(SHARDS)} shards with {GROUPS} groups each, {instances:,} instances; servers in memory in the same process"
     loop = asyncio.get_running_loop()
@@ -200,7 +167,7 @@ async def _imported(world: World, before: float) -> list[Row]:
     ]
 
 
-async def _at_rest(world: World) -> list[Row]:
+async def _at_rest(world: MachinesWorld) -> list[Row]:
     world.writes.clear()
     calls, cpu = world.called()["ListGroups"], cpu_time()
     await asyncio.sleep(REST)
@@ -218,7 +185,7 @@ async def _at_rest(world: World) -> list[Row]:
     ]
 
 
-async def _events(world: World) -> list[Row]:
+async def _events(world: MachinesWorld) -> list[Row]:
     loop, waits = asyncio.get_running_loop(), []
     for number in range(STEPS):
         group = f"group-{number:03}"
@@ -252,7 +219,7 @@ async def _events(world: World) -> list[Row]:
     ]
 
 
-async def _scaled(world: World) -> list[Row]:
+async def _scaled(world: MachinesWorld) -> list[Row]:
     world.writes.clear()
     before, cpu = world.called(), cpu_time()
     loop, waits = asyncio.get_running_loop(), []
@@ -291,7 +258,7 @@ async def _scaled(world: World) -> list[Row]:
     ]
 
 
-async def _drained(world: World) -> list[Row]:
+async def _drained(world: MachinesWorld) -> list[Row]:
     """Drain instances that run at once, each with a Node and a pod that ends when it is evicted."""
     client, space, fleet = world.lab.client, world.lab.namespace, world.nstance.shards["a"].state.fleet
     running = [one for one in fleet.instances.values() if one.counts and one.provider_id][:DRAINS]

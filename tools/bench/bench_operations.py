@@ -11,15 +11,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import logging
 import os
-from collections import Counter
 from datetime import timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-import structlog
+from harness import PROCESS, World, in_batches, virtual
 from peers.machine import memory
-from unbounded import in_batches, take_off_bounds
+from rows import QUICK, Row, row
 
 from konverge.clock import cpu_time, rfc3339, wall_clock
 from konverge.crds import crd
@@ -32,17 +30,11 @@ from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.runtime import Manager, ManagerSettings
 from konverge_testing import Lab
 from konverge_testing.apiserver.faults.rules import About
-from konverge_testing.apiserver.requests import Call
-from konverge_testing.apiserver.requests import Response as ServerResponse
+from konverge_testing.apiserver.requests import Call, Response
 from konverge_testing.argo import argo_crds
 from konverge_testing.flux import flux_crds
 from konverge_testing.lab import install_crds
-from konverge_testing.lab.environments import memory_lab
-from konverge_testing.loop import VirtualTimeLoop
 
-Row: TypeAlias = dict[str, Any]
-
-QUICK: Final = bool(os.environ.get("BENCH_QUICK"))
 TARGETS: Final = 10 if QUICK else 100
 OPERATIONS: Final = 50 if QUICK else 1000
 FINISHED: Final = 100 if QUICK else 5000
@@ -50,51 +42,26 @@ WAITING: Final = 20 if QUICK else 200
 RELEASES: Final = 100 if QUICK else 1000
 REST: Final = 3600.0
 JOB_SECONDS: Final = 1.0
-PATIENCE: Final = 36_000.0
 JOB: Final = kind("batch/v1", "Job", namespaced=True, plural="jobs")
-PROCESS: Final = "konverge"
 
 
 def run() -> list[Row]:
     """Measure everything and return one row per figure."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(_measured())
+    return virtual(_measured)
 
 
-def row(name: str, value: float, unit: str, how: str, target: str | int | None = None) -> Row:
-    """Make a row; a target is the very value, or a bound such as `<= 50`."""
-    holds: bool | None = None
-    if isinstance(target, str):
-        holds = value <= float(target.split()[1])
-    elif target is not None:
-        holds = value == target
-    return {
-        "bench": "operations",
-        "name": name,
-        "value": value,
-        "unit": unit,
-        "target": target,
-        "holds": holds,
-        "how": how,
-    }
-
-
-class World:
-    """A lab with the controller of Operations, a count of its writes, and Jobs that complete after a second."""
+class OperationsWorld(World):
+    """A lab with the controller of Operations, and Jobs that complete after a second."""
 
     def __init__(self, lab: Lab) -> None:
-        self.lab = lab
-        self.writes: Counter[str] = Counter()
+        super().__init__(lab)
         self.succeeded: set[str] = set()
         """Names of Operations whose success was written."""
         self._jobs: set[asyncio.Task[None]] = set()
-        lab.server.on_call.append(self._called)
 
-    def _called(self, call: Call, about: About, response: ServerResponse) -> None:
-        if about.verb not in ("create", "update", "patch", "delete") or not about.user_agent.startswith(PROCESS):
-            return
-        self.writes[f"{about.resource}/{about.subresource}" if about.subresource else about.resource] += 1
+    def wrote(self, call: Call, about: About, response: Response) -> None:
+        """Count a write, note a success, and complete a new Job."""
+        super().wrote(call, about, response)
         if about.resource == "operations" and b'"phase":"Succeeded"' in (call.body or b""):
             self.succeeded.add(about.name)
         if about.verb == "create" and about.resource == "jobs" and response.status < 300:
@@ -129,23 +96,13 @@ class World:
         await in_batches(self._operation(number, exclusive=exclusive) for number in range(first, first + count))
 
     async def _operation(self, number: int, *, exclusive: bool) -> None:
-        ref = {
-            "apiVersion": "apps.vworkspace.io/v1alpha1",
-            "kind": "ApplicationInstance",
-            "name": f"app-{number % TARGETS:03}",
-        }
         parameters = {"image": "busybox", "command": ["true"], "exclusive": exclusive}
-        spec = {"targetRef": ref, "type": "RunCommand", "engine": "job", "parameters": parameters}
+        spec = {"targetRef": _target(number), "type": "RunCommand", "engine": "job", "parameters": parameters}
         await self.lab.create(Operation.decode({"metadata": {"name": f"op-{number:05}"}, "spec": spec}))
 
     async def until_succeeded(self, count: int) -> None:
         while len(self.succeeded) < count:
             await asyncio.sleep(0.1)
-
-    async def quiet(self) -> None:
-        await self.lab.settled(quiet=5, timeout=PATIENCE)
-        await asyncio.sleep(30)  # events are sent after the reconciles
-        await self.lab.settled(quiet=5, timeout=PATIENCE)
 
     async def waiting(self) -> None:
         """Create releases that no controller has deployed, and Operations that wait for a release, an approval, or a template."""
@@ -160,12 +117,7 @@ class World:
         )
         for number in range(WAITING):
             type_, engine, parameters, required = waits[number % len(waits)]
-            ref = {
-                "apiVersion": "apps.vworkspace.io/v1alpha1",
-                "kind": "ApplicationInstance",
-                "name": names[number % TARGETS],
-            }
-            body = {"targetRef": ref, "type": type_, "engine": engine, "parameters": parameters}
+            body = {"targetRef": _target(number), "type": type_, "engine": engine, "parameters": parameters}
             body["approvals"] = {"required": required}
             await self.lab.create(Operation.decode({"metadata": {"name": f"wait-{number:03}"}, "spec": body}))
         await self.quiet()
@@ -176,16 +128,15 @@ class World:
         await in_batches(self.lab.patch(HELM_RELEASE, f"app-{number:03}", change) for number in range(RELEASES))
         await self.lab.settled()
 
-    def reconciles(self) -> float:
-        found = self.lab.metrics.reconcile_total.collect()
-        return sum(one.value for family in found for one in family.samples if one.name.endswith("_total"))
+
+def _target(number: int) -> dict[str, Any]:
+    name = f"app-{number % TARGETS:03}"
+    return {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance", "name": name}
 
 
 async def _measured() -> list[Row]:
-    async with memory_lab() as lab:
-        take_off_bounds()
-        await install_crds(lab.client, [crd(Operation), crd(ApplicationInstance)])
-        world = World(lab)
+    async with OperationsWorld.open() as world:
+        await install_crds(world.lab.client, [crd(Operation), crd(ApplicationInstance)])
         await world.start()
         await world.targets()
         rows = await _serialised(world)
@@ -193,16 +144,15 @@ async def _measured() -> list[Row]:
         await world.until_succeeded(FINISHED)
         await world.quiet()
         rows += await _at_rest(world)
-    async with memory_lab() as lab:
-        take_off_bounds()
-        await install_crds(lab.client, [crd(Operation), crd(ApplicationInstance), *flux_crds(), *argo_crds()])
-        world = World(lab)
+    async with OperationsWorld.open() as world:
+        crds = [crd(Operation), crd(ApplicationInstance), *flux_crds(), *argo_crds()]
+        await install_crds(world.lab.client, crds)
         await world.start(ready_types=frozenset(), settled_types=frozenset())
         await world.targets()
         return [*rows, *await _woken(world)]
 
 
-async def _woken(world: World) -> list[Row]:
+async def _woken(world: OperationsWorld) -> list[Row]:
     how = f"{WAITING:,} Operations wait on {TARGETS} targets; a label of each of {RELEASES:,} HelmReleases changes"
     await world.waiting()
     loop = asyncio.get_running_loop()
@@ -216,7 +166,7 @@ async def _woken(world: World) -> list[Row]:
     ]
 
 
-async def _serialised(world: World) -> list[Row]:
+async def _serialised(world: OperationsWorld) -> list[Row]:
     how = f"{OPERATIONS:,} exclusive commands on {TARGETS} targets, all at once; a Job takes {JOB_SECONDS:g} s; server in memory in the same process"
     await world.quiet()
     world.writes.clear()
@@ -253,7 +203,7 @@ async def _serialised(world: World) -> list[Row]:
     ]
 
 
-async def _at_rest(world: World) -> list[Row]:
+async def _at_rest(world: OperationsWorld) -> list[Row]:
     how = f"{FINISHED:,} finished Operations, their Jobs still there"
     world.writes.clear()
     reconciles, began = world.reconciles(), cpu_time()

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
-import os
-from collections import Counter
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-import structlog
-from unbounded import in_batches, take_off_bounds
+from harness import PROCESS, World, in_batches, virtual
+from rows import QUICK, Row, row
 
 from konverge.clock import cpu_time
 from konverge.crds import crd
@@ -27,37 +24,20 @@ from konverge.reconcilers.pools.metrics import PoolMetrics
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.words import Finalizer, InstancePhase
 from konverge.runtime import Context, Controller, Manager, ManagerSettings
-from konverge_testing import Lab
 from konverge_testing.apiserver.faults.rules import About
-from konverge_testing.apiserver.requests import Call
-from konverge_testing.apiserver.requests import Response as ServerResponse
+from konverge_testing.apiserver.requests import Call, Response
 from konverge_testing.lab import install_crds
-from konverge_testing.lab.environments import memory_lab
-from konverge_testing.loop import VirtualTimeLoop
 
-Row: TypeAlias = dict[str, Any]
-
-QUICK: Final = bool(os.environ.get("BENCH_QUICK"))
 POOLS: Final = 4 if QUICK else 20
 SIZE: Final = 10 if QUICK else 50
 CLAIMS: Final = POOLS * SIZE
 REST: Final = 600.0
-PATIENCE: Final = 36_000.0
-PROCESS: Final = "konverge"
 KINDS: Final = (NextcloudPool, Nextcloud, NextcloudInstance, NextcloudProfile)
 
 
 def run() -> list[Row]:
     """Measure everything and return one row per figure."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(_measured())
-
-
-def row(name: str, value: float, unit: str, how: str, target: int | None = None) -> Row:
-    """Make a row; a target is the very value."""
-    holds = None if target is None else value == target
-    return {"bench": "pools", "name": name, "value": value, "unit": unit, "target": target, "holds": holds, "how": how}
+    return virtual(_measured)
 
 
 class StandIn:
@@ -73,19 +53,14 @@ class StandIn:
         return Done()
 
 
-class World:
-    """A lab with the family, and a count of its writes."""
+class PoolsWorld(World):
+    """A lab with the family and a stand-in for the controller of instances."""
 
-    def __init__(self, lab: Lab) -> None:
-        self.lab = lab
-        self.writes: Counter[str] = Counter()
-        self.conflicts = 0
-        lab.server.on_call.append(self._called)
+    conflicts = 0
 
-    def _called(self, _: Call, about: About, response: ServerResponse) -> None:
-        if about.verb not in ("create", "update", "patch", "delete") or not about.user_agent.startswith(PROCESS):
-            return
-        self.writes[f"{about.resource}/{about.subresource}" if about.subresource else about.resource] += 1
+    def wrote(self, call: Call, about: About, response: Response) -> None:
+        """Count a write, and a conflict."""
+        super().wrote(call, about, response)
         self.conflicts += response.status == 409
 
     async def start(self) -> None:
@@ -141,17 +116,10 @@ class World:
         while self.count(resource, *path) < number:
             await asyncio.sleep(0.1)
 
-    async def quiet(self) -> None:
-        await self.lab.settled(quiet=5, timeout=PATIENCE)
-        await asyncio.sleep(30)  # events are sent after the reconciles
-        await self.lab.settled(quiet=5, timeout=PATIENCE)
-
 
 async def _measured() -> list[Row]:
-    async with memory_lab() as lab:
-        take_off_bounds()
-        await install_crds(lab.client, [crd(one) for one in KINDS])
-        world = World(lab)
+    async with PoolsWorld.open() as world:
+        await install_crds(world.lab.client, [crd(model) for model in KINDS])
         await world.start()
         began = cpu_time()
         await world.pools()
@@ -167,7 +135,7 @@ async def _measured() -> list[Row]:
         return [*rows, *await _at_rest(world, how)]
 
 
-async def _burst(world: World, how: str) -> list[Row]:
+async def _burst(world: PoolsWorld, how: str) -> list[Row]:
     how = f"{how}; {CLAIMS:,} claims at once, one for each idle instance"
     world.writes.clear()
     world.conflicts = 0
@@ -194,7 +162,7 @@ async def _burst(world: World, how: str) -> list[Row]:
     ]
 
 
-async def _at_rest(world: World, how: str) -> list[Row]:
+async def _at_rest(world: PoolsWorld, how: str) -> list[Row]:
     how = f"{how}; {CLAIMS:,} assigned and {CLAIMS:,} idle instances; {REST:g} s"
     await asyncio.sleep(900)  # the last counts of repeated Events are sent
     world.writes.clear()

@@ -11,20 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
-import os
 import resource
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-import structlog
-from unbounded import take_off_bounds
+from harness import World, in_batches, virtual
+from rows import QUICK, Row, row
 
 from konverge import quantities
-from konverge.client.requests import Request
-from konverge.client.transport import Response
 from konverge.clock import cpu_time
 from konverge.crds import crd
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
@@ -40,48 +35,23 @@ from konverge.reconcilers.quota.observation import ClaimView, PoolObservation, P
 from konverge.reconcilers.quota.render import pool_status
 from konverge.runtime import ManagerSettings
 from konverge_testing import Lab
-from konverge_testing.apiserver.faults.rules import About
-from konverge_testing.apiserver.requests import Call
-from konverge_testing.apiserver.requests import Response as ServerAnswer
 from konverge_testing.lab import install_crds
-from konverge_testing.lab.environments import memory_lab
-from konverge_testing.loop import VirtualTimeLoop
 
-Row: TypeAlias = dict[str, Any]
-
-QUICK: Final = bool(os.environ.get("BENCH_QUICK"))
 NAMESPACES: Final = 50 if QUICK else 1000
 CLAIMS: Final = 250 if QUICK else 5000
 PODS: Final = 50 if QUICK else 500
 ROUNDS: Final = 3 if QUICK else 10
-AT_ONCE: Final = 50
 BYTES: Final = 1_500_000
 POD: Final = kind("v1", "Pod", namespaced=True, plural="pods")
-KINDS: Final = ("resourcequotas", "resourcepoolclaims", "resourcepools")
 AMOUNTS: Final = {"limits.cpu": "200m", "limits.memory": "256Mi", "requests.cpu": "100m", "requests.memory": "128Mi"}
 SIZE: Final = f"{NAMESPACES:,} namespaces, {CLAIMS:,} claims of {len(AMOUNTS)} resources in one pool"
 
 
 def run() -> list[Row]:
     """Measure everything and return one row per figure."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     rows = alone()
     gc.collect()
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        rows += runner.run(_served())
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        rows += runner.run(_crowded())
-    return rows
-
-
-def row(name: str, value: float, unit: str, how: str, target: str | int | None = None) -> Row:
-    """Make a row; a target is the very value, or a bound such as `<= 50`."""
-    holds: bool | None = None
-    if isinstance(target, str):
-        holds = value <= float(target.split()[1])
-    elif target is not None:
-        holds = value == target
-    return {"bench": "quota", "name": name, "value": value, "unit": unit, "target": target, "holds": holds, "how": how}
+    return [*rows, *virtual(_served), *virtual(_crowded)]
 
 
 def place(number: int) -> str:
@@ -171,57 +141,21 @@ def _best(work: Callable[[], object]) -> float:
 # --- with the server -------------------------------------------------------------------------------------------------------------
 
 
-class Scale:
-    """Counts what passes: the writes of the family by resource, and their bytes."""
-
-    def __init__(self) -> None:
-        self.count: Counter[str] = Counter()
-        self.bytes: Counter[str] = Counter()
-
-    async def before(self, number: int, request: Request) -> None:
-        """Count a write before it is sent."""
-        del number
-        parts = request.path.split("/")
-        what = next((name for name in KINDS if name in parts), request.path)
-        name = f"{what}/status" if parts[-1] == "status" else what
-        self.count[name] += 1
-        self.bytes[name] += len(request.body or b"")
-
-    async def after(self, number: int, request: Request, answer: Response) -> None:
-        """Nothing."""
-
-    def broke(self, request: Request, error: Exception) -> None:
-        """Nothing."""
-
-    def event(self, call: Call, about: About, answer: ServerAnswer) -> None:
-        """Count a write of an Event, which does not go through the gate of the lab."""
-        del answer
-        if about.resource == "events" and about.verb in ("create", "update", "patch"):
-            self.count["events"] += 1
-            self.bytes["events"] += len(call.body or b"")
-
-    def clear(self) -> None:
-        """Begin anew."""
-        self.count.clear()
-        self.bytes.clear()
-
-
-class World:
-    """A lab with the family, and what is asked of it."""
+class QuotaWorld(World):
+    """A lab with the family."""
 
     def __init__(self, lab: Lab, settings: QuotaSettings | None = None) -> None:
-        self.lab = lab
-        self.scale = Scale()
-        lab.gate = self.scale
-        lab.server.on_call.append(self.scale.event)
+        super().__init__(lab)
         self.settings = settings or QuotaSettings()
 
     async def filled(self, namespaces: int, claims: int) -> None:
         """Make namespaces and claims before anybody looks at them, then run the family and make the pool."""
         client = self.lab.client
         await install_crds(client, [crd(ResourcePool), crd(ResourcePoolClaim)])
-        await _all(client.create(NAMESPACE.new(place(number), labels={"tenant": "t"})) for number in range(namespaces))
-        await _all(self.claim(number % namespaces, f"claim-{number // namespaces}") for number in range(claims))
+        await in_batches(
+            client.create(NAMESPACE.new(place(number), labels={"tenant": "t"})) for number in range(namespaces)
+        )
+        await in_batches(self.claim(number % namespaces, f"claim-{number // namespaces}") for number in range(claims))
         await self.lab.start(
             lambda manager: install(manager, self.settings),
             name="konverge",
@@ -243,21 +177,13 @@ class World:
         data = {"metadata": {"name": name, "namespace": place(number)}, "spec": spec}
         await self.lab.client.create(ResourcePoolClaim.decode(data))
 
-    async def quiet(self) -> None:
-        await self.lab.settled(quiet=5, timeout=36_000)
-        # Wait for the event about the last write too: events are sent after the reconciles.
-        await asyncio.sleep(30)
-        await self.lab.settled(quiet=5, timeout=36_000)
-
     def passes(self) -> float:
-        found = self.lab.metrics.reconcile_total.collect()
-        samples = [one for family in found for one in family.samples if one.name.endswith("_total")]
-        return sum(one.value for one in samples if one.labels["controller"] == "resourcepool")
+        return self.reconciles("resourcepool")
 
     async def during(self, work: Callable[[], Awaitable[object]]) -> tuple[float, float]:
         """Run a change; return the CPU time in milliseconds and the number of reconciles until the lab is settled."""
         await self.quiet()
-        self.scale.clear()
+        self.clear()
         gc.collect()
         passes, began = self.passes(), cpu_time()
         await work()
@@ -265,22 +191,10 @@ class World:
         return (cpu_time() - began) * 1000, self.passes() - passes
 
 
-async def _all(calls: Iterable[Awaitable[object]]) -> None:
-    """Make calls, so many at once."""
-    batch: list[Awaitable[object]] = []
-    for call in calls:
-        batch.append(call)
-        if len(batch) == AT_ONCE:
-            await asyncio.gather(*batch)
-            batch.clear()
-    await asyncio.gather(*batch)
-
-
 async def _served() -> list[Row]:
     how = f"{SIZE}; server in memory in the same process"
-    async with memory_lab() as lab:
-        take_off_bounds()
-        world = World(lab)
+    async with QuotaWorld.open() as world:
+        lab = world.lab
         await world.filled(NAMESPACES, CLAIMS - 1)
         cost, passes = await world.during(lambda: world.pool(CLAIMS))
         pool = await lab.client.get(ResourcePool, "p")
@@ -288,15 +202,15 @@ async def _served() -> list[Row]:
         rows = [
             row("from scratch: CPU", cost / 1000, "s", f"{how}, whose work counts in full"),
             row("from scratch: reconciles", passes, "reconciles", how),
-            row("from scratch: ResourceQuota writes", world.scale.count["resourcequotas"], "writes", how, NAMESPACES),
+            row("from scratch: ResourceQuota writes", world.writes["resourcequotas"], "writes", how, NAMESPACES),
             row(
                 "from scratch: claim status writes",
-                world.scale.count["resourcepoolclaims/status"],
+                world.writes["resourcepoolclaims/status"],
                 "writes",
                 how,
                 CLAIMS - 1,
             ),
-            row("from scratch: pool status writes", world.scale.count["resourcepools/status"], "writes", how),
+            row("from scratch: pool status writes", world.writes["resourcepools/status"], "writes", how),
             _stored(world),
             row("peak memory of the process", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MiB", how),
         ]
@@ -305,15 +219,15 @@ async def _served() -> list[Row]:
         return rows
 
 
-def _stored(world: World) -> Row:
+def _stored(world: QuotaWorld) -> Row:
     entry = world.lab.server.store.get(("capsule.clastix.io", "resourcepools"), "", "p")
     assert entry is not None
     return row("the pool as it is stored", len(entry.raw), "bytes", f"{SIZE}; JSON with managedFields", f"<= {BYTES}")
 
 
-async def _one_claim(world: World, how: str) -> list[Row]:
+async def _one_claim(world: QuotaWorld, how: str) -> list[Row]:
     cost, passes = await world.during(lambda: world.claim(7, "another"))
-    count, size = world.scale.count, world.scale.bytes
+    count, size = world.writes, world.bytes
     return [
         row("one claim: ResourceQuota writes", count["resourcequotas"], "writes", how, 1),
         row("one claim: claim status writes", count["resourcepoolclaims/status"], "writes", how, 1),
@@ -327,11 +241,11 @@ async def _one_claim(world: World, how: str) -> list[Row]:
     ]
 
 
-async def _settled(world: World, how: str) -> list[Row]:
+async def _settled(world: QuotaWorld, how: str) -> list[Row]:
     runner = world.lab.manager.runner("resourcepool")
     costs, longest = [], []
     await world.quiet()
-    world.scale.clear()
+    world.clear()
     for _ in range(ROUNDS):
         gc.collect()
         passes, began, hold = world.passes(), cpu_time(), 0.0
@@ -343,14 +257,14 @@ async def _settled(world: World, how: str) -> list[Row]:
         costs.append((cpu_time() - began) * 1000)
         longest.append(hold * 1000)
         await world.lab.settled(quiet=1, timeout=3600)
-    writes = sum(world.scale.count.values())
+    writes = sum(world.writes.values())
 
     async def lives() -> None:
         for first in range(0, PODS, NAMESPACES):
             numbers = range(first, min(first + NAMESPACES, PODS))
-            await _all(world.lab.client.create(_pod(number)) for number in numbers)
+            await in_batches(world.lab.client.create(_pod(number)) for number in numbers)
             await world.lab.settled(quiet=1, timeout=3600)
-            await _all(world.lab.client.delete(POD, "p", place(number % NAMESPACES)) for number in numbers)
+            await in_batches(world.lab.client.delete(POD, "p", place(number % NAMESPACES)) for number in numbers)
             await world.lab.settled(quiet=1, timeout=3600)
 
     before = _versions(world)
@@ -368,7 +282,7 @@ async def _settled(world: World, how: str) -> list[Row]:
             f"{how}; {2 * PODS} changes of status.used",
             0,
         ),
-        row(f"{PODS} pods come and go: writes", sum(world.scale.count.values()), "writes", how, 0),
+        row(f"{PODS} pods come and go: writes", sum(world.writes.values()), "writes", how, 0),
     ]
 
 
@@ -379,7 +293,7 @@ def _pod(number: int) -> Object:
     return POD.new("p", place(number % NAMESPACES), spec={"containers": [container]})
 
 
-def _versions(world: World) -> dict[str, str]:
+def _versions(world: QuotaWorld) -> dict[str, str]:
     found = world.lab.server.store.list(("", "resourcequotas"))
     return {entry.object()["metadata"]["namespace"]: entry.object()["metadata"]["resourceVersion"] for entry in found}
 
@@ -391,9 +305,8 @@ async def _crowded() -> list[Row]:
     """More claims than one pool may list: a condition says so, and nothing is refused by the server."""
     namespaces, ceiling, claims = 10, CLAIMS // 10, CLAIMS // 10 + 50
     how = f"{claims} claims, max_claims {ceiling}"
-    async with memory_lab() as lab:
-        take_off_bounds()
-        world = World(lab, QuotaSettings(max_claims=ceiling))
+    async with QuotaWorld.open(QuotaSettings(max_claims=ceiling)) as world:
+        lab = world.lab
         await world.filled(namespaces, claims)
         await world.pool(claims)
         await world.quiet()

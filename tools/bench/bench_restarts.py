@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import sys
@@ -18,21 +17,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from itertools import count
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-import aiohttp
+from harness import PORTS, on_control_plane
+from operators import Operator
+from rows import QUICK, Row, row
 
 from konverge.client import Client, ClientConfig
 from konverge.clock import monotonic
 from konverge.crds.manifest import crd
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
-from konverge_testing import BinariesMissing, ControlPlane, install_crds
-from konverge_testing.binaries import find_binaries
-
-Row: TypeAlias = dict[str, Any]
+from konverge_testing import ControlPlane, install_crds
 
 BY_NAME_ONLY = True
-QUICK: Final = bool(os.environ.get("BENCH_QUICK"))
 CLAIMS: Final = 20 if QUICK else 60
 LOOP_SECONDS: Final = 40.0 if QUICK else 120.0
 CRASH_SECONDS: Final = 18.0
@@ -42,80 +39,47 @@ LONGEST: Final = 180.0
 LIMIT: Final = 35.0
 LEASE_RUNS_OUT: Final = 35.0
 NAMESPACE: Final = "konverge"
-PATIENCE: Final = 60.0
 NAMES: Final = "abc"
-PROGRAM: Final = (sys.executable, "-m", "konverge.daemon.main")
 SETTINGS: Final = (
-    *("--controllers", "workspaces", "--sharding", "hash", "--log-format", "json"),
-    *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0", "--debug", "127.0.0.1:0"),
-    *(
-        "--set",
-        "workspaces.provider=memory",
-        "--set",
-        f"workspaces.namespace={NAMESPACE}",
-        "--set",
-        "workspaces.poll=1",
-    ),
-    *("--set", f"sharding.namespace={NAMESPACE}"),
+    *("--controllers", "workspaces", "--sharding", "hash"),
+    *("--set", "workspaces.provider=memory", "--set", "workspaces.poll=1"),
+    *("--set", f"workspaces.namespace={NAMESPACE}", "--set", f"sharding.namespace={NAMESPACE}"),
 )
 
 
 def run() -> list[Row]:
     """Measure each case, and return its worst and median wait, the share of late claims, and the longest start of a process."""
-    try:
-        find_binaries(os.environ)
-    except BinariesMissing as missing:
-        print(f"skipped: no control plane to measure on ({missing})", file=sys.stderr)
-        return []
-    return asyncio.run(_measured())
+    return on_control_plane(_measured)
 
 
-class _Daemon:
-    """One replica, which is started again after its end."""
+class _Daemon(Operator):
+    """A replica, which is started again after its end."""
 
     def __init__(self, name: str, kubeconfig: Path, scratch: Path) -> None:
-        self._words = (*PROGRAM, "run", "--kubeconfig", str(kubeconfig), *SETTINGS)
-        clean = {name: text for name, text in os.environ.items() if not name.startswith(("KONVERGE_", "KUBE"))}
-        self._variables = {**clean, "HOSTNAME": f"replica-{name}", "POD_NAME": f"replica-{name}"}
-        self._log = scratch / f"{name}.log"
-        self._process: asyncio.subprocess.Process | None = None
+        variables = {"HOSTNAME": f"replica-{name}", "POD_NAME": f"replica-{name}"}
+        words = (*PORTS, "--kubeconfig", str(kubeconfig), *SETTINGS)
+        super().__init__(words, scratch / f"{name}.log", environment=variables)
         self._started_at = 0.0
-        self.starts: list[float] = []
+        self.durations: list[float] = []
         """Seconds from the start of a process until it served."""
 
     async def start(self) -> None:
+        """Start the process, and its time."""
         self._started_at = monotonic()
-        with self._log.open("wb") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._words, stdout=log, stderr=log, env=self._variables
-            )
+        await super().start()
 
     def note_start(self) -> None:
-        """Take note of the time in which the process has started, once its log shows that it serves."""
-        if self._started_at and '"serving"' in self._log.read_text():
-            self.starts.append(monotonic() - self._started_at)
+        """Record the duration of the start, once the log shows that the process serves."""
+        if self._started_at and self.said("serving"):
+            self.durations.append(monotonic() - self._started_at)
             self._started_at = 0.0
 
     async def end(self, number: signal.Signals) -> None:
-        if self._process is not None and self._process.returncode is None:
-            self._process.send_signal(number)
-            await self._process.wait()
-
-    async def ready(self) -> None:
-        async with aiohttp.ClientSession() as session:
-            end = monotonic() + PATIENCE
-            while monotonic() < end:
-                with contextlib.suppress(aiohttp.ClientError, LookupError):
-                    async with session.get(f"{self._serving()['health']}/readyz") as response:
-                        if response.status == 200:
-                            return
-                await asyncio.sleep(0.3)
-        raise RuntimeError(f"a daemon is not ready after {PATIENCE:g} s: {self._log.read_text()[-3000:]}")
-
-    def _serving(self) -> dict[str, Any]:
-        lines = [line for line in self._log.read_text().splitlines() if '"serving"' in line]
-        found: dict[str, Any] = json.loads(lines[-1])
-        return found
+        """End the process by this signal."""
+        if self.running:
+            assert self.process is not None
+            os.kill(self.process.pid, number)
+            await self.ended()
 
 
 class _Stage:
@@ -155,7 +119,7 @@ class _Stage:
         await asyncio.gather(*(daemon.ready() for daemon in self.daemons.values()))
         for daemon in self.daemons.values():
             daemon.note_start()
-            daemon.starts.clear()
+            daemon.durations.clear()
         for claim in await self._client.list(WorkspaceClaim):
             await self._client.delete(WorkspaceClaim, claim.name)
         while await self._client.list(WorkspaceClaim):
@@ -207,7 +171,7 @@ async def _measured() -> list[Row]:
                 await stage.clear()
                 waits = await measure(stage)
                 print(f"{case}: {[round(wait) for wait in waits]}", file=sys.stderr)
-                starts = [start for daemon in stage.daemons.values() for start in daemon.starts]
+                starts = [start for daemon in stage.daemons.values() for start in daemon.durations]
                 rows += _rows(case, waits, max(starts, default=0.0))
     return rows
 
@@ -230,13 +194,9 @@ async def _stage(plane: ControlPlane, scratch: Path) -> AsyncIterator[_Stage]:
 def _rows(case: str, waits: list[float], start: float) -> list[Row]:
     late = 100 * sum(wait > LIMIT for wait in waits) / len(waits)
     how = f"{len(waits)} WorkspaceClaims, three daemons in the mode hash with the default times, a real control plane"
-    figures = (
-        (f"worst wait, {case}", waits[-1], "s", f"<= {LIMIT:g}", waits[-1] <= LIMIT),
-        (f"median wait, {case}", median(waits), "s", None, None),
-        (f"later than {LIMIT:g} s, {case}", late, "%", None, None),
-        (f"longest start of a process, {case}", start, "s", None, None),
-    )
     return [
-        {"bench": "restarts", "name": name, "value": value, "unit": unit, "target": target, "holds": holds, "how": how}
-        for name, value, unit, target, holds in figures
+        row(f"worst wait, {case}", waits[-1], "s", how, f"<= {LIMIT:g}"),
+        row(f"median wait, {case}", median(waits), "s", how),
+        row(f"later than {LIMIT:g} s, {case}", late, "%", how),
+        row(f"longest start of a process, {case}", start, "s", how),
     ]

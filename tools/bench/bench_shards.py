@@ -14,23 +14,19 @@ import asyncio
 import base64
 import contextlib
 import json
-import logging
-import os
 import sys
 import tempfile
 import uuid
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-import structlog
-from unbounded import take_off_bounds
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "support"))
-
+from harness import virtual
 from replicas import NAMESPACE
+from rows import QUICK, Row, row
 from shards import COORDINATOR, HASH, Shards
 from widgets import CONFIG_MAP, SECRET
 
@@ -40,11 +36,7 @@ from konverge.runtime.sharding.ordinal import STATEFUL_SET
 from konverge.runtime.sharding.settings import MODES, ShardingMode, ShardingSettings
 from konverge_testing import ApiServer
 from konverge_testing.kubeconfigs import write_kubeconfig
-from konverge_testing.loop import VirtualTimeLoop
 
-Row: TypeAlias = dict[str, Any]
-
-QUICK: Final = bool(os.environ.get("BENCH_QUICK"))
 OBJECTS: Final = 120 if QUICK else 1000
 SAMPLE: Final = 2000 if QUICK else 20000
 COST: Final = 0.5
@@ -63,33 +55,15 @@ WRITES_PER_SECOND: Final = 500
 
 def run() -> list[Row]:
     """Measure everything and return one row per figure."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    rows = throughput()
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        rows += runner.run(_moves())
-    for mode in (HASH, COORDINATOR):
-        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-            rows.append(runner.run(_bodies(mode)))
+    rows = [*throughput(), *virtual(_moves), *(virtual(partial(_bodies, mode)) for mode in (HASH, COORDINATOR))]
     for each in MODES:
         rows += asyncio.run(_processes(each))
     return rows + shares() + rolling_update()
 
 
-def row(name: str, value: float, unit: str, how: str, target: str | None = None) -> Row:
-    """Make a row; a target is a bound such as `<= 50` or `>= 3`."""
-    holds = None
-    if target is not None:
-        bound = float(target.split()[1])
-        holds = value <= bound if target.startswith("<=") else value >= bound
-    return {"bench": "shards", "name": name, "value": value, "unit": unit, "target": target, "holds": holds, "how": how}
-
-
 def throughput() -> list[Row]:
     """Measure how long replicas take for one reconcile of each object."""
-    seconds = {}
-    for count in REPLICAS:
-        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-            seconds[count] = runner.run(_all_once(count))
+    seconds = {count: virtual(partial(_all_once, count)) for count in REPLICAS}
     how = f"{OBJECTS:,} objects, a reconcile takes {COST:g} s, {WORKERS} workers each; virtual time"
     first = seconds[REPLICAS[0]]
     targets = {4: None if QUICK else ">= 3.4"}
@@ -110,7 +84,6 @@ async def _started(shards: Shards, count: int) -> str:
 
 
 async def _all_once(count: int) -> float:
-    take_off_bounds()
     async with Shards(concurrency=WORKERS) as shards:
         owners = await shards.settled(await _started(shards, count), within=600)
         await asyncio.sleep(30)
@@ -125,7 +98,6 @@ async def _all_once(count: int) -> float:
 
 async def _moves() -> list[Row]:
     """Count what moves, and the writes, when a fourth replica joins three and when it leaves."""
-    take_off_bounds()
     async with Shards(concurrency=WORKERS) as shards:
         await _started(shards, 3)
         await asyncio.sleep(30)
@@ -153,7 +125,6 @@ async def _moves() -> list[Row]:
 
 async def _bodies(mode: ShardingSettings) -> Row:
     """Count the bytes of bodies of the shared kind in the caches of three replicas, as a share of one cache that has them all."""
-    take_off_bounds()
     async with Shards(concurrency=WORKERS, sharding=mode) as shards:
         await asyncio.gather(*(shards.start(name) for name in "abc"))
         for number in range(OBJECTS):

@@ -11,12 +11,13 @@ import gc
 import math
 import tracemalloc
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
+
+from rows import Row, row
 
 from konverge.clock import cpu_time
 from konverge.workqueue import QueueCore, WorkQueue
 
-Row: TypeAlias = dict[str, Any]
 Key: TypeAlias = tuple[str, str, str, str]
 
 SIZES = (10_000, 100_000)
@@ -132,10 +133,6 @@ def memory(name: str, add: Callable[[QueueCore[Key], Key, int], None], keys: lis
     return row(
         f"memory per {name} at {len(keys):,} keys", round(taken / len(keys)), "B", "tracemalloc; the keys exist before"
     )
-
-
-def row(name: str, value: float, unit: str, how: str) -> Row:
-    return {"bench": "workqueue", "name": name, "value": value, "unit": unit, "target": None, "holds": None, "how": how}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Run the benchmarks of this folder, print a table each, and keep the rows in build/bench.json.
 
 Guarantees: each `bench_<name>.py` runs in an interpreter of its own, so that neither memory nor garbage of one counts for another. Its
-`run()` returns rows with exactly the keys of `KEYS`; a row that is not of this form fails the run with words that name it and is not
+`run()` returns rows with the keys of `KEYS`, `bench` aside; a row that is not of this form fails the run with words that name it and is not
 kept. Rows are appended: the file is read, extended and replaced under a lock, so that it is always whole. One benchmark that raises
 does not keep the others from running, and its rows of earlier runs stay.
 
@@ -23,6 +23,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))  # processes and fleets
 
 KEYS = ("bench", "name", "value", "unit", "target", "holds", "how")
 HERE = Path(__file__).resolve().parent
@@ -133,7 +135,7 @@ def measure(path: Path) -> list[Row]:
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module  # dataclasses and pickled workers look their module up here
     spec.loader.exec_module(module)
-    return check(module.run())
+    return check([{"bench": path.stem.removeprefix("bench_"), **row} for row in module.run()])
 
 
 def measure_apart(path: Path) -> list[Row] | None:

@@ -1,21 +1,16 @@
 """Pools and claims that the API server itself must accept or reject: one table for the in-memory server and for the real one.
 
-A case says what is written over what; `words` is a part of the refusal, "" where the write must go through. `World` carries a case out
-on either server (`conformance.targets`) and gives the bare answer, so that both can be compared word by word.
+`World` returns the bare response, so that the tests compare both servers word by word.
 """
 
 from __future__ import annotations
 
 import asyncio
-import copy
-import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
-from conformance.targets import Target
+from crd_cases import Answer, Case, Server
 
 from konverge.crds import crd, crd_stub
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
@@ -25,8 +20,6 @@ __all__ = [
     "CREATED",
     "EXAMPLES",
     "UPDATED",
-    "Answer",
-    "Update",
     "World",
     "claim",
     "condition",
@@ -88,86 +81,80 @@ def expression(operator: str, *values: str) -> dict[str, Any]:
     return {"matchExpressions": [{"key": "env", "operator": operator, **({"values": list(values)} if values else {})}]}
 
 
-CREATED: dict[str, tuple[dict[str, Any], str]] = {
-    "a pool": (pool(), ""),
-    "a pool without hard": (pool(quota={}), ""),
-    "a pool without quota": ({**pool(), "spec": {}}, "spec.quota: Required value"),
-    "a pool that holds nothing": (pool({"pods": 0, "requests.cpu": "0"}), ""),
-    "a pool with amounts in every spelling": (pool({"pods": 3, "cpu": "0.5", "memory": "1.5Gi", "a": "1e3", "b": "+1", "c": ".5", "d": "500u", "e": "2Ei"}), ""),
-    "an amount that is no quantity": (pool({"cpu": "two"}), NO_QUANTITY),
-    "an amount with an unknown suffix": (pool({"cpu": "2GB"}), NO_QUANTITY),
-    "an amount that is a fraction of JSON": (pool({"cpu": 0.5}), "must be of type integer,string"),
-    "an amount of 100 characters": (pool({"cpu": "1" * 100}), "Too long"),
-    "a pool with a name of 63 characters": (pool(name="p" * 63), ""),
-    "x21: a pool with a name of 64 characters": (pool(name="p" * 64), "has at most 63 characters"),
-    "a pool with dots in its name": (pool(name="p.q.r"), ""),
-    "a pool with too little": (pool({"requests.cpu": "-1"}), NEGATIVE),
-    "a pool with a negative number": (pool({"pods": -1}), NEGATIVE),
-    "a pool with a negative default": (pool(defaults={"requests.cpu": "-1m"}), NEGATIVE),
-    "a pool with half a pod": (pool({"pods": "500m"}), WHOLE),
-    "a pool with a default of half a pod": (pool(defaults={"count/pods": "0.5"}), WHOLE),
-    "a default that hard does not name": (pool(defaults={"count/persistentvolumeclaims": 3}), ""),
-    "an empty selector": (pool(selectors=[{}]), ""),
-    "a selector that asks for one of several values": (pool(selectors=[expression("In", "a", "b")]), ""),
-    "a selector that asks for one of none": (pool(selectors=[expression("In")]), "operators In and NotIn need values"),
-    "a selector that asks for existence with a value": (pool(selectors=[expression("Exists", "a")]), "Exists and DoesNotExist take none"),
-    "a selector that asks in a way of its own": (pool(selectors=[expression("Like", "a")]), 'Unsupported value: "Like"'),
+CREATED: dict[str, Case] = {
+    "a pool": Case(pool(), ""),
+    "a pool without hard": Case(pool(quota={}), ""),
+    "a pool without quota": Case({**pool(), "spec": {}}, "spec.quota: Required value"),
+    "a pool that holds nothing": Case(pool({"pods": 0, "requests.cpu": "0"}), ""),
+    "a pool with amounts in every spelling": Case(pool({"pods": 3, "cpu": "0.5", "memory": "1.5Gi", "a": "1e3", "b": "+1", "c": ".5", "d": "500u", "e": "2Ei"}), ""),
+    "an amount that is no quantity": Case(pool({"cpu": "two"}), NO_QUANTITY),
+    "an amount with an unknown suffix": Case(pool({"cpu": "2GB"}), NO_QUANTITY),
+    "an amount that is a fraction of JSON": Case(pool({"cpu": 0.5}), "must be of type integer,string"),
+    "an amount of 100 characters": Case(pool({"cpu": "1" * 100}), "Too long"),
+    "a pool with a name of 63 characters": Case(pool(name="p" * 63), ""),
+    "x21: a pool with a name of 64 characters": Case(pool(name="p" * 64), "has at most 63 characters"),
+    "a pool with dots in its name": Case(pool(name="p.q.r"), ""),
+    "a pool with too little": Case(pool({"requests.cpu": "-1"}), NEGATIVE),
+    "a pool with a negative number": Case(pool({"pods": -1}), NEGATIVE),
+    "a pool with a negative default": Case(pool(defaults={"requests.cpu": "-1m"}), NEGATIVE),
+    "a pool with half a pod": Case(pool({"pods": "500m"}), WHOLE),
+    "a pool with a default of half a pod": Case(pool(defaults={"count/pods": "0.5"}), WHOLE),
+    "a default that hard does not name": Case(pool(defaults={"count/persistentvolumeclaims": 3}), ""),
+    "an empty selector": Case(pool(selectors=[{}]), ""),
+    "a selector that asks for one of several values": Case(pool(selectors=[expression("In", "a", "b")]), ""),
+    "a selector that asks for one of none": Case(pool(selectors=[expression("In")]), "operators In and NotIn need values"),
+    "a selector that asks for existence with a value": Case(pool(selectors=[expression("Exists", "a")]), "Exists and DoesNotExist take none"),
+    "a selector that asks in a way of its own": Case(pool(selectors=[expression("Like", "a")]), 'Unsupported value: "Like"'),
     **{
-        f"a selector on the key {key!r}": (pool(selectors=[{"matchLabels": {key: "a"}}]), words)
+        f"a selector on the key {key!r}": Case(pool(selectors=[{"matchLabels": {key: "a"}}]), words)
         for key, words in {
             "app": "", "example.com/app": "", "Ä": "a key is a name of at most 63", "a b": "a key is a name", "/a": "a key is a name",
             "a/": "a key is a name", "A.com/a": "a key is a name", "-a": "a key is a name", "": "a key is a name", "x" * 64: "a key is a name",
         }.items()
     },
     **{
-        f"a selector of the value {value!r}": (pool(selectors=[{"matchLabels": {"a": value}}]), words)
+        f"a selector of the value {value!r}": Case(pool(selectors=[{"matchLabels": {"a": value}}]), words)
         for value, words in {"": "", "a_b": "", "a b": "should match", "-a": "should match", "x" * 64: "Too long"}.items()
     },
-    "a requirement on a key that no label has": (pool(selectors=[{"matchExpressions": [{"key": "a b", "operator": "DoesNotExist"}]}]), "should match"),
-    "a requirement of a value that no label has": (pool(selectors=[expression("NotIn", "a b")]), "should match"),
-    "a claim of minus zero": (claim({"requests.cpu": "-0"}), ""),
-    "a claim of minus zero with a suffix": (claim({"requests.memory": "-0Gi"}), ""),
-    "a claim of zero with a large exponent": (claim({"requests.memory": "0e999"}), ""),
-    "a claim of zero as the number minus zero": (claim({"pods": -0}), ""),
-    "a claim": (claim({"requests.cpu": "2", "pods": 3}, pool="solar"), ""),
-    "a claim without a pool": (claim(TWO), ""),
-    "a claim of an empty pool name": (claim(TWO, pool=""), ""),
-    "a claim of nothing": (claim({}), ""),
-    "a claim without amounts": ({**claim({}), "spec": {"pool": "solar"}}, "spec.claim: Required value"),
-    "x01: a negative claim": (claim({"requests.cpu": "-1"}), NEGATIVE),
-    "x01: a claim of a negative number": (claim({"pods": -3}), NEGATIVE),
-    "x02: a claim of one and a half pods": (claim({"pods": "1500m"}), WHOLE),
-    "x03: a claim with a dot in its name": (claim(TWO, name="a.b"), ""),
-    "x03: a claim with a name of 100 characters": (claim(TWO, name=LONG), ""),
-    "the largest claim": (claim({"requests.memory": "1e24", "requests.cpu": "999999999999999999999999.999999999", "pods": 10**18}), ""),
-    **{f"a claim of {amount}, which no status could show": (claim({"requests.memory": amount}), TOO_MUCH) for amount in ("1e25", "1e100", "1e309", "1e400", "9" * 64, "2000000E")},
-    "a pool of more than any status could show": (pool({"requests.memory": "1e100"}), TOO_MUCH),
-    "a default of more than any status could show": (pool(defaults={"requests.memory": "1e100"}), TOO_MUCH),
-    "half a core": (claim({"requests.cpu": "500m", "cpu": "0.5", "requests.example.com/gpu": "0.5"}), ""),
-    "more pods than a double counts": (claim({"pods": "12345678901234567890"}), ""),
-    **{f"a claim of half of {name}": (claim({name: "0.5"}), WHOLE) for name in (
+    "a requirement on a key that no label has": Case(pool(selectors=[{"matchExpressions": [{"key": "a b", "operator": "DoesNotExist"}]}]), "should match"),
+    "a requirement of a value that no label has": Case(pool(selectors=[expression("NotIn", "a b")]), "should match"),
+    "a claim of minus zero": Case(claim({"requests.cpu": "-0"}), ""),
+    "a claim of minus zero with a suffix": Case(claim({"requests.memory": "-0Gi"}), ""),
+    "a claim of zero with a large exponent": Case(claim({"requests.memory": "0e999"}), ""),
+    "a claim of zero as the number minus zero": Case(claim({"pods": -0}), ""),
+    "a claim": Case(claim({"requests.cpu": "2", "pods": 3}, pool="solar"), ""),
+    "a claim without a pool": Case(claim(TWO), ""),
+    "a claim of an empty pool name": Case(claim(TWO, pool=""), ""),
+    "a claim of nothing": Case(claim({}), ""),
+    "a claim without amounts": Case({**claim({}), "spec": {"pool": "solar"}}, "spec.claim: Required value"),
+    "x01: a negative claim": Case(claim({"requests.cpu": "-1"}), NEGATIVE),
+    "x01: a claim of a negative number": Case(claim({"pods": -3}), NEGATIVE),
+    "x02: a claim of one and a half pods": Case(claim({"pods": "1500m"}), WHOLE),
+    "x03: a claim with a dot in its name": Case(claim(TWO, name="a.b"), ""),
+    "x03: a claim with a name of 100 characters": Case(claim(TWO, name=LONG), ""),
+    "the largest claim": Case(claim({"requests.memory": "1e24", "requests.cpu": "999999999999999999999999.999999999", "pods": 10**18}), ""),
+    **{f"a claim of {amount}, which no status could show": Case(claim({"requests.memory": amount}), TOO_MUCH) for amount in ("1e25", "1e100", "1e309", "1e400", "9" * 64, "2000000E")},
+    "a pool of more than any status could show": Case(pool({"requests.memory": "1e100"}), TOO_MUCH),
+    "a default of more than any status could show": Case(pool(defaults={"requests.memory": "1e100"}), TOO_MUCH),
+    "half a core": Case(claim({"requests.cpu": "500m", "cpu": "0.5", "requests.example.com/gpu": "0.5"}), ""),
+    "more pods than a double counts": Case(claim({"pods": "12345678901234567890"}), ""),
+    **{f"a claim of half of {name}": Case(claim({name: "0.5"}), WHOLE) for name in (
         *("pods", "services", "secrets", "configmaps", "replicationcontrollers", "resourcequotas", "persistentvolumeclaims"),
         *("services.nodeports", "services.loadbalancers", "count/pods", "count/deployments.apps"),
         *("gold.storageclass.storage.k8s.io/persistentvolumeclaims", "gpu.deviceclass.resource.k8s.io/devices"),
     )},
-    **{f"a claim of {amount} pods": (claim({"pods": amount}), words) for amount, words in {
+    **{f"a claim of {amount} pods": Case(claim({"pods": amount}), words) for amount, words in {
         "2000m": "", "1.0": "", "2.50": WHOLE, "1e3": "", "15e-1": WHOLE, "20e-1": "", "2k": "", "1Ki": "", "1000000u": "", "1n": WHOLE, "1.0001": WHOLE, "2999m": WHOLE, "0m": "", "+3": "",
     }.items()},
-    "a claim of 256 resources": (claim({f"count/r{number}": "1000m" for number in range(256)}), ""),
-    "a claim of 257 resources": (claim({f"count/r{number}": "1000m" for number in range(257)}), "must have at most 256 items"),
+    "a claim of 256 resources": Case(claim({f"count/r{number}": "1000m" for number in range(256)}), ""),
+    "a claim of 257 resources": Case(claim({f"count/r{number}": "1000m" for number in range(257)}), "must have at most 256 items"),
 }  # fmt: skip
-"""Name of the case -> the object to create, text of the rejection."""
+"""Objects to create, by the name of the case."""
 
 
-@dataclass(frozen=True)
-class Update:
-    """A stored object with a status, and the update of it; `after` None deletes it."""
-
-    before: dict[str, Any]
-    status: dict[str, Any]
-    after: dict[str, Any] | None
-    words: str = ""
-    metadata: dict[str, Any] = field(default_factory=dict)
+def _update(before: dict[str, Any], status: dict[str, Any], after: dict[str, Any] | None, words: str = "") -> Case:
+    """Return a stored object with a status, and the update of it; `after` None deletes it."""
+    return Case(before, words, after, status, deletes=after is None)
 
 
 def used(**amounts: Any) -> dict[str, Any]:
@@ -207,56 +194,57 @@ HELD = used(requests_cpu="2500m", pods="0")
 ALLOCATED = claim({"requests.cpu": "1", "limits.memory": "1Gi", "pods": "0"}, pool="solar")
 IN_SOLAR: dict[str, Any] = {"pool": {"name": "solar", "uid": "u-1"}}
 RELEASE = {"annotations": {"projectcapsule.dev/release": "true"}}
+RELEASED = {**ALLOCATED, "metadata": {**ALLOCATED["metadata"], **RELEASE}}
 
-UPDATED: dict[str, Update] = {
-    "hard is raised": Update(FIVE, HELD, pool({"requests.cpu": "6", "pods": 7})),
-    "hard is lowered to what is claimed": Update(FIVE, HELD, pool({"requests.cpu": "2.5", "pods": 7})),
-    "hard is lowered below what is claimed": Update(FIVE, HELD, pool({"requests.cpu": "2499m", "pods": 7}), LOWERED),
-    "a claimed resource leaves hard": Update(FIVE, HELD, pool({"pods": 7}), LOWERED),
-    "hard itself is removed": Update(FIVE, HELD, pool(quota={}), LOWERED),
-    "an unclaimed resource leaves hard": Update(FIVE, HELD, pool({"requests.cpu": "5"})),
-    "an unclaimed resource is lowered": Update(FIVE, HELD, pool({"requests.cpu": "5", "pods": 0})),
-    "hard is spelt in another way": Update(FIVE, HELD, pool({"requests.cpu": "5000m", "pods": "7"})),
-    "x17: hard is below what is claimed, and stays": Update(FIVE, used(requests_cpu="8"), pool({"requests.cpu": "5", "pods": 7}, defaults={"pods": 1})),
-    "x17: hard is below what is claimed, and is raised": Update(FIVE, used(requests_cpu="8"), pool({"requests.cpu": "6", "pods": 7})),
-    "x17: hard is below what is claimed, and is lowered": Update(FIVE, used(requests_cpu="8"), pool({"requests.cpu": "4", "pods": 7}), LOWERED),
-    "hard is lowered before any status": Update(FIVE, {}, pool({"requests.cpu": "1"})),
-    "a resource joins hard": Update(pool(quota={}), used(requests_cpu="0"), FIVE),
-    "a pool with claims is deleted": Update(FIVE, HELD, None),
-    "x21: scopes are added": Update(scoped(), {}, scoped(["BestEffort"]), SCOPES),
-    "x21: scopes are removed": Update(scoped(["BestEffort"]), {}, scoped(), SCOPES),
-    "x21: scopes are replaced": Update(scoped(["BestEffort"]), {}, scoped(["Terminating"]), SCOPES),
-    "x21: scopes are one more": Update(scoped(["BestEffort"]), {}, scoped(["BestEffort", "Terminating"]), SCOPES),
-    "scopes stand in another order": Update(scoped(["BestEffort", "Terminating"]), {}, scoped(["Terminating", "BestEffort"])),
-    "empty scopes are written": Update(scoped(), {}, scoped([])),
-    "x21: a scope selector is added": Update(scoped(), {}, scoped(selector=requirement("low")), SELECTOR),
-    "x21: a scope selector is removed": Update(scoped(selector=requirement("low")), {}, scoped(), SELECTOR),
-    "x21: a scope selector is changed": Update(scoped(selector=requirement("low")), {}, scoped(selector=requirement("high")), SELECTOR),
-    "a scope selector stays": Update(scoped(selector=requirement("low")), {}, {**scoped(selector=requirement("low")), "metadata": {"name": "solar", "labels": {"a": "b"}}}),
-    "x09: an allocated claim is spelt in another way": Update(ALLOCATED, condition(), claim({"requests.cpu": "1000m", "limits.memory": "1024Mi", "pods": "0Gi"}, pool="solar")),
-    "x09: an allocated claim is spelt in numbers": Update(ALLOCATED, condition(), claim({"requests.cpu": 1, "limits.memory": 1073741824, "pods": 0}, pool="solar")),
-    "an allocated claim asks for more": Update(ALLOCATED, condition(), claim({"requests.cpu": "2", "limits.memory": "1Gi", "pods": "0"}, pool="solar"), AMOUNTS),
-    "an allocated claim asks for less": Update(ALLOCATED, condition(), claim({"requests.cpu": "1", "limits.memory": "1Gi"}, pool="solar"), AMOUNTS),
-    "an allocated claim asks for something else": Update(ALLOCATED, condition(), claim({"requests.cpu": "1", "limits.memory": "1Gi", "secrets": "0"}, pool="solar"), AMOUNTS),
-    "an allocated claim moves": Update(ALLOCATED, condition(), claim(ALLOCATED["spec"]["claim"], pool="wind"), POOL),
-    "an allocated claim forgets its pool": Update(ALLOCATED, condition(), claim(ALLOCATED["spec"]["claim"]), POOL),
-    "an allocated claim writes down the pool that it was given": Update(claim(TWO), condition(**IN_SOLAR), claim(TWO, pool="solar")),
-    "an allocated claim writes down another pool than it was given": Update(claim(TWO), condition(**IN_SOLAR), claim(TWO, pool="wind"), POOL),
-    "an allocated claim writes down no pool in another way": Update(claim(TWO), condition(**IN_SOLAR), claim(TWO, pool="")),
-    "an allocated claim is released": Update(ALLOCATED, condition(), ALLOCATED, metadata=RELEASE),
-    "an allocated claim is deleted": Update(ALLOCATED, condition(), None),
-    "a queued claim asks for more, of another pool": Update(ALLOCATED, condition(status="False"), claim({"requests.cpu": "9"}, pool="wind")),
-    "an assigned claim asks for more, of another pool": Update(ALLOCATED, condition("Assigned"), claim({"requests.cpu": "9"}, pool="wind")),
-    "a new claim asks for more, of another pool": Update(ALLOCATED, {}, claim({"requests.cpu": "9"}, pool="wind")),
-    "a queued claim turns negative": Update(ALLOCATED, condition(status="False"), claim({"requests.cpu": "-9"}), NEGATIVE),
-    "v0.14: an unused claim asks for more": Update(ALLOCATED, conditions("False"), claim({"requests.cpu": "9"}, pool="solar")),
-    "v0.14: an unused claim moves": Update(ALLOCATED, conditions("False"), claim(ALLOCATED["spec"]["claim"], pool="wind")),
-    "v0.14: a claim that pods use asks for less": Update(ALLOCATED, conditions("True"), claim({"requests.cpu": "1m"}, pool="solar"), AMOUNTS),
-    "v0.14: a claim that pods use moves": Update(ALLOCATED, conditions("True"), claim(ALLOCATED["spec"]["claim"], pool="wind"), POOL),
-    "v0.14: a claim that pods use is released": Update(ALLOCATED, conditions("True"), ALLOCATED, metadata=RELEASE),
-    "v0.14: one condition that an older form left counts for nothing": Update(ALLOCATED, {**condition(), **conditions("False")}, claim({"requests.cpu": "9"}, pool="solar")),
-    "v0.12: conditions that another program left count for nothing": Update(ALLOCATED, {**condition(), "conditions": conditions("False")["conditions"]}, claim({"requests.cpu": "9"}, pool="solar"), AMOUNTS),
-    "x03: the pool lists a claim with an odd name": Update(FIVE, {"claims": {"web": [{"name": "a.b", "uid": "1", "claims": {"pods": "1"}}, {"name": LONG, "uid": "2", "claims": {}}]}}, FIVE),
+UPDATED: dict[str, Case] = {
+    "hard is raised": _update(FIVE, HELD, pool({"requests.cpu": "6", "pods": 7})),
+    "hard is lowered to what is claimed": _update(FIVE, HELD, pool({"requests.cpu": "2.5", "pods": 7})),
+    "hard is lowered below what is claimed": _update(FIVE, HELD, pool({"requests.cpu": "2499m", "pods": 7}), LOWERED),
+    "a claimed resource leaves hard": _update(FIVE, HELD, pool({"pods": 7}), LOWERED),
+    "hard itself is removed": _update(FIVE, HELD, pool(quota={}), LOWERED),
+    "an unclaimed resource leaves hard": _update(FIVE, HELD, pool({"requests.cpu": "5"})),
+    "an unclaimed resource is lowered": _update(FIVE, HELD, pool({"requests.cpu": "5", "pods": 0})),
+    "hard is spelt in another way": _update(FIVE, HELD, pool({"requests.cpu": "5000m", "pods": "7"})),
+    "x17: hard is below what is claimed, and stays": _update(FIVE, used(requests_cpu="8"), pool({"requests.cpu": "5", "pods": 7}, defaults={"pods": 1})),
+    "x17: hard is below what is claimed, and is raised": _update(FIVE, used(requests_cpu="8"), pool({"requests.cpu": "6", "pods": 7})),
+    "x17: hard is below what is claimed, and is lowered": _update(FIVE, used(requests_cpu="8"), pool({"requests.cpu": "4", "pods": 7}), LOWERED),
+    "hard is lowered before any status": _update(FIVE, {}, pool({"requests.cpu": "1"})),
+    "a resource joins hard": _update(pool(quota={}), used(requests_cpu="0"), FIVE),
+    "a pool with claims is deleted": _update(FIVE, HELD, None),
+    "x21: scopes are added": _update(scoped(), {}, scoped(["BestEffort"]), SCOPES),
+    "x21: scopes are removed": _update(scoped(["BestEffort"]), {}, scoped(), SCOPES),
+    "x21: scopes are replaced": _update(scoped(["BestEffort"]), {}, scoped(["Terminating"]), SCOPES),
+    "x21: scopes are one more": _update(scoped(["BestEffort"]), {}, scoped(["BestEffort", "Terminating"]), SCOPES),
+    "scopes stand in another order": _update(scoped(["BestEffort", "Terminating"]), {}, scoped(["Terminating", "BestEffort"])),
+    "empty scopes are written": _update(scoped(), {}, scoped([])),
+    "x21: a scope selector is added": _update(scoped(), {}, scoped(selector=requirement("low")), SELECTOR),
+    "x21: a scope selector is removed": _update(scoped(selector=requirement("low")), {}, scoped(), SELECTOR),
+    "x21: a scope selector is changed": _update(scoped(selector=requirement("low")), {}, scoped(selector=requirement("high")), SELECTOR),
+    "a scope selector stays": _update(scoped(selector=requirement("low")), {}, {**scoped(selector=requirement("low")), "metadata": {"name": "solar", "labels": {"a": "b"}}}),
+    "x09: an allocated claim is spelt in another way": _update(ALLOCATED, condition(), claim({"requests.cpu": "1000m", "limits.memory": "1024Mi", "pods": "0Gi"}, pool="solar")),
+    "x09: an allocated claim is spelt in numbers": _update(ALLOCATED, condition(), claim({"requests.cpu": 1, "limits.memory": 1073741824, "pods": 0}, pool="solar")),
+    "an allocated claim asks for more": _update(ALLOCATED, condition(), claim({"requests.cpu": "2", "limits.memory": "1Gi", "pods": "0"}, pool="solar"), AMOUNTS),
+    "an allocated claim asks for less": _update(ALLOCATED, condition(), claim({"requests.cpu": "1", "limits.memory": "1Gi"}, pool="solar"), AMOUNTS),
+    "an allocated claim asks for something else": _update(ALLOCATED, condition(), claim({"requests.cpu": "1", "limits.memory": "1Gi", "secrets": "0"}, pool="solar"), AMOUNTS),
+    "an allocated claim moves": _update(ALLOCATED, condition(), claim(ALLOCATED["spec"]["claim"], pool="wind"), POOL),
+    "an allocated claim forgets its pool": _update(ALLOCATED, condition(), claim(ALLOCATED["spec"]["claim"]), POOL),
+    "an allocated claim writes down the pool that it was given": _update(claim(TWO), condition(**IN_SOLAR), claim(TWO, pool="solar")),
+    "an allocated claim writes down another pool than it was given": _update(claim(TWO), condition(**IN_SOLAR), claim(TWO, pool="wind"), POOL),
+    "an allocated claim writes down no pool in another way": _update(claim(TWO), condition(**IN_SOLAR), claim(TWO, pool="")),
+    "an allocated claim is released": _update(ALLOCATED, condition(), RELEASED),
+    "an allocated claim is deleted": _update(ALLOCATED, condition(), None),
+    "a queued claim asks for more, of another pool": _update(ALLOCATED, condition(status="False"), claim({"requests.cpu": "9"}, pool="wind")),
+    "an assigned claim asks for more, of another pool": _update(ALLOCATED, condition("Assigned"), claim({"requests.cpu": "9"}, pool="wind")),
+    "a new claim asks for more, of another pool": _update(ALLOCATED, {}, claim({"requests.cpu": "9"}, pool="wind")),
+    "a queued claim turns negative": _update(ALLOCATED, condition(status="False"), claim({"requests.cpu": "-9"}), NEGATIVE),
+    "v0.14: an unused claim asks for more": _update(ALLOCATED, conditions("False"), claim({"requests.cpu": "9"}, pool="solar")),
+    "v0.14: an unused claim moves": _update(ALLOCATED, conditions("False"), claim(ALLOCATED["spec"]["claim"], pool="wind")),
+    "v0.14: a claim that pods use asks for less": _update(ALLOCATED, conditions("True"), claim({"requests.cpu": "1m"}, pool="solar"), AMOUNTS),
+    "v0.14: a claim that pods use moves": _update(ALLOCATED, conditions("True"), claim(ALLOCATED["spec"]["claim"], pool="wind"), POOL),
+    "v0.14: a claim that pods use is released": _update(ALLOCATED, conditions("True"), RELEASED),
+    "v0.14: one condition that an older form left counts for nothing": _update(ALLOCATED, {**condition(), **conditions("False")}, claim({"requests.cpu": "9"}, pool="solar")),
+    "v0.12: conditions that another program left count for nothing": _update(ALLOCATED, {**condition(), "conditions": conditions("False")["conditions"]}, claim({"requests.cpu": "9"}, pool="solar"), AMOUNTS),
+    "x03: the pool lists a claim with an odd name": _update(FIVE, {"claims": {"web": [{"name": "a.b", "uid": "1", "claims": {"pods": "1"}}, {"name": LONG, "uid": "2", "claims": {}}]}}, FIVE),
 }  # fmt: skip
 """Name of the case -> the stored object and the update."""
 
@@ -267,63 +255,20 @@ POISON_CLAIM = claim({"pods": "-1500m"}, name="poison")
 """Objects that Capsule stored without a check, and that our rules reject."""
 
 
-@dataclass
-class Answer:
-    """The response of a server."""
-
-    status: int
-    document: dict[str, Any]
-
-    @property
-    def message(self) -> str:
-        """The text of a rejection, "" for an object."""
-        return str(self.document.get("message", "")) if self.document.get("kind") == "Status" else ""
-
-
-class World:
+class World(Server):
     """Writes pools and claims to one server."""
-
-    def __init__(self, target: Target, namespace: str = "default") -> None:
-        self.target = target
-        self.namespace = namespace
-
-    async def send(self, method: str, path: str, body: Any = None) -> Answer:
-        """Send one request."""
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "quota-cases/1.0"}
-        data = b"" if body is None else json.dumps(body).encode()
-        reply = await self.target.send(method, path, headers, data)
-        # Before a kind is served, the answer is a page of plain text.
-        return Answer(reply.status, json.loads(reply.body) if "json" in reply.content_type else {})
 
     async def install(self) -> None:
         """Install the definitions of both kinds, and wait until they are in force."""
-        await self.define(crd(ResourcePool), crd(ResourcePoolClaim))
-        await self._until_poison_is(422)
+        await self.define(crd(ResourcePool), crd(ResourcePoolClaim), refused=[Case(POISON_POOL), Case(POISON_CLAIM)])
 
     async def install_others(self) -> None:
         """Install the stand-ins for Capsule's Tenant and TenantResource."""
         await self.define(*documents(MIGRATION / "0_crds.yaml"))
 
-    async def define(self, *definitions: dict[str, Any]) -> None:
-        """Replace the installed definitions, and wait until their kinds are served."""
-        at = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        for wanted in definitions:
-            answer = await self.send("POST", at, wanted)
-            if answer.status == 409:
-                there = (await self.send("GET", f"{at}/{wanted['metadata']['name']}")).document
-                answer = await self.send("PUT", f"{at}/{wanted['metadata']['name']}", {**there, "spec": wanted["spec"]})
-            assert answer.status in {200, 201}, answer.message
+    async def _until_accepted(self, *objects: dict[str, Any]) -> None:
         async with asyncio.timeout(90):
-            for wanted in definitions:
-                plural = wanted["spec"]["names"]["plural"]
-                while (await self.send("GET", f"/apis/{GROUP_VERSION}/{plural}")).status != 200:
-                    await asyncio.sleep(0.1)
-
-    async def _until_poison_is(self, status: int) -> None:
-        """Wait until new definitions are in force: the server takes a moment."""
-        poison = (POISON_POOL, POISON_CLAIM)
-        async with asyncio.timeout(90):
-            while {(await self.create(obj)).status for obj in poison} != {status}:
+            while {(await self.create(obj, "?dryRun=All")).status for obj in objects} != {201}:
                 await asyncio.sleep(0.1)
 
     async def outlived(self) -> dict[str, Answer]:
@@ -332,14 +277,14 @@ class World:
             crd_stub(kind(GROUP_VERSION, "ResourcePool", namespaced=False)),
             crd_stub(kind(GROUP_VERSION, "ResourcePoolClaim")),
         )
-        await self._until_poison_is(201)
+        await self._until_accepted(POISON_POOL, POISON_CLAIM)
         for obj in (POISON_POOL, POISON_CLAIM):
-            created = await self.create(obj, dry_run=False)
+            created = await self.create(obj)
             assert created.status == 201, created.message
         await self.install()
         found: dict[str, Answer] = {}
         for obj, status in ((POISON_POOL, HELD), (POISON_CLAIM, condition(status="False"))):
-            at, name = f"{self.path(obj)}/{obj['metadata']['name']}", obj["kind"]
+            at, name = self.path(obj, named=True), obj["kind"]
             stored = (await self.send("GET", at)).document
             found[f"{name}: status"] = await self.send("PUT", f"{at}/status", {**stored, "status": status})
             stored = (await self.send("GET", at)).document
@@ -351,39 +296,4 @@ class World:
     async def accepts(self, obj: dict[str, Any]) -> Answer:
         """Create an object as a dry run; a field that is not in the schema is an error."""
         metadata = {name: value for name, value in obj["metadata"].items() if name != "namespace"}
-        return await self.send(
-            "POST", self.path(obj) + "?dryRun=All&fieldValidation=Strict", {**obj, "metadata": metadata}
-        )
-
-    def path(self, obj: dict[str, Any]) -> str:
-        """Return the path of objects of this kind."""
-        plural = f"{obj['kind'].lower()}s"
-        where = plural if plural in {"resourcepools", "tenants"} else f"namespaces/{self.namespace}/{plural}"
-        return f"/apis/{GROUP_VERSION}/{where}"
-
-    async def create(self, obj: dict[str, Any], *, dry_run: bool = True) -> Answer:
-        """Create an object, or dry-run its creation."""
-        return await self.send("POST", self.path(obj) + ("?dryRun=All" if dry_run else ""), obj)
-
-    async def update(self, case: Update) -> Answer:
-        """Store the object with its status, update it, and delete it."""
-        at = f"{self.path(case.before)}/{case.before['metadata']['name']}"
-        created = await self.create(case.before, dry_run=False)
-        assert created.status == 201, created.message
-        try:
-            stored = await self.send("PUT", f"{at}/status", {**created.document, "status": case.status})
-            assert stored.status == 200, stored.message
-            if case.after is None:
-                return await self.send("DELETE", f"{at}?dryRun=All")
-            after = copy.deepcopy(case.after)
-            after["metadata"] = {**stored.document["metadata"], **after["metadata"], **case.metadata}
-            return await self.send("PUT", at, after)
-        finally:
-            await self.send("DELETE", at)
-
-    async def answers(self, names: Iterable[str]) -> dict[str, Answer]:
-        """Run cases of both tables, one after the other."""
-        return {
-            name: await (self.create(CREATED[name][0]) if name in CREATED else self.update(UPDATED[name]))
-            for name in names
-        }
+        return await self.create({**obj, "metadata": metadata}, "?dryRun=All&fieldValidation=Strict")

@@ -9,14 +9,15 @@ import asyncio
 
 import pytest
 from conformance.targets import memory_target
+from crd_cases import Answer
 from static_pools import CASES, SPEC, play_all
 
 from konverge.reconcilers.machines.pools.protection import refused_changes
 
 
 @pytest.fixture(scope="module")
-def answers() -> dict[str, tuple[int, str]]:
-    async def ask() -> dict[str, tuple[int, str]]:
+def answers() -> dict[str, Answer]:
+    async def ask() -> dict[str, Answer]:
         async with memory_target() as target:
             return await play_all(target)
 
@@ -24,9 +25,9 @@ def answers() -> dict[str, tuple[int, str]]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_definition_refuses_edits_of_a_static_pool(answers: dict[str, tuple[int, str]], name: str) -> None:
-    status, message = answers[name]
-    assert (status, "is static" in message) == ((422, True) if CASES[name].refused else (200, False)), message
+def test_the_definition_refuses_edits_of_a_static_pool(answers: dict[str, Answer], name: str) -> None:
+    answer, message = answers[name], answers[name].message
+    assert (answer.status, "is static" in message) == ((422, True) if CASES[name].refused else (200, False)), message
     assert CASES[name].refused in message
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from conformance.targets import memory_target
-from pools.crd_cases import CASES, KINDS, Kinds
+from crd_cases import Answer
+from pools.crd_cases import CASES, KINDS, play
 
 from konverge.crds import crd, declaration_of
 from konverge.crds.pools_v1alpha1 import InstanceSettings, NextcloudSpec
@@ -19,21 +20,19 @@ from konverge.reconcilers.pools.claims.drift import SETS
 
 
 @pytest.fixture(scope="module")
-def answers() -> dict[str, tuple[int, str]]:
-    async def ask() -> dict[str, tuple[int, str]]:
+def answers() -> dict[str, Answer]:
+    async def ask() -> dict[str, Answer]:
         async with memory_target() as target:
-            kinds = Kinds(target)
-            await kinds.install()
-            return {name: await kinds.play(case) for name, case in CASES.items()}
+            return await play(target)
 
     return asyncio.run(ask())
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_definition_decides_what_may_be_written(answers: dict[str, tuple[int, str]], name: str) -> None:
-    status, message = answers[name]
-    assert status in ({422} if CASES[name].words else {200, 201}), message
-    assert CASES[name].words in message
+def test_the_definition_decides_what_may_be_written(answers: dict[str, Answer], name: str) -> None:
+    case, answer = CASES[name], answers[name]
+    assert answer.status in ({422} if case.words else {200, 201}), answer.message
+    assert case.words in answer.message
 
 
 def test_names_and_columns_are_those_of_the_original() -> None:

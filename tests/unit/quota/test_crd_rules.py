@@ -10,10 +10,11 @@ from random import Random
 
 import pytest
 from conformance.targets import memory_target
+from crd_cases import Answer
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from quota.amounts import read
-from quota.crd_cases import BOUND, CREATED, UPDATED, Answer, World
+from quota.crd_cases import BOUND, CREATED, UPDATED, World
 
 from konverge.client import Client
 from konverge.crds import crd
@@ -35,14 +36,14 @@ def answers() -> dict[str, Answer]:
         async with memory_target() as target:
             world = World(target)
             await world.install()
-            return await world.answers([*CREATED, *UPDATED])
+            return await world.play_all({**CREATED, **UPDATED})
 
     return asyncio.run(ask())
 
 
 @pytest.mark.parametrize("case", CREATED)
 def test_the_definition_decides_which_objects_may_be_created(answers: dict[str, Answer], case: str) -> None:
-    obj, words = CREATED[case]
+    obj, words = CREATED[case].before, CREATED[case].words
     assert answers[case].status == (422 if words else 201), answers[case].message
     assert words in answers[case].message
     if not words:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from conformance.targets import memory_target
-from quota.crd_cases import EXAMPLES, Answer, World
+from crd_cases import Answer
+from quota.crd_cases import EXAMPLES, World
 
 from konverge.crds import CustomResource
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim

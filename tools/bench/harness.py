@@ -1,0 +1,131 @@
+"""The surroundings of benchmarks: virtual time, a control plane, and a lab that counts the writes of the process under test."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Final, Self, TypeVar
+
+import structlog
+from rows import Row
+
+from konverge.clock import cpu_time
+from konverge_testing import BinariesMissing, Lab
+from konverge_testing.apiserver.faults.rules import About
+from konverge_testing.apiserver.requests import Call, Response
+from konverge_testing.binaries import find_binaries
+from konverge_testing.lab.environments import memory_lab
+from konverge_testing.loop import VirtualTimeLoop
+
+T = TypeVar("T")
+
+PROCESS: Final = "konverge"
+"""The name of the process whose writes are counted."""
+PORTS: Final = (
+    *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0", "--debug", "127.0.0.1:0"),
+    *("--log-format", "json"),
+)
+"""The arguments of a daemon that chooses its ports and logs them."""
+_AT_ONCE: Final = 50
+_PATIENCE: Final = 36_000.0
+
+
+def virtual(measured: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a measurement in virtual time, without log lines below errors."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(measured())
+
+
+def on_control_plane(measured: Callable[[], Coroutine[Any, Any, list[Row]]]) -> list[Row]:
+    """Run a measurement that needs the programs of a control plane; no rows without them."""
+    try:
+        find_binaries(os.environ)
+    except BinariesMissing as missing:
+        print(f"skipped: no control plane to measure on ({missing})", file=sys.stderr)
+        return []
+    return asyncio.run(measured())
+
+
+async def in_batches(calls: Iterable[Awaitable[object]]) -> None:
+    """Await calls, fifty at once."""
+    batch: list[Awaitable[object]] = []
+    for call in calls:
+        batch.append(call)
+        if len(batch) == _AT_ONCE:
+            await asyncio.gather(*batch)
+            batch.clear()
+            await asyncio.sleep(0.01)  # the loop limits the turns of a moment of virtual time
+    await asyncio.gather(*batch)
+
+
+class Lap:
+    """The seconds of the loop and of CPU since a start."""
+
+    def __init__(self) -> None:
+        self._time, self._cpu = asyncio.get_running_loop().time(), cpu_time()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the loop, virtual in a virtual loop."""
+        return asyncio.get_running_loop().time() - self._time
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of CPU of this process."""
+        return cpu_time() - self._cpu
+
+
+class World:
+    """A lab, and the writes of the process under test as the server received them."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.writes: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
+        lab.server.on_call.append(self._called)
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, *arguments: Any) -> AsyncIterator[Self]:
+        """Open a lab in memory for a world of this class, without the lab's limits of CPU and real time."""
+        async with memory_lab() as lab:
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, VirtualTimeLoop)
+            loop.no_limit()
+            yield cls(lab, *arguments)
+
+    def _called(self, call: Call, about: About, response: Response) -> None:
+        if about.verb in ("create", "update", "patch", "delete") and about.user_agent.startswith(PROCESS):
+            self.wrote(call, about, response)
+
+    def wrote(self, call: Call, about: About, response: Response) -> None:
+        """Count a write."""
+        name = f"{about.resource}/{about.subresource}" if about.subresource else about.resource
+        self.writes[name] += 1
+        self.bytes[name] += len(call.body or b"")
+
+    def clear(self) -> None:
+        """Forget the writes."""
+        self.writes.clear()
+        self.bytes.clear()
+
+    async def quiet(self) -> None:
+        """Wait until the lab is settled, and for the Events, which are sent after the reconciles."""
+        await self.lab.settled(quiet=5, timeout=_PATIENCE)
+        await asyncio.sleep(30)
+        await self.lab.settled(quiet=5, timeout=_PATIENCE)
+
+    def reconciles(self, controller: str = "") -> float:
+        """Return the number of reconciles, of one controller if it is named."""
+        return sum(
+            sample.value
+            for family in self.lab.metrics.reconcile_total.collect()
+            for sample in family.samples
+            if sample.name.endswith("_total") and controller in ("", sample.labels["controller"])
+        )

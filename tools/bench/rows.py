@@ -1,0 +1,22 @@
+"""The rows of a benchmark. It imports nothing of konverge, so that no process whose memory is measured grows by it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final, TypeAlias
+
+Row: TypeAlias = dict[str, Any]
+
+QUICK: Final = bool(os.environ.get("BENCH_QUICK"))
+"""Small numbers, which show that a benchmark works."""
+
+
+def row(name: str, value: float, unit: str, how: str, target: str | int | None = None) -> Row:
+    """Return a row without the name of its benchmark; a target is the very value, or a bound such as `<= 50` or `>= 3`."""
+    holds: bool | None = None
+    if isinstance(target, str):
+        relation, bound = target.split()
+        holds = value <= float(bound) if relation == "<=" else value >= float(bound)
+    elif target is not None:
+        holds = value == target
+    return {"name": name, "value": value, "unit": unit, "target": target, "holds": holds, "how": how}
