@@ -1,7 +1,7 @@
-"""Make `strategies/gotypes.py` again: what Go's struct definitions say and OpenAPI does not.
+"""Generate `strategies/gotypes.txt`: properties of fields that Go's struct definitions have and OpenAPI lacks.
 
 Run as `make record ONLY=go_types ARGS="API APIMACHINERY APIEXTENSIONS OPENAPI"`: the folders of the Go modules k8s.io/api,
-k8s.io/apimachinery and k8s.io/apiextensions-apiserver in the module cache, and `api/openapi-spec/v3` of k8s.io/kubernetes. Prints the module's text.
+k8s.io/apimachinery and k8s.io/apiextensions-apiserver in the module cache, and `api/openapi-spec/v3` of k8s.io/kubernetes. Prints the file.
 """
 
 from __future__ import annotations
@@ -132,74 +132,12 @@ def table(api: Path, machinery: Path, extensions: Path, specs: Path) -> dict[str
     return result
 
 
-_HEAD = '''"""What Go's struct definitions say of Kubernetes' fields and OpenAPI does not; made by tools/record/go_types.py.
-
-Guarantees: facts only, read lazily. A line names a struct (group, version, name) and the fields that have marks; an indented line continues
-it. `*` a pointer, so that a zero value stays; `?` dropped when zero though the schema has a default or requires it; `!` always written,
-null if it must be; `=T` its Go type where OpenAPI does not tell; `^E` the embedded struct that it comes from (decode errors name it).
-"""
-
-from __future__ import annotations
-
-import re
-from functools import cache
-from typing import Final, NamedTuple
-
-from konverge_testing.apiserver.nodes import Node
-
-__all__ = ["Mark", "go_name", "marks"]
-
-
-class Mark(NamedTuple):
-    """What Go says of one field."""
-
-    pointer: bool = False
-    omitted: bool = False
-    kept: bool = False
-    type: str = ""
-    embedded: str = ""
-
-
-def go_name(node: Node) -> tuple[str, str, str]:
-    """Return (group, version, struct) of a definition of Kubernetes' own, ("", "v1", name) of any other."""
-    parts = node.reference.split(".")
-    if len(parts) >= 3 and re.fullmatch(r"v\\d\\w*", parts[-2]):
-        return parts[-3], parts[-2], parts[-1]
-    return "", "v1", parts[-1]
-
-
-def marks(node: Node) -> dict[str, Mark]:
-    """Return the marks of the fields of a struct; {} where there are none."""
-    return _table().get(".".join(go_name(node)), {})
-
-
-@cache
-def _table() -> dict[str, dict[str, Mark]]:
-    lines = _TABLE.replace("\\n  ", " ").strip().splitlines()
-    return {line.partition(" ")[0]: _marks(line.split()[1:]) for line in lines}
-
-
-def _marks(words: list[str]) -> dict[str, Mark]:
-    found = {}
-    for word in words:
-        rest, _, embedded = word.partition("^")
-        rest, _, type_ = rest.partition("=")
-        name = rest.rstrip("*?!")
-        signs = rest[len(name) :]
-        found[name] = Mark("*" in signs, "?" in signs, "!" in signs, type_, embedded)
-    return found
-
-
-_TABLE: Final = """
-'''
-
-
 def text(found: dict[str, list[str]]) -> str:
     lines = [
         textwrap.fill(" ".join([struct, *marked]), 116, subsequent_indent="  ", break_on_hyphens=False)
         for struct, marked in found.items()
     ]
-    return _HEAD + "\n".join(lines) + '\n"""\n'
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import ipaddress
 import re
 from typing import TypeAlias
 
-from konverge_testing.apiserver.strategies.base import Errors, invalid
+from konverge_testing.apiserver.strategies.errors import Errors, invalid
 
 __all__ = ["cidr_errors", "endpoint_ip_errors", "family", "ip_errors", "is_ip", "legacy_ip_errors", "network"]
 
@@ -50,8 +50,9 @@ def family(text: str) -> str:
     return "IPv6" if ":" in text else "IPv4"
 
 
-def ip_errors(text: str, path: str, *, strict: bool = False) -> Errors:
+def ip_errors(text: str | None, path: str, *, strict: bool = False) -> Errors:
     """Check an IP address; `strict`: only the canonical spelling will do."""
+    text = text or ""
     address = _address(text)
     if address is None:
         return [invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
@@ -60,8 +61,9 @@ def ip_errors(text: str, path: str, *, strict: bool = False) -> Errors:
     return []
 
 
-def legacy_ip_errors(text: str, path: str) -> Errors:
+def legacy_ip_errors(text: str | None, path: str) -> Errors:
     """Check an IP address of a field that once took more spellings than are safe."""
+    text = text or ""
     errors = ip_errors(text, path)
     if errors:
         return errors

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from konverge.quantities import COUNTED, Quantity
 from konverge_testing.apiserver import names
-from konverge_testing.apiserver.strategies.base import NOT_NEGATIVE, Errors, forbidden, invalid, required, text_errors
+from konverge_testing.apiserver.strategies.errors import NOT_NEGATIVE, Errors, forbidden, invalid, required
 
 __all__ = [
     "amount_errors",
@@ -34,7 +34,7 @@ NameCheck = Callable[[str, str], Errors]
 
 def resource_name(name: str, path: str) -> Errors:
     """Check the name of any resource."""
-    errors = text_errors(path, name, names.label_key)
+    errors = [invalid(path, name, message) for message in names.label_key(name)]
     if not errors and "/" not in name and name not in _STANDARD and not name.startswith((_HUGE, "requests." + _HUGE)):
         errors.append(invalid(path, name, "must be a standard resource type or fully qualified"))
     return errors

@@ -13,17 +13,9 @@ from typing import Any, Final
 from konverge_testing.apiserver import names
 from konverge_testing.apiserver.base64s import decoded_size
 from konverge_testing.apiserver.strategies import texts
-from konverge_testing.apiserver.strategies.base import (
-    BuiltInStrategy,
-    Data,
-    Errors,
-    forbidden,
-    immutable,
-    invalid,
-    required,
-    text_errors,
-    too_long,
-)
+from konverge_testing.apiserver.strategies.base import BuiltInStrategy
+from konverge_testing.apiserver.strategies.errors import Data, Errors, forbidden, invalid, required, too_long
+from konverge_testing.apiserver.strategies.rules import text
 
 __all__ = ["ConfigMap", "Namespace", "Secret", "ServiceAccount"]
 
@@ -33,54 +25,14 @@ _HIDDEN: Final = "<secret contents redacted>"
 _KUBERNETES: Final = "kubernetes"
 _LABEL: Final = "kubernetes.io/metadata.name"
 _MOUNTABLE: Final = "kubernetes.io/enforce-mountable-secrets"
-_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {"kubernetes.io/tls": ("tls.crt", "tls.key")}
 _JSON_KEYS: Final = {
     "kubernetes.io/dockercfg": ".dockercfg",
     "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
 }
 
 
-class ConfigMap(BuiltInStrategy):
-    """Texts and bytes by key; may be frozen for good."""
-
-    def _errors(self, new: Data, old: Data | None) -> Errors:
-        errors = _frozen(new, old, "data", "binaryData") if old is not None else []
-        texts_, bytes_ = new.get("data") or {}, new.get("binaryData") or {}
-        for key in texts_:
-            errors += text_errors(f"data[{key}]", key, texts.config_key)
-            if key in bytes_:
-                errors.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
-        for key in bytes_:
-            errors += text_errors(f"binaryData[{key}]", key, texts.config_key)
-        size = sum(len(value.encode()) for value in texts_.values()) + sum(map(decoded_size, bytes_.values()))
-        return [*errors, too_long("", _LIMIT)] if size > _LIMIT else errors
-
-
-class Secret(BuiltInStrategy):
-    """Bytes by key, of a type that may ask for certain keys."""
-
-    def _default(self, new: Data) -> None:
-        written = new.pop("stringData", None)
-        if written:
-            encoded = {key: base64.b64encode(value.encode()).decode() for key, value in written.items()}
-            new["data"] = {**(new.get("data") or {}), **encoded}
-        if not new.get("type"):
-            new["type"] = "Opaque"
-
-    def _errors(self, new: Data, old: Data | None) -> Errors:
-        errors: Errors = []
-        if old is not None:
-            errors += immutable("type", new.get("type", ""), old.get("type", ""))
-            errors += _frozen(new, old, "data")
-        data = new.get("data") or {}
-        for key in data:
-            errors += text_errors(f"data[{key}]", key, texts.config_key)
-        if sum(map(decoded_size, data.values())) > _LIMIT:
-            errors.append(too_long("data", _LIMIT))
-        return errors + _typed(new.get("type", ""), data, new["metadata"].get("annotations") or {})
-
-    def _labels(self, object_: Data) -> dict[str, str]:
-        return {"type": object_.get("type", "")}
+def _key_errors(data: Data, path: str) -> Errors:
+    return [error for key in data for error in text(texts.config_key)(key, f"{path}[{key}]")]
 
 
 def _frozen(new: Data, old: Data, *names: str) -> Errors:
@@ -90,19 +42,59 @@ def _frozen(new: Data, old: Data, *names: str) -> Errors:
     return errors + [forbidden(name, _FROZEN) for name in names if (new.get(name) or {}) != (old.get(name) or {})]
 
 
+class ConfigMap(BuiltInStrategy):
+    """Texts and bytes by key; may be frozen for good."""
+
+    def _errors(self, new: Data, old: Data | None) -> Errors:
+        errors = _frozen(new, old, "data", "binaryData") if old is not None else []
+        texts_, bytes_ = new.get("data") or {}, new.get("binaryData") or {}
+        for key in texts_:
+            errors += text(texts.config_key)(key, f"data[{key}]")
+            if key in bytes_:
+                errors.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
+        errors += _key_errors(bytes_, "binaryData")
+        size = sum(len(value.encode()) for value in texts_.values()) + sum(map(decoded_size, bytes_.values()))
+        return [*errors, too_long("", _LIMIT)] if size > _LIMIT else errors
+
+
+class Secret(BuiltInStrategy):
+    """Bytes by key, of a type that may need certain keys."""
+
+    defaults = (("type+", "Opaque"),)
+    frozen = ("type",)
+    selectable: Mapping[str, Any] = {"type": ""}
+
+    def _default(self, new: Data) -> None:
+        written = new.pop("stringData", None)
+        if written:
+            encoded = {key: base64.b64encode(value.encode()).decode() for key, value in written.items()}
+            new["data"] = {**(new.get("data") or {}), **encoded}
+        super()._default(new)
+
+    def _errors(self, new: Data, old: Data | None) -> Errors:
+        errors = [] if old is None else self._frozen(new, old) + _frozen(new, old, "data")
+        data = new.get("data") or {}
+        errors += _key_errors(data, "data")
+        if sum(map(decoded_size, data.values())) > _LIMIT:
+            errors.append(too_long("data", _LIMIT))
+        return errors + _typed(new.get("type", ""), data, new["metadata"].get("annotations") or {})
+
+
 def _typed(type_: str, data: Mapping[str, str], annotations: Mapping[str, str]) -> Errors:
-    """Check what a type of secret asks for."""
+    """Check the keys that a type of secret needs."""
     if type_ == "kubernetes.io/service-account-token":
         name = "kubernetes.io/service-account.name"
         return [] if annotations.get(name) else [required(f"metadata.annotations[{name}]")]
     if type_ in _JSON_KEYS:
         return _json_errors(_JSON_KEYS[type_], data)
-    if type_ == "kubernetes.io/basic-auth":
-        names = ("username", "password")
-        return [] if any(name in data for name in names) else [required(f"data[{name}]") for name in names]
-    if type_ == "kubernetes.io/ssh-auth":
-        return [] if data.get("ssh-privatekey") else [required("data[ssh-privatekey]")]
-    return [required(f"data[{name}]") for name in _NEEDED.get(type_, ()) if name not in data]
+    missing: list[str] = []
+    if type_ == "kubernetes.io/basic-auth" and not {"username", "password"} & set(data):
+        missing = ["username", "password"]
+    elif type_ == "kubernetes.io/ssh-auth" and not data.get("ssh-privatekey"):
+        missing = ["ssh-privatekey"]
+    elif type_ == "kubernetes.io/tls":
+        missing = [key for key in ("tls.crt", "tls.key") if key not in data]
+    return [required(f"data[{key}]") for key in missing]
 
 
 def _json_errors(key: str, data: Mapping[str, str]) -> Errors:
@@ -116,11 +108,8 @@ def _json_errors(key: str, data: Mapping[str, str]) -> Errors:
     if found is None or isinstance(found, dict):
         return []
     shown = {str: "string", bool: "bool", list: "array"}.get(type(found), "number")
-    return [
-        invalid(
-            f"data[{key}]", _HIDDEN, f"json: cannot unmarshal {shown} into Go value of type map[string]interface {{}}"
-        )
-    ]
+    words = f"json: cannot unmarshal {shown} into Go value of type map[string]interface {{}}"
+    return [invalid(f"data[{key}]", _HIDDEN, words)]
 
 
 def _go_json(text: str) -> str:
@@ -143,6 +132,7 @@ class Namespace(BuiltInStrategy):
         "status": (("spec",),),
         "finalize": (("status",),),
     }
+    selectable: Mapping[str, Any] = {"status.phase": ""}
 
     def _default(self, new: Data) -> None:
         name = new["metadata"].get("name")
@@ -175,18 +165,14 @@ class Namespace(BuiltInStrategy):
         errors: Errors = []
         for index, name in enumerate((new.get("spec") or {}).get("finalizers") or ()):
             path = f"spec.finalizers[{index}]" if subresource == "finalize" else "spec.finalizers"
-            errors += text_errors(path, name, names.label_key)
+            errors += text(names.label_key)(name, path)
             if "/" not in name and name != _KUBERNETES:
-                errors.append(
-                    invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified")
-                )
+                words = "name is neither a standard finalizer name nor is it fully qualified"
+                errors.append(invalid(path, name, words))
         return errors
 
     def _labels(self, object_: Data) -> dict[str, str]:
-        return {
-            "status.phase": (object_.get("status") or {}).get("phase", ""),
-            "name": object_["metadata"].get("name", ""),
-        }
+        return {"name": object_["metadata"].get("name", "")}
 
 
 def restore_finalizers(new: Data, old: Data) -> None:
@@ -197,15 +183,10 @@ def restore_finalizers(new: Data, old: Data) -> None:
 
 
 def _phase_errors(new: Data) -> Errors:
-    phase = (new.get("status") or {}).get("phase", "")
-    if new["metadata"].get("deletionTimestamp"):
-        text = "may only be 'Terminating' if `deletionTimestamp` is not empty"
-        return [] if phase == "Terminating" else [invalid("status.Phase", phase, text)]
-    return (
-        []
-        if phase == "Active"
-        else [invalid("status.Phase", phase, "may only be 'Active' if `deletionTimestamp` is empty")]
-    )
+    phase, deleted = (new.get("status") or {}).get("phase", ""), new["metadata"].get("deletionTimestamp")
+    wanted, words = ("Terminating", "not empty") if deleted else ("Active", "empty")
+    text_ = f"may only be '{wanted}' if `deletionTimestamp` is {words}"
+    return [] if phase == wanted else [invalid("status.Phase", phase, text_)]
 
 
 class ServiceAccount(BuiltInStrategy):

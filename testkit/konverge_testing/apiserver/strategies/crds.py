@@ -5,7 +5,8 @@ Source: k8s.io/apiextensions-apiserver `pkg/registry/customresourcedefinition/st
 
 from __future__ import annotations
 
-from konverge_testing.apiserver.strategies.base import BuiltInStrategy, Data, Errors, restore
+from konverge_testing.apiserver.strategies.base import BuiltInStrategy, restore
+from konverge_testing.apiserver.strategies.errors import Data, Errors
 
 __all__ = ["CustomResourceDefinition"]
 

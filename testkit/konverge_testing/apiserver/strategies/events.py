@@ -9,16 +9,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from konverge_testing.apiserver import names
-from konverge_testing.apiserver.strategies.base import (
-    NOT_NEGATIVE,
-    BuiltInStrategy,
-    Data,
-    Errors,
-    immutable,
-    invalid,
-    required,
-    text_errors,
-)
+from konverge_testing.apiserver.strategies.base import BuiltInStrategy
+from konverge_testing.apiserver.strategies.errors import Data, Errors, immutable, invalid, required
+from konverge_testing.apiserver.strategies.rules import at, given, must, not_negative, struct, text
 
 __all__ = ["CoreEvent", "Event", "Lease", "as_core", "as_new"]
 
@@ -33,8 +26,11 @@ _FORMS: Final = {
 }
 """Fields of events.k8s.io/v1 and what v1 calls them."""
 
-_LIMIT: Final = 128
-_NOTE_LIMIT: Final = 1024
+_CHANGELESS: Final = (
+    "involvedObject reason message source firstTimestamp lastTimestamp count reason type eventTime action related "
+    "reportingComponent reportingInstance"
+)
+"""Fields that no update of an event of events.k8s.io/v1 changes, in the order of kube-apiserver, which checks the reason twice."""
 
 
 def as_core(event: Data) -> Data:
@@ -115,22 +111,7 @@ class Event(CoreEvent):
 
 def _changed(new: Data, old: Data) -> Errors:
     errors = [] if new.get("series") == old.get("series") else _series_errors(new)
-    for name in [
-        "involvedObject",
-        "reason",
-        "message",
-        "source",
-        "firstTimestamp",
-        "lastTimestamp",
-        "count",
-        "reason",
-        "type",
-        "eventTime",
-        "action",
-        "related",
-        "reportingComponent",
-        "reportingInstance",
-    ]:
+    for name in _CHANGELESS.split():
         path = "reportingController" if name == "reportingComponent" else name
         errors += immutable(path, new.get(name), old.get(name))
     return errors
@@ -158,7 +139,7 @@ def _common_errors(event: Data, controller: str) -> Errors:
         errors += _new_errors(event, controller)
     elif about != namespace if about else namespace not in ("", "default"):
         errors.append(_misplaced(about))
-    return errors + text_errors("namespace", namespace, names.dns1123_subdomain)
+    return errors + text(names.dns1123_subdomain)(namespace, "namespace")
 
 
 def _misplaced(namespace: str) -> Any:
@@ -168,13 +149,8 @@ def _misplaced(namespace: str) -> Any:
 def _new_errors(event: Data, controller: str) -> Errors:
     reporter = event.get("reportingComponent", "")
     errors = [] if reporter else [required(controller)]
-    errors += text_errors(controller, reporter, names.label_key)
-    for name, limit in (
-        ("reportingInstance", _LIMIT),
-        ("action", _LIMIT),
-        ("reason", _LIMIT),
-        ("message", _NOTE_LIMIT),
-    ):
+    errors += text(names.label_key)(reporter, controller)
+    for name, limit in {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}.items():
         value = event.get(name, "")
         if not value and name != "message":
             errors.append(required(name))
@@ -188,6 +164,13 @@ class Lease(BuiltInStrategy):
 
     allow_create_on_update = True
     unconditional_update = False
+    rules = struct(
+        at(
+            "spec",
+            given("leaseDurationSeconds", must(lambda seconds: seconds > 0, "must be greater than 0")),
+            not_negative("leaseTransitions"),
+        )
+    )
 
     def _create(self, new: Data) -> None:
         spec = new.get("spec") or {}
@@ -198,13 +181,3 @@ class Lease(BuiltInStrategy):
         for name in ("strategy", "preferredHolder"):
             if name not in (old.get("spec") or {}):
                 (new.get("spec") or {}).pop(name, None)
-
-    def _errors(self, new: Data, _old: Data | None) -> Errors:
-        spec = new.get("spec") or {}
-        seconds, turns = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
-        errors: Errors = []
-        if seconds is not None and seconds <= 0:
-            errors.append(invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
-        if turns is not None and turns < 0:
-            errors.append(invalid("spec.leaseTransitions", turns, NOT_NEGATIVE))
-        return errors

@@ -11,37 +11,20 @@ from typing import Final
 from zoneinfo import available_timezones
 
 from konverge_testing.apiserver import names
-from konverge_testing.apiserver.strategies.base import (
-    BuiltInStrategy,
-    Data,
-    Errors,
-    immutable,
-    invalid,
-    not_negative,
-    not_supported,
-    required,
-    selector_errors,
-    selects,
-)
+from konverge_testing.apiserver.strategies.base import BuiltInStrategy, value_at
 from konverge_testing.apiserver.strategies.cron import wrong_schedule
+from konverge_testing.apiserver.strategies.defaulting import fill
+from konverge_testing.apiserver.strategies.errors import Data, Errors, immutable, invalid, not_supported, required
+from konverge_testing.apiserver.strategies.labels import selector_errors, selects
 from konverge_testing.apiserver.strategies.pods.checks import template_errors
 from konverge_testing.apiserver.strategies.pods.defaults import default_template
 from konverge_testing.apiserver.strategies.pods.warnings import pod_warnings
+from konverge_testing.apiserver.strategies.rules import among, at, filled, given, not_negative, struct
 
 __all__ = ["CronJob", "Job"]
 
 _UID: Final = "batch.kubernetes.io/controller-uid"
 _NAME: Final = "batch.kubernetes.io/job-name"
-_LIMITS: Final = (
-    "parallelism",
-    "completions",
-    "activeDeadlineSeconds",
-    "backoffLimit",
-    "ttlSecondsAfterFinished",
-    "backoffLimitPerIndex",
-    "maxFailedIndexes",
-)
-_FIXED: Final = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
 _MANY: Final = 100_000
 _UNMATCHED: Final = "`selector` does not match template `labels`"
 
@@ -53,18 +36,28 @@ class Job(BuiltInStrategy):
     has_status = True
     named_label = True
 
+    defaults = (
+        ("spec.manualSelector", False),
+        ("spec.completionMode", "NonIndexed"),
+        ("spec.suspend", False),
+        ("spec.parallelism", 1),
+    )
+    frozen = (
+        "spec.completionMode",
+        "spec.podFailurePolicy",
+        "spec.backoffLimitPerIndex",
+        "spec.managedBy",
+        "spec.successPolicy",
+    )
+
     def _default(self, new: Data) -> None:
-        default_job(new.setdefault("spec", {}))
-        spec = new["spec"]
-        spec.setdefault("manualSelector", False)
-        labels = spec["template"]["metadata"].get("labels")
-        if labels and not new["metadata"].get("labels"):
-            new["metadata"]["labels"] = dict(labels)
-        spec.setdefault("completionMode", "NonIndexed")
-        spec.setdefault("suspend", False)
-        if "completions" not in spec and "parallelism" not in spec:
-            spec["completions"] = 1
-        spec.setdefault("parallelism", 1)
+        spec = new.setdefault("spec", {})
+        default_job(spec)
+        if labels := spec["template"]["metadata"].get("labels"):
+            fill(new, [("metadata.labels+", labels)])
+        if "parallelism" not in spec:
+            spec.setdefault("completions", 1)
+        super()._default(new)
         spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
         spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
 
@@ -97,32 +90,27 @@ class Job(BuiltInStrategy):
         errors += _selected_errors(spec) + _completions(spec, before)
         errors += immutable("spec.selector", spec.get("selector"), before.get("selector"))
         errors += _template_change(spec, before, started=bool((old.get("status") or {}).get("startTime")))
-        for name in _FIXED:
-            errors += immutable(f"spec.{name}", spec.get(name), before.get(name))
-        return errors
+        return errors + self._frozen(new, old)
 
     def _status_errors(self, new: Data, old: Data) -> Errors:
         status, before = new.get("status") or {}, old.get("status") or {}
-        errors = not_negative(status, "status", "active", "succeeded", "failed", "ready", "terminating")
+        errors = not_negative("active succeeded failed ready terminating")(status, "status")
         for name in ("failed", "succeeded"):
             if status.get(name, 0) < before.get(name, 0):
                 errors.append(invalid(f"status.{name}", status.get(name, 0), f"cannot decrease the {name} counter"))
         return errors
 
     def _warnings(self, new: Data, old: Data | None) -> list[str]:
-        template = (new.get("spec") or {}).get("template") or {}
-        return super()._warnings(new, old) + pod_warnings(template.get("spec") or {}, "spec.template")
+        return super()._warnings(new, old) + pod_warnings(value_at(new, "spec.template.spec") or {}, "spec.template")
 
     def _labels(self, object_: Data) -> dict[str, str]:
-        return {"status.successful": str((object_.get("status") or {}).get("succeeded", 0))}
+        return {"status.successful": str(value_at(object_, "status.succeeded") or 0)}
 
 
 def default_job(spec: Data) -> None:
     """Fill in the defaults that the spec of a job has wherever it stands."""
     default_template(spec.setdefault("template", {}))
-    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
-        for pattern in rule.get("onPodConditions") or ():
-            pattern["status"] = pattern.get("status") or "True"
+    fill(spec, [("podFailurePolicy?.rules[].onPodConditions[].status+", "True")])
 
 
 def _generated(new: Data) -> Errors:
@@ -153,21 +141,19 @@ def _selected_errors(spec: Data) -> Errors:
     return errors
 
 
-def job_errors(spec: Data, path: str) -> Errors:
-    """Check the spec of a job, its selector aside."""
-    errors = not_negative(spec, path, *_LIMITS)
-    if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
-        errors.append(required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
-    mode = spec.get("completionMode")
-    if mode not in (None, "NonIndexed", "Indexed"):
-        errors.append(not_supported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed")))
-    errors += _indexed(spec, path)
-    policy = spec.get("podReplacementPolicy")
+_limits: Final = not_negative(
+    "parallelism completions activeDeadlineSeconds backoffLimit ttlSecondsAfterFinished backoffLimitPerIndex maxFailedIndexes"
+)
+
+
+def _per_index(spec: Data, path: str) -> Errors:
+    missing = "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec
+    return [required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")] if missing else []
+
+
+def _replacement(spec: Data, path: str) -> Errors:
     allowed = ("Failed",) if "podFailurePolicy" in spec else ("Failed", "TerminatingOrFailed")
-    if policy is not None and policy not in allowed:
-        errors.append(not_supported(f"{path}.podReplacementPolicy", policy, allowed))
-    errors += template_errors(spec.get("template") or {}, f"{path}.template")
-    return errors + _restart(spec, f"{path}.template.spec.restartPolicy")
+    return given("podReplacementPolicy", among(*allowed))(spec, path)
 
 
 def _indexed(spec: Data, path: str) -> Errors:
@@ -191,15 +177,27 @@ def _indexed(spec: Data, path: str) -> Errors:
     return errors
 
 
-def _restart(spec: Data, path: str) -> Errors:
-    policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy", "")
-    if policy in ("", "Always"):
+def _restart(spec: Data, parent: str) -> Errors:
+    policy, path = value_at(spec, "template.spec.restartPolicy"), f"{parent}.template.spec.restartPolicy"
+    if policy in (None, "", "Always"):
         return [required(path, 'valid values: "OnFailure", "Never"')]
     if policy not in ("OnFailure", "Never"):
         return [not_supported(path, policy, ("OnFailure", "Never"))]
     if "podFailurePolicy" in spec and policy != "Never":
         return [invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')]
     return []
+
+
+job_errors: Final = struct(
+    _limits,
+    _per_index,
+    given("completionMode", among("NonIndexed", "Indexed")),
+    _indexed,
+    _replacement,
+    at("template", template_errors),
+    _restart,
+)
+"""The rules of the spec of a job, its selector aside."""
 
 
 def _completions(spec: Data, before: Data) -> Errors:
@@ -240,42 +238,45 @@ class CronJob(BuiltInStrategy):
     has_status = True
     named_label = True
 
+    defaults = (
+        ("spec.concurrencyPolicy+", "Allow"),
+        ("spec.suspend", False),
+        ("spec.successfulJobsHistoryLimit", 3),
+        ("spec.failedJobsHistoryLimit", 1),
+    )
+
     def _default(self, new: Data) -> None:
-        spec = new.setdefault("spec", {})
-        spec["concurrencyPolicy"] = spec.get("concurrencyPolicy") or "Allow"
-        spec.setdefault("suspend", False)
-        spec.setdefault("successfulJobsHistoryLimit", 3)
-        spec.setdefault("failedJobsHistoryLimit", 1)
-        default_job(spec.setdefault("jobTemplate", {}).setdefault("spec", {}))
+        super()._default(new)
+        default_job(new["spec"].setdefault("jobTemplate", {}).setdefault("spec", {}))
 
     def _errors(self, new: Data, old: Data | None) -> Errors:
-        spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
+        spec, before, name = new.get("spec") or {}, (old or {}).get("spec") or {}, new["metadata"].get("name", "")
         errors = _schedule_errors(spec, allow_zone=old is not None and "TZ" in before.get("schedule", ""))
-        errors += not_negative(spec, "spec", "startingDeadlineSeconds")
+        errors += not_negative("startingDeadlineSeconds")(spec, "spec")
         if old is None or spec.get("timeZone") != before.get("timeZone"):
             errors += _zone_errors(spec.get("timeZone"))
-        policy, allowed = spec.get("concurrencyPolicy", ""), ("Allow", "Forbid", "Replace")
-        if policy not in allowed:
-            errors.append(not_supported("spec.concurrencyPolicy", policy, allowed))
-        job = (spec.get("jobTemplate") or {}).get("spec") or {}
-        errors += job_errors(job, "spec.jobTemplate.spec")
-        if job.get("selector") is not None:
-            errors.append(
-                invalid("spec.jobTemplate.spec.selector", job["selector"], "`selector` will be auto-generated")
-            )
-        if job.get("manualSelector"):
-            errors.append(not_supported("spec.jobTemplate.spec.manualSelector", True, ("nil", "false")))
-        errors += not_negative(spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
-        name = new["metadata"].get("name", "")
-        return (
-            [*errors, invalid("metadata.name", name, "must be no more than 52 characters")]
-            if old is None and len(name) > 52
-            else errors
-        )
+        errors += _cron_job(spec, "spec")
+        words = "must be no more than 52 characters"
+        return errors + ([invalid("metadata.name", name, words)] if old is None and len(name) > 52 else [])
 
     def _warnings(self, new: Data, old: Data | None) -> list[str]:
-        template = (((new.get("spec") or {}).get("jobTemplate") or {}).get("spec") or {}).get("template") or {}
-        return super()._warnings(new, old) + pod_warnings(template.get("spec") or {}, "spec.jobTemplate.spec.template")
+        path = "spec.jobTemplate.spec.template"
+        return super()._warnings(new, old) + pod_warnings(value_at(new, f"{path}.spec") or {}, path)
+
+
+_cron_job: Final = struct(
+    at("concurrencyPolicy", among("Allow", "Forbid", "Replace")),
+    at(
+        "jobTemplate",
+        at(
+            "spec",
+            job_errors,
+            given("selector", lambda selector, path: [invalid(path, selector, "`selector` will be auto-generated")]),
+            filled("manualSelector", lambda _, path: [not_supported(path, True, ("nil", "false"))]),
+        ),
+    ),
+    not_negative("successfulJobsHistoryLimit failedJobsHistoryLimit"),
+)
 
 
 def _schedule_errors(spec: Data, *, allow_zone: bool) -> Errors:

@@ -6,26 +6,20 @@ The taint that admission gives to new nodes is added here, too. Source: `pkg/api
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from konverge_testing.apiserver import names
 from konverge_testing.apiserver.golang import Struct
 from konverge_testing.apiserver.statuses import FieldError
 from konverge_testing.apiserver.strategies.addresses import cidr_errors
 from konverge_testing.apiserver.strategies.amounts import amount_errors
-from konverge_testing.apiserver.strategies.base import (
-    BuiltInStrategy,
-    Data,
-    Errors,
-    forbidden,
-    invalid,
-    required,
-    text_errors,
-)
-from konverge_testing.apiserver.strategies.pods.scheduling import taint_effect_errors
+from konverge_testing.apiserver.strategies.base import BuiltInStrategy
+from konverge_testing.apiserver.strategies.errors import Data, Errors, forbidden, invalid
+from konverge_testing.apiserver.strategies.pods.scheduling import taint_effect
+from konverge_testing.apiserver.strategies.rules import at, each, need, text
 
 __all__ = ["Node"]
-
 
 _UNREADY: Final = "node.kubernetes.io/not-ready"
 
@@ -35,6 +29,7 @@ class Node(BuiltInStrategy):
 
     has_status = True
     status_on_create = True
+    selectable: Mapping[str, Any] = {"spec.unschedulable": False}
 
     def _default(self, new: Data) -> None:
         status, spec = new.setdefault("status", {}), new.setdefault("spec", {})
@@ -53,45 +48,37 @@ class Node(BuiltInStrategy):
 
     def _errors(self, new: Data, old: Data | None) -> Errors:
         spec = new.get("spec") or {}
-        taints = _taint_errors(spec.get("taints") or [], "metadata.taints")
+        taints, amounts = _taint_errors(spec.get("taints") or [], "metadata.taints"), at("status", _amounts)(new, "")
         if old is not None:
-            return _amounts(new) + _change_errors(spec, old.get("spec") or {}) + taints
-        errors = taints + _amounts(new)
-        for index, block in enumerate(spec.get("podCIDRs") or ()):
-            errors += cidr_errors(block, f"spec.podCIDRs[{index}]")
-        return errors
+            return amounts + _change_errors(spec, old.get("spec") or {}) + taints
+        return taints + amounts + at("podCIDRs", each(cidr_errors))(spec, "spec")
 
     def _status_errors(self, new: Data, old: Data) -> Errors:
         return self._errors(new, old)
 
-    def _labels(self, object_: Data) -> dict[str, str]:
-        return {"spec.unschedulable": "true" if (object_.get("spec") or {}).get("unschedulable") else "false"}
 
-
-def _amounts(new: Data) -> Errors:
-    status = new.get("status") or {}
+def _amounts(status: Data | None, path: str) -> Errors:
     return [
         error
         for kind in ("capacity", "allocatable")
-        for name, value in (status.get(kind) or {}).items()
-        for error in amount_errors(name, value, f"status.{kind}.{name}")
+        for name, value in ((status or {}).get(kind) or {}).items()
+        for error in amount_errors(name, value, f"{path}.{kind}.{name}")
     ]
+
+
+_key: Final = at("key", text(names.label_key))
+_effect: Final = need("effect", taint_effect)
 
 
 def _taint_errors(taints: list[Data], path: str) -> Errors:
     errors: Errors = []
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
-        here, key, value, effect = (
-            f"{path}[{index}]",
-            taint.get("key", ""),
-            taint.get("value", ""),
-            taint.get("effect", ""),
-        )
-        errors += text_errors(f"{here}.key", key, names.label_key)
-        if found := names.label_value(value):
-            errors.append(invalid(f"{here}.value", value, ";".join(found)))
-        errors += taint_effect_errors(effect, f"{here}.effect") if effect else [required(f"{here}.effect")]
+        here, (key, value, effect) = f"{path}[{index}]", (taint.get(name, "") for name in ("key", "value", "effect"))
+        errors += _key(taint, here)
+        if problems := names.label_value(value):
+            errors.append(invalid(f"{here}.value", value, ";".join(problems)))
+        errors += _effect(taint, here)
         if (effect, key) in seen:
             shown = Struct(Key=key, Value=value, Effect=effect, TimeAdded=taint.get("timeAdded"))
             errors.append(FieldError("Duplicate", here, shown, "taints must be unique by key and effect pair"))
@@ -101,11 +88,12 @@ def _taint_errors(taints: list[Data], path: str) -> Errors:
 
 def _change_errors(new: Data, old: Data) -> Errors:
     errors: Errors = []
-    before, now = old.get("podCIDRs") or [], new.get("podCIDRs") or []
-    if before and before != now:
-        errors.append(forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid'))
+    words = 'node updates may not change {} except from "" to valid'
+    before = old.get("podCIDRs") or []
+    if before and before != (new.get("podCIDRs") or []):
+        errors.append(forbidden("spec.podCIDRs", words.format("podCIDR")))
     if old.get("providerID") and old["providerID"] != new.get("providerID"):
-        errors.append(forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid'))
+        errors.append(forbidden("spec.providerID", words.format("providerID")))
     if old.get("externalID") != new.get("externalID"):
         errors.append(forbidden("spec.externalID", "may not be updated"))
     return errors

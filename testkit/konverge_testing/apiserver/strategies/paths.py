@@ -1,21 +1,20 @@
-"""Checks of paths that stay below their root."""
+"""Rules of paths of files that stay below their root."""
 
 from __future__ import annotations
 
-from konverge_testing.apiserver.strategies.base import Errors, invalid
+from typing import Final
 
-__all__ = ["descending_path_errors", "no_backsteps"]
+from konverge_testing.apiserver.strategies.rules import must, struct
 
+__all__ = ["descending", "no_backsteps", "reserved"]
 
-def no_backsteps(target: str, path: str) -> Errors:
-    """Check that a path does not lead back."""
-    return [invalid(path, target, "must not contain '..'")] if ".." in target.split("/") else []
-
-
-def descending_path_errors(target: str, path: str, *, reserved: bool = False) -> Errors:
-    """Check a path that has to stay below its root; `reserved`: it may not start with two dots either."""
-    errors = [invalid(path, target, "must be a relative path")] if target.startswith("/") else []
-    errors += no_backsteps(target, path)
-    if reserved and target.startswith("..") and not target.startswith("../"):
-        errors.append(invalid(path, target, "must not start with '..'"))
-    return errors
+no_backsteps: Final = must(lambda path: ".." not in (path or "").split("/"), "must not contain '..'")
+descending: Final = struct(
+    must(lambda path: not (path or "").startswith("/"), "must be a relative path"),
+    no_backsteps,
+)
+reserved: Final = struct(
+    descending,
+    must(lambda path: (path or "")[:2] != ".." or path[:3] == "../", "must not start with '..'"),
+)
+"""The rule of a path whose first step may not begin with two dots either."""

@@ -18,27 +18,22 @@ from konverge_testing.apiserver.strategies.amounts import (
     quota_resource,
     resource_name,
 )
-from konverge_testing.apiserver.strategies.base import (
+from konverge_testing.apiserver.strategies.base import BuiltInStrategy
+from konverge_testing.apiserver.strategies.errors import (
     IMMUTABLE,
-    BuiltInStrategy,
     Data,
     Errors,
     duplicate,
     forbidden,
-    immutable,
     invalid,
-    not_negative,
-    not_supported,
     required,
-    selector_errors,
-    shown_selector,
-    text_errors,
 )
+from konverge_testing.apiserver.strategies.labels import selector_errors, shown_selector
+from konverge_testing.apiserver.strategies.rules import among, at, given, not_negative, struct, text
 from konverge_testing.apiserver.strategies.workloads import at_most_all, count_or_percent
 
 __all__ = ["LimitRange", "PodDisruptionBudget", "PriorityClass", "ResourceQuota"]
 
-_EVICTIONS: Final = ("AlwaysAllow", "IfHealthyBudget")
 _BUDGET_COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 _POD_SCOPES: Final = frozenset(
     {"Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity"}
@@ -56,6 +51,12 @@ _HIGHEST: Final = 1_000_000_000
 _SYSTEM: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 
 
+def _either_bound(spec: Data, path: str) -> Errors:
+    both = "minAvailable" in spec and "maxUnavailable" in spec
+    words = "minAvailable and maxUnavailable cannot be both set"
+    return [invalid(path, _shown_budget(spec), words)] if both else []
+
+
 class PodDisruptionBudget(BuiltInStrategy):
     """PodDisruptionBudget: the number of pods of a set that may be missing."""
 
@@ -63,26 +64,17 @@ class PodDisruptionBudget(BuiltInStrategy):
     name_rule = "path"
     has_status = True
     unconditional_update = False
-
-    def _create(self, new: Data) -> None:
-        new["status"] = dict.fromkeys(_BUDGET_COUNTS, 0)
-
-    def _errors(self, new: Data, _old: Data | None) -> Errors:
-        spec = new.get("spec") or {}
-        errors: Errors = []
-        if "minAvailable" in spec and "maxUnavailable" in spec:
-            errors.append(invalid("spec", _shown_budget(spec), "minAvailable and maxUnavailable cannot be both set"))
-        for name in ("minAvailable", "maxUnavailable"):
-            if name in spec:
-                errors += count_or_percent(spec[name], f"spec.{name}") + at_most_all(spec[name], f"spec.{name}")
-        errors += selector_errors(spec.get("selector"), "spec.selector")
-        policy = spec.get("unhealthyPodEvictionPolicy")
-        if policy is not None and policy not in _EVICTIONS:
-            errors.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, _EVICTIONS))
-        return errors
-
-    def _status_errors(self, new: Data, _old: Data) -> Errors:
-        return not_negative(new.get("status") or {}, "status", *_BUDGET_COUNTS)
+    empty_status: Mapping[str, Any] = dict.fromkeys(_BUDGET_COUNTS, 0)
+    rules = struct(
+        at(
+            "spec",
+            _either_bound,
+            given("minAvailable maxUnavailable", count_or_percent, at_most_all),
+            given("selector", selector_errors),
+            given("unhealthyPodEvictionPolicy", among("AlwaysAllow", "IfHealthyBudget")),
+        )
+    )
+    status_rules = struct(at("status", not_negative(" ".join(_BUDGET_COUNTS))))
 
 
 def _shown_budget(spec: Data) -> Struct:
@@ -95,21 +87,25 @@ def _shown_budget(spec: Data) -> Struct:
     )
 
 
+def _hard(amounts: Data, path: str) -> Errors:
+    errors: Errors = []
+    for name, value in amounts.items():
+        errors += quota_resource(name, f"{path}[{name}]") + amount_errors(name, value, f"{path}[{name}]")
+    return errors
+
+
 class ResourceQuota(BuiltInStrategy):
     """ResourceQuota: the limits of a namespace."""
 
     has_status = True
+    status_rules = struct(at("status", at("hard used", _hard)))
 
     def _errors(self, new: Data, old: Data | None) -> Errors:
         spec = new.get("spec") or {}
-        errors = _hard_errors(spec.get("hard"), "spec.hard") + _scope_errors(spec) + _selector_scope_errors(spec)
+        errors = at("hard", _hard)(spec, "spec") + _scope_errors(spec) + _selector_scope_errors(spec)
         if old is not None and set(spec.get("scopes") or ()) != set((old.get("spec") or {}).get("scopes") or ()):
             errors.append(invalid("spec.scopes", spec.get("scopes"), IMMUTABLE))
         return errors
-
-    def _status_errors(self, new: Data, _old: Data) -> Errors:
-        status = new.get("status") or {}
-        return _hard_errors(status.get("hard"), "status.hard") + _hard_errors(status.get("used"), "status.used")
 
     def _warnings(self, new: Data, old: Data | None) -> list[str]:
         hard = (new.get("spec") or {}).get("hard") or {}
@@ -122,13 +118,6 @@ class ResourceQuota(BuiltInStrategy):
             if asked in hard and limit in hard and Quantity.parse(hard[limit]) < Quantity.parse(hard[asked]):
                 found.append(f"ResourceQuota {asked} ({hard[asked]}) should be less than {limit} ({hard[limit]})")
         return found
-
-
-def _hard_errors(amounts: Mapping[str, str] | None, path: str) -> Errors:
-    errors: Errors = []
-    for name, value in (amounts or {}).items():
-        errors += quota_resource(name, f"{path}[{name}]") + amount_errors(name, value, f"{path}[{name}]")
-    return errors
 
 
 def _misapplied(scope: str, resource: str) -> bool:
@@ -219,7 +208,7 @@ class LimitRange(BuiltInStrategy):
 
 
 def _limit_kind(kind: str, path: str) -> Errors:
-    errors = text_errors(path, kind, names.label_key)
+    errors = text(names.label_key)(kind, path)
     if not errors and "/" not in kind and kind not in ("Pod", "Container", "PersistentVolumeClaim"):
         errors.append(invalid(path, kind, "must be a standard limit type or fully qualified"))
     return errors
@@ -283,26 +272,26 @@ def _ratio_errors(name: str, ratio: Quantity | None, low: Quantity | None, high:
     return errors
 
 
+_policy: Final = at("preemptionPolicy", among("PreemptLowerPriority", "Never"))
+
+
 class PriorityClass(BuiltInStrategy):
     """A name for a priority of pods."""
 
     generation = True
+    frozen = ("preemptionPolicy",)
+    defaults = (("preemptionPolicy", "PreemptLowerPriority"),)
 
     def _intent_changed(self, _new: Data, _old: Data) -> bool:
         return False
 
-    def _default(self, new: Data) -> None:
-        new.setdefault("preemptionPolicy", "PreemptLowerPriority")
-
     def _errors(self, new: Data, old: Data | None) -> Errors:
-        value, policy = new.get("value", 0), new.get("preemptionPolicy")
-        if old is not None:
-            errors = [] if value == old.get("value", 0) else [forbidden("value", "may not be changed in an update.")]
-            return errors + immutable("preemptionPolicy", policy, old.get("preemptionPolicy"))
-        errors = _value_errors(new["metadata"].get("name", ""), value, bool(new.get("globalDefault")))
-        if policy not in ("PreemptLowerPriority", "Never"):
-            errors.append(not_supported("preemptionPolicy", policy, ("PreemptLowerPriority", "Never")))
-        return errors
+        value = new.get("value", 0)
+        if old is None:
+            errors = _value_errors(new["metadata"].get("name", ""), value, bool(new.get("globalDefault")))
+            return errors + _policy(new, "")
+        errors = [] if value == old.get("value", 0) else [forbidden("value", "may not be changed in an update.")]
+        return errors + self._frozen(new, old)
 
 
 def _value_errors(name: str, value: int, is_default: bool) -> Errors:

@@ -7,12 +7,14 @@ docs/guide/conformance.md names them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from konverge_testing.apiserver.resources import Strategy
 from konverge_testing.apiserver.statuses import not_implemented
-from konverge_testing.apiserver.strategies.base import BuiltInStrategy, Data
+from konverge_testing.apiserver.strategies.base import BuiltInStrategy
 from konverge_testing.apiserver.strategies.defaulting import Defaults, fill
+from konverge_testing.apiserver.strategies.errors import Data
 from konverge_testing.apiserver.strategies.pods.defaults import default_template
 
 __all__ = ["SCHEMA_ONLY", "SchemaOnly"]
@@ -23,23 +25,24 @@ _UTILIZATION: Final = {"name": "cpu", "target": {"type": "Utilization", "average
 
 
 class SchemaOnly(BuiltInStrategy):
-    """A kind with defaults and without checks; `traits` are attributes of `BuiltInStrategy`."""
+    """A kind with defaults and without checks; `traits` are attributes of the class."""
+
+    counts_labels = False
+    """Whether metadata.generation counts changes of labels."""
 
     def __init__(self, defaults: Defaults | Callable[[Data], None] = (), **traits: Any) -> None:
-        self._defaults = defaults
+        self._fill = defaults if callable(defaults) else partial(fill, defaults=defaults)
         vars(self).update(traits)
         if self.has_status:
             self.reset_fields = {"": (("status",),), "status": (("spec",),)}
 
     def _default(self, new: Data) -> None:
-        if callable(self._defaults):
-            self._defaults(new)
-        else:
-            fill(new, self._defaults)
+        self._fill(new)
 
     def _intent_changed(self, new: Data, old: Data) -> bool:
+        relabelled = (new["metadata"].get("labels") or {}) != (old["metadata"].get("labels") or {})
         before, now = ({**each, "metadata": None, "status": None} for each in (old, new))
-        return now != before
+        return now != before or (self.counts_labels and relabelled)
 
     def convert(self, data: Data, api_version: str) -> Data:
         """Return an object in its version; no kind here has conversions."""
@@ -70,7 +73,7 @@ SCHEMA_ONLY: Final[Mapping[tuple[str, str], Strategy]] = {
         empty_status={"desiredReplicas": 0, "currentMetrics": None},
     ),
     ("discovery.k8s.io", "endpointslices"): SchemaOnly(
-        [("ports[].name", ""), ("ports[].protocol", "TCP")], generation=True
+        [("ports[].name", ""), ("ports[].protocol", "TCP")], generation=True, counts_labels=True
     ),
     (_NETWORKING, "ingressclasses"): SchemaOnly([("spec?.parameters?.scope", "Cluster")], generation=True),
     (_NETWORKING, "ipaddresses"): SchemaOnly(name_rule="ip"),

@@ -12,7 +12,7 @@ from typing import Final
 
 from konverge_testing.apiserver.draws import ObjectDraws
 from konverge_testing.apiserver.strategies.addresses import family
-from konverge_testing.apiserver.strategies.base import Data, Errors, invalid
+from konverge_testing.apiserver.strategies.errors import Data, Errors, invalid
 
 __all__ = ["KUBERNETES_RANGE", "allocate", "keep_allocated", "pair_addresses"]
 

@@ -1,33 +1,46 @@
 """Service.
 
-Addresses and ports are given by `Service.allocate`, which the registry calls after validation, as kube-apiserver does. Source:
+`Service.allocate`, which the registry calls after validation as kube-apiserver does, draws addresses and ports. Source:
 `pkg/apis/core/validation/validation.go`, `pkg/registry/core/service/strategy.go`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from konverge_testing.apiserver import names
 from konverge_testing.apiserver.draws import ObjectDraws
 from konverge_testing.apiserver.golang import Struct
-from konverge_testing.apiserver.strategies import texts
-from konverge_testing.apiserver.strategies.addresses import cidr_errors, endpoint_ip_errors, family, ip_errors, is_ip
-from konverge_testing.apiserver.strategies.base import (
-    BuiltInStrategy,
+from konverge_testing.apiserver.strategies.addresses import cidr_errors, endpoint_ip_errors, family, ip_errors
+from konverge_testing.apiserver.strategies.base import BuiltInStrategy, restore
+from konverge_testing.apiserver.strategies.endpoints import protocol
+from konverge_testing.apiserver.strategies.errors import (
     Data,
     Errors,
     duplicate,
     forbidden,
     invalid,
-    label_errors,
     not_supported,
     required,
-    restore,
-    text_errors,
 )
-from konverge_testing.apiserver.strategies.pods.probes import port_or_name_errors
+from konverge_testing.apiserver.strategies.labels import label_errors
+from konverge_testing.apiserver.strategies.networking import host_name
+from konverge_testing.apiserver.strategies.pods.probes import port_or_name
+from konverge_testing.apiserver.strategies.rules import (
+    among,
+    at,
+    each,
+    filled,
+    given,
+    need,
+    port,
+    struct,
+    text,
+    unique,
+    unset,
+    when,
+)
 from konverge_testing.apiserver.strategies.service_numbers import (
     allocate,
     keep_allocated,
@@ -37,15 +50,13 @@ from konverge_testing.apiserver.strategies.service_numbers import (
     pair_addresses,
 )
 
-__all__ = ["PROTOCOLS", "Service"]
+__all__ = ["Service"]
 
-PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-"""The protocols of ports."""
-
-_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_DISTRIBUTIONS: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _ONLY_BALANCED: Final = "may only be used when `type` is 'LoadBalancer'"
 _DAY: Final = 86400
+
+_label: Final = text(names.dns1123_label)
+_qualified: Final = text(names.label_key)
 
 
 def _external(spec: Data) -> bool:
@@ -54,36 +65,181 @@ def _external(spec: Data) -> bool:
     )
 
 
+def _is(kind: str) -> Any:
+    return lambda spec: spec.get("type") == kind
+
+
+def _typed(spec: Data, path: str) -> Errors:
+    errors: Errors = []
+    headless, kind = spec.get("clusterIP") == "None", spec.get("type")
+    if not spec.get("ports") and not headless and kind != "ExternalName":
+        errors.append(required(f"{path}.ports"))
+    if kind in ("LoadBalancer", "NodePort") and headless:
+        errors.append(invalid(f"{path}.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services"))
+    return errors
+
+
+def _external_name(spec: Data, path: str) -> Errors:
+    host, where = spec.get("externalName", "").removesuffix("."), f"{path}.externalName"
+    return text(names.dns1123_subdomain)(host, where) if host else [required(where)]
+
+
+_port: Final = struct(
+    at("port", port),
+    at("protocol", protocol),
+    at("targetPort", port_or_name),
+    given("appProtocol", _qualified),
+)
+
+
+def _ports(spec: Data, path: str) -> Errors:
+    ports = spec.get("ports") or []
+    name = need("name", _label) if len(ports) > 1 else filled("name", _label)
+    return each(name, unique("name"), _port)(ports, f"{path}.ports")
+
+
+def _affinity(spec: Data, path: str) -> Errors:
+    if wrong := at("sessionAffinity", among("ClientIP", "None"))(spec, path):
+        return wrong
+    if spec.get("sessionAffinity") == "None":
+        return []
+    seconds = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
+    where = f"{path}.sessionAffinityConfig.clientIP.timeoutSeconds"
+    return [] if 0 < seconds <= _DAY else [invalid(where, seconds, f"must be greater than 0 and less than {_DAY}")]
+
+
+_families: Final = struct(
+    at("ipFamilies", each(among("IPv4", "IPv6"), unique(empties=False))),
+    given("ipFamilyPolicy", among("PreferDualStack", "RequireDualStack", "SingleStack")),
+)
+
+
+def _addresses(spec: Data, parent: str) -> Errors:
+    if spec.get("type") == "ExternalName":
+        return []
+    single, all_, path = spec.get("clusterIP", ""), spec.get("clusterIPs") or [], f"{parent}.clusterIPs"
+    errors: Errors = []
+    if single and all_ and all_[0] != single:
+        errors.append(invalid(path, all_, "first value must match `clusterIP`"))
+    elif not single and all_:
+        errors.append(invalid(path, all_, "must be empty when `clusterIP` is not specified"))
+    errors += _families(spec, parent)
+    if all_[:1] == ["None"]:
+        return [*errors, invalid(path, all_, "'None' must be the first and only value")] if len(all_) > 1 else errors
+    wrong = each(ip_errors)(all_, path)
+    if len(all_) > 2:
+        wrong.append(invalid(path, all_, "may only hold up to 2 values"))
+    if wrong:
+        return errors + wrong
+    if len(all_) == 2 and family(all_[0]) == family(all_[1]):
+        errors.append(invalid(path, all_, "may specify no more than one IP for each IP family"))
+    for index, (ip, wanted) in enumerate(zip(all_, spec.get("ipFamilies") or (), strict=False)):
+        if family(ip) != wanted:
+            words = f"expected an {wanted} value as indicated by `ipFamilies[{index}]`"
+            errors.append(invalid(f"{path}[{index}]", ip, words))
+    return errors
+
+
+def _repeated(spec: Data, path: str) -> Errors:
+    errors: Errors = []
+    for field in ("nodePort", "port"):
+        seen: set[tuple[str, int]] = set()
+        for index, each_port in enumerate(spec.get("ports") or ()):
+            number, name, here = each_port.get(field, 0), each_port.get("protocol", ""), f"{path}.ports[{index}]"
+            if (name, number) in seen:
+                shown = Struct(Name="", Protocol=name, AppProtocol=None, Port=number, TargetPort=0, NodePort=0)
+                errors.append(duplicate(f"{here}.nodePort", number) if field == "nodePort" else duplicate(here, shown))
+            seen |= {(name, number)} if number else set()
+    return errors
+
+
+def _ranges(spec: Data, parent: str) -> Errors:
+    ranges, path = spec.get("loadBalancerSourceRanges") or [], f"{parent}.LoadBalancerSourceRanges"
+    errors = [forbidden(path, _ONLY_BALANCED)] if ranges and spec.get("type") != "LoadBalancer" else []
+    return errors + [
+        error for index, block in enumerate(ranges) for error in cidr_errors(block.strip(), f"{path}[{index}]")
+    ]
+
+
+_balancer: Final = struct(
+    _ranges,
+    when(
+        lambda spec: spec.get("type") != "LoadBalancer",
+        given("allocateLoadBalancerNodePorts loadBalancerClass", lambda _, path: [forbidden(path, _ONLY_BALANCED)]),
+    ),
+)
+
+
+def _traffic(spec: Data, path: str) -> Errors:
+    outer, where = spec.get("externalTrafficPolicy", ""), f"{path}.externalTrafficPolicy"
+    errors: Errors = []
+    if not _external(spec):
+        words = "may only be set for externally-accessible services"
+        errors += [invalid(where, outer, words)] if outer else []
+    elif outer not in ("Cluster", "Local"):
+        errors.append(not_supported(where, outer, ("Cluster", "Local")))
+    if not needs_health_port(spec) and spec.get("healthCheckNodePort"):
+        words = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        errors.append(invalid(f"{path}.healthCheckNodePort", spec["healthCheckNodePort"], words))
+    return errors
+
+
+_spec: Final = struct(
+    _typed,
+    when(
+        _is("ExternalName"),
+        unset("clusterIPs ipFamilies ipFamilyPolicy", "may not be set for ExternalName services"),
+        _external_name,
+    ),
+    _ports,
+    at("selector", label_errors),
+    _affinity,
+    _addresses,
+    at("externalIPs", each(lambda ip, path: ip_errors(ip, path) or endpoint_ip_errors(ip, path))),
+    at("type", among("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")),
+    when(_is("ClusterIP"), at("ports", each(unset("nodePort", "may not be used when `type` is 'ClusterIP'")))),
+    _repeated,
+)
+_spec_after_class: Final = struct(
+    when(_is("LoadBalancer"), given("loadBalancerClass", _qualified)),
+    _traffic,
+    given("internalTrafficPolicy", among("Cluster", "Local")),
+    given("trafficDistribution", among("PreferClose", "PreferSameZone", "PreferSameNode")),
+)
+_ingress: Final = each(filled("ip", ip_errors), filled("hostname", host_name))
+
+
 class Service(BuiltInStrategy):
     """A name and an address for pods."""
 
     has_status = True
     allow_create_on_update = True
     name_rule = "label"
+    empty_status: Mapping[str, Any] = {"loadBalancer": {}}
+    selectable: Mapping[str, Any] = {"spec.clusterIP": "", "spec.type": ""}
+    defaults = (("spec.sessionAffinity+", "None"), ("spec.type+", "ClusterIP"), ("spec.ports[].protocol+", "TCP"))
 
     def _default(self, new: Data) -> None:
-        spec = new.setdefault("spec", {})
-        spec["sessionAffinity"] = spec.get("sessionAffinity") or "None"
+        super()._default(new)
+        spec = new["spec"]
         if spec["sessionAffinity"] == "None":
             spec.pop("sessionAffinityConfig", None)
         elif ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}).get("timeoutSeconds") is None:
             spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
-        spec["type"] = spec.get("type") or "ClusterIP"
-        for port in spec.get("ports") or ():
-            port["protocol"] = port.get("protocol") or "TCP"
-            port["targetPort"] = port.get("targetPort") or port.get("port", 0)
+        for each_port in spec.get("ports") or ():
+            each_port["targetPort"] = each_port.get("targetPort") or each_port.get("port", 0)
         if _external(spec) and not spec.get("externalTrafficPolicy"):
             spec["externalTrafficPolicy"] = "Cluster"
         if needs_address(spec):
             spec.setdefault("internalTrafficPolicy", "Cluster")
         if spec["type"] == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
-            for each in ((new.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ():
-                if each.get("ip"):
-                    each.setdefault("ipMode", "VIP")
+            for each_ingress in ((new.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ():
+                if each_ingress.get("ip"):
+                    each_ingress.setdefault("ipMode", "VIP")
 
     def _create(self, new: Data) -> None:
-        new["status"] = {"loadBalancer": {}}
+        super()._create(new)
         pair_addresses(new.setdefault("spec", {}), None)
 
     def _update(self, new: Data, old: Data) -> None:
@@ -96,85 +252,59 @@ class Service(BuiltInStrategy):
             new["status"] = {**(new.get("status") or {}), "loadBalancer": {}}
 
     def allocate(self, new: Data, old: Data | None, others: Iterable[Data], draws: ObjectDraws) -> Errors:
-        """Give addresses and ports to a valid service, in place; `others` are all services but this one, `old` is None at creation."""
+        """Give addresses and ports to a valid service, in place; `others` are the other services, `old` is None at creation."""
         before = None if old is None else old.get("spec") or {}
         return allocate(new["spec"], before, [other.get("spec") or {} for other in others], draws)
 
     def _errors(self, new: Data, old: Data | None) -> Errors:
-        spec = new.get("spec") or {}
-        errors = [] if old is None else _address_change(spec, old.get("spec") or {})
-        errors += _type_errors(spec)
-        ports = spec.get("ports") or []
-        seen: set[str] = set()
-        for index, port in enumerate(ports):
-            errors += _port_errors(port, f"spec.ports[{index}]", named=len(ports) > 1, seen=seen)
-        errors += label_errors(spec.get("selector"), "spec.selector") + _affinity_errors(spec)
-        errors += _family_errors(spec)
-        for index, ip in enumerate(spec.get("externalIPs") or ()):
-            path = f"spec.externalIPs[{index}]"
-            errors += ip_errors(ip, path) or endpoint_ip_errors(ip, path)
-        if spec.get("type") not in _TYPES:
-            errors.append(not_supported("spec.type", spec.get("type", ""), _TYPES))
-        return (
-            errors
-            + _repeated(spec, ports)
-            + _balancer_errors(spec, None if old is None else old.get("spec") or {})
-            + _traffic_errors(spec)
-        )
+        spec, before = new.get("spec") or {}, None if old is None else old.get("spec") or {}
+        errors = [] if before is None else _address_change(spec, before)
+        errors += _spec(spec, "spec") + _balancer(spec, "spec")
+        if before is not None and spec.get("type") == "LoadBalancer" == before.get("type"):
+            class_ = spec.get("loadBalancerClass")
+            if class_ != before.get("loadBalancerClass"):
+                errors.append(invalid("spec.loadBalancerClass", class_, "may not change once set"))
+        return errors + _spec_after_class(spec, "spec")
 
     def _status_errors(self, new: Data, _old: Data) -> Errors:
         ingress = ((new.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
         path = "status.loadBalancer.ingress"
         if ingress and (new.get("spec") or {}).get("type") != "LoadBalancer":
             return [forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'")]
-        errors: Errors = []
-        for index, each in enumerate(ingress):
-            here = f"{path}[{index}]"
-            if each.get("ip"):
-                errors += ip_errors(each["ip"], f"{here}.ip")
-            if each.get("hostname"):
-                errors += text_errors(f"{here}.hostname", each["hostname"], names.dns1123_subdomain)
-                if is_ip(each["hostname"]):
-                    errors.append(
-                        invalid(f"{here}.hostname", each["hostname"], "must be a DNS name, not an IP address")
-                    )
-        return errors
+        return _ingress(ingress, path)
 
     def _warnings(self, new: Data, _old: Data | None) -> list[str]:
         spec = new.get("spec") or {}
-        headless, kind = spec.get("clusterIP") == "None", spec.get("type")
-        found = []
-        if headless and spec.get("externalIPs"):
-            found.append("spec.externalIPs is ignored for headless services")
-        if headless and spec.get("sessionAffinity") != "None":
-            found.append("spec.SessionAffinity is ignored for headless services")
-        if spec.get("externalIPs") and not headless and kind != "ExternalName":
-            found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
-        if kind == "ExternalName" and spec.get("externalIPs"):
-            found.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
-        if kind != "ExternalName" and spec.get("externalName"):
-            found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
-        if spec.get("trafficDistribution") == "PreferClose":
-            found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
-        return found
-
-    def _labels(self, object_: Data) -> dict[str, str]:
-        spec = object_.get("spec") or {}
-        return {"spec.clusterIP": spec.get("clusterIP", ""), "spec.type": spec.get("type", "")}
+        headless, external = spec.get("clusterIP") == "None", spec.get("type") == "ExternalName"
+        ips = bool(spec.get("externalIPs"))
+        texts = {
+            "spec.externalIPs is ignored for headless services": headless and ips,
+            "spec.SessionAffinity is ignored for headless services": headless and spec.get("sessionAffinity") != "None",
+            "spec.externalIPs is deprecated and may no longer be implemented in some clusters": (
+                ips and not headless and not external
+            ),
+            'spec.externalIPs is ignored when spec.type is "ExternalName"': external and ips,
+            'spec.externalName is ignored when spec.type is not "ExternalName"': (
+                not external and bool(spec.get("externalName"))
+            ),
+            'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"': (
+                spec.get("trafficDistribution") == "PreferClose"
+            ),
+        }
+        return [words for words, applies in texts.items() if applies]
 
 
 def _drop_dependent(spec: Data, old: Data) -> None:
-    """Drop what the new type has no use for, if it was not changed besides."""
+    """Drop the fields that the new type does not need, unless they changed."""
     if needs_address(old) and not needs_address(spec):
         if spec.get("clusterIPs") == old.get("clusterIPs"):
             spec.pop("clusterIP", None)
             spec.pop("clusterIPs", None)
         _drop_same(spec, old, "ipFamilies", "ipFamilyPolicy")
     if needs_ports(old) and not needs_ports(spec):
-        before = [port.get("nodePort", 0) for port in old.get("ports") or ()]
-        if before == [port.get("nodePort", 0) for port in spec.get("ports") or ()]:
-            for port in spec.get("ports") or ():
-                port.pop("nodePort", None)
+        before, now = ([each_.get("nodePort", 0) for each_ in part.get("ports") or ()] for part in (old, spec))
+        for each_port in spec.get("ports") or () if now == before else ():
+            each_port.pop("nodePort", None)
     if needs_health_port(old) and not needs_health_port(spec):
         _drop_same(spec, old, "healthCheckNodePort")
     if old.get("type") == "LoadBalancer" != spec.get("type"):
@@ -199,151 +329,7 @@ def _address_change(spec: Data, old: Data) -> Errors:
         return []
     if len(before) > len(now) and not now:
         return [invalid("spec.clusterIPs[0]", None, "primary clusterIP can not be unset")]
-    changed = [index for index, (one, other) in enumerate(zip(now, before, strict=False)) if one != other]
+    changed = [index for index, (ip, other) in enumerate(zip(now, before, strict=False)) if ip != other]
     if len(now) != len(before):
         changed = [index for index in changed if index == 0]
     return [invalid(f"spec.clusterIPs[{index}]", now, "may not change once set") for index in changed]
-
-
-def _type_errors(spec: Data) -> Errors:
-    errors: Errors = []
-    headless, kind = spec.get("clusterIP") == "None", spec.get("type")
-    if not spec.get("ports") and not headless and kind != "ExternalName":
-        errors.append(required("spec.ports"))
-    if kind in ("LoadBalancer", "NodePort") and headless:
-        errors.append(invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services"))
-    if kind == "ExternalName":
-        for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-            if spec.get(name):
-                errors.append(forbidden(f"spec.{name}", "may not be set for ExternalName services"))
-        host = spec.get("externalName", "").removesuffix(".")
-        path = "spec.externalName"
-        errors += text_errors(path, host, names.dns1123_subdomain) if host else [required(path)]
-    return errors
-
-
-def _port_errors(port: Data, path: str, *, named: bool, seen: set[str]) -> Errors:
-    name, protocol = port.get("name", ""), port.get("protocol", "")
-    errors: Errors = []
-    if name:
-        errors += text_errors(f"{path}.name", name, names.dns1123_label)
-        if name in seen:
-            errors.append(duplicate(f"{path}.name", name))
-        seen.add(name)
-    elif named:
-        errors.append(required(f"{path}.name"))
-    errors += [
-        invalid(f"{path}.port", port.get("port", 0), text) for text in texts.between(port.get("port", 0), 1, 65535)
-    ]
-    if protocol not in PROTOCOLS:
-        errors.append(not_supported(f"{path}.protocol", protocol, PROTOCOLS))
-    errors += port_or_name_errors(port.get("targetPort", 0), f"{path}.targetPort")
-    if port.get("appProtocol") is not None:
-        errors += text_errors(f"{path}.appProtocol", port["appProtocol"], names.label_key)
-    return errors
-
-
-def _affinity_errors(spec: Data) -> Errors:
-    kind = spec.get("sessionAffinity", "")
-    if kind not in ("ClientIP", "None"):
-        return [not_supported("spec.sessionAffinity", kind, ("ClientIP", "None"))]
-    if kind == "None":
-        return []
-    seconds = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
-    path = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
-    return [] if 0 < seconds <= _DAY else [invalid(path, seconds, f"must be greater than 0 and less than {_DAY}")]
-
-
-def _family_errors(spec: Data) -> Errors:
-    if spec.get("type") == "ExternalName":
-        return []
-    one, many, path = spec.get("clusterIP", ""), spec.get("clusterIPs") or [], "spec.clusterIPs"
-    errors: Errors = []
-    if one and many and many[0] != one:
-        errors.append(invalid(path, many, "first value must match `clusterIP`"))
-    elif not one and many:
-        errors.append(invalid(path, many, "must be empty when `clusterIP` is not specified"))
-    families = spec.get("ipFamilies") or []
-    for index, each in enumerate(families):
-        here = f"spec.ipFamilies[{index}]"
-        errors += [] if each in ("IPv4", "IPv6") else [not_supported(here, each, ("IPv4", "IPv6"))]
-        errors += [duplicate(here, each)] if each in families[:index] else []
-    policies = ("PreferDualStack", "RequireDualStack", "SingleStack")
-    if spec.get("ipFamilyPolicy") not in (None, *policies):
-        errors.append(not_supported("spec.ipFamilyPolicy", spec["ipFamilyPolicy"], policies))
-    if many[:1] == ["None"]:
-        return [*errors, invalid(path, many, "'None' must be the first and only value")] if len(many) > 1 else errors
-    wrong = [error for index, ip in enumerate(many) for error in ip_errors(ip, f"{path}[{index}]")]
-    if len(many) > 2:
-        wrong.append(invalid(path, many, "may only hold up to 2 values"))
-    if wrong:
-        return errors + wrong
-    if len(many) == 2 and family(many[0]) == family(many[1]):
-        errors.append(invalid(path, many, "may specify no more than one IP for each IP family"))
-    for index, (ip, wanted) in enumerate(zip(many, families, strict=False)):
-        if family(ip) != wanted:
-            text = f"expected an {wanted} value as indicated by `ipFamilies[{index}]`"
-            errors.append(invalid(f"{path}[{index}]", ip, text))
-    return errors
-
-
-def _repeated(spec: Data, ports: list[Data]) -> Errors:
-    errors: Errors = []
-    if spec.get("type") == "ClusterIP":
-        text = "may not be used when `type` is 'ClusterIP'"
-        errors += [
-            forbidden(f"spec.ports[{index}].nodePort", text) for index, port in enumerate(ports) if port.get("nodePort")
-        ]
-    for field in ("nodePort", "port"):
-        seen: set[tuple[str, int]] = set()
-        for index, port in enumerate(ports):
-            number, protocol = port.get(field, 0), port.get("protocol", "")
-            path = f"spec.ports[{index}]"
-            if (protocol, number) in seen:
-                shown = Struct(Name="", Protocol=protocol, AppProtocol=None, Port=number, TargetPort=0, NodePort=0)
-                errors.append(duplicate(f"{path}.nodePort", number) if field == "nodePort" else duplicate(path, shown))
-            if number:
-                seen.add((protocol, number))
-    return errors
-
-
-def _balancer_errors(spec: Data, was: Data | None) -> Errors:
-    balanced = spec.get("type") == "LoadBalancer"
-    errors: Errors = []
-    ranges = spec.get("loadBalancerSourceRanges") or []
-    if ranges and not balanced:
-        errors.append(forbidden("spec.LoadBalancerSourceRanges", _ONLY_BALANCED))
-    for index, block in enumerate(ranges):
-        errors += cidr_errors(block.strip(), f"spec.LoadBalancerSourceRanges[{index}]")
-    for name in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
-        if spec.get(name) is not None and not balanced:
-            errors.append(forbidden(f"spec.{name}", _ONLY_BALANCED))
-    if balanced and was is not None and was.get("type") == "LoadBalancer":
-        wanted = spec.get("loadBalancerClass")
-        if wanted != was.get("loadBalancerClass"):
-            errors.append(invalid("spec.loadBalancerClass", wanted, "may not change once set"))
-    if balanced and spec.get("loadBalancerClass") is not None:
-        errors += text_errors("spec.loadBalancerClass", spec["loadBalancerClass"], names.label_key)
-    return errors
-
-
-def _traffic_errors(spec: Data) -> Errors:
-    outer, inner, spread = (
-        spec.get("externalTrafficPolicy", ""),
-        spec.get("internalTrafficPolicy"),
-        spec.get("trafficDistribution"),
-    )
-    errors: Errors = []
-    if not _external(spec):
-        text = "may only be set for externally-accessible services"
-        errors += [invalid("spec.externalTrafficPolicy", outer, text)] if outer else []
-    elif outer not in ("Cluster", "Local"):
-        errors.append(not_supported("spec.externalTrafficPolicy", outer, ("Cluster", "Local")))
-    if not needs_health_port(spec) and spec.get("healthCheckNodePort"):
-        text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
-        errors.append(invalid("spec.healthCheckNodePort", spec["healthCheckNodePort"], text))
-    if inner is not None and inner not in ("Cluster", "Local"):
-        errors.append(not_supported("spec.internalTrafficPolicy", inner, ("Cluster", "Local")))
-    if spread is not None and spread not in _DISTRIBUTIONS:
-        errors.append(not_supported("spec.trafficDistribution", spread, _DISTRIBUTIONS))
-    return errors

@@ -10,23 +10,13 @@ from typing import Any, Final
 
 from konverge_testing.apiserver import names
 from konverge_testing.apiserver.golang import Struct
-from konverge_testing.apiserver.strategies.base import (
-    Data,
-    Errors,
-    forbidden,
-    invalid,
-    not_negative,
-    not_supported,
-    required,
-    selector_errors,
-    selects,
-    shown_selector,
-    text_errors,
-    unreadable,
-)
+from konverge_testing.apiserver.strategies.base import value_at
 from konverge_testing.apiserver.strategies.claim_specs import claim_spec_errors
+from konverge_testing.apiserver.strategies.defaulting import fill
+from konverge_testing.apiserver.strategies.errors import Data, Errors, forbidden, invalid, not_supported, required
+from konverge_testing.apiserver.strategies.labels import selector_errors, selects, unreadable
 from konverge_testing.apiserver.strategies.pods.checks import template_errors
-from konverge_testing.apiserver.strategies.pods.defaults import default_claim
+from konverge_testing.apiserver.strategies.rules import among, at, each, filled, not_negative, struct, text
 from konverge_testing.apiserver.strategies.workloads import (
     UNMATCHED,
     Workload,
@@ -35,6 +25,7 @@ from konverge_testing.apiserver.strategies.workloads import (
     count_or_percent,
     counted,
     matched_errors,
+    not_empty,
     same_selector,
     selected_errors,
     shown_strategy,
@@ -60,59 +51,52 @@ _CHANGEABLE: Final = (
 class StatefulSet(Workload):
     """Pods with names and volumes of their own."""
 
-    empty_status: Mapping[str, Any] = {"replicas": 0, "availableReplicas": 0}
-
     name_rule = "label"
-    counters = (
-        "replicas",
-        "readyReplicas",
-        "currentReplicas",
-        "updatedReplicas",
-        "availableReplicas",
-        "observedGeneration",
-    )
+    empty_status: Mapping[str, Any] = {"replicas": 0, "availableReplicas": 0}
+    counters = "replicas readyReplicas currentReplicas updatedReplicas availableReplicas observedGeneration"
     within_replicas = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
     ready_text = "cannot be greater than status.readyReplicas"
+    defaults = (
+        ("spec.replicas", 1),
+        ("spec.podManagementPolicy+", "OrderedReady"),
+        ("spec.persistentVolumeClaimRetentionPolicy.whenDeleted+", "Retain"),
+        ("spec.persistentVolumeClaimRetentionPolicy.whenScaled+", "Retain"),
+        ("spec.revisionHistoryLimit", 10),
+        ("spec.volumeClaimTemplates[].apiVersion", "v1"),
+        ("spec.volumeClaimTemplates[].kind", "PersistentVolumeClaim"),
+        ("spec.volumeClaimTemplates[].spec.volumeMode", "Filesystem"),
+        ("spec.volumeClaimTemplates[].status.phase", "Pending"),
+    )
 
-    def _default_rollout(self, spec: Data) -> None:
-        if not spec.get("podManagementPolicy"):
-            spec["podManagementPolicy"] = "OrderedReady"
-        strategy = spec.setdefault("updateStrategy", {})
+    def _default(self, new: Data) -> None:
+        super()._default(new)
+        strategy = new["spec"].setdefault("updateStrategy", {})
         if not strategy.get("type"):
-            strategy["type"] = "RollingUpdate"
-            strategy.setdefault("rollingUpdate", {})
-        if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
-            strategy["rollingUpdate"].setdefault("partition", 0)
-        kept = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
-        for name in ("whenDeleted", "whenScaled"):
-            kept[name] = kept.get(name) or "Retain"
-        spec.setdefault("revisionHistoryLimit", 10)
-        for claim in spec.get("volumeClaimTemplates") or ():
-            claim.setdefault("apiVersion", "v1")
-            claim.setdefault("kind", "PersistentVolumeClaim")
-            default_claim(claim)
-            claim["status"] = {"phase": "Pending", **(claim.get("status") or {})}
+            fill(strategy, [("type+", "RollingUpdate"), ("rollingUpdate", {})])
+        if strategy["type"] == "RollingUpdate":
+            fill(strategy, [("rollingUpdate?.partition", 0)])
 
     def _errors(self, new: Data, old: Data | None) -> Errors:
         spec = new.get("spec") or {}
-        errors = _stateful_rollout(spec)
         claims = spec.get("volumeClaimTemplates") or []
+        errors = _stateful_rollout(spec, "spec") + _retention(spec, "spec")
         if old is None:
-            for index, claim in enumerate(claims):
-                errors += claim_spec_errors(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec")
-        errors += not_negative(spec, "spec", "replicas", "minReadySeconds")
-        if spec.get("ordinals"):
-            errors += not_negative(spec["ordinals"], "spec.ordinals", "start")
-        if old is None and spec.get("serviceName"):
-            errors += text_errors("spec.serviceName", spec["serviceName"], names.dns1123_label)
-        errors += selected_errors(spec, "statefulset")
-        errors += matched_errors(_with_volumes(spec, claims), "StatefulSet")
+            errors += at("volumeClaimTemplates", each(at("spec", claim_spec_errors)))(spec, "spec")
+        errors += _stateful_numbers(spec, "spec")
+        if old is None:
+            errors += filled("serviceName", text(names.dns1123_label))(spec, "spec")
+        errors += selected_errors(spec, "statefulset") + matched_errors(_with_volumes(spec, claims), "StatefulSet")
         if old is not None:
-            before = old.get("spec") or {}
-            kept = [name for name in {*spec, *before} if name not in _CHANGEABLE]
-            if any(spec.get(name) != before.get(name) for name in kept):
-                errors.append(forbidden("spec", _RETAINED))
+            kept, before = (
+                {name: each_[name] for name in each_ if name not in _CHANGEABLE}
+                for each_ in (spec, old.get("spec") or {})
+            )
+            errors += [] if kept == before else [forbidden("spec", _RETAINED)]
         return errors
+
+
+_stateful_numbers: Final = struct(not_negative("replicas minReadySeconds"), at("ordinals", not_negative("start")))
+_retention: Final = at("persistentVolumeClaimRetentionPolicy", at("whenDeleted whenScaled", among("Retain", "Delete")))
 
 
 def _with_volumes(spec: Data, claims: list[Data]) -> Data:
@@ -126,77 +110,51 @@ def _with_volumes(spec: Data, claims: list[Data]) -> Data:
     return {**spec, "template": {**template, "spec": {**rest, "volumes": volumes}}}
 
 
-def _stateful_rollout(spec: Data) -> Errors:
+def _stateful_rollout(spec: Data, where: str) -> Errors:
     errors: Errors = []
     policy, strategy = spec.get("podManagementPolicy", ""), spec.get("updateStrategy") or {}
     if policy not in ("OrderedReady", "Parallel"):
-        errors.append(invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'"))
-    kind, rolling, path = strategy.get("type", ""), strategy.get("rollingUpdate"), "spec.updateStrategy"
-    if kind == "RollingUpdate":
-        if rolling is not None:
-            errors += not_negative(rolling, f"{path}.rollingUpdate", "partition")
-            if "maxUnavailable" in rolling:
-                here = f"{path}.rollingUpdate.maxUnavailable"
-                errors += count_or_percent(rolling["maxUnavailable"], here)
-                if not counted(rolling["maxUnavailable"]):
-                    errors.append(invalid(here, rolling["maxUnavailable"], "cannot be 0"))
-                errors += at_most_all(rolling["maxUnavailable"], here)
-    elif kind == "OnDelete":
-        if rolling is not None:
-            shown = Struct(Partition=rolling.get("partition", 0), MaxUnavailable=rolling.get("maxUnavailable"))
-            errors.append(invalid(f"{path}.rollingUpdate", shown, "only allowed for updateStrategy 'RollingUpdate'"))
-    else:
+        errors.append(invalid(f"{where}.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'"))
+    kind, rolling, path = strategy.get("type", ""), strategy.get("rollingUpdate"), f"{where}.updateStrategy"
+    if kind not in ("RollingUpdate", "OnDelete"):
         shown = shown_strategy(kind, rolling, "partition", "maxUnavailable")
         errors.append(invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'"))
-    kept = spec.get("persistentVolumeClaimRetentionPolicy") or {}
-    for name in ("whenDeleted", "whenScaled"):
-        if kept.get(name) not in ("Retain", "Delete"):
-            where = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
-            errors.append(not_supported(where, kept.get(name, ""), ("Retain", "Delete")))
+    elif rolling is not None and kind == "OnDelete":
+        shown = Struct(Partition=rolling.get("partition", 0), MaxUnavailable=rolling.get("maxUnavailable"))
+        errors.append(invalid(f"{path}.rollingUpdate", shown, "only allowed for updateStrategy 'RollingUpdate'"))
+    elif rolling is not None:
+        errors += not_negative("partition")(rolling, f"{path}.rollingUpdate")
+        if "maxUnavailable" in rolling:
+            most, here = rolling["maxUnavailable"], f"{path}.rollingUpdate.maxUnavailable"
+            errors += count_or_percent(most, here)
+            errors += ([] if counted(most) else [invalid(here, most, "cannot be 0")]) + at_most_all(most, here)
     return errors
 
 
 class DaemonSet(Workload):
-    """A pod on every node."""
+    """A pod on each node."""
 
-    empty_status: Mapping[str, Any] = {
-        "currentNumberScheduled": 0,
-        "numberMisscheduled": 0,
-        "desiredNumberScheduled": 0,
-        "numberReady": 0,
-    }
-
-    replicated = False
+    empty_status: Mapping[str, Any] = dict.fromkeys(
+        ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
+    )
     counters = (
-        "currentNumberScheduled",
-        "numberMisscheduled",
-        "desiredNumberScheduled",
-        "numberReady",
-        "observedGeneration",
-        "updatedNumberScheduled",
-        "numberAvailable",
-        "numberUnavailable",
+        "currentNumberScheduled numberMisscheduled desiredNumberScheduled numberReady observedGeneration updatedNumberScheduled "
+        "numberAvailable numberUnavailable"
     )
     within_replicas = ()
-
-    def _default_rollout(self, spec: Data) -> None:
-        strategy = spec.setdefault("updateStrategy", {})
-        if not strategy.get("type"):
-            strategy["type"] = "RollingUpdate"
-        if strategy["type"] == "RollingUpdate":
-            rolling = strategy.setdefault("rollingUpdate", {})
-            rolling.setdefault("maxUnavailable", 1)
-            rolling.setdefault("maxSurge", 0)
-        spec.setdefault("revisionHistoryLimit", 10)
+    defaults = (("spec.updateStrategy.type+", "RollingUpdate"), ("spec.revisionHistoryLimit", 10))
 
     def _default(self, new: Data) -> None:
         super()._default(new)
+        strategy = new["spec"]["updateStrategy"]
+        if strategy["type"] == "RollingUpdate":
+            fill(strategy, [("rollingUpdate.maxUnavailable", 1), ("rollingUpdate.maxSurge", 0)])
         if _GENERATION not in (new["metadata"].get("annotations") or {}):
             _template_generation(new, 0)
 
     def _status(self, new: Data, old: Data) -> None:
         super()._status(new, old)
-        _template_generation(new, int((old["metadata"].get("annotations") or {}).get(_GENERATION, "0")))
+        _template_generation(new, _generation_of(old))
 
     def _create(self, new: Data) -> None:
         super()._create(new)
@@ -204,28 +162,28 @@ class DaemonSet(Workload):
 
     def _update(self, new: Data, old: Data) -> None:
         super()._update(new, old)
-        before = int((old["metadata"].get("annotations") or {}).get(_GENERATION, "0"))
-        changed = (new.get("spec") or {}).get("template") != (old.get("spec") or {}).get("template")
-        _template_generation(new, before + changed)
+        changed = value_at(new, "spec.template") != value_at(old, "spec.template")
+        _template_generation(new, _generation_of(old) + changed)
 
     def _errors(self, new: Data, old: Data | None) -> Errors:
         spec = new.get("spec") or {}
-        selector, template = spec.get("selector"), spec.get("template") or {}
-        errors: Errors = []
-        if old is not None:
-            errors += same_selector(spec, old)
+        selector, labels = spec.get("selector"), value_at(spec, "template.metadata.labels")
+        errors = [] if old is None else same_selector(spec, old)
         errors += selector_errors(selector, "spec.selector")
-        labels = (template.get("metadata") or {}).get("labels")
         if not selects(selector, labels) and not unreadable(selector):
             errors.append(invalid("spec.template.metadata.labels", labels, UNMATCHED))
-        if selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
-            errors.append(invalid("spec.selector", shown_selector(selector), "empty selector is invalid for daemonset"))
-        errors += template_errors(template, "spec.template") + always_errors(spec, "DaemonSet")
-        errors += not_negative(spec, "spec", "minReadySeconds") + _daemon_strategy(spec.get("updateStrategy") or {})
-        return errors + not_negative(spec, "spec", "revisionHistoryLimit")
+        errors += not_empty(selector, "daemonset")
+        errors += template_errors(spec.get("template") or {}, "spec.template") + always_errors(spec, "DaemonSet")
+        errors += not_negative("minReadySeconds")(spec, "spec")
+        errors += _daemon_strategy(spec.get("updateStrategy") or {}, "spec.updateStrategy")
+        return errors + not_negative("revisionHistoryLimit")(spec, "spec")
 
 
 _GENERATION: Final = "deprecated.daemonset.template.generation"
+
+
+def _generation_of(old: Data) -> int:
+    return int((old["metadata"].get("annotations") or {}).get(_GENERATION, "0"))
 
 
 def _template_generation(new: Data, number: int) -> None:
@@ -234,28 +192,27 @@ def _template_generation(new: Data, number: int) -> None:
     new["metadata"]["annotations"] = {**annotations, _GENERATION: str(number)}
 
 
-def _daemon_strategy(strategy: Data) -> Errors:
-    kind, rolling, path = strategy.get("type", ""), strategy.get("rollingUpdate"), "spec.updateStrategy"
+def _daemon_strategy(strategy: Data, path: str) -> Errors:
+    kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
     if kind == "OnDelete":
         return []
     if kind != "RollingUpdate":
-        return [
-            not_supported(
-                path, shown_strategy(kind, rolling, "maxUnavailable", "maxSurge"), ("RollingUpdate", "OnDelete")
-            )
-        ]
-    if rolling is None:
-        return [required(f"{path}.rollingUpdate")]
+        shown = shown_strategy(kind, rolling, "maxUnavailable", "maxSurge")
+        return [not_supported(path, shown, ("RollingUpdate", "OnDelete"))]
     path = f"{path}.rollingUpdate"
-    errors: Errors = []
-    pair = [(name, rolling.get(name, 0)) for name in ("maxUnavailable", "maxSurge")]
-    for name, value in pair:
-        errors += count_or_percent(value, f"{path}.{name}")
-    for name, value in pair:
-        errors += at_most_all(value, f"{path}.{name}")
-    unavailable, surge = (bool(counted(value)) for _, value in pair)
+    if rolling is None:
+        return [required(path)]
+    values = {f"{path}.{name}": rolling.get(name, 0) for name in ("maxUnavailable", "maxSurge")}
+    errors = [
+        error
+        for check in (count_or_percent, at_most_all)
+        for here, value in values.items()
+        for error in check(value, here)
+    ]
+    unavailable, surge = (bool(counted(value)) for value in values.values())
     if unavailable and surge:
-        errors.append(invalid(f"{path}.maxSurge", pair[1][1], "may not be set when maxUnavailable is non-zero"))
+        words = "may not be set when maxUnavailable is non-zero"
+        errors.append(invalid(f"{path}.maxSurge", rolling.get("maxSurge", 0), words))
     elif not unavailable and not surge:
         errors.append(required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
     return errors

@@ -12,100 +12,31 @@ from urllib.parse import urlsplit
 
 from konverge_testing.apiserver import names
 from konverge_testing.apiserver.statuses import FieldError
-from konverge_testing.apiserver.strategies import texts
-from konverge_testing.apiserver.strategies.base import (
-    BuiltInStrategy,
-    Data,
-    Errors,
-    duplicate,
-    invalid,
-    not_supported,
-    required,
-    selector_errors,
-    text_errors,
+from konverge_testing.apiserver.strategies.base import BuiltInStrategy
+from konverge_testing.apiserver.strategies.defaulting import Defaults
+from konverge_testing.apiserver.strategies.errors import Data, Errors, invalid, required
+from konverge_testing.apiserver.strategies.labels import selector_errors
+from konverge_testing.apiserver.strategies.rules import (
+    Rule,
+    among,
+    at,
+    between,
+    each,
+    given,
+    must,
+    need,
+    struct,
+    text,
+    unique,
 )
 
 __all__ = ["MutatingWebhooks", "ValidatingWebhooks"]
 
-_OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
-_SCOPES: Final = ("*", "Cluster", "Namespaced")
 _MOST_CONDITIONS: Final = 64
 _FORM: Final = "; desired format: https://host[/path]"
 
 
-class ValidatingWebhooks(BuiltInStrategy):
-    """ValidatingWebhookConfiguration: webhooks that may refuse a change."""
-
-    generation = True
-    unconditional_update = False
-    mutating = False
-
-    def _intent_changed(self, new: Data, old: Data) -> bool:
-        return bool(new.get("webhooks") != old.get("webhooks"))
-
-    def _default(self, new: Data) -> None:
-        for hook in new.get("webhooks") or ():
-            hook.setdefault("failurePolicy", "Fail")
-            hook.setdefault("matchPolicy", "Equivalent")
-            hook.setdefault("namespaceSelector", {})
-            hook.setdefault("objectSelector", {})
-            hook.setdefault("timeoutSeconds", 10)
-            if self.mutating:
-                hook.setdefault("reinvocationPolicy", "Never")
-            for rule in hook.get("rules") or ():
-                rule.setdefault("scope", "*")
-            service = (hook.get("clientConfig") or {}).get("service")
-            if service is not None:
-                service.setdefault("port", 443)
-
-    def _errors(self, new: Data, old: Data | None) -> Errors:
-        errors: Errors = []
-        seen: set[str] = set()
-        conditions = old is None or _conditions(new) != _conditions(old)
-        for index, hook in enumerate(new.get("webhooks") or ()):
-            path, name = f"webhooks[{index}]", hook.get("name", "")
-            errors += _hook_errors(hook, path, self.mutating)
-            if conditions:
-                errors += _condition_errors(hook.get("matchConditions") or [], f"{path}.matchConditions")
-            errors += _version_errors(hook.get("admissionReviewVersions") or [], f"{path}.admissionReviewVersions")
-            if name and name in seen:
-                errors.append(duplicate(f"{path}.name", name))
-            seen.add(name)
-        return errors
-
-
-class MutatingWebhooks(ValidatingWebhooks):
-    """Programs that may change what is being written."""
-
-    mutating = True
-
-
-def _hook_errors(hook: Data, path: str, mutating: bool) -> Errors:
-    errors = _name_errors(hook.get("name", ""), f"{path}.name")
-    for index, rule in enumerate(hook.get("rules") or ()):
-        errors += _rule_errors(rule, f"{path}.rules[{index}]")
-    for name, allowed in (("failurePolicy", ("Fail", "Ignore")), ("matchPolicy", ("Equivalent", "Exact"))):
-        if hook.get(name) not in (None, *allowed):
-            errors.append(not_supported(f"{path}.{name}", hook[name], allowed))
-    effects, allowed = hook.get("sideEffects"), ("None", "NoneOnDryRun")
-    if effects is None:
-        errors.append(required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun"))
-    elif effects not in allowed:
-        errors.append(not_supported(f"{path}.sideEffects", effects, allowed))
-    seconds = hook.get("timeoutSeconds", 10)
-    if not 1 <= seconds <= 30:
-        errors.append(invalid(f"{path}.timeoutSeconds", seconds, "the timeout value must be between 1 and 30 seconds"))
-    for name in ("namespaceSelector", "objectSelector"):
-        errors += selector_errors(hook.get(name), f"{path}.{name}")
-    policy, allowed = hook.get("reinvocationPolicy"), ("IfNeeded", "Never")
-    if mutating and policy not in (None, *allowed):
-        errors.append(not_supported(f"{path}.reinvocationPolicy", policy, allowed))
-    return errors + _client_errors(hook.get("clientConfig") or {}, f"{path}.clientConfig")
-
-
-def _name_errors(name: str, path: str) -> Errors:
-    if not name:
-        return [required(path)]
+def _name(name: str, path: str) -> Errors:
     if found := names.dns1123_subdomain(name):
         return [invalid(path, name, ",".join(found))]
     if name.count(".") < 2:
@@ -113,48 +44,30 @@ def _name_errors(name: str, path: str) -> Errors:
     return []
 
 
-def _rule_errors(rule: Data, path: str) -> Errors:
-    errors: Errors = []
-    operations = rule.get("operations") or []
-    if not operations:
-        errors.append(required(f"{path}.operations"))
-    if len(operations) > 1 and "*" in operations:
-        errors.append(invalid(f"{path}.operations", operations, "if '*' is present, must not specify other operations"))
-    for index, operation in enumerate(operations):
-        if operation not in _OPERATIONS:
-            errors.append(not_supported(f"{path}.operations[{index}]", operation, _OPERATIONS))
-    for name, what in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
-        values, where = rule.get(name) or [], f"{path}.{name}"
-        if not values:
-            errors.append(required(where))
-        if len(values) > 1 and "*" in values:
-            errors.append(invalid(where, values, f"if '*' is present, must not specify other {what}"))
-        if name == "apiVersions":
-            errors += [required(f"{where}[{index}]") for index, value in enumerate(values) if not value]
-    errors += _resource_errors(rule.get("resources") or [], f"{path}.resources")
-    if rule.get("scope") not in (None, *_SCOPES):
-        errors.append(not_supported(f"{path}.scope", rule["scope"], _SCOPES))
-    return errors
+def _only(what: str) -> Rule:
+    return must(
+        lambda values: len(values) < 2 or "*" not in values, f"if '*' is present, must not specify other {what}"
+    )
 
 
 def _resource_errors(resources: list[str], path: str) -> Errors:
-    errors: Errors = [] if resources else [required(path)]
+    errors: Errors = []
     whole: set[str] = set()
     everywhere: set[str] = set()
     plain = False
-    for index, each in enumerate(resources):
+    for index, named in enumerate(resources):
         here = f"{path}[{index}]"
-        if not each:
+        if not named:
             errors.append(required(here))
             continue
-        resource, slash, sub = each.partition("/")
+        resource, slash, sub = named.partition("/")
         if not slash:
-            plain = each != "*"
+            plain = named != "*"
             continue
         if resource in whole:
-            errors.append(invalid(here, each, f"if '{resource}/*' is present, must not specify {each}"))
+            errors.append(invalid(here, named, f"if '{resource}/*' is present, must not specify {named}"))
         if sub in everywhere:
-            errors.append(invalid(here, each, f"if '*/{sub}' is present, must not specify {each}"))
+            errors.append(invalid(here, named, f"if '*/{sub}' is present, must not specify {named}"))
         whole |= {resource} if sub == "*" else set()
         everywhere |= {sub} if resource == "*" else set()
     if len(resources) > 1 and "*/*" in resources:
@@ -163,13 +76,6 @@ def _resource_errors(resources: list[str], path: str) -> Errors:
         text = "if '*' is present, must not specify other resources without subresources"
         errors.append(invalid(path, resources, text))
     return errors
-
-
-def _client_errors(config: Data, path: str) -> Errors:
-    url, service = config.get("url"), config.get("service")
-    if (url is None) == (service is None):
-        return [required(path, "exactly one of url or service is required")]
-    return _service_errors(service, f"{path}.service") if service is not None else _url_errors(str(url), f"{path}.url")
 
 
 def _url_errors(url: str, path: str) -> Errors:
@@ -189,40 +95,37 @@ def _url_errors(url: str, path: str) -> Errors:
     return errors
 
 
-def _service_errors(service: Data, path: str) -> Errors:
-    # upstream hands name and namespace over in the wrong order, so each is missed at the other's place
-    errors = [
-        required(f"{path}.{other}")
-        for name, other in (("namespace", "name"), ("name", "namespace"))
-        if not service.get(name)
-    ]
-    port, target = service.get("port", 443), service.get("path")
-    if found := texts.between(port, 1, 65535):
-        errors.append(invalid(f"{path}.port", port, f"port is not valid: {found[0]}"))
-    if target in (None, "", "/"):
-        return errors
-    where = f"{path}.path"
+def _swapped(service: Data, path: str) -> Errors:
+    # upstream swaps name and namespace, so each is missed at the path of the other
+    pairs = (("namespace", "name"), ("name", "namespace"))
+    return [required(f"{path}.{other}") for name, other in pairs if not service.get(name)]
+
+
+def _service_port(service: Data, path: str) -> Errors:
+    words = "port is not valid: must be between 1 and 65535, inclusive"
+    return between(1, 65535, words)(service.get("port", 443), f"{path}.port")
+
+
+def _service_path(target: str, path: str) -> Errors:
+    if target in ("", "/"):
+        return []
     if target == "//":
-        return [*errors, invalid(where, target, "segment[0] may not be empty")]
-    if not target.startswith("/"):
-        errors.append(invalid(where, target, "must start with a '/'"))
+        return [invalid(path, target, "segment[0] may not be empty")]
+    words = [] if target.startswith("/") else ["must start with a '/'"]
     for index, step in enumerate(target[1:].removesuffix("/").split("/")):
-        if not step:
-            errors.append(invalid(where, target, f"segment[{index}] may not be empty"))
-            continue
-        errors += [invalid(where, target, f"segment[{index}]: {text}") for text in names.dns1123_subdomain(step)]
-    return errors
+        problems = [f": {problem}" for problem in names.dns1123_subdomain(step)] if step else [" may not be empty"]
+        words += [f"segment[{index}]{problem}" for problem in problems]
+    return [invalid(path, target, word) for word in words]
 
 
 def _version_errors(versions: list[str], path: str) -> Errors:
-    if not versions:
-        return [required(path, "must specify one of v1, v1beta1")]
     errors: Errors = []
     for index, version in enumerate(versions):
-        if version in versions[:index]:
-            errors.append(invalid(f"{path}[{index}]", version, "duplicate version"))
-            continue
-        errors += text_errors(f"{path}[{index}]", version, names.dns1035_label)
+        here = f"{path}[{index}]"
+        repeated = version in versions[:index]
+        errors += (
+            [invalid(here, version, "duplicate version")] if repeated else text(names.dns1035_label)(version, here)
+        )
     if not set(versions) & {"v1", "v1beta1"}:
         errors.append(invalid(path, versions, "must include at least one of v1, v1beta1"))
     return errors
@@ -232,23 +135,22 @@ def _conditions(found: Data) -> list[list[Data]]:
     return [hook.get("matchConditions") or [] for hook in found.get("webhooks") or ()]
 
 
+def _expression(condition: Data, path: str) -> Errors:
+    expression = condition.get("expression", "").strip()
+    if not expression:
+        return [required(f"{path}.expression")]
+    problem = _uncompiled(expression)
+    return [invalid(f"{path}.expression", expression, problem)] if problem else []
+
+
+_each_condition: Final = each(_expression, need("name", text(names.label_key)), unique("name"))
+
+
 def _condition_errors(conditions: list[Data], path: str) -> Errors:
-    errors: Errors = []
-    if len(conditions) > _MOST_CONDITIONS:
-        errors.append(FieldError("TooMany", path, len(conditions), f"must have at most {_MOST_CONDITIONS} items"))
-    seen: set[str] = set()
-    for index, condition in enumerate(conditions):
-        here, name = f"{path}[{index}]", condition.get("name", "")
-        expression = condition.get("expression", "").strip()
-        if not expression:
-            errors.append(required(f"{here}.expression"))
-        elif problem := _uncompiled(expression):
-            errors.append(invalid(f"{here}.expression", expression, problem))
-        errors += text_errors(f"{here}.name", name, names.label_key) if name else [required(f"{here}.name")]
-        if name and name in seen:
-            errors.append(duplicate(f"{here}.name", name))
-        seen.add(name)
-    return errors
+    words = f"must have at most {_MOST_CONDITIONS} items"
+    many = len(conditions) > _MOST_CONDITIONS
+    errors = [FieldError("TooMany", path, len(conditions), words)] if many else []
+    return errors + _each_condition(conditions, path)
 
 
 @lru_cache(maxsize=256)
@@ -262,3 +164,73 @@ def _uncompiled(expression: str) -> str:
     except CompileError as error:
         return f"compilation failed: {error}"
     return "" if kind == "bool" else f"must evaluate to bool but got {kind}"
+
+
+def _client(config: Data, path: str) -> Errors:
+    if (config.get("url") is None) == (config.get("service") is None):
+        return [required(path, "exactly one of url or service is required")]
+    return given("service", _swapped, _service_port, given("path", _service_path))(config, path) + given(
+        "url", _url_errors
+    )(config, path)
+
+
+_hook: Final = struct(
+    need("name", _name),
+    at(
+        "rules",
+        each(
+            need("operations", _only("operations")),
+            at("operations", each(among("*", "CONNECT", "CREATE", "DELETE", "UPDATE"))),
+            need("apiGroups", _only("API groups")),
+            need("apiVersions", _only("API versions"), each(lambda version, path: [] if version else [required(path)])),
+            need("resources", _resource_errors),
+            given("scope", among("*", "Cluster", "Namespaced")),
+        ),
+    ),
+    given("failurePolicy", among("Fail", "Ignore")),
+    given("matchPolicy", among("Equivalent", "Exact")),
+    lambda hook, path: (
+        [required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun")]
+        if hook.get("sideEffects") is None
+        else []
+    ),
+    given("sideEffects", among("None", "NoneOnDryRun")),
+    given("timeoutSeconds", between(1, 30, "the timeout value must be between 1 and 30 seconds")),
+    given("namespaceSelector objectSelector", selector_errors),
+)
+_mutating: Final = given("reinvocationPolicy", among("IfNeeded", "Never"))
+_client_config: Final = at("clientConfig", _client)
+_versions: Final = need("admissionReviewVersions", _version_errors, detail="must specify one of v1, v1beta1")
+
+
+class ValidatingWebhooks(BuiltInStrategy):
+    """ValidatingWebhookConfiguration: webhooks that may reject a change."""
+
+    generation = True
+    unconditional_update = False
+    hook_rules = struct(_hook, _client_config)
+    defaults: Defaults = (
+        ("webhooks[].failurePolicy", "Fail"),
+        ("webhooks[].matchPolicy", "Equivalent"),
+        ("webhooks[].namespaceSelector", {}),
+        ("webhooks[].objectSelector", {}),
+        ("webhooks[].timeoutSeconds", 10),
+        ("webhooks[].rules[].scope", "*"),
+        ("webhooks[].clientConfig?.service?.port", 443),
+    )
+
+    def _intent_changed(self, new: Data, old: Data) -> bool:
+        return bool(new.get("webhooks") != old.get("webhooks"))
+
+    def _errors(self, new: Data, old: Data | None) -> Errors:
+        conditions = given("matchConditions", _condition_errors)
+        changed = old is None or _conditions(new) != _conditions(old)
+        rows = (self.hook_rules, *((conditions,) if changed else ()), _versions, unique("name"))
+        return at("webhooks", each(*rows))(new, "")
+
+
+class MutatingWebhooks(ValidatingWebhooks):
+    """MutatingWebhookConfiguration: webhooks that may change an object."""
+
+    hook_rules = struct(_hook, _mutating, _client_config)
+    defaults = (*ValidatingWebhooks.defaults, ("webhooks[].reinvocationPolicy", "Never"))

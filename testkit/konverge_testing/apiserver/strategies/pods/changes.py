@@ -12,10 +12,11 @@ import json
 from typing import Any, Final
 
 from konverge_testing.apiserver.golang import Struct
-from konverge_testing.apiserver.strategies import texts
-from konverge_testing.apiserver.strategies.base import Data, Errors, forbidden, invalid, required, restore
+from konverge_testing.apiserver.strategies.base import restore
+from konverge_testing.apiserver.strategies.errors import Data, Errors, forbidden, invalid
 from konverge_testing.apiserver.strategies.pods.containers import image_errors
-from konverge_testing.apiserver.strategies.pods.scheduling import toleration_errors
+from konverge_testing.apiserver.strategies.pods.scheduling import REQUIRED, tolerations
+from konverge_testing.apiserver.strategies.rules import between, each, need
 
 __all__ = ["change_errors", "difference"]
 
@@ -23,8 +24,6 @@ _CHANGEABLE: Final = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing "
     "tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-_MAX: Final = 2**31 - 1
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PARTS: Final = ("matchExpressions", "matchFields")
 
 
@@ -35,7 +34,7 @@ def change_errors(new: Data, old: Data) -> Errors:
         now, before = new.get(field) or [], old.get(field) or []
         if len(now) != len(before):
             return [*errors, forbidden(f"spec.{field}", "pod updates may not add or remove containers")]
-        errors += _image_errors(now, f"spec.{field}")
+        errors += each(need("image"), image_errors)(now, f"spec.{field}")
     wrong, stop = _deadline_errors(new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds"))
     errors += wrong
     if stop:
@@ -55,35 +54,25 @@ def change_errors(new: Data, old: Data) -> Errors:
     return errors
 
 
-def _image_errors(containers: list[Data], path: str) -> Errors:
-    errors: Errors = []
-    for index, container in enumerate(containers):
-        image = container.get("image", "")
-        if not image:
-            errors.append(required(f"{path}[{index}].image"))
-        errors += image_errors(container, f"{path}[{index}]")
-    return errors
-
-
 def _deadline_errors(new: int | None, old: int | None) -> tuple[Errors, bool]:
     path = "spec.activeDeadlineSeconds"
     if new is None:
         text = "must not update from a positive integer to nil value"
         return ([invalid(path, None, text)], False) if old is not None else ([], False)
-    if found := texts.between(new, 0, _MAX):
-        return [invalid(path, new, found[0])], True
+    if wrong := between(0, 2**31 - 1)(new, path):
+        return wrong, True
     if old is not None and old < new:
         return [invalid(path, new, "must be less than or equal to previous value")], True
     return [], False
 
 
 def _added_tolerations(new: list[Data], old: list[Data]) -> Errors:
-    for each in old:
-        if not any({**each, "tolerationSeconds": 0} == {**other, "tolerationSeconds": 0} for other in new):
+    for toleration in old:
+        if not any({**toleration, "tolerationSeconds": 0} == {**other, "tolerationSeconds": 0} for other in new):
             return [
                 forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
             ]
-    return toleration_errors(new, "spec.tolerations")
+    return tolerations(new, "spec.tolerations")
 
 
 def _munged(new: Data, old: Data) -> Data:
@@ -115,7 +104,7 @@ def _narrowed(new: Data, old: Data) -> Errors:
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         errors.append(invalid("spec.nodeSelector", chosen, text))
     terms, known = _terms(new), _terms(old)
-    path = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+    path = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
     if known and len(terms) != len(known):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         return [*errors, invalid(path, [_shown_term(term) for term in terms] or None, text)]
@@ -128,7 +117,7 @@ def _narrowed(new: Data, old: Data) -> Errors:
 
 def _terms(spec: Data) -> list[Data]:
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    return (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+    return (affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or []
 
 
 def _only_adds(new: Data, old: Data) -> bool:

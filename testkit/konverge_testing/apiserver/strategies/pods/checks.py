@@ -1,7 +1,7 @@
-"""Validation of the spec of a pod and of a pod template.
+"""The rules of the spec of a pod and of a pod template.
 
-Guarantees: pure; errors come in the server's order. Left out: certificates and trust bundles of projected volumes, scheduling groups,
-annotations about seccomp and AppArmor. Source: `pkg/apis/core/validation/validation.go`.
+Left out: certificates and trust bundles of projected volumes, scheduling groups, annotations about seccomp and AppArmor. Source:
+`pkg/apis/core/validation/validation.go`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,8 @@ from konverge_testing.apiserver.golang import Struct
 from konverge_testing.apiserver.strategies import texts
 from konverge_testing.apiserver.strategies.addresses import legacy_ip_errors
 from konverge_testing.apiserver.strategies.amounts import requirement_errors
-from konverge_testing.apiserver.strategies.base import (
-    Data,
-    Errors,
-    annotation_errors,
-    duplicate,
-    forbidden,
-    invalid,
-    label_errors,
-    not_supported,
-    required,
-    text_errors,
-    too_long,
-)
+from konverge_testing.apiserver.strategies.errors import Data, Errors, duplicate, forbidden, invalid, required
+from konverge_testing.apiserver.strategies.labels import annotation_errors, label_errors
 from konverge_testing.apiserver.strategies.pods.containers import (
     PodContext,
     container_errors,
@@ -34,12 +23,7 @@ from konverge_testing.apiserver.strategies.pods.containers import (
 )
 from konverge_testing.apiserver.strategies.pods.env import file_reference_errors
 from konverge_testing.apiserver.strategies.pods.resources import pod_resource_errors
-from konverge_testing.apiserver.strategies.pods.scheduling import (
-    affinity_errors,
-    gate_errors,
-    spread_errors,
-    toleration_errors,
-)
+from konverge_testing.apiserver.strategies.pods.scheduling import affinity, gates, spread_errors, tolerations
 from konverge_testing.apiserver.strategies.pods.security import (
     host_process_errors,
     host_user_errors,
@@ -47,36 +31,39 @@ from konverge_testing.apiserver.strategies.pods.security import (
     pod_security_errors,
 )
 from konverge_testing.apiserver.strategies.pods.volumes import volume_errors
+from konverge_testing.apiserver.strategies.rules import (
+    among,
+    at,
+    between,
+    each,
+    filled,
+    given,
+    length,
+    must,
+    need,
+    struct,
+    text,
+    unset,
+)
 
 __all__ = ["spec_errors", "template_errors"]
 
-_RESTARTS: Final = ("Always", "OnFailure", "Never")
-_DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-_MAX: Final = 2**31 - 1
 _MOST_SERVERS: Final = 3
 _MOST_SEARCHES: Final = 32
 _LONGEST_SEARCHES: Final = 2048
-_LONGEST_NAME: Final = 64
 
-
-def template_errors(template: Data, path: str) -> Errors:
-    """Check a pod template."""
-    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
-    errors = label_errors(metadata.get("labels"), f"{path}.labels")
-    errors += annotation_errors(metadata.get("annotations"), f"{path}.annotations")
-    errors += spec_errors(spec, f"{path}.spec")
-    if spec.get("ephemeralContainers"):
-        errors.append(forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"))
-    return errors
+_label: Final = text(names.dns1123_label)
+_subdomain: Final = text(names.dns1123_subdomain)
 
 
 def spec_errors(spec: Data, path: str, *, pod: str | None = None) -> Errors:
     """Check the spec of a pod of this name, or (None) of a template."""
     errors, volumes = volume_errors(spec.get("volumes") or [], f"{path}.volumes", pod=pod)
-    errors += _claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
+    claims = spec.get("resourceClaims") or []
+    errors += _claims(claims, f"{path}.resourceClaims")
     context = PodContext(
         volumes,
-        frozenset(each["name"] for each in spec.get("resourceClaims") or () if each.get("name")),
+        frozenset(claim["name"] for claim in claims if claim.get("name")),
         spec.get("terminationGracePeriodSeconds"),
         spec.get("restartPolicy", ""),
         spec.get("hostUsers", True),
@@ -85,126 +72,122 @@ def spec_errors(spec: Data, path: str, *, pod: str | None = None) -> Errors:
     errors += container_errors(regular, f"{path}.containers", context)
     errors += init_container_errors(spec.get("initContainers") or [], f"{path}.initContainers", regular, context)
     errors += ephemeral_container_errors(spec, f"{path}.ephemeralContainers", context)
-    errors += pod_resource_errors(spec, f"{path}.resources")
-    errors += _host_network(spec, f"{path}.containers", pod is not None)
-    for name, allowed in (("restartPolicy", _RESTARTS), ("dnsPolicy", _DNS)):
-        if spec.get(name) not in allowed:
-            errors.append(not_supported(f"{path}.{name}", spec.get(name, ""), allowed))
-    errors += label_errors(spec.get("nodeSelector"), f"{path}.nodeSelector")
-    errors += pod_security_errors(spec, path)
-    errors += affinity_errors(spec.get("affinity") or {}, f"{path}.affinity")
-    errors += _dns(spec, f"{path}.dnsConfig")
-    for index, gate in enumerate(spec.get("readinessGates") or ()):
-        where = f"{path}.readinessGates[{index}].conditionType"
-        errors += text_errors(where, gate.get("conditionType", ""), names.label_key)
-    errors += gate_errors(spec.get("schedulingGates") or [], f"{path}.schedulingGates")
-    errors += spread_errors(spec.get("topologySpreadConstraints") or [], f"{path}.topologySpreadConstraints")
-    errors += host_process_errors(spec, path) + host_user_errors(spec, path) + _host_name(spec, path)
-    return errors + _names(spec, path) + os_errors(spec, path) + file_reference_errors(spec, path)
+    errors += pod_resource_errors(spec, f"{path}.resources") + _host_network(
+        spec, f"{path}.containers", pod is not None
+    )
+    return errors + _rest(spec, path)
+
+
+template_errors: Final = struct(
+    lambda template, path: at("labels", label_errors)(template.get("metadata"), path),
+    lambda template, path: at("annotations", annotation_errors)(template.get("metadata"), path),
+    at("spec", spec_errors, unset("ephemeralContainers", "ephemeral containers not allowed in pod template")),
+)
+"""The rules of a pod template."""
 
 
 def _claims(claims: list[Data], path: str) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
+    sources = ("resourceClaimName", "resourceClaimTemplateName")
     for index, claim in enumerate(claims):
         here, name = f"{path}[{index}]", claim.get("name", "")
-        if not name:
-            errors.append(required(f"{here}.name"))
-        elif name in seen:
+        if name in seen:
             errors.append(duplicate(f"{here}.name", name))
         else:
-            errors += text_errors(f"{here}.name", name, names.dns1123_label)
-            seen.add(name)
-        given = {field: claim.get(field) for field in ("resourceClaimName", "resourceClaimTemplateName")}
-        shown = Struct({"Name": name, **{f"R{field[1:]}": value for field, value in given.items()}})
-        count = sum(value is not None for value in given.values())
-        if count > 1:
-            text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            errors.append(invalid(here, shown, text))
-        elif not count:
-            text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            errors.append(invalid(here, shown, text))
-        for field, value in given.items():
-            if value is not None:
-                errors += text_errors(f"{here}.{field}", value, names.dns1123_subdomain)
+            errors += need("name", _label)(claim, here)
+            seen |= {name} - {""}
+        count = sum(claim.get(source) is not None for source in sources)
+        if count != 1:
+            words = (
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+                if count
+                else "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            )
+            shown = Struct(Name=name) | {f"R{source[1:]}": claim.get(source) for source in sources}
+            errors.append(invalid(here, Struct(shown), words))
+        errors += given("resourceClaimName resourceClaimTemplateName", _subdomain)(claim, here)
     return errors
 
 
 def _host_name(spec: Data, path: str) -> Errors:
-    name, where = spec.get("hostnameOverride"), f"{path}.hostnameOverride"
-    if name is None:
+    where = f"{path}.hostnameOverride"
+    if spec.get("hostnameOverride") is None:
         return []
-    errors = [
-        forbidden(where, f"may not be specified when {field} is true")
-        for field in ("setHostnameAsFQDN", "hostNetwork")
-        if spec.get(field)
-    ]
-    if len(name.encode()) > _LONGEST_NAME:
-        errors.append(too_long(where, _LONGEST_NAME))
-    return errors + text_errors(where, name, names.dns1123_subdomain)
+    fields = [field for field in ("setHostnameAsFQDN", "hostNetwork") if spec.get(field)]
+    errors = [forbidden(where, f"may not be specified when {field} is true") for field in fields]
+    return errors + at("hostnameOverride", length(64), _subdomain)(spec, path)
+
+
+def _search(search: str, path: str) -> Errors:
+    return [] if search == "." else text(texts.underscored_subdomain)(search.removesuffix("."), path)
+
+
+_dns_config: Final = struct(
+    given(
+        "nameservers",
+        must(lambda servers: len(servers) <= _MOST_SERVERS, f"must not have more than {_MOST_SERVERS} nameservers"),
+        each(legacy_ip_errors),
+    ),
+    given(
+        "searches",
+        must(lambda all_: len(all_) <= _MOST_SEARCHES, f"must not have more than {_MOST_SEARCHES} search paths"),
+        must(
+            lambda all_: len(" ".join(all_)) <= _LONGEST_SEARCHES,
+            f"must not have more than {_LONGEST_SEARCHES} characters (including spaces) in the search list",
+        ),
+        each(_search),
+    ),
+    at(
+        "options",
+        each(lambda option, path: [] if option.get("name") else [required(path, "must not be empty")]),
+    ),
+)
 
 
 def _dns(spec: Data, path: str) -> Errors:
     config, none = spec.get("dnsConfig"), spec.get("dnsPolicy") == "None"
     if config is None:
-        return [required(path, "must provide `dnsConfig` when `dnsPolicy` is None")] if none else []
-    servers, searches = config.get("nameservers") or [], config.get("searches") or []
-    if none and not servers:
-        text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-        return [required(f"{path}.nameservers", text)]
-    errors: Errors = []
-    if len(servers) > _MOST_SERVERS:
-        errors.append(invalid(f"{path}.nameservers", servers, f"must not have more than {_MOST_SERVERS} nameservers"))
-    for index, server in enumerate(servers):
-        errors += legacy_ip_errors(server, f"{path}.nameservers[{index}]")
-    if len(searches) > _MOST_SEARCHES:
-        errors.append(invalid(f"{path}.searches", searches, f"must not have more than {_MOST_SEARCHES} search paths"))
-    if len(" ".join(searches)) > _LONGEST_SEARCHES:
-        text = f"must not have more than {_LONGEST_SEARCHES} characters (including spaces) in the search list"
-        errors.append(invalid(f"{path}.searches", searches, text))
-    for index, search in enumerate(searches):
-        if search != ".":
-            errors += text_errors(f"{path}.searches[{index}]", search.removesuffix("."), texts.underscored_subdomain)
-    return errors + [
-        required(f"{path}.options[{index}]", "must not be empty")
-        for index, option in enumerate(config.get("options") or ())
-        if not option.get("name")
-    ]
+        words = "must provide `dnsConfig` when `dnsPolicy` is None"
+        return [required(f"{path}.dnsConfig", words)] if none else []
+    if none and not config.get("nameservers"):
+        words = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+        return [required(f"{path}.dnsConfig.nameservers", words)]
+    return _dns_config(config, f"{path}.dnsConfig")
 
 
-def _names(spec: Data, path: str) -> Errors:
-    errors: Errors = []
-    for name in ("serviceAccountName", "nodeName"):
-        if spec.get(name):
-            errors += text_errors(f"{path}.{name}", spec[name], names.dns1123_subdomain)
-    deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None:
-        errors += [
-            invalid(f"{path}.activeDeadlineSeconds", deadline, text) for text in texts.between(deadline, 1, _MAX)
-        ]
-    for name in ("hostname", "subdomain"):
-        if spec.get(name):
-            errors += text_errors(f"{path}.{name}", spec[name], names.dns1123_label)
-    errors += toleration_errors(spec.get("tolerations") or [], f"{path}.tolerations")
-    for index, alias in enumerate(spec.get("hostAliases") or ()):
-        errors += legacy_ip_errors(alias.get("ip", ""), f"{path}.hostAliases[{index}].ip")
-        for number, host in enumerate(alias.get("hostnames") or ()):
-            errors += text_errors(f"{path}.hostAliases[{index}].hostnames[{number}]", host, names.dns1123_subdomain)
-    for name in ("priorityClassName", "runtimeClassName"):
-        if spec.get(name):
-            errors += text_errors(f"{path}.{name}", spec[name], names.dns1123_subdomain)
-    policy, allowed = spec.get("preemptionPolicy"), ("PreemptLowerPriority", "Never")
-    if policy is not None and policy not in allowed:
-        errors.append(not_supported(f"{path}.preemptionPolicy", policy, allowed))
-    return errors + requirement_errors({"limits": spec.get("overhead")}, f"{path}.overhead")
+_rest: Final = struct(
+    at("restartPolicy", among("Always", "OnFailure", "Never")),
+    at("dnsPolicy", among("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")),
+    at("nodeSelector", label_errors),
+    pod_security_errors,
+    at("affinity", affinity),
+    _dns,
+    at("readinessGates", each(at("conditionType", text(names.label_key)))),
+    at("schedulingGates", gates),
+    at("topologySpreadConstraints", spread_errors),
+    host_process_errors,
+    host_user_errors,
+    _host_name,
+    filled("serviceAccountName nodeName", _subdomain),
+    given("activeDeadlineSeconds", between(1, 2**31 - 1)),
+    filled("hostname subdomain", _label),
+    at("tolerations", tolerations),
+    at("hostAliases", each(at("ip", legacy_ip_errors), at("hostnames", each(_subdomain)))),
+    filled("priorityClassName runtimeClassName", _subdomain),
+    given("preemptionPolicy", among("PreemptLowerPriority", "Never")),
+    lambda spec, path: requirement_errors({"limits": spec.get("overhead")}, f"{path}.overhead"),
+    os_errors,
+    file_reference_errors,
+)
 
 
 def _host_network(spec: Data, path: str, is_pod: bool) -> Errors:
     if not spec.get("hostNetwork"):
         return []
-    text = "must match `containerPort` when `hostNetwork` is true"
+    words = "must match `containerPort` when `hostNetwork` is true"
     return [
-        invalid(f"{path}[{index}].ports[{number}].hostPort", port.get("hostPort", 0), text)
+        invalid(f"{path}[{index}].ports[{number}].hostPort", port.get("hostPort", 0), words)
         for index, container in enumerate(spec.get("containers") or ())
         for number, port in enumerate(container.get("ports") or ())
         if (is_pod or port.get("hostPort")) and port.get("hostPort", 0) != port.get("containerPort", 0)

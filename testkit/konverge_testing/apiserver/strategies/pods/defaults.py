@@ -7,15 +7,15 @@ Source: `pkg/apis/core/v1/defaults.go`, `pkg/apis/core/v1/conversion.go`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from konverge.quantities import Quantity, added, masked, non_zero, read
+from konverge_testing.apiserver.strategies.defaulting import Defaults, fill
+from konverge_testing.apiserver.strategies.pods.containers_of import containers_of
 from konverge_testing.apiserver.strategies.pods.resources import default_pod_resources
 
 __all__ = [
-    "containers_of",
-    "default_claim",
     "default_pod",
     "default_spec",
     "default_template",
@@ -26,16 +26,9 @@ __all__ = [
 
 Data = dict[str, Any]
 
-_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _REFERENCE: Final = re.compile(
     r"(?:(?:[a-zA-Z0-9.-]+[.:][a-zA-Z0-9.:-]*|localhost)/)?[a-z0-9]+(?:(?:[._/]|__|-+)[a-z0-9]+)*(:[\w][\w.-]{0,127})?(@[\w+.-]+:[0-9a-fA-F]{32,})?"
 )
-
-
-def containers_of(spec: Mapping[str, Any], *kinds: str) -> Iterator[Data]:
-    """Iterate over containers, init containers and ephemeral ones, or those of the given fields."""
-    for kind in kinds or ("containers", "initContainers", "ephemeralContainers"):
-        yield from spec.get(kind) or ()
 
 
 def pull_policy(image: str) -> str:
@@ -59,88 +52,60 @@ def default_template(template: Data) -> None:
 
 def default_spec(spec: Data) -> None:
     """Fill in the defaults that a pod and a template have in common."""
-    _or(spec, "dnsPolicy", "ClusterFirst")
-    _or(spec, "restartPolicy", "Always")
-    spec.setdefault("securityContext", {})
-    spec.setdefault("terminationGracePeriodSeconds", 30)
-    _or(spec, "schedulerName", "default-scheduler")
+    fill(spec, _SPEC)
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
     for container in containers_of(spec):
-        _container(container)
+        fill(container, [("imagePullPolicy+", pull_policy(container.get("image", ""))), *_CONTAINER])
     for volume in spec.get("volumes") or ():
-        _volume(volume)
+        if not set(volume) - {"name"}:
+            volume["emptyDir"] = {}
+        image = (volume.get("image") or {}).get("reference", "")
+        fill(volume, [*_VOLUME, ("image?.pullPolicy+", pull_policy(image))])
 
 
-def _or(data: Data, name: str, value: Any) -> None:
-    if not data.get(name):
-        data[name] = value
+def _http(path: str) -> Defaults:
+    return ((f"{path}?.httpGet?.path+", "/"), (f"{path}?.httpGet?.scheme+", "HTTP"))
 
 
-def _container(container: Data) -> None:
-    _or(container, "imagePullPolicy", pull_policy(container.get("image", "")))
-    _or(container, "terminationMessagePath", "/dev/termination-log")
-    _or(container, "terminationMessagePolicy", "File")
-    container.setdefault("resources", {})
-    for port in container.get("ports") or ():
-        _or(port, "protocol", "TCP")
-    for name in _PROBES:
-        if name in container:
-            _probe(container[name])
-    for handler in (container.get("lifecycle") or {}).values():
-        if isinstance(handler, dict):
-            _http(handler)
-    for variable in container.get("env") or ():
-        _source(variable.get("valueFrom") or {})
+def _probe(name: str) -> Defaults:
+    numbers = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+    rows = [(f"{name}?.{field}+", value) for field, value in numbers.items()]
+    return (*_http(name), (f"{name}?.grpc?.service", ""), *rows)
 
 
-def _source(source: Data) -> None:
-    if source.get("fieldRef"):
-        _or(source["fieldRef"], "apiVersion", "v1")
-    if source.get("resourceFieldRef"):
-        source["resourceFieldRef"].setdefault("divisor", "0")
+def _source(path: str) -> Defaults:
+    return ((f"{path}.fieldRef?.apiVersion+", "v1"), (f"{path}.resourceFieldRef?.divisor", "0"))
 
 
-def _probe(probe: Data) -> None:
-    _http(probe)
-    if "grpc" in probe:
-        probe["grpc"].setdefault("service", "")
-    for name, value in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
-        _or(probe, name, value)
-
-
-def _http(handler: Data) -> None:
-    if "httpGet" in handler:
-        _or(handler["httpGet"], "path", "/")
-        _or(handler["httpGet"], "scheme", "HTTP")
-
-
-def _volume(volume: Data) -> None:
-    if not set(volume) - {"name"}:
-        volume["emptyDir"] = {}
-    for kind in ("secret", "configMap", "downwardAPI", "projected"):
-        if kind in volume:
-            volume[kind].setdefault("defaultMode", 0o644)
-    for item in (volume.get("downwardAPI") or {}).get("items") or ():
-        _source(item)
-    for source in (volume.get("projected") or {}).get("sources") or ():
-        if "serviceAccountToken" in source:
-            source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
-        for item in (source.get("downwardAPI") or {}).get("items") or ():
-            _source(item)
-    if "hostPath" in volume:
-        volume["hostPath"].setdefault("type", "")
-    if "image" in volume:
-        _or(volume["image"], "pullPolicy", pull_policy(volume["image"].get("reference", "")))
-    claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
-    if claim:
-        default_claim(claim)
-
-
-def default_claim(claim: Data) -> None:
-    """Fill in the defaults of a volume claim's spec."""
-    claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+_SPEC: Final[Defaults] = (
+    ("dnsPolicy+", "ClusterFirst"),
+    ("restartPolicy+", "Always"),
+    ("securityContext", {}),
+    ("terminationGracePeriodSeconds", 30),
+    ("schedulerName+", "default-scheduler"),
+)
+_CONTAINER: Final[Defaults] = (
+    ("terminationMessagePath+", "/dev/termination-log"),
+    ("terminationMessagePolicy+", "File"),
+    ("resources", {}),
+    ("ports[].protocol+", "TCP"),
+    *_probe("livenessProbe"),
+    *_probe("readinessProbe"),
+    *_probe("startupProbe"),
+    *_http("lifecycle?.postStart"),
+    *_http("lifecycle?.preStop"),
+    *_source("env[].valueFrom?"),
+)
+_VOLUME: Final[Defaults] = (
+    *((f"{kind}?.defaultMode", 0o644) for kind in ("secret", "configMap", "downwardAPI", "projected")),
+    *_source("downwardAPI?.items[]"),
+    ("projected?.sources[].serviceAccountToken?.expirationSeconds", 3600),
+    *_source("projected?.sources[].downwardAPI?.items[]"),
+    ("hostPath?.type", ""),
+    ("ephemeral?.volumeClaimTemplate?.spec.volumeMode", "Filesystem"),
+)
 
 
 def default_pod(pod: Data) -> None:
@@ -155,7 +120,7 @@ def default_pod(pod: Data) -> None:
             resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
         if spec.get("hostNetwork"):
             for port in container.get("ports") or ():
-                _or(port, "hostPort", port.get("containerPort", 0))
+                port["hostPort"] = port.get("hostPort") or port.get("containerPort", 0)
     default_pod_resources(spec)
     spec.setdefault("enableServiceLinks", True)
     status = pod.get("status") or {}

@@ -1,7 +1,6 @@
-"""Validation of what a container mounts: directories of volumes, and block devices.
+"""The rules of what a container mounts: directories of volumes, and block devices.
 
-Guarantees: pure; errors come in the server's order. Source: `pkg/apis/core/validation/validation.go` (ValidateVolumeMounts,
-ValidateVolumeDevices).
+Source: `pkg/apis/core/validation/validation.go` (ValidateVolumeMounts, ValidateVolumeDevices).
 """
 
 from __future__ import annotations
@@ -9,23 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from konverge_testing.apiserver.statuses import FieldError
-from konverge_testing.apiserver.strategies.base import (
-    Data,
-    Errors,
-    forbidden,
-    invalid,
-    missing_in,
-    not_supported,
-    required,
-)
-from konverge_testing.apiserver.strategies.paths import descending_path_errors, no_backsteps
+from konverge_testing.apiserver.strategies.errors import Data, Errors, forbidden, invalid, not_found
+from konverge_testing.apiserver.strategies.paths import descending, no_backsteps
+from konverge_testing.apiserver.strategies.rules import among, filled, given, need
 
 __all__ = ["device_errors", "mount_errors"]
 
-_PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
-_READ_ONLY: Final = ("Disabled", "Enabled", "IfPossible")
-_BLOCK: Final = ("persistentVolumeClaim", "ephemeral")
+_BLOCK: Final = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+_UNIQUE: Final = "must be unique"
+_name: Final = need("name")
+_target: Final = need("mountPath")
+_part: Final = filled("subPath", descending)
+_computed: Final = filled("subPathExpr", descending)
+_mode: Final = given("mountPropagation", among("Bidirectional", "HostToContainer", "None"))
 
 
 def mount_errors(container: Data, path: str, volumes: Mapping[str, Data]) -> Errors:
@@ -33,45 +28,34 @@ def mount_errors(container: Data, path: str, volumes: Mapping[str, Data]) -> Err
     errors: Errors = []
     seen: set[str] = set()
     devices = container.get("volumeDevices") or ()
-    device_names = {each.get("name", "") for each in devices}
-    device_paths = {each.get("devicePath", "") for each in devices}
+    device_names, device_paths = ({device.get(name, "") for device in devices} for name in ("name", "devicePath"))
     for index, mount in enumerate(container.get("volumeMounts") or ()):
         here, name, target = f"{path}[{index}]", mount.get("name", ""), mount.get("mountPath", "")
-        errors += missing_in(mount, here, "name")
-        if name not in volumes:
-            errors.append(FieldError("NotFound", f"{here}.name", name))
-        errors += missing_in(mount, here, "mountPath")
+        name_path, target_path = f"{here}.name", f"{here}.mountPath"
+        errors += _name(mount, here) + ([] if name in volumes else [not_found(name_path, name)])
+        errors += _target(mount, here)
         if target in seen:
-            errors.append(invalid(f"{here}.mountPath", target, "must be unique"))
+            errors.append(invalid(target_path, target, _UNIQUE))
         seen.add(target)
         if name in device_names:
-            errors.append(invalid(f"{here}.name", name, "must not already exist in volumeDevices"))
+            errors.append(invalid(name_path, name, "must not already exist in volumeDevices"))
         if target in device_paths:
-            errors.append(invalid(f"{here}.mountPath", target, "must not already exist as a path in volumeDevices"))
-        errors += _sub_paths(mount, here, path)
-        errors += _propagation(mount, container, f"{path}.mountPropagation")
+            errors.append(invalid(target_path, target, "must not already exist as a path in volumeDevices"))
+        errors += _part(mount, path)
+        if mount.get("subPath") and (computed := mount.get("subPathExpr")):
+            words = "subPathExpr and subPath are mutually exclusive"
+            errors.append(invalid(f"{here}.subPathExpr", computed, words))
+        errors += _computed(mount, path) + _propagation(mount, container, path)
         errors += _recursive(mount, f"{path}.recursiveReadOnly")
     return errors
 
 
-def _sub_paths(mount: Data, here: str, path: str) -> Errors:
-    part, computed = mount.get("subPath"), mount.get("subPathExpr")
-    errors = descending_path_errors(part, f"{path}.subPath") if part else []
-    if computed:
-        if part:
-            errors.append(invalid(f"{here}.subPathExpr", computed, "subPathExpr and subPath are mutually exclusive"))
-        errors += descending_path_errors(computed, f"{path}.subPathExpr")
-    return errors
-
-
 def _propagation(mount: Data, container: Data, path: str) -> Errors:
-    mode = mount.get("mountPropagation")
-    if mode is None:
-        return []
-    errors = [] if mode in _PROPAGATIONS else [not_supported(path, mode, _PROPAGATIONS)]
-    if mode == "Bidirectional" and not (container.get("securityContext") or {}).get("privileged"):
-        text = "Bidirectional mount propagation is available only to privileged containers"
-        errors.append(forbidden(path, text))
+    errors = _mode(mount, path)
+    privileged = (container.get("securityContext") or {}).get("privileged")
+    if mount.get("mountPropagation") == "Bidirectional" and not privileged:
+        words = "Bidirectional mount propagation is available only to privileged containers"
+        errors.append(forbidden(f"{path}.mountPropagation", words))
     return errors
 
 
@@ -79,8 +63,8 @@ def _recursive(mount: Data, path: str) -> Errors:
     mode = mount.get("recursiveReadOnly")
     if mode in (None, "Disabled"):
         return []
-    if mode not in _READ_ONLY:
-        return [not_supported(path, mode, _READ_ONLY)]
+    if errors := among("Disabled", "Enabled", "IfPossible")(mode, path):
+        return errors
     errors = [] if mount.get("readOnly") else [forbidden(path, "may only be specified when readOnly is true")]
     if mount.get("mountPropagation", "None") != "None":
         errors.append(forbidden(path, "may only be specified when mountPropagation is None or not specified"))
@@ -88,35 +72,32 @@ def _recursive(mount: Data, path: str) -> Errors:
 
 
 def device_errors(container: Data, path: str, volumes: Mapping[str, Data]) -> Errors:
-    """Check the block devices that a container gets."""
+    """Check the block devices of a container."""
     errors: Errors = []
     seen_names: set[str] = set()
     seen_paths: set[str] = set()
     mounts = container.get("volumeMounts") or ()
-    mount_names = {each.get("name", "") for each in mounts}
-    mount_paths = {each.get("mountPath", "") for each in mounts}
+    mount_names, mount_paths = ({mount.get(name, "") for mount in mounts} for name in ("name", "mountPath"))
     for index, device in enumerate(container.get("volumeDevices") or ()):
         here, name, target = f"{path}[{index}]", device.get("name", ""), device.get("devicePath", "")
-        errors += missing_in(device, here, "name")
+        name_path, target_path = f"{here}.name", f"{here}.devicePath"
+        errors += _name(device, here)
         if name in seen_names:
-            errors.append(invalid(f"{here}.name", name, "must be unique"))
+            errors.append(invalid(name_path, name, _UNIQUE))
         if name not in volumes:
-            errors.append(FieldError("NotFound", f"{here}.name", name))
-        elif not any(kind in volumes[name] for kind in _BLOCK):
-            text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
-            errors.append(invalid(f"{here}.name", name, text))
-        if not target:
-            errors.append(required(f"{here}.devicePath"))
+            errors.append(not_found(name_path, name))
+        elif not {"persistentVolumeClaim", "ephemeral"} & set(volumes[name]):
+            errors.append(invalid(name_path, name, _BLOCK))
+        errors += need("devicePath")(device, here)
         if target in seen_paths:
-            errors.append(invalid(f"{here}.devicePath", target, "must be unique"))
+            errors.append(invalid(target_path, target, _UNIQUE))
         if no_backsteps(target, here):
-            errors.append(invalid(f"{here}.devicePath", target, "can not contain backsteps ('..')"))
+            errors.append(invalid(target_path, target, "can not contain backsteps ('..')"))
         else:
             seen_paths.add(target)
         if name in mount_names:
-            errors.append(invalid(f"{here}.name", name, "must not already exist in volumeMounts"))
+            errors.append(invalid(name_path, name, "must not already exist in volumeMounts"))
         if target in mount_paths:
-            errors.append(invalid(f"{here}.devicePath", target, "must not already exist as a path in volumeMounts"))
-        if name:
-            seen_names.add(name)
+            errors.append(invalid(target_path, target, "must not already exist as a path in volumeMounts"))
+        seen_names |= {name} - {""}
     return errors

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from konverge_testing.apiserver import names
-from konverge_testing.apiserver.strategies.base import Data
+from konverge_testing.apiserver.strategies.errors import Data
+from konverge_testing.apiserver.strategies.pods.scheduling import PREFERRED, REQUIRED
 
 __all__ = ["node_label_warnings"]
 
@@ -23,8 +24,6 @@ _DEPRECATED: Final = {
     "scheduler.alpha.kubernetes.io/preferAvoidPods": "deprecated since v1.22; use Taints and Tolerations instead",
     "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
 }
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def node_label_warnings(spec: Data, path: str) -> list[str]:
@@ -35,10 +34,10 @@ def node_label_warnings(spec: Data, path: str) -> list[str]:
         if key in _DEPRECATED
     ]
     affinity, here = (spec.get("affinity") or {}).get("nodeAffinity") or {}, f"{path}.affinity.nodeAffinity"
-    for index, term in enumerate((affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()):
-        found += _term(term, f"{here}.{_REQUIRED}.nodeSelectorTerms[{index}]", values=False)
-    for index, each in enumerate(affinity.get(_PREFERRED) or ()):
-        found += _term(each.get("preference") or {}, f"{here}.{_PREFERRED}[{index}].preference", values=True)
+    for index, term in enumerate((affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()):
+        found += _term(term, f"{here}.{REQUIRED}.nodeSelectorTerms[{index}]", values=False)
+    for index, each in enumerate(affinity.get(PREFERRED) or ()):
+        found += _term(each.get("preference") or {}, f"{here}.{PREFERRED}[{index}].preference", values=True)
     for index, each in enumerate(spec.get("topologySpreadConstraints") or ()):
         where = f"{path}.topologySpreadConstraints[{index}]"
         if (key := each.get("topologyKey", "")) in _DEPRECATED:

@@ -11,7 +11,7 @@ from typing import Final
 
 from konverge.quantities import Quantity
 from konverge_testing.apiserver import names
-from konverge_testing.apiserver.strategies.base import Data, Errors, invalid, not_supported, required, text_errors
+from konverge_testing.apiserver.strategies.errors import Data, Errors, invalid, not_supported, required
 
 __all__ = ["ENV_FIELDS", "VOLUME_FIELDS", "field_errors", "resource_errors"]
 
@@ -71,7 +71,8 @@ def field_errors(reference: Data, path: str, allowed: Collection[str]) -> Errors
     if problem:
         return [invalid(f"{path}.fieldPath", wanted, f"error converting fieldPath: {problem}")]
     if subscript is not None:
-        return text_errors(path, subscript.lower() if field == _SUBSCRIPTED[0] else subscript, names.label_key)
+        key = subscript.lower() if field == _SUBSCRIPTED[0] else subscript
+        return [invalid(path, key, message) for message in names.label_key(key)]
     field = "spec.nodeName" if wanted == "spec.host" else wanted
     return [] if field in allowed else [not_supported(f"{path}.fieldPath", field, allowed)]
 

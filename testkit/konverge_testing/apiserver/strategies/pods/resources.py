@@ -11,7 +11,7 @@ from typing import Final
 from konverge.quantities import read, written
 from konverge_testing.apiserver.admission.pods import spec_amounts
 from konverge_testing.apiserver.strategies.amounts import may_overcommit, requirement_errors, resource_name
-from konverge_testing.apiserver.strategies.base import Data, Errors, forbidden, invalid, not_supported
+from konverge_testing.apiserver.strategies.errors import Data, Errors, forbidden, invalid, not_supported
 
 __all__ = ["default_pod_resources", "pod_resource_errors"]
 

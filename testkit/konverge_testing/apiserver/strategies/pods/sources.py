@@ -1,36 +1,35 @@
-"""Validation of volumes that single vendors and protocols provide, claims of pods of their own included.
+"""The rules of volumes that single vendors and protocols provide, and of the claims that a pod owns.
 
-Guarantees: pure; errors come in the server's order. Source: `pkg/apis/core/validation/validation.go` (validateVolumeSource and below).
+Source: `pkg/apis/core/validation/validation.go` (validateVolumeSource and below).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Final
 
 from konverge_testing.apiserver import names
-from konverge_testing.apiserver.strategies import texts
-from konverge_testing.apiserver.strategies.base import (
-    Data,
-    Errors,
-    annotation_errors,
-    forbidden,
-    invalid,
-    label_errors,
-    missing_in,
-    not_supported,
-    required,
-    text_errors,
-    too_long,
-)
 from konverge_testing.apiserver.strategies.claim_specs import claim_spec_errors
-from konverge_testing.apiserver.strategies.paths import descending_path_errors
+from konverge_testing.apiserver.strategies.errors import Data, Errors, forbidden, invalid, not_supported, required
+from konverge_testing.apiserver.strategies.labels import annotation_errors, label_errors
+from konverge_testing.apiserver.strategies.paths import descending
+from konverge_testing.apiserver.strategies.rules import (
+    Rule,
+    among,
+    at,
+    between,
+    filled,
+    given,
+    length,
+    must,
+    need,
+    struct,
+    text,
+)
 
-__all__ = ["PULL_POLICIES", "VENDORS", "driver_errors", "nfs_errors"]
+__all__ = ["VENDORS", "driver", "nfs"]
 
-PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _QUALIFIED: Final = {
     "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.([a-zA-Z0-9.-]+)(:[^,;*&$|\s]+)$"),
     "eui": re.compile(r"^eui.[a-zA-Z0-9]{16}$"),
@@ -38,79 +37,51 @@ _QUALIFIED: Final = {
 }
 _HOSTS: Final = "must be a host:port pair or multiple pairs separated by commas"
 _LONGEST_TENANT: Final = 64
-_LONGEST_DRIVER: Final = 63
 _MANAGED: Final = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
 _BLOB: Final = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
-_CACHING: Final = ("None", "ReadOnly", "ReadWrite")
-_DISKS: Final = ("Dedicated", "Managed", "Shared")
+
+driver: Final = struct(length(63), text(lambda name: names.dns1123_subdomain(name.lower())))
+"""The rule of the name of a storage driver."""
+
+nfs: Final = struct(
+    need("server path"),
+    at(
+        "path",
+        lambda value, path: must(lambda target: target.startswith("/"), "must be an absolute path")(value or "", path),
+    ),
+)
+_lun: Final = between(0, 255)
+_secret: Final = given("secretRef", need("name"))
 
 
-def driver_errors(name: str, path: str) -> Errors:
-    """Check the name of a storage driver."""
-    if not name:
-        return [required(path)]
-    errors = [too_long(path, _LONGEST_DRIVER)] if len(name.encode()) > _LONGEST_DRIVER else []
-    return errors + [invalid(path, name, message) for message in names.dns1123_subdomain(name.lower())]
-
-
-def nfs_errors(source: Data, path: str) -> Errors:
-    """Check a share."""
-    errors = missing_in(source, path, "server", "path")
-    target = source.get("path", "")
-    if not target.startswith("/"):
-        errors.append(invalid(f"{path}.path", target, "must be an absolute path"))
-    return errors
-
-
-def _repository(source: Data, path: str) -> Errors:
-    return missing_in(source, path, "repository") + descending_path_errors(
-        source.get("directory", ""), f"{path}.directory"
-    )
+def _disk(name: str) -> Rule:
+    return struct(need(name), at("partition", between(0, 255, "must be between 1 and 255, inclusive")))
 
 
 def _qualified(name: str, path: str) -> Errors:
-    kind = name[:3]
-    if kind not in _QUALIFIED:
+    pattern = _QUALIFIED.get(name[:3])
+    if pattern is None:
         return [invalid(path, name, "must be valid format starting with iqn, eui, or naa")]
-    found = _QUALIFIED[kind].search(name)
-    return [] if found else [invalid(path, name, "must be valid format")]
+    return [] if pattern.search(name) else [invalid(path, name, "must be valid format")]
 
 
-def _iscsi(source: Data, path: str) -> Errors:
-    errors = missing_in(source, path, "targetPortal", "iqn")
-    if source.get("iqn"):
-        errors += _qualified(source["iqn"], f"{path}.iqn")
-    lun = source.get("lun", 0)
-    errors += [invalid(f"{path}.lun", lun, text) for text in texts.between(lun, 0, 255)]
-    if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and source.get("secretRef") is None:
-        errors.append(required(f"{path}.secretRef"))
-    if source.get("initiatorName") is not None:
-        errors += _qualified(source["initiatorName"], f"{path}.initiatorname")
-    return errors
+def _iscsi_secret(source: Data, path: str) -> Errors:
+    needed = source.get("chapAuthDiscovery") or source.get("chapAuthSession")
+    return [required(f"{path}.secretRef")] if needed and source.get("secretRef") is None else []
 
 
 def _fibre(source: Data, path: str) -> Errors:
-    targets, ids = source.get("targetWWNs") or [], source.get("wwids") or []
+    targets, lun = source.get("targetWWNs"), source.get("lun")
     errors: Errors = []
-    if not targets and not ids:
+    if not targets and not source.get("wwids"):
         errors.append(required(f"{path}.targetWWNs", "must specify either targetWWNs or wwids, but not both"))
-    if targets and ids:
-        text = "targetWWNs and wwids can not be specified simultaneously"
-        errors.append(invalid(f"{path}.targetWWNs", targets, text))
-    if targets and source.get("lun") is None:
+    if targets and source.get("wwids"):
+        errors.append(
+            invalid(f"{path}.targetWWNs", targets, "targetWWNs and wwids can not be specified simultaneously")
+        )
+    if targets and lun is None:
         errors.append(required(f"{path}.lun", "lun is required if targetWWNs is specified"))
-    elif targets:
-        errors += [invalid(f"{path}.lun", source["lun"], text) for text in texts.between(source["lun"], 0, 255)]
-    return errors
-
-
-def _disk(field: str, source: Data, path: str) -> Errors:
-    path = path.replace(".gcePersistentDisk", ".persistentDisk")
-    partition = source.get("partition", 0)
-    errors = missing_in(source, path, field)
-    if not 0 <= partition <= 255:
-        errors.append(invalid(f"{path}.partition", partition, "must be between 1 and 255, inclusive"))
-    return errors
+    return errors + (_lun(lun, f"{path}.lun") if targets else [])
 
 
 def _flocker(source: Data, path: str) -> Errors:
@@ -125,114 +96,96 @@ def _flocker(source: Data, path: str) -> Errors:
     return errors
 
 
-def _quobyte(source: Data, path: str) -> Errors:
-    registry, errors = source.get("registry", ""), Errors()
+def _registry(source: Data, path: str) -> Errors:
+    registry = source.get("registry", "")
     if not registry:
-        errors.append(required(f"{path}.registry", _HOSTS))
-    elif len(source.get("tenant", "")) > _LONGEST_TENANT:
-        text = f"must be a UUID and may not exceed a length of {_LONGEST_TENANT} characters"
-        errors.append(required(f"{path}.tenant", text))
+        return [required(f"{path}.registry", _HOSTS)]
+    if len(source.get("tenant", "")) > _LONGEST_TENANT:
+        words = f"must be a UUID and may not exceed a length of {_LONGEST_TENANT} characters"
+        return [required(f"{path}.tenant", words)]
+    pairs = [pair for pair in registry.split(",") if not re.fullmatch(r"(\[[^\]]*\]|[^:\[\]]*):[^:]*", pair)]
+    return [invalid(f"{path}.registry", registry, _HOSTS)] * len(pairs)
+
+
+def _disk_address(source: Data, path: str) -> Errors:
+    kind, address = source.get("kind"), source.get("diskURI", "")
+    if kind == "Managed":
+        wrong, form = not address.startswith("/subscriptions/"), _MANAGED
     else:
-        pairs = registry.split(",")
-        errors += [
-            invalid(f"{path}.registry", registry, _HOSTS)
-            for pair in pairs
-            if re.fullmatch(r"(\[[^\]]*\]|[^:\[\]]*):[^:]*", pair) is None
-        ]
-    return errors + missing_in(source, path, "volume")
+        wrong, form = kind is not None and not address.startswith("https://"), _BLOB
+    return [not_supported(f"{path}.diskURI", address, (form,))] if wrong else []
 
 
-def _azure_disk(source: Data, path: str) -> Errors:
-    errors = missing_in(source, path, "diskName", "diskURI")
-    address = source.get("diskURI", "")
-    for name, allowed in (("cachingMode", _CACHING), ("kind", _DISKS)):
-        if source.get(name) is not None and source[name] not in allowed:
-            errors.append(not_supported(f"{path}.{name}", source[name], allowed))
-    kind = source.get("kind")
-    if kind == "Managed" and not address.startswith("/subscriptions/"):
-        errors.append(not_supported(f"{path}.diskURI", address, (_MANAGED,)))
-    elif kind not in (None, "Managed") and not address.startswith("https://"):
-        errors.append(not_supported(f"{path}.diskURI", address, (_BLOB,)))
-    return errors
+def _options(options: Data | None, path: str) -> Errors:
+    words = "kubernetes.io and k8s.io namespaces are reserved"
+    return [
+        invalid(f"{path}[{key}]", key, words)
+        for key in options or ()
+        if f".{key.partition('/')[0].lower()}".endswith((".kubernetes.io", ".k8s.io"))
+    ]
 
 
-def _flex(source: Data, path: str) -> Errors:
-    errors = missing_in(source, path, "driver")
-    for key in source.get("options") or {}:
-        if f".{key.partition('/')[0].lower()}".endswith((".kubernetes.io", ".k8s.io")):
-            text = "kubernetes.io and k8s.io namespaces are reserved"
-            errors.append(invalid(f"{path}.options[{key}]", key, text))
-    return errors
-
-
-def _secret(source: Data, path: str) -> Errors:
-    secret = source.get("secretRef")
-    return [] if secret is None or secret.get("name") else [required(f"{path}.secretRef.name")]
-
-
-def _cinder(source: Data, path: str) -> Errors:
-    return missing_in(source, path, "volumeID") + _secret(source, path)
-
-
-def _storage_os(source: Data, path: str) -> Errors:
-    errors = missing_in(source, path, "volumeName")
-    for name in ("volumeName", "volumeNamespace"):
-        if source.get(name):
-            errors += text_errors(f"{path}.{name}", source[name], names.dns1123_label)
-    return errors + _secret(source, path)
-
-
-def _csi(source: Data, path: str) -> Errors:
-    errors = driver_errors(source.get("driver", ""), f"{path}.driver")
+def _publish_secret(source: Data, path: str) -> Errors:
     secret = source.get("nodePublishSecretRef")
     if secret is None:
-        return errors
+        return []
     if not secret.get("name"):
-        return [*errors, required(f"{path}.nodePublishSecretRef.name")]
-    return errors + text_errors(f"{path}.name", secret["name"], names.dns1123_subdomain)
+        return [required(f"{path}.nodePublishSecretRef.name")]
+    return text(names.dns1123_subdomain)(secret["name"], f"{path}.name")
 
 
-def _own_claim(source: Data, path: str) -> Errors:
-    template, here = source.get("volumeClaimTemplate"), f"{path}.volumeClaimTemplate"
-    if template is None:
-        return [required(here)]
-    metadata = template.get("metadata") or {}
-    errors = annotation_errors(metadata.get("annotations"), f"{here}.metadata.annotations")
-    errors += label_errors(metadata.get("labels"), f"{here}.metadata.labels")
-    errors += [
-        forbidden(f"{here}.metadata.{name}", "cannot be set")
-        for name, value in metadata.items()
+def _only_labels(metadata: Data | None, path: str) -> Errors:
+    return [
+        forbidden(f"{path}.{name}", "cannot be set")
+        for name, value in (metadata or {}).items()
         if name not in ("annotations", "labels") and value
     ]
-    return errors + claim_spec_errors(template.get("spec") or {}, f"{here}.spec")
 
 
-def _needs(*fields: str) -> Callable[[Data, str], Errors]:
-    return lambda source, path: missing_in(source, path, *fields)
+_own_claim: Final = struct(
+    at("metadata", at("annotations", annotation_errors), at("labels", label_errors), _only_labels),
+    at("spec", claim_spec_errors),
+)
 
-
-VENDORS: Final[Mapping[str, Callable[[Data, str], Errors]]] = {
-    "awsElasticBlockStore": partial(_disk, "volumeID"),
-    "azureDisk": _azure_disk,
-    "azureFile": _needs("secretName", "shareName"),
-    "cephfs": _needs("monitors"),
-    "cinder": _cinder,
-    "csi": _csi,
-    "ephemeral": _own_claim,
+VENDORS: Final[Mapping[str, Rule]] = {
+    "awsElasticBlockStore": _disk("volumeID"),
+    "azureDisk": struct(
+        need("diskName diskURI"),
+        given("cachingMode", among("None", "ReadOnly", "ReadWrite")),
+        given("kind", among("Dedicated", "Managed", "Shared")),
+        _disk_address,
+    ),
+    "azureFile": need("secretName shareName"),
+    "cephfs": need("monitors"),
+    "cinder": struct(need("volumeID"), _secret),
+    "csi": struct(need("driver", driver), _publish_secret),
+    "ephemeral": lambda source, path: (
+        given("volumeClaimTemplate", _own_claim)(source, path)
+        if source.get("volumeClaimTemplate") is not None
+        else [required(f"{path}.volumeClaimTemplate")]
+    ),
     "fc": _fibre,
-    "flexVolume": _flex,
+    "flexVolume": struct(need("driver"), at("options", _options)),
     "flocker": _flocker,
-    "gcePersistentDisk": partial(_disk, "pdName"),
-    "gitRepo": _repository,
-    "glusterfs": _needs("endpoints", "path"),
-    "iscsi": _iscsi,
-    "nfs": nfs_errors,
-    "photonPersistentDisk": _needs("pdID"),
-    "portworxVolume": _needs("volumeID"),
-    "quobyte": _quobyte,
-    "rbd": _needs("monitors", "image"),
-    "scaleIO": _needs("gateway", "system", "volumeName"),
-    "storageos": _storage_os,
-    "vsphereVolume": _needs("volumePath"),
+    "gcePersistentDisk": lambda source, path: _disk("pdName")(
+        source, path.replace(".gcePersistentDisk", ".persistentDisk")
+    ),
+    "gitRepo": struct(need("repository"), at("directory", descending)),
+    "glusterfs": need("endpoints path"),
+    "iscsi": struct(
+        need("targetPortal iqn"),
+        filled("iqn", _qualified),
+        at("lun", _lun),
+        _iscsi_secret,
+        given("initiatorName", lambda name, path: _qualified(name, f"{path[:-4]}name")),
+    ),
+    "nfs": nfs,
+    "photonPersistentDisk": need("pdID"),
+    "portworxVolume": need("volumeID"),
+    "quobyte": struct(_registry, need("volume")),
+    "rbd": need("monitors image"),
+    "scaleIO": need("gateway system volumeName"),
+    "storageos": struct(need("volumeName"), filled("volumeName volumeNamespace", text(names.dns1123_label)), _secret),
+    "vsphereVolume": need("volumePath"),
 }
-"""The check of a source, by its field."""
+"""The rules of a source, by its field."""

@@ -1,115 +1,71 @@
-"""Validation of the volumes of a pod.
+"""The rules of the volumes of a pod.
 
-Guarantees: pure; errors come in the server's order. Source: `pkg/apis/core/validation/validation.go`.
+Source: `pkg/apis/core/validation/validation.go`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Final
 
 from konverge.quantities import Quantity
 from konverge_testing.apiserver import names
 from konverge_testing.apiserver.golang import quote
-from konverge_testing.apiserver.strategies.base import (
-    Data,
-    Errors,
-    duplicate,
-    forbidden,
-    invalid,
-    missing_in,
-    not_supported,
-    required,
-    text_errors,
-)
+from konverge_testing.apiserver.strategies.errors import Data, Errors, duplicate, forbidden, invalid, required
 from konverge_testing.apiserver.strategies.paths import no_backsteps
-from konverge_testing.apiserver.strategies.pods.projected import (
-    downward_errors,
-    item_errors,
-    mode_errors,
-    projected_errors,
+from konverge_testing.apiserver.strategies.pods.projected import downward, files, projected_errors
+from konverge_testing.apiserver.strategies.pods.sources import VENDORS
+from konverge_testing.apiserver.strategies.rules import Rule, among, at, need, struct, text, when
+
+__all__ = ["host_path", "pull_policies", "volume_errors"]
+
+_ORDER: Final = (
+    "emptyDir hostPath gitRepo gcePersistentDisk awsElasticBlockStore secret nfs iscsi glusterfs flocker "
+    "persistentVolumeClaim rbd cinder cephfs quobyte downwardAPI fc flexVolume configMap azureFile vsphereVolume "
+    "photonPersistentDisk portworxVolume azureDisk storageos projected scaleIO csi ephemeral image"
 )
-from konverge_testing.apiserver.strategies.pods.sources import PULL_POLICIES, VENDORS
-
-__all__ = ["host_path_errors", "volume_errors"]
-
-_ORDER: Final = [
-    "emptyDir",
-    "hostPath",
-    "gitRepo",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "secret",
-    "nfs",
-    "iscsi",
-    "glusterfs",
-    "flocker",
-    "persistentVolumeClaim",
-    "rbd",
-    "cinder",
-    "cephfs",
-    "quobyte",
-    "downwardAPI",
-    "fc",
-    "flexVolume",
-    "configMap",
-    "azureFile",
-    "vsphereVolume",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "azureDisk",
-    "storageos",
-    "projected",
-    "scaleIO",
-    "csi",
-    "ephemeral",
-    "image",
-]
+_name: Final = need("name", text(names.dns1123_label))
 _ODD_NAMES: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
-_HOST_PATHS: Final = (
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
+_host_types: Final = among(
+    *("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 )
+pull_policies: Final = among("Always", "IfNotPresent", "Never")
+
+host_path: Final = struct(
+    need("path", no_backsteps),
+    when(lambda source: source.get("path"), at("type", _host_types)),
+)
+"""The rules of a path of the node."""
 
 
 def volume_errors(volumes: list[Data], path: str, *, pod: str | None = None) -> tuple[Errors, dict[str, Data]]:
-    """Check the volumes of a pod, or (None) of a template; returns those that are valid by their names, too."""
+    """Check the volumes of a pod, or (None) of a template; return the errors, and the valid volumes by their names."""
     errors: Errors = []
-    good: dict[str, Data] = {}
+    valid: dict[str, Data] = {}
     for index, volume in enumerate(volumes):
         here, name = f"{path}[{index}]", volume.get("name", "")
-        found = _source_errors(volume, here, pod)
-        found += text_errors(f"{here}.name", name, names.dns1123_label) if name else [required(f"{here}.name")]
-        if name in good:
-            found.append(duplicate(f"{here}.name", name))
-        if not found:
-            good[name] = volume
-        errors += found
-    return errors, good
+        own = _source_errors(volume, here, pod) + _name(volume, here)
+        if name in valid:
+            own.append(duplicate(f"{here}.name", name))
+        if not own:
+            valid[name] = volume
+        errors += own
+    return errors, valid
 
 
 def _source_errors(volume: Data, path: str, pod: str | None) -> Errors:
-    kinds = [kind for kind in _ORDER if kind in volume]
+    kinds = [kind for kind in _ORDER.split() if kind in volume]
     if not kinds:
         return [required(path, "must specify a volume type")]
     errors = _CHECKS[kinds[0]](volume[kinds[0]], f"{path}.{kinds[0]}")
-    if kinds[0] == "image":
-        errors = _image(volume["image"], f"{path}.image", pod)
+    if kinds[0] == "image" and pod is not None:
+        errors = need("reference")(volume["image"], f"{path}.image") + errors
     elif kinds[0] == "ephemeral" and pod and (name := volume.get("name")):
         claim = f"{pod}-{name}"
-        errors += [
-            invalid(f"{path}.name", name, f"PVC name {quote(claim)}: {text}") for text in names.dns1123_subdomain(claim)
-        ]
-    return errors + [
-        forbidden(f"{path}.{_ODD_NAMES.get(kind, kind)}", "may not specify more than 1 volume type")
-        for kind in kinds[1:]
-    ]
+        words = names.dns1123_subdomain(claim)
+        errors += [invalid(f"{path}.name", name, f"PVC name {quote(claim)}: {word}") for word in words]
+    others = [_ODD_NAMES.get(kind, kind) for kind in kinds[1:]]
+    return errors + [forbidden(f"{path}.{kind}", "may not specify more than 1 volume type") for kind in others]
 
 
 def _empty_dir(source: Data, path: str) -> Errors:
@@ -119,40 +75,14 @@ def _empty_dir(source: Data, path: str) -> Errors:
     return [forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")]
 
 
-def host_path_errors(source: Data, path: str) -> Errors:
-    """Check a path of the node."""
-    if not source.get("path"):
-        return [required(f"{path}.path")]
-    errors = no_backsteps(source["path"], f"{path}.path")
-    kind = source.get("type", "")
-    return errors if kind in _HOST_PATHS else [*errors, not_supported(f"{path}.type", kind, _HOST_PATHS)]
-
-
-def _image(source: Data, path: str, pod: str | None) -> Errors:
-    errors = [] if pod is None else missing_in(source, path, "reference")
-    policy = source.get("pullPolicy", "")
-    return errors if policy in PULL_POLICIES else [*errors, not_supported(f"{path}.pullPolicy", policy, PULL_POLICIES)]
-
-
-def _named(name: str) -> Callable[[Data, str], Errors]:
-    def check(source: Data, path: str) -> Errors:
-        return missing_in(source, path, name) + mode_errors(source, path) + item_errors(source, path)
-
-    return check
-
-
-def _claim(source: Data, path: str) -> Errors:
-    return missing_in(source, path, "claimName")
-
-
-_CHECKS: Final[dict[str, Callable[[Data, str], Errors]]] = {
+_CHECKS: Final[Mapping[str, Rule]] = {
     **VENDORS,
-    "configMap": _named("name"),
-    "downwardAPI": downward_errors,
+    "configMap": struct(need("name"), files),
+    "downwardAPI": downward,
     "emptyDir": _empty_dir,
-    "hostPath": host_path_errors,
-    "image": lambda _source, _path: [],
-    "persistentVolumeClaim": _claim,
+    "hostPath": host_path,
+    "image": at("pullPolicy", pull_policies),
+    "persistentVolumeClaim": need("claimName"),
     "projected": projected_errors,
-    "secret": _named("secretName"),
+    "secret": struct(need("secretName"), files),
 }

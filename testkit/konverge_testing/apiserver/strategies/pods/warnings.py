@@ -7,11 +7,11 @@ annotations. Source: `pkg/api/pod/warnings.go`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Final
 
 from konverge.quantities import Quantity
-from konverge_testing.apiserver.strategies.base import Data
+from konverge_testing.apiserver.strategies.errors import Data
+from konverge_testing.apiserver.strategies.pods.containers_of import containers_at
 from konverge_testing.apiserver.strategies.pods.node_labels import node_label_warnings
 
 __all__ = ["pod_warnings"]
@@ -40,7 +40,7 @@ def pod_warnings(spec: Data, path: str = "") -> list[str]:
         empty = [each for each in (volume.get("projected") or {}).get("sources") or () if not each]
         found += [f"volume {json.dumps(volume.get('name', ''))} (Projected) has no sources provided"] * len(empty)
     found += _addresses(spec, here) + _pull_secrets(spec, here)
-    containers = list(_containers(spec, here))
+    containers = list(containers_at(spec, here))
     for where, container in containers:
         found += _fractions(container, where) + _hidden(container, where)
     found += _ports(containers)
@@ -58,12 +58,6 @@ def _addresses(spec: Data, path: str) -> list[str]:
             found.append(f"{path}.hostAliases[{index}].ip: duplicate ip {json.dumps(ip)}")
         seen.add(ip)
     return found
-
-
-def _containers(spec: Data, path: str) -> Iterator[tuple[str, Data]]:
-    for kind in ("initContainers", "containers", "ephemeralContainers"):
-        for index, container in enumerate(spec.get(kind) or ()):
-            yield f"{path}.{kind}[{index}]", container
 
 
 def _pull_secrets(spec: Data, path: str) -> list[str]:
