@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
@@ -36,6 +35,7 @@ from konverge.reconcilers.apps.observe import ObservedInstance, check_key, contr
 from konverge.reconcilers.apps.plans import plan_for
 from konverge.reconcilers.apps.settings import Settings
 from konverge.reconcilers.apps.uninstall import RemainingChildren, next_step
+from konverge.reconcilers.shared.delays import READ_AGAIN
 
 if TYPE_CHECKING:
     from konverge.runtime import Applied, Context
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["ApplicationInstanceReconciler"]
 
 _TRIES = 3
-_SOON = timedelta(seconds=1)
 
 
 class ApplicationInstanceReconciler:
@@ -94,7 +93,7 @@ class ApplicationInstanceReconciler:
             try:
                 await _delete_without_uninstall(mine, ctx)
             except ObjectChanged:
-                return RequeueAfter(_SOON)
+                return RequeueAfter(READ_AGAIN)
         return await ctx.execute(plan_yielding(observed, release, keeper, ctx.now(), self.settings.refused_retry))
 
     async def _with_key(

@@ -10,7 +10,7 @@ token, a request for rotation and an annotation are removed only when what they 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from konverge.crds.ops_v1alpha1 import Cluster, ClusterStatus
@@ -41,6 +41,7 @@ from konverge.reconcilers.clusters.words import (
     Event,
     PhaseName,
 )
+from konverge.reconcilers.shared.delays import NEXT_STEP
 from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE
 from konverge.runtime import Delete, Plan
 
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ClusterReconciler", "report_failure"]
 
-_SOON = timedelta(seconds=1)
 _BY_SPEC, _BY_ANNOTATION = "spec", "annotation"
 _BY_CLUSTER = (_BY_SPEC, _BY_ANNOTATION)
 """Requests to replace the credential that the Cluster makes; others are made by jobs."""
@@ -191,7 +191,7 @@ class ClusterReconciler:
         """Stop the agent, then delete its Secrets."""
         if cluster.status.phase != PhaseName.TERMINATING:
             return await ctx.execute(
-                Plan(draft=ClusterStatus(phase=PhaseName.TERMINATING), outcome=RequeueAfter(_SOON))
+                Plan(draft=ClusterStatus(phase=PhaseName.TERMINATING), outcome=RequeueAfter(NEXT_STEP))
             )
         await self._service.forget(cluster.name)
         namespace = operator_namespace(self.settings, ctx)

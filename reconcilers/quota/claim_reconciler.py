@@ -24,6 +24,7 @@ from konverge.reconcilers.quota.render import claim_condition
 from konverge.reconcilers.quota.view_cache import ViewCache
 from konverge.reconcilers.quota.wake_index import WakeIndex
 from konverge.reconcilers.quota.words import Semantics
+from konverge.reconcilers.shared.delays import READ_AGAIN
 
 if TYPE_CHECKING:
     from konverge.runtime import Context
@@ -50,7 +51,7 @@ class ResourcePoolClaimReconciler:
         if view is not None and waits_for_new_pool(view, pools, ctx.now()):
             self._wake_index.waiting[path] = ""
             ctx.status.skip_write()
-            return RequeueAfter(1)
+            return RequeueAfter(READ_AGAIN)
         decided = None if view is None else decide_claim(view, pools)
         if view is None or (decided is None and (view.pool or view.assigned[0])):
             self._wake_index.waiting.pop(path, None)

@@ -29,16 +29,13 @@ from konverge.reconcilers.quota.render import pool_conditions, pool_status
 from konverge.reconcilers.quota.settings import Settings
 from konverge.reconcilers.quota.wake_index import WakeIndex
 from konverge.reconcilers.quota.words import QuotaLabel, quota_name
+from konverge.reconcilers.shared.delays import NEXT_STEP, READ_AGAIN, SHORTEST_WAIT
 
 if TYPE_CHECKING:
     from konverge.runtime import ConditionUpdate, Context
 
 __all__ = ["ResourcePoolReconciler"]
 
-_CONTINUE_DELAY = 0.01
-"""Delay of the reconcile that continues this one: the barrier holds it until the caches show our writes."""
-_CONFLICT_DELAY = 1.0
-"""Delay of the reconcile after a conflict, unless the watch event of the change comes first."""
 _RIVAL_PAUSE = 0.25
 """Seconds between two reconciles of a pool whose status another process writes, so that two daemons with unlike caches do not spin."""
 _OMITTED_IF_EMPTY = ("claims", "exhaustions", "releasing")
@@ -82,7 +79,7 @@ class ResourcePoolReconciler:
             observed, allocation = await writer.apply_quotas(observed)
         except PoolChanged:
             ctx.status.skip_write()
-            return RequeueAfter(_CONFLICT_DELAY)
+            return RequeueAfter(READ_AGAIN)
         self._remember_refusals(pool, observed, writer.outcomes, held, ctx)
         refused = {namespace: refusal.message for namespace, refusal in held.items()}
         # A claim that is tried again is listed first, and does not make the pool Ready.
@@ -102,9 +99,9 @@ class ResourcePoolReconciler:
         if writer.outcomes.error is not None:
             raise writer.outcomes.error
         if (allocation.pending | allocation.reserving) - writer.outcomes.failed:
-            return RequeueAfter(_CONTINUE_DELAY)
+            return RequeueAfter(NEXT_STEP)
         if writer.outcomes.again:
-            return RequeueAfter(_CONFLICT_DELAY)
+            return RequeueAfter(READ_AGAIN)
         return RequeueAfter(self._settings.refused_retry) if refused else Done()
 
     def _pause_for_rival(self, pool: ResourcePool, recorded: PoolRecord) -> float:
@@ -113,7 +110,7 @@ class ResourcePoolReconciler:
         if not written or written == _outline(pool.status, recorded):
             return 0.0
         rest = since + _RIVAL_PAUSE - asyncio.get_running_loop().time()
-        return rest if rest > _CONTINUE_DELAY else 0.0  # a rest below the resolution of the clock would never pass
+        return rest if rest > SHORTEST_WAIT.total_seconds() else 0.0
 
     def _recall_refusals(
         self, pool: ResourcePool, observed: PoolObservation, ctx: Context[ResourcePool]

@@ -32,6 +32,7 @@ from konverge.clock import from_rfc3339
 from konverge.errors import Conflict, KonvergeError, NotLeading, RetryAfter
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
+from konverge.reconcilers.shared.delays import READ_AGAIN
 from konverge.reconcilers.shared.endpoints import same_server
 from konverge.reconcilers.workspaces.kcp_urls import RefusedUrl, root_problem, workspace_url
 from konverge.reconcilers.workspaces.provider import (
@@ -67,8 +68,6 @@ _PHASES: Final = {
 }
 """The others (Scheduling, Initializing, and those of later versions) are not ready."""
 _CONTENT: Final = "WorkspaceContentDeleted"
-_SOON: Final = timedelta(seconds=1)
-"""After a conflict: kcp writes a Workspace often while it prepares it."""
 
 
 def kcp_state(found: Object) -> WorkspaceState:
@@ -174,7 +173,7 @@ class KcpWorkspaces:
         except (NotLeading, ProviderUnavailable, RetryAfter, WorkspaceRefused, WorkspaceTaken):
             raise
         except Conflict as error:
-            raise RetryAfter(_SOON, "the workspace changed since it was read") from error
+            raise RetryAfter(READ_AGAIN, "the workspace changed since it was read") from error
         except KonvergeError as error:
             raise ProviderUnavailable(f"kcp: {error}") from error
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.errors import AlreadyExists, Conflict, NotFound, RetryAfter
 from konverge.outcome import Done, Outcome
+from konverge.reconcilers.shared.delays import READ_AGAIN
 from konverge.reconcilers.workspaces.decide import (
     ObservedWorkspace,
     WorkspaceProblem,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["WorkspaceClaimReconciler"]
 
-_SOON = timedelta(seconds=1)
 _PROBLEMS = (ProviderUnavailable, WorkspaceRefused, WorkspaceTaken)
 """Errors of a provider that the status reports."""
 
@@ -93,7 +93,7 @@ class WorkspaceClaimReconciler:
                 text = f"there is no namespace {namespace} for the Secret: make it, or set workspaces.namespace"
                 return replace(observed, problem=WorkspaceProblem(WorkspaceReason.NAMESPACE_MISSING, text))
             # Another writer made, replaced or deleted it since the read.
-            raise RetryAfter(_SOON, "the Secret with the kubeconfig changed since it was read") from error
+            raise RetryAfter(READ_AGAIN, "the Secret with the kubeconfig changed since it was read") from error
         ctx.event(
             WorkspaceEvent.CREDENTIAL_ISSUED, f"a kubeconfig was written into the Secret {namespace}/{stored.name}"
         )

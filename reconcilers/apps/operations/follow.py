@@ -55,6 +55,7 @@ from konverge.reconcilers.apps.operations.words import (
     OpEvent,
     RunningReason,
 )
+from konverge.reconcilers.shared.delays import NEXT_STEP, READ_AGAIN, SHORTEST_WAIT
 from konverge.reconcilers.shared.helm_release.redaction import without_values
 from konverge.runtime import Plan
 
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LOOK_AGAIN", "follow"]
 
-_AT_ONCE: Final = timedelta(milliseconds=10)
 LOOK_AGAIN: Final = timedelta(seconds=30)
 """After this time an Operation looks again at objects that are not watched, and a finalizer at an engine that is silent."""
 _IN_FLIGHT: Final = timedelta(seconds=60)
@@ -144,7 +144,9 @@ class _Running:
             except Forbidden as error:
                 return self._without_right(error)
             except (AlreadyExists, Conflict) as error:
-                raise RetryAfter(1, f"{kind.kind} {ref.name} changed while it was made; reading it again") from error
+                raise RetryAfter(
+                    READ_AGAIN, f"{kind.kind} {ref.name} changed while it was made; reading it again"
+                ) from error
             if isinstance(made, Plan):
                 return made
             if isinstance(made, EngineBlocked):
@@ -176,7 +178,7 @@ class _Running:
             )
             return self._failed(FailedReason.ENGINE_OBJECT_LOST, message)
         if since is None:
-            return report.turn_missing(RequeueAfter(_AT_ONCE))
+            return report.turn_missing(RequeueAfter(NEXT_STEP))
         if isinstance(made, Rendered):
             return await ctx.client.create(to_create(operation, made, self.target, self.engines.cluster_id))
         assert found is not None
@@ -260,7 +262,7 @@ class _Running:
             seen = await self._with_cause(seen, child)
         look_again = None if blind is None else LOOK_AGAIN
         waits = [wait for wait in (seen.recheck_after, stop.left, look_again) if wait is not None]
-        outcome = RequeueAfter(max(min(waits), _AT_ONCE)) if waits else Done()
+        outcome = RequeueAfter(max(min(waits), SHORTEST_WAIT)) if waits else Done()
         blocked = seen.blocked or blind
         return report.observed(replace(seen, blocked=blocked), status, ref=self._corrected, outcome=outcome)
 
@@ -326,7 +328,7 @@ class _Running:
             and not stored.finished
         )
         if not same:
-            raise RetryAfter(1, "the Operation changed since it was read; reading it again")
+            raise RetryAfter(READ_AGAIN, "the Operation changed since it was read; reading it again")
 
     def _failed(self, reason: str, message: str) -> OpPlan:
         return self._ended(Observation(EngineState.FAILED, reason, message))

@@ -39,7 +39,7 @@ from konverge.runtime import Controller, Rule
 
 __all__ = ["chosen_rows", "controller"]
 
-_AT_ONCE: Final = 4
+_CONCURRENCY: Final = 4
 """Operations that are reconciled at once: each start reads and writes the Lease of its namespace."""
 
 
@@ -114,7 +114,7 @@ def controller(
                 for kind in sorted(made, key=lambda one: one.group_kind)
             ),
         )
-        .with_(concurrency=_AT_ONCE)
+        .with_(concurrency=_CONCURRENCY)
         .reconciled_by(
             OperationReconciler(
                 chosen, cluster_id=cluster_id, namespace=namespace, rows=rows, metrics=metrics, instances=instances

@@ -21,13 +21,13 @@ from konverge.reconcilers.apps.operations.report import OpPlan
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.windows import BadWindow, next_opening, opened_at, parse_windows
 from konverge.reconcilers.apps.operations.words import AcceptedReason, BlockedReason, OpAnnotation
+from konverge.reconcilers.shared.delays import SHORTEST_WAIT
 
 __all__ = ["Permission", "check_policy", "first_at_opening"]
 
 _LOOK_AGAIN: Final = timedelta(seconds=30)
 _AT_MOST: Final = timedelta(minutes=10)
 """After this time annotations of a namespace, which is not watched, are read again."""
-_SHORTEST: Final = timedelta(milliseconds=10)
 _TYPES: Final = frozenset(get_args(OperationType))
 
 
@@ -98,7 +98,7 @@ def _names(allowed: Iterable[str]) -> str:
 
 def _outside(message: str, left: timedelta) -> OpPlan:
     blocked = EngineBlocked(BlockedReason.OUTSIDE_MAINTENANCE_WINDOW, message)
-    return report.waiting(blocked, outcome=RequeueAfter(max(left, _SHORTEST)))
+    return report.waiting(blocked, outcome=RequeueAfter(max(left, SHORTEST_WAIT)))
 
 
 def first_at_opening(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.errors import Forbidden, RetryAfter
@@ -37,14 +37,12 @@ from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.start import start
 from konverge.reconcilers.apps.operations.stop import cancelled
 from konverge.reconcilers.apps.settings import Settings
+from konverge.reconcilers.shared.delays import READ_AGAIN, SHORTEST_WAIT
 
 if TYPE_CHECKING:
     from konverge.runtime import Context
 
 __all__ = ["OperationReconciler"]
-
-_AT_ONCE: Final = timedelta(milliseconds=10)
-_SOON: Final = timedelta(seconds=1)
 
 
 class OperationReconciler:
@@ -80,7 +78,7 @@ class OperationReconciler:
         if _ends(plan) and isinstance(plan.outcome, Done):  # the own status write enqueues nothing
             ttl = operation.spec.ttl_seconds_after_finished
             if ttl is not None or self.engines.settings.history_limit is not None:
-                plan = replace(plan, outcome=RequeueAfter(max(timedelta(seconds=ttl or 0), _AT_ONCE)))
+                plan = replace(plan, outcome=RequeueAfter(max(timedelta(seconds=ttl or 0), SHORTEST_WAIT)))
         return await self._carry_out(plan, operation, ctx)
 
     async def finalize(self, operation: Operation, ctx: Context[Operation]) -> Outcome:
@@ -88,7 +86,7 @@ class OperationReconciler:
         if not operation.finished and operation.status.started_at is None:
             stored = await ctx.live(Operation).find(operation.namespace, operation.name)
             if stored is not None and stored.status.started_at is not None:
-                return RequeueAfter(_SOON)  # the cache lags behind an earlier process
+                return RequeueAfter(READ_AGAIN)  # the cache lags behind an earlier process
         if operation.finished or operation.status.started_at is None:
             self._memory.forget(operation.metadata.uid)
             return Done()

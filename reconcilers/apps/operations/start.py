@@ -37,13 +37,13 @@ from konverge.reconcilers.apps.operations.policy import check_policy, first_at_o
 from konverge.reconcilers.apps.operations.report import OpPlan
 from konverge.reconcilers.apps.operations.validate import refusal
 from konverge.reconcilers.apps.operations.words import AcceptedReason, BlockedReason, FailedReason, OpCondition
+from konverge.reconcilers.shared.delays import NEXT_STEP
 
 if TYPE_CHECKING:
     from konverge.runtime import Context
 
 __all__ = ["start"]
 
-_AT_ONCE: Final = timedelta(milliseconds=10)
 _LOOK_AGAIN: Final = timedelta(seconds=30)
 """After this time an Operation looks again at objects that are not watched."""
 
@@ -93,7 +93,7 @@ async def start(operation: Operation, engines: Engines, memory: Memory, ctx: Con
     plan = await take_turn(mine, TargetKey(namespace, spec.target_ref.name), engines.home(ctx), ctx)
     if plan is not None:
         return plan
-    return report.claimed(now, ref_to(made), made.outputs, RequeueAfter(_AT_ONCE))
+    return report.claimed(now, ref_to(made), made.outputs, RequeueAfter(NEXT_STEP))
 
 
 def _lacked_a_right(operation: Operation) -> bool:

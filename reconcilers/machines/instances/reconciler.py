@@ -50,6 +50,7 @@ from konverge.reconcilers.machines.words import (
     MachinesEvent,
     MachinesLabel,
 )
+from konverge.reconcilers.shared.delays import NEXT_STEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -350,7 +351,7 @@ class NstanceMachineReconciler:
         ctx.status.draft.ready = False
         ctx.status.set_condition(MachinesCondition.READY, False, MachineReason.SERVER_DELETED, message)
         ctx.status.set_condition(MachinesCondition.SERVER_DELETED, True, reason, message)
-        return RequeueAfter(0.001)
+        return RequeueAfter(NEXT_STEP)
 
     async def _end(self, machine: NstanceMachine, ctx: Context[NstanceMachine]) -> Outcome:
         """Delete the Machine of an instance that is gone, or without Machine the NstanceMachine."""

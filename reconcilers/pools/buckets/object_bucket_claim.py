@@ -21,7 +21,7 @@ from konverge.runtime import back_reference
 from konverge.words import Label
 
 if TYPE_CHECKING:
-    from konverge.crds.pools_v1alpha1 import NextcloudInstance
+    from konverge.kinds import Resource
     from konverge.runtime import Context
 
 __all__ = ["OBJECT_BUCKET_CLAIM", "ClaimedBuckets"]
@@ -42,7 +42,7 @@ class ClaimedBuckets:
     def __init__(self, storage_class: str) -> None:
         self._storage_class = storage_class
 
-    async def ensure(self, wanted: BucketRequest, ctx: Context[NextcloudInstance], /) -> BucketReady | BucketInProgress:
+    async def ensure(self, wanted: BucketRequest, ctx: Context[Resource], /) -> BucketReady | BucketInProgress:
         """Apply the claim if it is missing; its bucket is ready once Secret and ConfigMap exist."""
         found = await _find(wanted, ctx) or await ctx.apply(self._rendered(wanted, ctx))
         _check_owner(found, wanted)
@@ -62,7 +62,7 @@ class ClaimedBuckets:
             )
         return _ready(wanted, config.get("data", default={}) or {})
 
-    async def remove(self, wanted: BucketRequest, ctx: Context[NextcloudInstance], /) -> BucketInProgress | None:
+    async def remove(self, wanted: BucketRequest, ctx: Context[Resource], /) -> BucketInProgress | None:
         """Delete the claim, and wait until its provisioner has deleted the bucket."""
         found = await _find(wanted, ctx)
         if found is None:
@@ -74,7 +74,7 @@ class ClaimedBuckets:
             reason=BucketReason.EMPTYING, message=f"ObjectBucketClaim {found.name} is being deleted by its provisioner"
         )
 
-    def _rendered(self, wanted: BucketRequest, ctx: Context[NextcloudInstance]) -> Object:
+    def _rendered(self, wanted: BucketRequest, ctx: Context[Resource]) -> Object:
         labels, annotations = back_reference(ctx.object)
         return OBJECT_BUCKET_CLAIM.new(
             wanted.object_name,
@@ -85,7 +85,7 @@ class ClaimedBuckets:
         )
 
 
-async def _find(wanted: BucketRequest, ctx: Context[NextcloudInstance]) -> Object | None:
+async def _find(wanted: BucketRequest, ctx: Context[Resource]) -> Object | None:
     try:
         return await ctx.live(OBJECT_BUCKET_CLAIM).find(wanted.namespace, wanted.object_name)
     except NotServed:

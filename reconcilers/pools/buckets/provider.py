@@ -12,7 +12,7 @@ from konverge.reconcilers.pools.buckets.api import S3Access
 from konverge.reconcilers.pools.buckets.words import BucketReason
 
 if TYPE_CHECKING:
-    from konverge.crds.pools_v1alpha1 import NextcloudInstance
+    from konverge.kinds import Resource
     from konverge.runtime import Context
 
 __all__ = ["BucketInProgress", "BucketProvider", "BucketReady", "BucketRequest"]
@@ -60,10 +60,10 @@ class BucketProvider(Protocol):
     Errors: BucketFailure.
     """
 
-    async def ensure(self, wanted: BucketRequest, ctx: Context[NextcloudInstance], /) -> BucketReady | BucketInProgress:
+    async def ensure(self, wanted: BucketRequest, ctx: Context[Resource], /) -> BucketReady | BucketInProgress:
         """Create the bucket if it is missing."""
         ...
 
-    async def remove(self, wanted: BucketRequest, ctx: Context[NextcloudInstance], /) -> BucketInProgress | None:
+    async def remove(self, wanted: BucketRequest, ctx: Context[Resource], /) -> BucketInProgress | None:
         """Delete the bucket and everything in it."""
         ...

@@ -20,7 +20,7 @@ from konverge.reconcilers.pools.buckets.retries import Retries
 from konverge.reconcilers.pools.buckets.words import OWNER_TAG, BucketReason
 
 if TYPE_CHECKING:
-    from konverge.crds.pools_v1alpha1 import NextcloudInstance
+    from konverge.kinds import Resource
     from konverge.runtime import Context
 
 __all__ = ["S3Buckets"]
@@ -34,9 +34,7 @@ class S3Buckets:
         self._retries = Retries(rng)
         self._pages = pages
 
-    async def ensure(
-        self, wanted: BucketRequest, _ctx: Context[NextcloudInstance], /
-    ) -> BucketReady | BucketInProgress:
+    async def ensure(self, wanted: BucketRequest, _ctx: Context[Resource], /) -> BucketReady | BucketInProgress:
         """Create the bucket if it is missing, and tag it with its owner."""
         access = _access_of(wanted)
         async with self._connections.of(access) as api:
@@ -55,7 +53,7 @@ class S3Buckets:
                 raise
         await self._retries.call(lambda: api.create(name))
 
-    async def remove(self, wanted: BucketRequest, _ctx: Context[NextcloudInstance], /) -> BucketInProgress | None:
+    async def remove(self, wanted: BucketRequest, _ctx: Context[Resource], /) -> BucketInProgress | None:
         """Delete some pages of versions, and the bucket once it is empty."""
         async with self._connections.of(_access_of(wanted)) as api:
             if not await self._retries.call(lambda: api.head(wanted.name)):

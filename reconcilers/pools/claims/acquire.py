@@ -43,6 +43,7 @@ from konverge.reconcilers.pools.records import NAMESPACE, PoolMembership
 from konverge.reconcilers.pools.settings import PoolSettings
 from konverge.reconcilers.pools.tenant_fields import FieldsRefused, check_tenant, defaults_without_pool, policy_of
 from konverge.reconcilers.pools.words import InstanceReason, PoolsEvent
+from konverge.reconcilers.shared.delays import READ_AGAIN
 
 if TYPE_CHECKING:
     from konverge.runtime import Context
@@ -241,7 +242,7 @@ class Acquirer:
             or record is None
             or NominatedInstance.model_validate(record) != nominated
         ):
-            raise RetryAfter(1, "the Nextcloud changed; reading it again")
+            raise RetryAfter(READ_AGAIN, "the Nextcloud changed; reading it again")
 
     # --- the instance --------------------------------------------------------------------------------------------------------
 
@@ -252,7 +253,7 @@ class Acquirer:
         instance = ctx.cache(INSTANCE).find(nominated.namespace, nominated.name)
         try:
             if instance is None or instance.metadata.uid != nominated.uid:
-                raise RetryAfter(1, "the recorded instance is not in the cache yet; reading it again")
+                raise RetryAfter(READ_AGAIN, "the recorded instance is not in the cache yet; reading it again")
             return await self._lock(nextcloud, instance, nominated.pool or "", ctx)
         except ObjectChanged:
             self._metrics.conflicts.inc()  # another claim, a trim or the instance itself was faster
@@ -263,7 +264,9 @@ class Acquirer:
             choice = self._of_pool(nextcloud, None, ctx, but=nominated.uid or "")
             if isinstance(choice, NominatedInstance):
                 return choice
-        raise RetryAfter(1, f"NextcloudInstance {nominated.namespace}/{nominated.name} changed; reading it again")
+        raise RetryAfter(
+            READ_AGAIN, f"NextcloudInstance {nominated.namespace}/{nominated.name} changed; reading it again"
+        )
 
     async def _lock(self, nextcloud: Nextcloud, instance: Object, pool_name: str, ctx: Context[Nextcloud]) -> Object:
         """Take exactly this version of an instance; raises Conflict if it changed, FieldsRefused for fields that its pool keeps."""

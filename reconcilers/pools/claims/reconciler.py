@@ -43,6 +43,7 @@ from konverge.reconcilers.pools.words import (
     PoolsLabel,
     StepReason,
 )
+from konverge.reconcilers.shared.delays import NEXT_STEP, READ_AGAIN
 from konverge.runtime import FieldsHeld
 from konverge.words import EventType
 
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NextcloudReconciler"]
 
-_AT_ONCE: Final = timedelta(milliseconds=1)
 _REFUSED: Final = (InstanceReason.INVALID, InstanceReason.FIELDS_REFUSED)
 _MARKS_OF_THE_END: Final = (PoolsAnnotation.RELEASED, PoolsAnnotation.ORPHANED_SINCE)
 _COPIED: Final = (
@@ -92,7 +92,7 @@ class NextcloudReconciler:
             return self._blocked(step, ctx)
         if isinstance(step, NominatedInstance):
             ctx.status.draft.nominated_instance = step
-            return RequeueAfter(_AT_ONCE)
+            return RequeueAfter(NEXT_STEP)
         self._acquirer.forget(nextcloud.uid)
         if isinstance(step, Created):  # the creation was the apply
             self._copy_status(nextcloud, step.instance, ctx)
@@ -253,7 +253,7 @@ class NextcloudReconciler:
                 INSTANCE, expect=metadata, patch={"metadata": {"annotations": dict.fromkeys(marks)}}
             )
         except ObjectChanged as error:
-            raise RetryAfter(1, f"NextcloudInstance {metadata.path} changed; reading it again") from error
+            raise RetryAfter(READ_AGAIN, f"NextcloudInstance {metadata.path} changed; reading it again") from error
         message = f"set back {', '.join(marks)}: the Nextcloud has not let go of its instance"
         ctx.event(PoolsEvent.MARKS_CORRECTED, message, type_=EventType.WARNING)
         return corrected
@@ -273,7 +273,7 @@ class NextcloudReconciler:
         try:
             return await ctx.patch(INSTANCE, expect=metadata, patch=patch)
         except ObjectChanged as error:
-            raise RetryAfter(1, f"NextcloudInstance {metadata.path} changed; reading it again") from error
+            raise RetryAfter(READ_AGAIN, f"NextcloudInstance {metadata.path} changed; reading it again") from error
 
     async def _rivals(self, intent: Object, ctx: Context[Nextcloud]) -> tuple[FieldConflict, ...]:
         """Return who owns the fields that differ: a dry run without force says it."""

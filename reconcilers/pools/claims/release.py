@@ -12,6 +12,7 @@ from konverge.errors import ObjectChanged, RetryAfter
 from konverge.objects import Object
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.words import PoolsAnnotation
+from konverge.reconcilers.shared.delays import READ_AGAIN
 
 if TYPE_CHECKING:
     from konverge.kinds import Resource
@@ -41,5 +42,5 @@ async def release_step(instance: Object, uid: str, ctx: Context[Resource]) -> bo
     except ObjectChanged as race:
         if race.deleted:
             return False
-        raise RetryAfter(1, f"NextcloudInstance {metadata.path} changed; reading it again") from race
+        raise RetryAfter(READ_AGAIN, f"NextcloudInstance {metadata.path} changed; reading it again") from race
     return True

@@ -27,6 +27,7 @@ from konverge.reconcilers.pools.instances.settings import MaterialSettings
 from konverge.reconcilers.pools.instances.steps import StepState
 from konverge.reconcilers.pools.instances.words import TeardownReason
 from konverge.reconcilers.pools.kinds import INSTANCE
+from konverge.reconcilers.shared.delays import END_OF_OBJECT
 from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ _GENERATED: Final = ("admin", "redis")
 _COPY_KEYS: Final = "backups.data.credentialsSecret"
 _RELEASE_LABEL: Final = "app.kubernetes.io/instance"
 """The label that charts put on the volumes of a release."""
-_SOON: Final = timedelta(seconds=5)
-"""The cluster removes the protection of a volume claim within seconds once no pod uses it."""
 
 
 class Dismantler:
@@ -118,7 +117,7 @@ class Dismantler:
                 ready=False,
                 reason=TeardownReason.BACKUPS,
                 message=f"CronJob {found.name} is being deleted",
-                again=_SOON,
+                again=END_OF_OBJECT,
             )
         target = copy_target(instance.spec)
         if target is None or not target.delete_on_cleanup or not (target.bucket and target.credentials_secret):
@@ -209,7 +208,7 @@ class Dismantler:
         if not held:
             return None
         message = f"{what.kind} {', '.join(held)}: being deleted, held by a finalizer"
-        return StepState(ready=False, reason=reason, message=message, again=_SOON)
+        return StepState(ready=False, reason=reason, message=message, again=END_OF_OBJECT)
 
     async def _namespace(
         self, instance: NextcloudInstance, namespace: Object, ctx: Context[NextcloudInstance]

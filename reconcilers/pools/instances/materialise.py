@@ -54,6 +54,7 @@ from konverge.reconcilers.pools.instances.words import (
 )
 from konverge.reconcilers.pools.tenant_fields import grants, secrets_of_tenant
 from konverge.reconcilers.pools.words import PoolsCondition, PoolsLabel, StepReason
+from konverge.reconcilers.shared.delays import NEXT_STEP, READ_AGAIN
 from konverge.reconcilers.shared.helm_release.kinds import HELM_CHART, HELM_RELEASE
 from konverge.reconcilers.shared.helm_release.rollout import rollout_annotations
 from konverge.runtime import FieldsHeld, back_reference
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
 __all__ = ["Materialiser", "bucket_request"]
 
 _NOT_WANTED: Final = StepState(ready=True, reason=StepReason.NOT_WANTED)
-_AT_ONCE: Final = timedelta(seconds=1)
 
 
 async def bucket_request(
@@ -156,7 +156,7 @@ class Materialiser:
         try:
             await ctx.client.create(made)
         except AlreadyExists:
-            return StepState(ready=False, reason=StepReason.NOT_READY, again=_AT_ONCE)
+            return StepState(ready=False, reason=StepReason.NOT_READY, again=READ_AGAIN)
         return None
 
     async def _has_release(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> bool:
@@ -255,7 +255,7 @@ class Materialiser:
         bucket.named_by_tenant = named_by.server
         ctx.status.draft.applied_s3_config = bucket
         if bucket.auto_created:
-            return StepState(ready=False, reason=BucketState.RECORDED, again=_AT_ONCE)
+            return StepState(ready=False, reason=BucketState.RECORDED, again=NEXT_STEP)
         problem = server_problem(named_by)
         if problem:
             return StepState(ready=False, reason=BucketReason.ENDPOINT, message=problem, again=self._again)
@@ -345,7 +345,7 @@ class Materialiser:
             try:
                 await ctx.patch(HELM_RELEASE, release.name, release.namespace, patch=patch)
             except NotFound:
-                return StepState(ready=False, reason=ReleaseReason.STARTING, again=_AT_ONCE)
+                return StepState(ready=False, reason=ReleaseReason.STARTING, again=READ_AGAIN)
         return status.state
 
     def _table(self, ctx: Context[NextcloudInstance]) -> VersionTable:

@@ -25,6 +25,7 @@ from typing import Final
 
 from konverge.crds.pools_v1alpha1 import MIN_UNASSIGNED_AGE
 from konverge.reconcilers.pools.members import Member
+from konverge.reconcilers.shared.delays import READ_AGAIN
 
 __all__ = ["Doomed", "PoolLimits", "PoolPlan", "PoolState", "age_limit", "counts_of", "decide_pool"]
 
@@ -32,8 +33,6 @@ _SHARE: Final = 4
 """A quarter of the pool is replaced at a time."""
 _JITTER: Final = 0.1
 """Instances that were created together expire over a tenth of their age."""
-_RECORDED_SOON: Final = timedelta(seconds=1)
-"""The status is written at the end of the reconcile."""
 _FAR: Final = timedelta(days=7)
 """The longest time until a pool is looked at again."""
 
@@ -149,7 +148,7 @@ def decide_pool(state: PoolState, now: datetime, limits: PoolLimits) -> PoolPlan
     early = {one.member.uid for one in doomed if _is_unrecorded(one.member, state, now - limits.window)}
     if early:
         doomed = [one for one in doomed if one.member.uid not in early]
-        moments.append(_RECORDED_SOON)
+        moments.append(READ_AGAIN)
     gone = {one.member.uid for one in doomed}
     kept = [member for member in free if member.uid not in gone]
     missing = state.replicas - len(kept)

@@ -55,6 +55,7 @@ from konverge.reconcilers.pools.words import (
     PoolsLabel,
     UnrecordedReason,
 )
+from konverge.reconcilers.shared.delays import NEXT_STEP, READ_AGAIN
 from konverge.words import EventType
 
 if TYPE_CHECKING:
@@ -62,8 +63,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NextcloudPoolReconciler"]
 
-_SOON: Final = timedelta(seconds=1)
-_AT_ONCE: Final = timedelta(milliseconds=1)
 _MAX_WISH: Final = 256
 """The longest value of the annotation adopt-members that is compared."""
 _REFUSALS: Final = (BadRequest, Forbidden, Invalid, NotFound)
@@ -151,9 +150,9 @@ class NextcloudPoolReconciler:
         if refused:
             return RequeueAfter(timedelta(seconds=self._settings.retry))
         if chosen or plan.create > len(created):
-            return RequeueAfter(_AT_ONCE)
+            return RequeueAfter(NEXT_STEP)
         if changed:
-            return RequeueAfter(_SOON)
+            return RequeueAfter(READ_AGAIN)
         return Done() if plan.again is None else RequeueAfter(plan.again)
 
     async def finalize(self, pool: NextcloudPool, ctx: Context[NextcloudPool]) -> Outcome:
