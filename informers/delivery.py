@@ -2,7 +2,7 @@
 
 Guarantees, per handler
 - One change at a time, in order per key; keys and handlers have no common order. States may be skipped: the waiting changes of a key are
-  merged into one with the first old and the last new object, so a slow handler costs memory per key, not per event.
+  merged into one change from the first old to the last new object, so a slow handler costs memory per key, not per event.
 - An object that was replaced by another of the same name (its uid changed) arrives as two changes: its deletion, then the addition.
 - An object that was added and deleted before its addition was delivered arrives as both: a reconcile may have read it in the cache, or
   created it, and no other change reports the deletion. Of several such objects of one name, only the last object arrives.

@@ -1,14 +1,20 @@
-"""Count the habits of language that CONTRIBUTING.md asks to avoid, in comments, docstrings, names of tests and Markdown documents.
+"""Count the habits of language that CONTRIBUTING.md forbids, in comments, docstrings, names of tests and Markdown documents.
 
     python tools/prose.py                              table: per 10,000 words, by room
     python tools/prose.py --list what docs konverge    each place as file:line: sentence
-    python tools/prose.py --check                      fails if a count grew beyond tools/prose.json
-    python tools/prose.py --write                      takes the present counts into tools/prose.json
+    python tools/prose.py --list dialect informers     each place of a word of the dialect
+    python tools/prose.py --check                      fails if a count or a rate grew beyond tools/prose.json
+    python tools/prose.py --write                      takes the present counts and rates into tools/prose.json
 
-Guarantees: `--check` reads files only. `--write` never raises the total of a fault; a sentence that moved to another room is taken over.
+A fault is counted. A word of the dialect (pronouns in place of nouns, components that say and ask, stacked relative clauses) is a matter of
+its rate: a room has a limit per 10,000 words for all words of the dialect together.
 
-Caveats: the patterns are approximations. Code, fenced blocks, quoted words in backticks and error texts in code are not read. Of code the names
-of tests and the descriptions of mutants are read, since people read both as sentences.
+Guarantees: `--check` reads files only. `--write` never raises the total of a fault or the limit of a room; a fault that moved to another room
+is taken over.
+
+Caveats: the patterns are approximations. Code, doctests, fenced blocks, quoted words in backticks and error texts in code are not read; the
+dialect is also counted in indented blocks of docstrings, such as tables. Of code the names of tests and the descriptions of mutants are read,
+since people read both as sentences.
 """
 
 from __future__ import annotations
@@ -18,6 +24,7 @@ import ast
 import bisect
 import io
 import json
+import math
 import os
 import re
 import sys
@@ -55,6 +62,31 @@ FAULTS: Mapping[str, re.Pattern[str]] = {
     ),
 }
 """The patterns by the name that `--list` takes (with dashes): each match is one fault."""
+
+DIALECT: Mapping[str, re.Pattern[str]] = {
+    name: re.compile(pattern)
+    for name, pattern in {
+        "one": r"\bones\b|\bone (?:that|which|who|whose|without|with|of which)\b|\b(?:another|the other|the same|the last|the first|the next|"
+        r"a later|a new|an old|a former|this|that|the|each|every|no|an? \w+er) one\b",
+        "that of": r"\b(?:that|those) of (?:the|an?|its|this|that|each|which)\b",
+        "says": r"\b(?:says|said)\b",
+        "tells": r"\b(?:tells|told)\b",
+        "asks": r"\b(?:asks|asked)\b",
+        "answers": r"\banswer(?:s|ed)?\b",
+        "is made": r"\b(?:is|are|was|were|be|been) made\b|\bmakes? (?:an?|the|one|it|them)\b|\bmade (?:anew|again|by|for|from|since|last)\b",
+        "is gone": r"\b(?:is|are|was|were) (?:gone|away|there)\b",
+        "anew": r"\b(?:anew|meanwhile|by then|all the same)\b",
+        "of which": r"\b(?:by|of|for|in|from|with|to|at) which\b",
+        "comes": r"\b(?:comes?|came|goes|went|stood|stands?(?!-)|bears?|lies|lay)\b",
+        "turn": r"\b(?:has|have|had) come\b|\bits time\b|\bin turn\b|\bturns?\b",
+        "alone": r"\balone\b",
+        "looks at": r"\b(?:looks?|looked) (?:at|again|after)\b",
+    }.items()
+}
+"""The words of the dialect by the name that `--list` takes: a noun that is avoided, or a component with a verb of a person."""
+
+RATE = "dialect"
+"""The name of a room's rate in the committed figures: words of the dialect per 10,000 words, rounded up."""
 
 RECONCILE = re.compile(r"\breconcil", re.IGNORECASE)
 """The field's word for the work: it should be frequent."""
@@ -98,11 +130,12 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence without its markup, and its place."""
+    """A sentence without its markup, and its place; `block` if it is in an indented block of a docstring."""
 
     path: str
     line: int
     text: str
+    block: bool = False
 
 
 @dataclass(slots=True)
@@ -114,6 +147,12 @@ class Tally:
     reconcile: int = 0
     upstream: int = 0
     faults: Counter[str] = field(default_factory=Counter)
+    dialect: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def rate(self) -> float:
+        """Words of the dialect per 10,000 words."""
+        return _rate(self.dialect.total(), self.words)
 
     def add(self, other: Tally) -> None:
         """Add the figures of other files to these."""
@@ -122,102 +161,117 @@ class Tally:
         self.reconcile += other.reconcile
         self.upstream += other.upstream
         self.faults.update(other.faults)
+        self.dialect.update(other.dialect)
 
 
 def faults_of(sentence: str) -> Counter[str]:
-    """Return how often each fault stands in a sentence."""
-    found = {name: sum(1 for _ in pattern.finditer(sentence)) for name, pattern in FAULTS.items()}
-    return Counter({name: count for name, count in found.items() if count})
+    """Count each fault in a sentence."""
+    return _matches(FAULTS, sentence)
 
 
-Paragraph = list[tuple[int, str]]
-"""Lines of one paragraph with their numbers."""
+def dialect_of(sentence: str) -> Counter[str]:
+    """Count each word of the dialect in a sentence."""
+    return _matches(DIALECT, sentence.lower())
+
+
+def _matches(patterns: Mapping[str, re.Pattern[str]], sentence: str) -> Counter[str]:
+    counts = {name: sum(1 for _ in pattern.finditer(sentence)) for name, pattern in patterns.items()}
+    return Counter({name: count for name, count in counts.items() if count})
+
+
+@dataclass(slots=True)
+class Paragraph:
+    """Lines of one paragraph with their numbers."""
+
+    lines: list[tuple[int, str]] = field(default_factory=list)
+    block: bool = False
 
 
 def sentences_of_python(text: str, path: str = "") -> list[Sentence]:
-    """Return the sentences of the comments, docstrings, test names and mutants of a module; a string that stands alone is a docstring."""
-    return [one for paragraph in _python_paragraphs(text) for one in _sentences(paragraph, path)]
+    """Return the sentences of the comments, docstrings, test names and mutants of a module; any string statement is a docstring."""
+    return [sentence for paragraph in _python_paragraphs(text) for sentence in _sentences(paragraph, path)]
 
 
 def sentences_of_markdown(text: str, path: str = "") -> list[Sentence]:
     """Return the sentences of a document: paragraphs, headings, list items and table cells, without fenced blocks and HTML comments."""
-    return [one for paragraph in _markdown_paragraphs(text) for one in _sentences(paragraph, path)]
+    return [sentence for paragraph in _markdown_paragraphs(text) for sentence in _sentences(paragraph, path)]
 
 
 def _python_paragraphs(text: str) -> Iterator[Paragraph]:
-    comment: Paragraph = []
+    comment = Paragraph()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT and not _DIRECTIVE.match(token.string):
-            line, alone = token.start[0], not token.line[: token.start[1]].strip()
-            if comment and not (alone and comment[-1][0] == line - 1):
+            line, own_line = token.start[0], not token.line[: token.start[1]].strip()
+            if comment.lines and not (own_line and comment.lines[-1][0] == line - 1):
                 yield comment
-                comment = []
-            comment.append((line, token.string.lstrip("#:").strip()))
-            if not alone:
+                comment = Paragraph()
+            comment.lines.append((line, token.string.lstrip("#:").strip()))
+            if not own_line:
                 yield comment
-                comment = []
+                comment = Paragraph()
     yield comment
     for node in ast.walk(ast.parse(text)):
         match node:
             case ast.Expr(ast.Constant(str(docstring))):
                 yield from _docstring_paragraphs(docstring, node.lineno)
             case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) if name.startswith("test_"):
-                yield [(node.lineno, name.removeprefix("test_").replace("_", " ").capitalize())]
+                yield Paragraph([(node.lineno, name.removeprefix("test_").replace("_", " ").capitalize())])
             case ast.Call(ast.Name("Mutant"), [_, ast.Constant(str(description)), *_]):
-                yield [(node.lineno, description.capitalize())]
+                yield Paragraph([(node.lineno, description.capitalize())])
 
 
 def _docstring_paragraphs(text: str, first: int) -> Iterator[Paragraph]:
-    """Leave out code: doctests, and blocks that are indented further than the text around them."""
+    """Leave out doctests, and mark blocks that are indented further than the text around them."""
     lines = text.splitlines()
     margin = min((len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()), default=0)
-    paragraph: Paragraph = []
-    code = False
+    paragraph = Paragraph()
+    doctest = False
     for number, line in enumerate(lines, start=first):
         body = line[margin:] if number > first else line
         if not body.strip():
             yield paragraph
-            paragraph, code = [], False
+            paragraph, doctest = Paragraph(), False
             continue
-        if not paragraph:
-            code = body.startswith("    ") or body.lstrip().startswith((">>>", "..."))
-        if code or body.lstrip().startswith((">>>", "... ")):
+        doctest = doctest or body.lstrip().startswith((">>>", "... "))
+        if doctest:
             continue
-        if paragraph and _ITEM.match(body):
+        if not paragraph.lines:
+            paragraph.block = body.startswith("    ")
+        if paragraph.lines and (paragraph.block or _ITEM.match(body)):
             yield paragraph
-            paragraph = []
-        paragraph.append((number, _ITEM.sub("", body).strip()))
+            paragraph = Paragraph(block=paragraph.block)
+        paragraph.lines.append((number, _ITEM.sub("", body).strip()))
     yield paragraph
 
 
 def _markdown_paragraphs(text: str) -> Iterator[Paragraph]:
-    paragraph: Paragraph = []
+    paragraph = Paragraph()
     fence, comment = "", False
     for number, line in enumerate(text.splitlines(), start=1):
         body = line.strip()
         if fence or body.startswith(("```", "~~~")):
             fence = "" if fence and body.startswith(fence) else fence or body[:3]
             yield paragraph
-            paragraph = []
+            paragraph = Paragraph()
             continue
         if comment or body.startswith("<!--"):
             comment = "-->" not in body
             continue
         if not body or body.startswith(("#", "|")) or _ITEM.match(line):
             yield paragraph
-            paragraph = []
+            paragraph = Paragraph()
         if body.startswith("|"):
-            yield from ([(number, cell.strip())] for cell in body.strip("|").split("|"))
+            yield from (Paragraph([(number, cell.strip())]) for cell in body.strip("|").split("|"))
         elif body.startswith("#"):
-            yield [(number, body.lstrip("# "))]
+            yield Paragraph([(number, body.lstrip("# "))])
         elif body:
-            paragraph.append((number, _ITEM.sub("", line).strip().lstrip("> ")))
+            paragraph.lines.append((number, _ITEM.sub("", line).strip().lstrip("> ")))
     yield paragraph
 
 
 def _sentences(paragraph: Paragraph, path: str) -> Iterator[Sentence]:
     starts, text = [], ""
-    for _, line in paragraph:
+    for _, line in paragraph.lines:
         starts.append(len(text))
         text += line + " "
     position = 0
@@ -225,8 +279,8 @@ def _sentences(paragraph: Paragraph, path: str) -> Iterator[Sentence]:
         begin = text.index(piece, position)
         position = begin + len(piece)
         if shown := plain(piece):
-            number = paragraph[bisect.bisect_right(starts, begin) - 1][0]
-            yield Sentence(path, number, shown)
+            number = paragraph.lines[bisect.bisect_right(starts, begin) - 1][0]
+            yield Sentence(path, number, shown, paragraph.block)
 
 
 def plain(text: str) -> str:
@@ -276,21 +330,23 @@ def tally_of(path: Path, root: Path = ROOT) -> Tally:
     text = (root / path).read_text()
     paragraphs = list(paragraphs_of(path, text))
     tally = Tally(lines=text.count("\n"))
-    tally.upstream = sum(1 for lines in paragraphs for _, line in lines for _ in UPSTREAM.finditer(line))
-    for sentence in (one for lines in paragraphs for one in _sentences(lines, str(path))):
+    tally.upstream = sum(1 for paragraph in paragraphs for _, line in paragraph.lines for _ in UPSTREAM.finditer(line))
+    for sentence in (sentence for paragraph in paragraphs for sentence in _sentences(paragraph, str(path))):
         tally.words += sum(1 for _ in _WORD.finditer(sentence.text))
-        tally.reconcile += sum(1 for _ in RECONCILE.finditer(sentence.text))
-        tally.faults.update(faults_of(sentence.text))
+        tally.dialect.update(dialect_of(sentence.text))
+        if not sentence.block:
+            tally.reconcile += sum(1 for _ in RECONCILE.finditer(sentence.text))
+            tally.faults.update(faults_of(sentence.text))
     return tally
 
 
 def tallies(root: Path = ROOT) -> dict[str, Tally]:
-    """Return the figures of each room, in the order in which they are shown."""
-    found = {room: Tally() for room in (*ROOMS, "docs")}
+    """Return the figures of each room, in the order of the table."""
+    rooms = {room: Tally() for room in (*ROOMS, "docs")}
     for path in files(root):
         if (room := room_of(path)) is not None:
-            found[room].add(tally_of(path, root))
-    return found
+            rooms[room].add(tally_of(path, root))
+    return rooms
 
 
 def summed(rows: Iterable[Tally]) -> Tally:
@@ -301,20 +357,21 @@ def summed(rows: Iterable[Tally]) -> Tally:
     return total
 
 
-def table(found: Mapping[str, Tally]) -> str:
+def table(rooms: Mapping[str, Tally]) -> str:
     """Return the table by room: per 10,000 words, and in brackets the number of places."""
     rows = {
-        **{room: found[room] for room in PRODUCT},
-        "product": summed(found[room] for room in PRODUCT),
-        **{room: tally for room, tally in found.items() if room not in PRODUCT},
-        "all": summed(found.values()),
+        **{room: rooms[room] for room in PRODUCT},
+        "product": summed(rooms[room] for room in PRODUCT),
+        **{room: tally for room, tally in rooms.items() if room not in PRODUCT},
+        "all": summed(rooms.values()),
     }
-    head = ["per 10,000 words", "words", *FAULTS, "reconcil*", "links/1,000 lines"]
+    head = ["per 10,000 words", "words", *FAULTS, RATE, "reconcil*", "links/1,000 lines"]
     body = [
         [
             room,
             f"{tally.words:,}",
             *(f"{_rate(tally.faults[name], tally.words):.1f} ({tally.faults[name]})" for name in FAULTS),
+            f"{tally.rate:.1f} ({tally.dialect.total()})",
             f"{_rate(tally.reconcile, tally.words):.1f}",
             f"{_rate(tally.upstream, tally.lines) / 10:.2f}",
         ]
@@ -334,42 +391,58 @@ def _rate(count: int, words: int) -> float:
 
 
 Figures = Mapping[str, Mapping[str, int]]
-"""The number of places by room and fault."""
+"""The number of places by room and fault, and the rate of the dialect."""
 
 
-def figures_of(found: Mapping[str, Tally]) -> Figures:
-    """Return what is compared and committed of the counts."""
-    return {room: {name: tally.faults[name] for name in FAULTS} for room, tally in found.items()}
+def figures_of(rooms: Mapping[str, Tally]) -> Figures:
+    """Return the committed part of the counts."""
+    return {
+        room: {**{name: tally.faults[name] for name in FAULTS}, RATE: math.ceil(tally.rate)}
+        for room, tally in rooms.items()
+    }
 
 
-def grown(committed: Figures, found: Figures) -> list[str]:
-    """Say of each count that is above the committed one by how much."""
+def grown(committed: Figures, present: Figures) -> list[str]:
+    """Describe each count that is above the committed count, and each rate above its limit."""
     return [
         f"{room}: {name!r} grew from {committed.get(room, {}).get(name, 0)} to {count}; "
         f"reword, or see the places with: python tools/prose.py --list {name.replace(' ', '-')} {_places(room)}"
-        for room, counts in found.items()
+        for room, counts in present.items()
         for name, count in counts.items()
-        if count > committed.get(room, {}).get(name, 0)
+        if count > (_limit(committed, room) if name == RATE else committed.get(room, {}).get(name, 0))
     ]
 
 
-def raised(committed: Figures, found: Figures) -> list[str]:
-    """Say of each fault that stands at more places than the committed figures have in all."""
-    totals = {name: sum(row[name] for row in found.values()) for name in FAULTS}
+def raised(committed: Figures, present: Figures) -> list[str]:
+    """Describe each fault with more places in all than in the committed figures, and each rate above its limit."""
+    totals = {name: sum(row[name] for row in present.values()) for name in FAULTS}
     before = {name: sum(row.get(name, 0) for row in committed.values()) for name in FAULTS}
-    return [f"{name!r}: {totals[name]} places, {before[name]} before" for name in FAULTS if totals[name] > before[name]]
+    return [
+        *(f"{name!r}: {totals[name]} places, {before[name]} before" for name in FAULTS if totals[name] > before[name]),
+        *(
+            f"{room}: {RATE} {row[RATE]}, at most {_limit(committed, room):g}"
+            for room, row in present.items()
+            if row[RATE] > _limit(committed, room)
+        ),
+    ]
+
+
+def _limit(committed: Figures, room: str) -> float:
+    """Return the limit of a room's rate; a room without committed figures has none yet."""
+    return committed.get(room, {}).get(RATE, math.inf)
 
 
 def _places(room: str) -> str:
     return " ".join(ROOMS.get(room, (".",)))
 
 
-def _listed(fault: str, paths: Sequence[str], root: Path) -> Iterator[str]:
+def _listed(name: str, paths: Sequence[str], root: Path) -> Iterator[str]:
     for path in files(root):
-        if room_of(path) is None or not any(path.is_relative_to(one) or path.match(one) for one in paths):
+        if room_of(path) is None or not any(path.is_relative_to(place) or path.match(place) for place in paths):
             continue
-        for sentence in sorted(sentences_of(path, root), key=lambda one: one.line):
-            if fault in faults_of(sentence.text):
+        for sentence in sorted(sentences_of(path, root), key=lambda sentence: sentence.line):
+            words = dialect_of(sentence.text)
+            if name in words or (name == RATE and words) or (not sentence.block and name in faults_of(sentence.text)):
                 yield f"{sentence.path}:{sentence.line}: {sentence.text}"
 
 
@@ -377,23 +450,23 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> int:
     """Print the table or the places, or compare or write the figures; return the exit code."""
     parser = argparse.ArgumentParser(prog="tools/prose.py", description=(__doc__ or "").splitlines()[0])
     verbs = parser.add_mutually_exclusive_group()
-    names = [name.replace(" ", "-") for name in FAULTS]
+    names = [name.replace(" ", "-") for name in (*FAULTS, *DIALECT, RATE)]
     verbs.add_argument("--list", metavar="FAULT", choices=names, help=f"print each place of one of: {', '.join(names)}")
-    verbs.add_argument("--check", action="store_true", help="fail if a count grew")
-    verbs.add_argument("--write", action="store_true", help="commit to the present counts")
+    verbs.add_argument("--check", action="store_true", help="fail if a count or a rate grew")
+    verbs.add_argument("--write", action="store_true", help="commit to the present counts and rates")
     parser.add_argument("paths", nargs="*", default=["."], help="files and folders for --list, relative to the root")
     chosen = parser.parse_args(arguments)
     if chosen.list:
         for line in _listed(chosen.list.replace("-", " "), chosen.paths, root):
             print(line)
         return 0
-    found = tallies(root)
+    rooms = tallies(root)
     if not (chosen.check or chosen.write):
-        print(table(found))
+        print(table(rooms))
         return 0
     file = root / FIGURES
     committed: Figures = json.loads(file.read_text()) if file.exists() else {}
-    figures = figures_of(found)
+    figures = figures_of(rooms)
     wrong = grown(committed, figures) if chosen.check else raised(committed, figures) if committed else []
     for line in wrong:
         print(line, file=sys.stderr)

@@ -10,7 +10,7 @@ The rules are from client-go's queue and controller-runtime's priority queue, wi
 5. Shut-down refuses adds, drops delayed entries, and hands out the others, including the re-runs of keys in work.
 6. A failure well before its retry deadline keeps the deadline (`konverge.workqueue.retry_deadlines`).
 7. Minimum interval and debounce per key (`konverge.workqueue.throttle`).
-8. The one entry of a key also represents its retry: a run that an event triggers earlier replaces the retry. client-go would run the key
+8. The entry of a key also represents its retry: a run that an event triggers earlier replaces the retry. client-go would run the key
    again at the old time; here the outcome of the earlier run decides the next run.
 
 A `now` that is earlier than the previous `now`, by a rounding error of the clock, is harmless.
@@ -76,8 +76,8 @@ class QueueCore(Generic[K]):
         self._throttle = Throttle() if throttle is None else throttle
         self._starts: Starts[K] = Starts(self._throttle.min_interval)
         self._metrics: QueueMetrics = NoMetrics() if metrics is None else metrics
-        # The one entry of each waiting key. It is also in `_lanes` (READY), in `_timetable` (DELAYED) or, if its key is in `_working`,
-        # only here (HELD). No entry in here is GONE.
+        # The entry of each waiting key. It is also in `_lanes` (READY), in `_timetable` (DELAYED) or, if its key is in `_working`,
+        # only here (HELD). It holds no GONE entry.
         self._waiting: dict[K, QueueEntry[K]] = {}
         # The keys in work, from `get` to `done`. A key may be in here and in `_waiting`; its entry is then HELD or DELAYED, never READY.
         self._working: dict[K, _Run[K]] = {}
@@ -164,7 +164,7 @@ class QueueCore(Generic[K]):
     # --- time ---------------------------------------------------------------------------------------------------------------
 
     def advance(self, now: float) -> None:
-        """Make the entries ready that are due. Every other method that takes the time does so itself."""
+        """Mark the due entries as ready. Every other method that takes the time does so itself."""
         while (entry := self._timetable.pop_due(now)) is not None:
             self._become_ready(entry)
 

@@ -69,7 +69,7 @@ class Lanes(Generic[K]):
         self._size = 0
 
     def push(self, entry: QueueEntry[K]) -> None:
-        """Make an entry READY, at the back of its priority."""
+        """Mark an entry READY, at the back of its priority."""
         entry.state = EntryState.READY
         lane = self._lanes.get(entry.priority)
         if lane is None:

@@ -2,7 +2,7 @@
 
 Guarantees: linear in the bytes. The API server admits objects of 10,000 levels (in fields whose unknown members are preserved),
 and decoders here end at about 1,000 with RecursionError. Parts below `LEVELS` are then replaced by a text, `LEFT_OUT`, so that
-one such object does not spoil the list or watch that it is in. A reconcile looks for that text before it acts on an object. The bytes of
+such an object does not spoil its list or watch. A reconcile looks for that text before it acts on an object. The bytes of
 a list or watch are searched in slices, because 1.5 MB of brackets take half a second, and the event loop belongs to other objects too.
 """
 

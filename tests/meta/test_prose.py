@@ -47,6 +47,48 @@ def test_each_fault_of_language_is_found_in_a_sentence_that_has_it(sentence: str
     assert prose.faults_of(sentence) == faults
 
 
+@pytest.mark.parametrize(
+    ("sentence", "words"),
+    [
+        ("One that is deleted, or another one.", {"one": 2}),
+        ("One entry of a key.", {}),
+        ("The version is that of the copy.", {"that of": 1}),
+        ("That is true of the copy.", {}),
+        ("The status says why, and the server said no.", {"says": 2}),
+        ("The lease tells which replica leads.", {"tells": 1}),
+        ("The API server is asked again.", {"asks": 1}),
+        ("A request is answered with 409.", {"answers": 1}),
+        ("It is made anew.", {"is made": 1, "anew": 1}),
+        ("The chart makes a Role.", {"is made": 1}),
+        ("The object is gone.", {"is gone": 1}),
+        ("An entry that was added meanwhile.", {"anew": 1}),
+        ("The time at which it ends.", {"of which": 1}),
+        ("The event comes late, and the process stands by.", {"comes": 2}),
+        ("A stand-in plays Flux.", {}),
+        ("The time has come.", {"turn": 1, "comes": 1}),
+        ("Only the metadata alone is cached.", {"alone": 1}),
+        ("It looks at the bytes.", {"looks at": 1}),
+        ("The cached copy's resourceVersion, repeated by its noun.", {}),
+    ],
+)
+def test_each_word_of_the_dialect_is_found(sentence: str, words: Mapping[str, int]) -> None:
+    assert prose.dialect_of(sentence) == words
+
+
+def test_indented_blocks_are_read_for_the_dialect_and_doctests_never() -> None:
+    module = '''"""A table.
+
+    client    the room that answers
+    errors    one that is gone
+
+>>> asked
+'answered'
+"""
+'''
+    sentences = [(sentence.text, sentence.block) for sentence in prose.sentences_of_python(module)]
+    assert sentences == [("A table.", False), ("client the room that answers", True), ("errors one that is gone", True)]
+
+
 def test_comments_docstrings_and_bare_strings_of_a_module_are_read_and_code_is_not() -> None:
     module = '''"""First sentence.  Second one
 goes on.
@@ -62,8 +104,10 @@ x = "a string is not"  # a comment beside code
 # two lines. And more.
 # pragma: no cover
 '''
-    found = sorted((one.line, one.text) for one in prose.sentences_of_python(module))
-    assert found == [
+    sentences = sorted(
+        (sentence.line, sentence.text) for sentence in prose.sentences_of_python(module) if not sentence.block
+    )
+    assert sentences == [
         (1, "First sentence."),
         (1, "Second one goes on."),
         (8, "a comment beside code"),
@@ -91,7 +135,7 @@ nobody = 1
 <!-- a comment
 of nobody -->
 """
-    assert [(one.line, one.text) for one in prose.sentences_of_markdown(document)] == [
+    assert [(sentence.line, sentence.text) for sentence in prose.sentences_of_markdown(document)] == [
         (1, "A heading"),
         (2, "A paragraph with `x` and a link."),
         (3, "Another one."),
@@ -164,9 +208,43 @@ def test_writing_takes_a_move_between_rooms_and_refuses_a_larger_total(root: Pat
     assert json.loads((root / prose.FIGURES).read_text()) == written
 
 
+def test_a_rate_above_the_limit_of_its_room_fails_the_check_and_is_not_written(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = json.loads((root / prose.FIGURES).read_text())
+    assert written["tools"][prose.RATE] == 0
+    (root / "tools" / "x.py").write_text(f'"""One that is gone.{" Word." * 996}"""')
+    assert prose.main(["--check"], root) == 1
+    assert "tools: 'dialect' grew from 0 to 20; reword" in capsys.readouterr().err
+    assert prose.main(["--write"], root) == 1
+    assert "tools: dialect 20, at most 0" in capsys.readouterr().err
+    assert json.loads((root / prose.FIGURES).read_text()) == written
+
+
+def test_a_room_without_a_limit_gets_its_present_rate_rounded_up(root: Path) -> None:
+    written = json.loads((root / prose.FIGURES).read_text())
+    del written["tools"][prose.RATE]
+    (root / prose.FIGURES).write_text(json.dumps(written))
+    (root / "tools" / "x.py").write_text(f'"""One that is gone.{" Word." * 2995}"""')
+    assert prose.main(["--check"], root) == 0
+    assert prose.main(["--write"], root) == 0
+    assert json.loads((root / prose.FIGURES).read_text())["tools"][prose.RATE] == 7
+    (root / "tools" / "x.py").write_text(f'"""One that is gone.{" Word." * 4996}"""')
+    assert prose.main(["--write"], root) == 0
+    assert json.loads((root / prose.FIGURES).read_text())["tools"][prose.RATE] == 4
+
+
 def test_the_places_of_a_fault_are_listed_with_file_and_line(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert prose.main(["--list", "who", "crds"], root) == 0
     assert capsys.readouterr().out == "crds/a.py:1: Nobody.\n"
+    (root / "crds" / "a.py").write_text('"""One that waits.\n\n    a block    that says so\n"""')
+    assert prose.main(["--list", "dialect", "crds"], root) == 0
+    assert prose.main(["--list", "one", "crds"], root) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "crds/a.py:1: One that waits.",
+        "crds/a.py:3: a block that says so",
+        "crds/a.py:1: One that waits.",
+    ]
 
 
 def test_the_table_has_a_row_for_each_room_for_the_product_and_for_all(
@@ -181,5 +259,5 @@ def test_the_table_has_a_row_for_each_room_for_the_product_and_for_all(
 
 def test_names_of_tests_and_descriptions_of_mutants_are_read_as_sentences() -> None:
     text = 'def test_what_somebody_wrote_is_kept() -> None: ...\n\n\nMutant("name", "a pass visits nobody", "module")\n'
-    found = [prose.faults_of(one.text) for one in prose.sentences_of_python(text)]
-    assert found == [{"who": 1, "what": 1}, {"who": 1, "pass": 1}]
+    faults = [prose.faults_of(sentence.text) for sentence in prose.sentences_of_python(text)]
+    assert faults == [{"who": 1, "what": 1}, {"who": 1, "pass": 1}]
