@@ -5,7 +5,7 @@ because owner references and `valuesFrom` cannot cross namespaces. An OCI chart 
 `chart.spec.sourceRef` refuses that kind. Values from a Secret or ConfigMap are referred to, never copied. `suspend` is never rendered, so
 that `flux suspend` stays in effect; strategies, remediation and tests are left to Flux's defaults.
 
-Guarantees: pure, and a function of spec and settings alone: equal input renders equal bytes, so that at rest nothing is written.
+Guarantees: pure, and a function of spec and settings only: equal input renders equal bytes, so that at rest nothing is written.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def children_of(instance: ApplicationInstance, settings: Settings) -> RenderedCh
 
 
 def desired_release(instance: ApplicationInstance, children: RenderedChildren, token: str) -> DesiredRelease:
-    """Return the desired release, with which the translation compares Flux's status."""
+    """Return the desired release, which the translation compares with Flux's status."""
     chart = _present(instance.spec.chart)
     return DesiredRelease(
         version=chart.version,

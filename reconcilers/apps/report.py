@@ -35,7 +35,7 @@ _NOT_KEPT: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ConditionReport:
-    """The conditions to set, by type, and those to remove."""
+    """The conditions to set, by type, and the conditions to remove."""
 
     conditions: Mapping[str, ConditionValue]
     remove: tuple[str, ...] = ()
