@@ -16,7 +16,7 @@ names the version of the ResourceQuota, fails if another process has raised the 
 since the version that it names is older than the witness.
 
 A lowered key stays in the ResourceQuota while it is on record: a missing key would mean no limit at all (X26). A terminating namespace
-holds its amounts until it is gone; one that the pool no longer selects, until its ResourceQuota is gone.
+holds its amounts until its deletion ends; a namespace that the pool no longer selects, until the deletion of its ResourceQuota.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["NamespaceHold", "NamespaceTarget", "hold_of", "summed"]
 class NamespaceTarget:
     """The desired state of a namespace: its ResourceQuota's hard (None: delete it), and the record of the amounts in release.
 
-    `pending`: the next reconcile goes on with a release as soon as record and witness are stored. `witness` is the part of the record for
+    `pending`: the next reconcile continues a release as soon as record and witness are stored. `witness` is the part of the record for
     the annotation.
     """
 
@@ -157,7 +157,7 @@ def hold_of(
     lost: bool = False,
     unconfirmed: bool = False,
 ) -> NamespaceHold:
-    """Return what a namespace holds; `claimed` and `recorded` are from the pool's stored status, and `lost` says that it has no record.
+    """Return the amounts that a namespace holds; `claimed` and `recorded` are from the pool's stored status; `lost`: it has no record.
 
     With `unconfirmed` no release ends, since the ResourceQuota could not be written.
     """
