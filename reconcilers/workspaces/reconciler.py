@@ -1,7 +1,7 @@
 """The reconciler of WorkspaceClaims: the async shell around `decide.py`.
 
-`reconcile`: have the workspace made, read the Secret, write a credential if one is due, report.
-`finalize`: delete the Secret, so that its credential is found no more; then the workspace, and wait until it is gone.
+`reconcile`: call `ensure`, read the Secret, write a credential if one is due, report. `finalize`: delete the Secret first, so that nothing
+reads its credential any more; then delete the workspace, and wait for its end.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class WorkspaceClaimReconciler:
         self._provider = provider
 
     async def reconcile(self, claim: WorkspaceClaim, ctx: Context[WorkspaceClaim]) -> Outcome:
-        """Have the workspace made, keep its credential fresh, and report."""
+        """Create the workspace, keep its credential fresh, and report."""
         observed = ObservedWorkspace(claim, self._namespace(ctx), problem=id_problem(claim))
         if observed.problem is None:
             observed = await self._observe(observed, ctx)
@@ -74,7 +74,7 @@ class WorkspaceClaimReconciler:
         return replace(observed, state=state, secret=secret)
 
     async def _issue(self, observed: ObservedWorkspace, ctx: Context[WorkspaceClaim]) -> ObservedWorkspace:
-        """Write a new credential into the Secret, which is made first: none is issued that has no place."""
+        """Write a new credential into the Secret; the Secret is created first, so that no credential is issued without a place."""
         claim, state, namespace = observed.claim, observed.state, observed.namespace
         assert state is not None, "a credential is due for a workspace that is ready"
         lifetime = timedelta(seconds=self.settings.credential_seconds)
@@ -92,7 +92,7 @@ class WorkspaceClaimReconciler:
             if observed.secret is None and isinstance(error, NotFound):
                 text = f"there is no namespace {namespace} for the Secret: make it, or set workspaces.namespace"
                 return replace(observed, problem=WorkspaceProblem(WorkspaceReason.NAMESPACE_MISSING, text))
-            # Another writer made, replaced or deleted it since the read.
+            # Another writer created, replaced or deleted it since the read.
             raise RetryAfter(READ_AGAIN, "the Secret with the kubeconfig changed since it was read") from error
         ctx.event(
             WorkspaceEvent.CREDENTIAL_ISSUED, f"a kubeconfig was written into the Secret {namespace}/{stored.name}"
@@ -100,7 +100,7 @@ class WorkspaceClaimReconciler:
         return replace(observed, secret=kubeconfig_secret(claim, stored))
 
     async def finalize(self, claim: WorkspaceClaim, ctx: Context[WorkspaceClaim]) -> Outcome:
-        """Delete the Secret, then the workspace; Done when both are gone."""
+        """Delete the Secret, then the workspace; Done when neither exists."""
         namespace, name = self._namespace(ctx), secret_name(claim.workspace)
         if id_problem(claim) is not None:
             return Done()
