@@ -27,8 +27,9 @@ def is_retained(instance: Object) -> bool:
 
 
 async def release_step(instance: Object, uid: str, ctx: Context[Resource]) -> bool:
-    """Take the next step of the release of an instance that was read live; returns whether to wait for its end. Raises RetryAfter if it
-    changed.
+    """Take the next step of an instance's release; returns whether to wait for its deletion. Raises RetryAfter if it changed.
+
+    The instance has to be read live.
     """
     metadata = instance.metadata
     try:
