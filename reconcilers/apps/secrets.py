@@ -1,4 +1,4 @@
-"""Secrets among inline values: found by the names of their keys, by the look of private keys, and by passwords inside URLs.
+"""Secrets among inline values: found by the names of their keys, by the format of private keys, and by passwords inside URLs.
 
 Reported are a leaf whose key ends in one of `_ENDINGS` or in a word of `_WORDS`, the `value` of an entry `{name, value}` or of a mapping
 whose name has such an ending (`env: [{name: DB_PASSWORD, value: ...}]`, `password: {value: ...}`), any private key in PEM, and any

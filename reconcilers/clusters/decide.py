@@ -31,7 +31,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterProblem:
-    """Why no agent can run: a reason of Authenticated, and what to do."""
+    """Why no agent can run: a reason of Authenticated, and the remedy."""
 
     reason: str
     message: str

@@ -69,7 +69,7 @@ class Journal:
         return next((entry for entry in self.entries if entry.job_id == job_id), None)
 
     def by_key(self, key: str) -> JournalEntry | Finished | None:
-        """Return what is known of a job with this idempotency key."""
+        """Return the record of a job with this idempotency key."""
         digest = key_digest(key)
         pending = next((entry for entry in self.entries if entry.key == key), None)
         return pending or next((one for one in self.finished if one.digest == digest), None)

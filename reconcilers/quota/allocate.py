@@ -231,7 +231,7 @@ class _Allocator:
         return quota is not None and claim_hash(claim.name) in quota.claims
 
     def _stays_allocated(self, claim: ClaimView) -> bool:
-        """Whether an allocated claim stays allocated without a check: it requests at most what it has."""
+        """Whether an allocated claim stays allocated without a check: it requests at most its allocated amounts."""
         entry = self.recorded.get(claim.uid)
         if entry is None or claim.released:
             return False

@@ -23,7 +23,7 @@ __all__ = ["Offer", "PoolChoice", "choose"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A pool that serves the namespace of a claim, read from its status. `waiting`: with orderedQueue, what older claims request."""
+    """A pool that serves the namespace of a claim, read from its status. `waiting`: with orderedQueue, the requests of older claims."""
 
     name: str
     uid: str = ""

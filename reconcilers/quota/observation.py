@@ -161,7 +161,7 @@ class ClaimView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaView:
-    """The ResourceQuota of a pool in one namespace. `intact`: its label, owner and scopes are those that we apply."""
+    """The ResourceQuota of a pool in one namespace. `intact`: its label, owner and scopes are as we apply them."""
 
     hard: Mapping[str, int] = field(default_factory=dict)
     status_hard: Mapping[str, int] = field(default_factory=dict)

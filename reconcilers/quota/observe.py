@@ -125,6 +125,6 @@ def _quotas(
 
 
 def observe_pools(ctx: Context[ResourcePoolClaim], book: ViewCache[PoolFacts]) -> dict[str, PoolFacts]:
-    """Read what the claim controller needs to know about all pools, by name."""
+    """Read the properties of all pools that the claim controller needs, by name."""
     reader = complete(ctx, POOL)
     return {facts.name: facts for facts in book.read(reader, reader.all_metadata(), pool_facts).values()}

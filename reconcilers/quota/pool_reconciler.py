@@ -251,7 +251,7 @@ def _set_status(
 
 
 def _quotas_of(pool: ResourcePool, ctx: Context[ResourcePool]) -> list[Metadata]:
-    """Return the ResourceQuotas of a pool, including those that an orphaning deletion released from it."""
+    """Return the ResourceQuotas of a pool, including ResourceQuotas that an orphaning deletion released from it."""
     name = quota_name(pool.name)
     return [
         metadata

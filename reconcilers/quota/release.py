@@ -1,4 +1,5 @@
-"""The release of claims: what a namespace holds of a pool, and when the pool may allocate it again (shrink first, credit later).
+"""The release of claims: the amounts that a namespace holds of a pool, and when the pool may allocate them again (shrink first, credit
+later).
 
 Guarantees (docs/reference/capsule.md#shrink-first-credit-later): of each resource of the pool a namespace holds the maximum of: the sum of
 its allocated claims; the grant of its ResourceQuota (spec.hard); the limit that admission enforces (status.hard); and the released amount

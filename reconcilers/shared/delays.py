@@ -11,7 +11,7 @@ from typing import Final
 __all__ = ["END_OF_OBJECT", "NEXT_STEP", "READ_AGAIN", "SHORTEST_WAIT"]
 
 NEXT_STEP: Final = timedelta(milliseconds=10)
-"""Until the reconcile that continues from what this reconcile writes: the barrier holds it until the caches show these writes."""
+"""Until the reconcile that continues from this reconcile's writes: the barrier holds it until the caches show these writes."""
 READ_AGAIN: Final = timedelta(seconds=1)
 """After a lost race, or if a cache lags behind a read from the API server; the event of the change normally arrives first."""
 SHORTEST_WAIT: Final = timedelta(milliseconds=10)

@@ -2,7 +2,7 @@
 
 A tenant's URL is refused unless it is HTTPS on port 443 of a public host, or the administrator names its host. A host that is an address is
 checked by value. A host name is checked again by its addresses at connect time (`is_public`): a name may resolve to another address
-at every look (DNS rebinding).
+each time (DNS rebinding).
 
 Guarantees: pure. Only one spelling of a host is allowed: ASCII, dotted decimal IPv4, no user and password, no control character. Parsers
 disagree about all other spellings, and the check would hold for another host than the request
@@ -209,7 +209,8 @@ class EndpointPolicy:
     """The endpoints that tenants may name.
 
     An entry of `allowed` is a host with an optional port (443 without one), `*.domain` for the hosts below a domain, or a URL with
-    `http://` for a server without TLS. Without entries every public HTTPS host on port 443 is allowed. `setting` names the list in messages.
+    `http://` for a server without TLS. Without entries every public HTTPS host on port 443 is allowed. `setting` names the list in
+    messages.
 
     Guarantees: an entry allows exactly its scheme and port. Only an entry without `*` opens a private address.
 

@@ -66,7 +66,7 @@ _PHASES: Final = {
     "Terminating": WorkspacePhase.DELETING,
     "Deleting": WorkspacePhase.DELETING,
 }
-"""The others (Scheduling, Initializing, and those of later versions) are not ready."""
+"""The other phases (Scheduling, Initializing, and phases of later versions) are not ready."""
 _CONTENT: Final = "WorkspaceContentDeleted"
 
 

@@ -1,6 +1,6 @@
 """The vocabulary of the family: finalizer, labels, condition types and reasons, phases, events.
 
-Guarantees: condition types, the reason Reconciled and the phases are those of cloudapi-operator; the others are ours.
+Guarantees: condition types, the reason Reconciled and the phases are the same as in cloudapi-operator; the others are ours.
 """
 
 from __future__ import annotations

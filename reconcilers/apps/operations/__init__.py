@@ -3,7 +3,7 @@
 - `words.py`: condition types, reasons, labels and annotations; `settings.py`: every number and switch.
 - `validate.py`: whether a spec can ever work; `admission.py`: the webhook that refuses a spec that cannot.
 - `decide.py`: the preconditions in their order; `conflicts.py`: the matrix and the queue; `approval.py`: claims.
-- `policy.py`: what the namespace and the target allow; `windows.py`: maintenance windows.
+- `policy.py`: the limits of the namespace and the target; `windows.py`: maintenance windows.
 - `turns.py` and `lease.py`: the Lease with the holders of targets, and the compare-and-swap that adds an Operation to them.
 - `child.py`: the object of an engine, how it is created, found and stopped; `report.py`: phase and conditions; `history.py`: retention.
 - `metrics.py`: how many Operations there are, how they ended, and how long that took.

@@ -1,7 +1,8 @@
-"""The order of preconditions: what an Operation waits for before it holds its target.
+"""The order of preconditions of an Operation, before it holds its target.
 
-TargetExists, TargetReady or TargetSettled (`readiness.py`), CapabilityAdvertised, approval, NoConflictingOperation, then what the engine
-needs (its CustomResourceDefinition, related objects, Secrets), then what the namespace allows and the maintenance window (`policy.py`). The
+TargetExists, TargetReady or TargetSettled (`readiness.py`), CapabilityAdvertised, approval, NoConflictingOperation, then the needs of the
+engine (its CustomResourceDefinition, related objects, Secrets), then the policy of the namespace and the maintenance window (`policy.py`).
+The
 first that does not hold is reported.
 
 Guarantees: pure.
@@ -63,7 +64,7 @@ def check_target(
 ) -> OpPlan | None:
     """Return the plan of an Operation whose target does not let it start, None if it does.
 
-    A missing approval is reported whatever else blocks: a claim can be written while the target is repaired.
+    A missing approval is reported in addition to any other blockade: a claim can be written while the target is repaired.
     """
     lacking = lacking_approval(operation, settings, cluster, now)
     obstacle = _obstacle(operation, instance, settings)

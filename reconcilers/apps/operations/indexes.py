@@ -116,7 +116,7 @@ def waits_for(rows: Iterable[EngineRow], settings: OperationSettings) -> Callabl
 
 
 def affects_others(change: Change) -> bool:
-    """Select changes of an Operation after which another Operation of its target may start, or has to be deleted."""
+    """Select changes of an Operation that may let another Operation of its target start, or require its deletion."""
     if change.old is None or change.new is None:
         return change.new is None
     return _standing(change.old) != _standing(change.new)

@@ -118,7 +118,8 @@ async def take_turn(mine: Contestant, target: TargetKey, home: str, ctx: Context
 async def _behind_an_earlier_release(mine: Contestant, target: TargetKey, ctx: Context[Operation]) -> OpPlan | None:
     """Return the plan behind an Operation that runs without an entry.
 
-    A release that kept its Leases elsewhere started it, or the Lease was deleted. The list is live, because the cache may not show yet what
+    A release that kept its Leases elsewhere started it, or the Lease was deleted. The list is live, because the cache may not show yet the
+    Operations that
     another process started.
     """
     stored = (await ctx.client.list(VIEW, target.namespace)).items

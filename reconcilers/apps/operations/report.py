@@ -74,7 +74,7 @@ def _plan(
 
 
 def _reason(conditions: tuple[ConditionUpdate, ...]) -> str:
-    """Return the reason that explains the phase: of the end, of what blocks, or of Running."""
+    """Return the reason that explains the phase: of the end, of the blockade, or of Running."""
     true = {update.type: update.reason for update in conditions if update.status}
     running = next(update.reason for update in conditions if update.type == OpCondition.RUNNING)
     return next((true[type_] for type_ in _EXPLAINS if type_ in true), running)
@@ -115,7 +115,7 @@ def missing_right(error: Forbidden, then: str = "the Operation goes on") -> Engi
 
 
 def rbac_profile_missing(verbs: Iterable[str], resources: Iterable[str], group: str, then: str) -> EngineBlocked:
-    """Return the blockade of an Operation if this operator lacks a right; `then`: what follows when it is granted."""
+    """Return the blockade of an Operation if this operator lacks a right; `then`: the effect of a grant, for the message."""
     message = (
         f"the operator lacks the right to {', '.join(verbs)} {', '.join(resources)}{f' of API group {group}' if group else ''}; "
         f"add it to its role, and {then}"

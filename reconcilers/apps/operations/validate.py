@@ -1,8 +1,8 @@
 """Whether an Operation can ever work, as far as its own spec shows: the same check for the reconciler and the webhook.
 
-Guarantees: pure. The parameters are checked by the engine itself: without related objects, `render` refuses only what the parameters rule
-out. Whatever depends on another object (a backup, another Operation, an approval) is left to the preconditions. An edit is checked with the
-target that it edits, if the target exists.
+Guarantees: pure. The engine itself checks the parameters: without related objects, `render` only refuses parameters that can never work.
+The preconditions check everything that depends on another object (a backup, another Operation, an approval). An edit is checked with its
+target, if the target exists.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["SpecRefusal", "refusal", "target_refusal"]
 
 @dataclass(frozen=True, slots=True)
 class SpecRefusal:
-    """A reason of Accepted=False, and what to write instead."""
+    """A reason of Accepted=False, and the remedy."""
 
     reason: str
     message: str

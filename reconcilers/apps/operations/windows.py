@@ -102,7 +102,7 @@ def _zone(name: str) -> ZoneInfo:
 
 
 def _around(windows: tuple[Window, ...], now: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """Yield the windows that are open, and those that open within a week."""
+    """Yield the windows that are open, and the windows that open within a week."""
     for window in windows:
         today = now.astimezone(window.zone).date()
         for step in range(-1, len(_DAYS) + 2):

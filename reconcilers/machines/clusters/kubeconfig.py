@@ -30,7 +30,7 @@ _KEY: Final = "value"
 
 
 def secret_name(cluster: str) -> str:
-    """Return the name under which Cluster API reads the kubeconfig.
+    """Return the name of the Secret that Cluster API reads.
 
     >>> secret_name("acme--blue")
     'acme--blue-kubeconfig'

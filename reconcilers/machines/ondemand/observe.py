@@ -100,7 +100,7 @@ def demand_of(metadata: Metadata) -> Demand | None:
 
 
 def pod_state(pod: Object | None, uid: str) -> PodState:
-    """Return the state of the Pod with this uid from what the API server has under its name.
+    """Return the state of the Pod with this uid from the object that the API server has under its name.
 
     A Pod that is being deleted may still run on its instance: it counts as scheduled until its deletion.
     """

@@ -90,7 +90,7 @@ class ShardStates:
             self._metrics.forget_shard(shard)
 
     def expect(self, shards: Collection[str]) -> None:
-        """Take the shards of a new document; those that it does not name are forgotten."""
+        """Take the shards of a new document; shards that it does not name are forgotten."""
         before, self.expected = self.expected or (), tuple(sorted(shards))
         self._wake_waiting()
         for shard in sorted(set(self.expected) - set(before)):

@@ -40,7 +40,7 @@ async def release_step(instance: Object, uid: str, ctx: Context[Resource]) -> bo
         if is_retained(instance):
             return metadata.deleting
         if not metadata.deleting:
-            # The version too: an administrator may set Retain at this very moment.
+            # The version too: an administrator may set Retain at this very time.
             await ctx.delete(INSTANCE, expect=instance)
     except ObjectChanged as race:
         if race.deleted:

@@ -70,7 +70,7 @@ class SecretReason:
 
 
 class BucketState:
-    """Reasons of BucketReady, beside those of failures (reconcilers/pools/buckets/words.py)."""
+    """Reasons of BucketReady, beside the reasons of failures (reconcilers/pools/buckets/words.py)."""
 
     READY: Final = "BucketReady"
     GIVEN: Final = "BucketGiven"

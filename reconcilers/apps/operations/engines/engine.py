@@ -153,7 +153,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class EngineBlocked:
-    """An object is missing or not ready, or a person has to act; a change of a related object wakes the Operation."""
+    """An object is missing or not ready, or a person has to act; a change of a related object enqueues the Operation."""
 
     reason: str
     message: str

@@ -42,7 +42,7 @@ _KNOWN: Final = ("hookName", *LIMITS)
 """The parameters of a hook's Job."""
 _GZIP: Final = b"\x1f\x8b\x08"
 _LARGEST: Final = 32 * 1024 * 1024
-"""Bytes of an unpacked record at most: a Secret holds 1 MiB, and a small one can unpack to any size."""
+"""Bytes of an unpacked record at most: a Secret holds 1 MiB, and a small record can unpack to any size."""
 _MOST_VALUES: Final = 100_000
 """Values in the manifest of a hook at most, aliases counted at each use: a few lines of YAML can expand beyond the memory."""
 _HELM: Final = "helm.sh/"
@@ -228,7 +228,7 @@ def _is_bounded(value: Any) -> bool:
 
 
 def _untied(metadata: Any) -> dict[str, Any]:
-    """Return labels and annotations of a hook, without those that Helm and the Job controller act on."""
+    """Return labels and annotations of a hook, without the labels and annotations that Helm and the Job controller act on."""
     given = metadata if isinstance(metadata, dict) else {}
     labels = {key: value for key, value in (given.get("labels") or {}).items() if key not in _OF_ANOTHER_JOB}
     annotations = {key: value for key, value in (given.get("annotations") or {}).items() if not key.startswith(_HELM)}
