@@ -215,9 +215,8 @@ def _paths_alone(entries: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
 
 async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
     from konverge.charts import Rules, difference
+    from konverge.runtime import ElectionSettings, Manager, ManagerSettings
     from konverge.runtime.admission.settings import IN_PROCESS
-    from konverge.runtime.election.rights import rules_of_election
-    from konverge.runtime.election.settings import ElectionSettings
 
     group = getattr(settings, name, None)
     at_home = {"namespace": _HOME} if hasattr(group, "namespace") else {}
@@ -234,7 +233,7 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
         ]
 
     # All of them: what the controllers may do with Leases holds in the watched namespace, and this Lease is in the chart's own.
-    lease = rules_of_election(ElectionSettings(enabled=True), name)
+    lease = Manager(name, settings=ManagerSettings(election=ElectionSettings(enabled=True))).rules()
     unserved = {"webhooks": {"address": IN_PROCESS}}
     always = await needed({**blind, **unserved})
     mounted = await needed({**blind, "webhooks": {"service": _SERVICE, "certificates": _MOUNTED}})
