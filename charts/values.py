@@ -6,13 +6,14 @@ A comment above a key is its documentation; a key whose value is a mapping with 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-__all__ = ["Value", "table", "values_of", "with_value", "without"]
+__all__ = ["Value", "table", "values_of", "with_families", "with_value", "without"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +99,15 @@ def _first_of_comment(lines: list[str], line: int) -> int:
     while line > 0 and lines[line - 1].startswith("#"):
         line -= 1
     return line
+
+
+def with_families(text: str, families: Mapping[str, str]) -> str:
+    r"""Return a values.yaml whose first key is `families`, with the values of these families.
+
+    >>> with_families("families:\n  a:\n    enabled: true\n\nport: 1\n", {"b": "enabled: false\n"})
+    'families:\n  b:\n    enabled: false\n\nport: 1\n'
+    """
+    head, _, rest = text.partition("families:\n")
+    block = "".join(f"  {name}:\n{textwrap.indent(values, '    ')}" for name, values in families.items())
+    after = rest.partition("\n\n")[2]
+    return f"{head}families:\n{block}\n{after}"

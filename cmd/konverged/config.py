@@ -268,7 +268,8 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unknown(path: str, known: Iterable[str], source: str) -> ConfigError:
     near = difflib.get_close_matches(path, list(known), n=1)
-    hint = f"; did you mean {near[0]}?" if near else "; see konverge config for all of them"
+    every = "; see konverge config for all of them, and install the distribution of a family before its settings"
+    hint = f"; did you mean {near[0]}?" if near else every
     return ConfigError(f"{source}: there is no setting {path}{hint}")
 
 

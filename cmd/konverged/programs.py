@@ -1,7 +1,7 @@
-"""The controllers to run: our own families, or a user's `module:build`, narrowed to the chosen controllers.
+"""The controllers to run: the installed families, or a user's `module:build`, narrowed to the chosen controllers.
 
 Guarantees: uses only the library's public API: a build is `build(manager)`. A misspelt name is a UsageError that lists the existing names.
-A user's operator loads none of our families, which are half of the imports at a start.
+A user's operator loads no family; families are half of the imports at a start.
 """
 
 from __future__ import annotations
@@ -92,16 +92,16 @@ def _from_file(path: Path) -> Any:
 
 
 def settings_of(target: str | None) -> type[Settings]:
-    """Return the class of settings of our own daemon (no target), or of a user's operator."""
+    """Return the class of settings of the daemon with the installed families (no target), or of a user's operator; raises ConfigError."""
     if target is not None:
         return Settings
-    from konverge.daemon.families import DaemonSettings
+    from konverge.daemon.families import installed_settings
 
-    return DaemonSettings
+    return installed_settings()
 
 
 async def fill(manager: Manager, target: Build | None, settings: Settings) -> None:
-    """Add the controllers of our families, or of a user's build, to a manager that was not started; then narrow them.
+    """Add the controllers of the families, or of a user's build, to a manager that was not started; then narrow them.
 
     The rights that the settings need by themselves are declared, too.
     """

@@ -64,19 +64,11 @@ def rbac(
             "sharding": replace(sharding, namespace=sharding.namespace or home),
         }
         settings = settings.model_copy(update=placed)
-    if home and build is None:  # and our own daemon reads its Secrets there
-        from konverge.daemon.families import DaemonSettings
+    if home and build is None:  # and the families read their Secrets there
+        from konverge.daemon.families import DaemonSettings, at_home
 
-        if isinstance(settings, DaemonSettings):
-            at_home = {
-                "apps": settings.apps.model_copy(update={"namespace": settings.apps.namespace or home}),
-                "clusters": settings.clusters.model_copy(update={"namespace": settings.clusters.namespace or home}),
-                "machines": settings.machines.model_copy(update={"namespace": settings.machines.namespace or home}),
-                "workspaces": settings.workspaces.model_copy(
-                    update={"namespace": settings.workspaces.namespace or home}
-                ),
-            }
-            settings = settings.model_copy(update=at_home)
+        assert isinstance(settings, DaemonSettings)
+        settings = at_home(settings, home)
     rules = asyncio.run(rules_for(build, settings, found))
     documents = manifests(name or found, rules, settings.namespace, service_account)
     if output == "json":

@@ -16,7 +16,7 @@ that was taken never goes back into its pool. Labels, annotations and claims on 
 
 from __future__ import annotations
 
-from konverge.reconcilers.pools.install import OTHER_KINDS, install
+from konverge.reconcilers.pools.install import install
 from konverge.reconcilers.pools.settings import PoolSettings
 
-__all__ = ["OTHER_KINDS", "PoolSettings", "install"]
+__all__ = ["PoolSettings", "install"]
