@@ -1,4 +1,4 @@
-"""The tables of rules of built-in kinds: which values a rule checks, in which order, and the errors of the rules."""
+"""The tables of rules of built-in kinds: the values that a rule checks, and the errors with their order."""
 
 from __future__ import annotations
 
