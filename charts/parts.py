@@ -101,28 +101,28 @@ def files_of(chart: OperatorChart) -> dict[str, str]:
 
     Files of a variant are in a folder of their own, `PART-SEMANTICS`, if they differ from the files of the part.
     """
-    found = {"operator.yaml": _yaml({"manager": chart.manager, "clusterWide": sorted(chart.cluster_wide)})}
+    files = {"operator.yaml": _yaml({"manager": chart.manager, "clusterWide": sorted(chart.cluster_wide)})}
     for part in chart.parts:
         own = _files_of_part(part)
-        found |= {f"{part.name}/{name}": content for name, content in own.items()}
+        files |= {f"{part.name}/{name}": content for name, content in own.items()}
         for semantics, variant in part.variants.items():
             other = _files_of_part(variant)
             if lacking := sorted(own.keys() - other.keys()):
                 raise ValueError(f"the templates would take {lacking} of {part.name} for {semantics} too")
             differing = {name: content for name, content in other.items() if own.get(name) != content}
-            found |= {f"{part.name}-{semantics}/{name}": content for name, content in differing.items()}
-    return {f"files/{name}": content for name, content in found.items()}
+            files |= {f"{part.name}-{semantics}/{name}": content for name, content in differing.items()}
+    return {f"files/{name}": content for name, content in files.items()}
 
 
 def _files_of_part(part: Part) -> dict[str, str]:
-    found = {name: _yaml({"rules": list(rules)}) for name, rules in part.rules.by_file().items() if rules}
+    files = {name: _yaml({"rules": list(rules)}) for name, rules in part.rules.by_file().items() if rules}
     if part.users:
-        found["users.yaml"] = _yaml(dict(part.users))
+        files["users.yaml"] = _yaml(dict(part.users))
     for definition in part.definitions:
-        found[f"crd-{definition['metadata']['name']}.yaml"] = _yaml(definition)
+        files[f"crd-{definition['metadata']['name']}.yaml"] = _yaml(definition)
     if part.mutating or part.validating:
-        found["webhooks.yaml"] = _yaml({"mutating": list(part.mutating), "validating": list(part.validating)})
-    return found
+        files["webhooks.yaml"] = _yaml({"mutating": list(part.mutating), "validating": list(part.validating)})
+    return files
 
 
 def _yaml(document: dict[str, Any]) -> str:

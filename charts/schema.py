@@ -27,5 +27,7 @@ def schema_text(pieces: str, chart: OperatorChart, *, families: bool) -> str:
         }
     else:
         properties.pop("families", None)
-        schema["$defs"] = {name: one for name, one in schema["$defs"].items() if not name.startswith("family")}
+        schema["$defs"] = {
+            name: definition for name, definition in schema["$defs"].items() if not name.startswith("family")
+        }
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -29,9 +29,9 @@ def stored(folder: Path = FOLDER) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.yaml"))}
 
 
-def outdated(wanted: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
+def outdated(wanted: Mapping[str, str], present: Mapping[str, str]) -> list[str]:
     """Return the names of files that are missing, differ, or have no definition."""
-    return sorted(name for name in {*wanted, *there} if wanted.get(name) != there.get(name))
+    return sorted(name for name in {*wanted, *present} if wanted.get(name) != present.get(name))
 
 
 def main(arguments: Sequence[str], folder: Path = FOLDER) -> int:
