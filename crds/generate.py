@@ -43,7 +43,7 @@ def main(arguments: Sequence[str], folder: Path = FOLDER) -> int:
     names = outdated(wanted, stored(folder))
     if "--check" in arguments:
         for name in names:
-            sys.stderr.write(f"{folder / name} is not what the models say; run: python -m konverge.crds.generate\n")
+            sys.stderr.write(f"{folder / name} differs from the models; run: python -m konverge.crds.generate\n")
         return 1 if names else 0
     folder.mkdir(exist_ok=True)
     for name in names:

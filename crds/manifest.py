@@ -163,7 +163,7 @@ def _check(first: Declaration, all_of_them: list[Declaration]) -> None:
             if getattr(other, name) != getattr(first, name):
                 raise UsageError(
                     f"{first.kind} {first.version} and {other.kind} {other.version} disagree on {name}: "
-                    f"{getattr(first, name)!r} and {getattr(other, name)!r}; all versions of a kind say the same"
+                    f"{getattr(first, name)!r} and {getattr(other, name)!r}; all versions of a kind must agree"
                 )
     versions = [declaration.version for declaration in all_of_them]
     if len(set(versions)) < len(versions):

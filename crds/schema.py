@@ -234,7 +234,7 @@ def _array(schema: dict[str, Any], place: SchemaPosition) -> dict[str, Any]:
     if keyed:
         _check_keys(schema[_LIST_KEYS], items, place)
     if schema.get(_LIST_TYPE) == "set" and items.get("type") not in _SCALARS:
-        raise place.refusal("ListSet of anything but scalars", "use ListMap with the field that tells the items apart")
+        raise place.refusal("ListSet of anything but scalars", "use ListMap with the field that identifies an item")
     return {"type": "array", "items": items}
 
 
