@@ -159,34 +159,34 @@ def files_of(chart: OperatorChart) -> dict[str, str]:
     """
     families = {part.name: places for part in chart.parts if (places := part.places.data())}
     operator = {"manager": chart.manager, "clusterWide": sorted(chart.cluster_wide), "families": families}
-    found = {"operator.yaml": _yaml(operator)}
+    files = {"operator.yaml": _yaml(operator)}
     for part in chart.parts:
         own = _files_of_part(part) | {name: part.files[name] for name in _COPIED if name in part.files}
-        found |= {f"{part.name}/{name}": content for name, content in own.items()}
+        files |= {f"{part.name}/{name}": content for name, content in own.items()}
         for semantics, variant in part.variants.items():
             other = _files_of_part(variant)
             if lacking := sorted(own.keys() - other.keys() - {*_COPIED}):
                 raise ValueError(f"the templates would take {lacking} of {part.name} for {semantics} too")
             differing = {name: content for name, content in other.items() if own.get(name) != content}
-            found |= {f"{part.name}-{semantics}/{name}": content for name, content in differing.items()}
+            files |= {f"{part.name}-{semantics}/{name}": content for name, content in differing.items()}
     templates = {
         f"templates/{part.name}-{name.removeprefix('templates/')}": content
         for part in chart.parts
         for name, content in part.files.items()
         if name.startswith("templates/")
     }
-    return {**{f"files/{name}": content for name, content in found.items()}, **templates}
+    return {**{f"files/{name}": content for name, content in files.items()}, **templates}
 
 
 def _files_of_part(part: Part) -> dict[str, str]:
-    found = {name: _yaml({"rules": list(rules)}) for name, rules in part.rules.by_file().items() if rules}
+    files = {name: _yaml({"rules": list(rules)}) for name, rules in part.rules.by_file().items() if rules}
     if part.users:
-        found["users.yaml"] = _yaml(dict(part.users))
+        files["users.yaml"] = _yaml(dict(part.users))
     for definition in part.definitions:
-        found[f"crd-{definition['metadata']['name']}.yaml"] = _yaml(definition)
+        files[f"crd-{definition['metadata']['name']}.yaml"] = _yaml(definition)
     if part.mutating or part.validating:
-        found["webhooks.yaml"] = _yaml({"mutating": list(part.mutating), "validating": list(part.validating)})
-    return found
+        files["webhooks.yaml"] = _yaml({"mutating": list(part.mutating), "validating": list(part.validating)})
+    return files
 
 
 def _yaml(document: dict[str, Any]) -> str:

@@ -51,11 +51,11 @@ def _below(node: yaml.MappingNode, lines: list[str], prefix: str, inherited: str
 
 
 def _comment(lines: list[str], line: int) -> str:
-    found: list[str] = []
+    comment: list[str] = []
     while line > 0 and lines[line - 1].lstrip().startswith("#"):
         line -= 1
-        found.insert(0, lines[line].strip().removeprefix("#").strip())
-    return " ".join(found)
+        comment.insert(0, lines[line].strip().removeprefix("#").strip())
+    return " ".join(comment)
 
 
 def table(text: str) -> str:
@@ -88,8 +88,8 @@ def with_value(text: str, path: str, value: Any) -> str:
 def _lines_of(text: str, key: str) -> tuple[int, int]:
     root = _root(text)
     lines = text.splitlines()
-    keys = [found.start_mark.line for found, _ in root.value]
-    start = next(found.start_mark.line for found, _ in root.value if found.value == key)
+    keys = [node.start_mark.line for node, _ in root.value]
+    start = next(node.start_mark.line for node, _ in root.value if node.value == key)
     end = next((line for line in keys if line > start), len(lines))
     first = _first_of_comment(lines, start)
     return first, _first_of_comment(lines, end)

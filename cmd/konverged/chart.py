@@ -70,16 +70,18 @@ def chart(target: str | None, output: str | None, name: str | None, version: str
 
     for problem in problems_of(name, version, app_version):
         raise click.UsageError(problem)
-    found, build = chosen_build(target)
+    operator, build = chosen_build(target)
     if build is None:
         files = asyncio.run(daemon_chart())
     else:
         try:
-            made = asyncio.run(chart_of(build, name or found, found, target or "", version, app_version or version))
+            content = asyncio.run(
+                chart_of(build, name or operator, operator, target or "", version, app_version or version)
+            )
         except UsageError as error:
             raise click.UsageError(str(error)) from error
-        files = chart_files(made)
-    folder = Path(output or name or found)
+        files = chart_files(content)
+    folder = Path(output or name or operator)
     try:
         write(folder, files)
     except OSError as error:
@@ -229,7 +231,7 @@ async def part_of(name: str, build: Build | None, settings: Settings, family: Fa
         declared = (part.model for part in parts if hasattr(part.model, "__konverge_declaration__"))
         models = list(dict.fromkeys(declared))
         definitions = crd_manifests(models)
-    configurations = {one["kind"]: _paths_alone(one["webhooks"]) for one in manager.webhook_configurations()}
+    configurations = {each["kind"]: _paths_alone(each["webhooks"]) for each in manager.webhook_configurations()}
     return Part(
         name=name,
         rules=await _rules(name, build, settings, family),
@@ -268,10 +270,10 @@ async def _rules(name: str, build: Build | None, settings: Settings, family: Fam
     blind = group(family.chart.unwatched if family is not None else {})
 
     async def needed(changes: Mapping[str, Any], place: str = "") -> list[dict[str, Any]]:
-        found = await _rules_with(build, _changed(settings, {**seeing, **changes}), name)
+        rules = await _rules_with(build, _changed(settings, {**seeing, **changes}), name)
         # The certificates name another namespace, which the chart fills in.
         return [
-            rule.to_dict() for rule in found if (rule.namespace if rule.namespace in (_HOME, _LISTED) else "") == place
+            rule.to_dict() for rule in rules if (rule.namespace if rule.namespace in (_HOME, _LISTED) else "") == place
         ]
 
     # All of them: what the controllers may do with Leases holds in the watched namespace, and this Lease is in the chart's own.
@@ -337,35 +339,35 @@ def _group(
     prefix: str,
     without: frozenset[str],
 ) -> dict[str, Any]:
-    """Return the schema of a group of settings, without these."""
-    found = {}
+    """Return the schema of a group of settings; `without` holds the paths of settings to leave out."""
+    properties = {}
     for name, value in schema["properties"].items():
         path = f"{prefix}{name}"
         if path in without:
             continue
         below = definitions[value["$ref"].rpartition("/")[2]] if "$ref" in value else value
         if "properties" in below:
-            found[name] = _group(below, definitions, docs, f"{path}.", without)
+            properties[name] = _group(below, definitions, docs, f"{path}.", without)
         else:
-            found[name] = {**_plain(below, definitions), "description": docs.get(path, "")}
-    return {"type": "object", "additionalProperties": False, "properties": found}
+            properties[name] = {**_plain(below, definitions), "description": docs.get(path, "")}
+    return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
 def _plain(schema: Any, definitions: Mapping[str, Any]) -> Any:
     """Return a schema with references resolved, and without the keywords that describe Python."""
     if isinstance(schema, list):
-        return [_plain(one, definitions) for one in schema]
+        return [_plain(part, definitions) for part in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
         return _plain(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     if schema.get("format") == "duration":
         return {"type": ["string", "number"]}
-    found = {
-        key: {name: _plain(one, definitions) for name, one in value.items()}
+    plain = {
+        key: {name: _plain(part, definitions) for name, part in value.items()}
         if key == "properties"
         else _plain(value, definitions)
         for key, value in schema.items()
         if key not in {"$defs", "title", "default", "description"}
     }
-    return {**found, "additionalProperties": False} if "properties" in found else found
+    return {**plain, "additionalProperties": False} if "properties" in plain else plain

@@ -54,10 +54,10 @@ def crds(
     from konverge.crds import to_yaml
 
     settings = load_settings(target, file, assignments, flags).settings
-    found, build = chosen_build(target)
+    operator, build = chosen_build(target)
     manifests = manifests_of(build, settings)
     if not manifests:
-        raise click.ClickException(f"no controller of {found} is for a kind that was declared with @kv.resource")
+        raise click.ClickException(f"no controller of {operator} is for a kind that was declared with @kv.resource")
     if wanted:
         lines = asyncio.run(_apply(manifests, settings, dry_run))
         if output == "json":
@@ -154,8 +154,8 @@ async def _missing(client: Client, manifest: dict[str, Any]) -> str:
 
     A definition is established a while before its objects can be listed: until then the server responds with 404, or 429.
     """
-    found = await client.get(_crd_kind(), manifest["metadata"]["name"])
-    refused, established = found.find_condition("NamesAccepted"), found.find_condition("Established")
+    definition = await client.get(_crd_kind(), manifest["metadata"]["name"])
+    refused, established = definition.find_condition("NamesAccepted"), definition.find_condition("Established")
     if refused is not None and refused.is_false:
         return refused.message
     if established is None or not established.is_true:

@@ -55,7 +55,7 @@ def rbac(
     from konverge.crds import to_yaml
 
     settings = load_settings(target, file, assignments, flags).settings
-    found, build = chosen_build(target)
+    operator, build = chosen_build(target)
     home = (service_account or "").partition("/")[0]
     if home:  # a pod keeps its Leases in its own namespace
         election, sharding = settings.election, settings.sharding
@@ -69,8 +69,8 @@ def rbac(
 
         assert isinstance(settings, DaemonSettings)
         settings = at_home(settings, home)
-    rules = asyncio.run(rules_for(build, settings, found))
-    documents = manifests(name or found, rules, settings.namespace, service_account)
+    rules = asyncio.run(rules_for(build, settings, operator))
+    documents = manifests(name or operator, rules, settings.namespace, service_account)
     if output == "json":
         print_json(documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents})
     else:

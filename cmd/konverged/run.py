@@ -30,5 +30,5 @@ def run(target: str | None, name: str | None, file: str | None, assignments: tup
     from konverge.daemon import engine
 
     settings = load_settings(target, file, assignments, flags).settings
-    found, build = chosen_build(target)
-    engine.run(engine.Operator(name=name or found, build=build, settings=settings))
+    operator, build = chosen_build(target)
+    engine.run(engine.Operator(name=name or operator, build=build, settings=settings))
