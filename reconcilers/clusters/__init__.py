@@ -4,7 +4,7 @@
     settings.py    every number and switch
     protocol.py    the messages, and what the statuses of HTTP mean (openapi.py: the document of them)
     jobs.py        a job as delivered -> a task, or a refusal
-    journal.py     the jobs that are not finished, and those that were
+    journal.py     the unfinished jobs, and the finished jobs
     events.py      changes of conditions -> events; the bounded buffer
     execute.py     a task -> writes to the API server -> a result
     metrics.py     the instruments, under the original's names
@@ -12,7 +12,7 @@
     secrets.py     the Secrets of credential and journal
     agent.py       the life of one agent; service.py: the agents of a manager, as background work
       plane_session.py  its requests and its credential
-      job_worker.py     jobs: poll, journal, effect, result (attempts.py: pauses; room.py: how many the journal takes; results.py: the
+      job_worker.py     jobs: poll, journal, effect, result (attempts.py: pauses; room.py: the capacity of the journal; results.py: the
                         ends without an effect; sweep.py: the pages of a poll)
       event_sender.py   reports of status
       agent_state.py    its configuration, and the state that it shows

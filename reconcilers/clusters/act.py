@@ -1,4 +1,4 @@
-"""Requests to a control plane over HTTP: the one effect of pull mode outside of Kubernetes.
+"""Requests to a control plane over HTTP: the only effect of pull mode outside of Kubernetes.
 
 Guarantees: TLS certificates are verified; the proxy of the environment is used (HTTPS_PROXY, NO_PROXY), `~/.netrc` is not; redirects are
 not followed, because they would carry the credential elsewhere; a response is read up to its limit. No error quotes a header, a body or a

@@ -6,7 +6,8 @@
 
 `plane_session.py` has the requests and the credential, `job_worker.py` the jobs, `event_sender.py` the reports of status.
 
-Guarantees: it ends only by being cancelled, at any point, and a successor goes on from the journal. No credential is in a log line, in its
+Guarantees: the agent runs until it is cancelled, which may be at any point, and a successor continues from the journal. No credential is in
+a log line, in its
 state or in an error.
 """
 
@@ -136,7 +137,7 @@ class Agent:
             await self._transport.close()
 
     async def _until_failure(self) -> float:
-        """Work until something fails; return the seconds after which to begin anew."""
+        """Work until an error; return the seconds to wait before the next start."""
         try:
             await self._work()
         except Stopped as stop:
@@ -175,5 +176,5 @@ class Agent:
 
 
 def _words(error: KonvergeError) -> str:
-    """Return what may be shown of an error; texts of the API server may quote what was sent to it."""
+    """Return the part of an error that may be shown; texts of the API server may quote the request."""
     return f"{error.request}: status {error.status} {error.reason}" if isinstance(error, ApiError) else str(error)

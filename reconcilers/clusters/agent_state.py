@@ -40,7 +40,7 @@ class AgentConfig:
     settings: Settings
 
     def needs_restart(self, running: AgentConfig) -> bool:
-        """Tell whether an agent with another configuration has to begin anew."""
+        """Tell whether a change to another configuration needs a restart of the agent."""
         once: dict[str, Any] = {"token": "", "token_digest": "", "rotate": ""}
         return (
             replace(self, **once) != replace(running, **once)
@@ -60,13 +60,13 @@ class AgentState:
     """Why it stopped: a reason of Authenticated."""
     message: str = ""
     waits_until: datetime | None = None
-    """Until when the control plane asked to wait (Retry-After); None: it did not."""
+    """The end of the control plane's Retry-After; None: it sent none."""
     rotation: str = ""
-    """Why the credential was not replaced, although that was asked for; the present one stays in use."""
+    """Why a requested rotation failed; the present credential stays in use."""
 
 
 class StateReport:
-    """The state of a running agent; `changed` is called after each change of it, but not for the moment of a round trip alone."""
+    """The state of a running agent; `changed` is called after each change of it, except for a mere new time of the last round trip."""
 
     def __init__(self, metrics: PullMetrics, *, changed: Callable[[], None], now: Callable[[], datetime]) -> None:
         self.state = AgentState()
@@ -75,33 +75,33 @@ class StateReport:
         self._now = now
 
     def enter(self, step: Step, *, reason: str = "", message: str = "") -> None:
-        """Show another step."""
+        """Set another step."""
         state = replace(self.state, step=step, reason=reason, message=message)
         if state != self.state:
             self.state = state
             self.changed()
 
     def responded(self, *, connected: bool = True) -> None:
-        """Note a round trip; `connected` tells whether the control plane did what it was asked for."""
+        """Record a round trip; `connected`: the control plane fulfilled the request."""
         self.state = replace(self.state, last_round_trip=self._now())
         if connected and self.state.step is not Step.CONNECTED:
             self.show(1)
             self.enter(Step.CONNECTED)
 
     def waits(self, until: datetime | None) -> None:
-        """Note until when the control plane asked to wait."""
+        """Record the end of the control plane's Retry-After."""
         if until != self.state.waits_until:
             self.state = replace(self.state, waits_until=until)
             self.changed()
 
     def rotation(self, message: str) -> None:
-        """Note why the credential was not replaced; empty: it was, or that is not asked for."""
+        """Record why the credential was not replaced; empty: it was replaced, or no rotation is requested."""
         if message != self.state.rotation:
             self.state = replace(self.state, rotation=message)
             self.changed()
 
     def uses(self, credentials: AgentCredentials | None) -> None:
-        """Note the credential of the requests that follow."""
+        """Record the credential of the requests that follow."""
         self.state = replace(self.state, credentials=credentials)
 
     def show(self, value: int) -> None:

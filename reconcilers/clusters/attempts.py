@@ -1,6 +1,6 @@
-"""When the jobs of one agent are tried again, and since when each of them waits. Pure: the moments are the caller's, in seconds.
+"""When the jobs of one agent are tried again, and since when each of them waits. Pure: the caller passes the times, in seconds.
 
-A job that the API server did not carry out gets a pause, which doubles with each attempt. None of this outlasts the process: a
+A job that the API server did not carry out gets a pause, which doubles with each attempt. The process keeps this in memory only: a
 successor tries each job of the journal at once.
 """
 
@@ -64,7 +64,7 @@ class Attempts:
         return job_id in self._retries
 
     def may_have_begun(self, job_id: str) -> bool:
-        """Tell whether this process or an earlier one may have begun a job."""
+        """Tell whether this process or an earlier process may have begun a job."""
         return job_id in self._begun
 
     def next_due(self, now: float, *, most: int) -> int:
@@ -78,7 +78,7 @@ class Attempts:
         return min(due, key=lambda one: retries[one.job_id].due, default=None)
 
     def first_placed_by(self, moment: float, entries: Iterable[JournalEntry]) -> JournalEntry | None:
-        """Return the first of these jobs that had its place at that moment."""
+        """Return the first of these jobs that had its place at that time."""
         return next((one for one in entries if self._since.get(one.job_id, moment) <= moment), None)
 
     def ended(self, job_id: str) -> None:

@@ -1,4 +1,4 @@
-"""From the body of a response to a poll to its jobs, each read by itself. Pure.
+"""Parses the body of a response to a poll into its jobs, each job by itself. Pure.
 
 Guarantees: a job that is not JSON, or that is nested too deeply, costs no other job of the response. Of such a job only
 its id and its key are kept, so that it can be refused by a result.
@@ -26,7 +26,7 @@ _NO_JSON: Final = "the job is not JSON"
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A job as it was delivered, or the id and key of one that cannot be read, and why."""
+    """A job as it was delivered. Of an unreadable job: its id and key, and why it is unreadable."""
 
     raw: Mapping[str, Any] = field(default_factory=dict)
     problem: str = ""

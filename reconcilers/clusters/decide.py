@@ -1,4 +1,4 @@
-"""The status of a Cluster, from what was observed. Pure."""
+"""The status of a Cluster, from the observed state. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ClusterProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedCluster:
-    """Everything that the status of a Cluster says."""
+    """All fields of the status of a Cluster."""
 
     cluster: Cluster
     namespace: str
@@ -47,7 +47,7 @@ class ObservedCluster:
     credentials: AgentCredentials | None = None
     """As stored."""
     token_digest: str = ""
-    """Of the token that the spec gives; empty: none."""
+    """Of the spec's token; empty: none."""
     problem: ClusterProblem | None = None
     state: AgentState = field(default_factory=AgentState)
     overflowed: bool = False
@@ -134,7 +134,7 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _heartbeat(observed: ObservedCluster, settings: Settings, now: datetime) -> str | None:
-    """Return the heartbeat to write: the last response, if the one that is written is old enough."""
+    """Return the heartbeat to write: the last response, if the stored heartbeat is old enough."""
     written = observed.cluster.status.last_heartbeat
     last, before = observed.state.last_round_trip, _moment(written)
     if last is None or (before is not None and now - before < settings.heartbeat - timedelta(seconds=1)):

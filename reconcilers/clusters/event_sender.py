@@ -1,6 +1,6 @@
 """Reports the status of objects to the control plane: each change as an event, and all present states after a reconnection.
 
-Guarantees: the buffer is bounded; if it overflows, the oldest events are dropped, and the control plane gets their number and every
+Guarantees: the buffer is bounded; if it overflows, the oldest events are dropped, and the control plane receives their number and every
 present state once more.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["EventSender"]
 
 
 class EventSender:
-    """`statuses` returns the objects whose status is reported; `changed` is called when events are lost, and when that is made good."""
+    """`statuses` returns the objects whose status is reported; `changed` is called if events are lost, and once the loss is repaired."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class EventSender:
             await self._post(present[first : first + MOST_EVENTS], self.buffer.reported)
 
     async def _post(self, events: tuple[StatusEvent, ...], dropped: int) -> None:
-        """Send events, and the number of those that were dropped since the buffer was made."""
+        """Send events, and how many events were dropped since the buffer was created."""
         batch = protocol.EventBatch(
             cluster_id=self._cluster_id,
             events=events,

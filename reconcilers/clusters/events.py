@@ -40,7 +40,7 @@ def _reference(found: Object) -> ObjectIdentity:
 def _event(found: Object, condition: Condition, type_: str) -> StatusEvent:
     when = str(condition.last_transition_time or "")
     about = _reference(found)
-    # Times have whole seconds: the version tells two transitions of one second apart.
+    # Times have whole seconds: the version distinguishes two transitions within one second.
     version = f"/{found.metadata.resource_version}" if type_ == "transition" else ""
     return StatusEvent.model_validate(
         {
@@ -78,7 +78,7 @@ def snapshot(objects: Iterable[Object]) -> Iterator[StatusEvent]:
 
 
 def deletion(gone: Object) -> StatusEvent:
-    """Return the event of an object that is gone."""
+    """Return the event of a deleted object."""
     about = _reference(gone)
     return StatusEvent(
         key=f"{about.kind}/{about.namespace}/{about.name}/{about.uid}/deleted", type="deleted", object=about
@@ -86,10 +86,10 @@ def deletion(gone: Object) -> StatusEvent:
 
 
 class EventBuffer:
-    """A bounded queue of events that drops the oldest of those that wait.
+    """A bounded queue of events that drops the oldest waiting events.
 
-    The batch that is being sent does not wait. It stays as it is until a response to it comes, so an event that is dropped was never sent,
-    and none counts as dropped that may have arrived.
+    The batch that is being sent does not wait. It stays unchanged until its response, so a dropped event was never sent, and no event
+    counts as dropped that may have arrived.
 
     >>> buffer = EventBuffer(1)
     >>> len(buffer), buffer.dropped
@@ -99,11 +99,11 @@ class EventBuffer:
     def __init__(self, capacity: int, identity: str = "") -> None:
         self.capacity = capacity
         self.identity = identity
-        """The name of this buffer, by which the control plane tells its numbers from those of another one."""
+        """The name of this buffer: the control plane adds up the dropped events for each buffer."""
         self.dropped = 0
-        """Events dropped since the buffer was made."""
+        """Events dropped since the buffer was created."""
         self.reported = 0
-        """Those of them that the control plane knows of."""
+        """The dropped events that the control plane knows of."""
         self._waiting: deque[StatusEvent] = deque()
         self._batch: tuple[StatusEvent, ...] = ()
 
@@ -116,7 +116,7 @@ class EventBuffer:
         return self.dropped > self.reported
 
     def add(self, event: StatusEvent) -> None:
-        """Append an event; drops the oldest one that waits if too many do."""
+        """Append an event; drops the oldest waiting event if too many wait."""
         self._waiting.append(event)
         if len(self._waiting) > self.capacity:
             self._waiting.popleft()
@@ -124,9 +124,9 @@ class EventBuffer:
 
     @contextmanager
     def sending(self, count: int) -> Iterator[tuple[tuple[StatusEvent, ...], int]]:
-        """Give up to `count` events, and the number of dropped ones to report with them, to a block that sends them.
+        """Pass up to `count` events, and the number of dropped events to report with them, to a block that sends them.
 
-        They leave the buffer when the block ends. After an error the same events are given again.
+        They leave the buffer when the block ends. After an error the same events are passed again.
         """
         if not self._batch:
             self._batch = tuple(self._waiting.popleft() for _ in range(min(count, len(self._waiting))))

@@ -1,8 +1,8 @@
-"""Carries out one task against the API server, and says how it ended.
+"""Carries out one task against the API server, and returns its result.
 
 Guarantees: objects are written by server-side apply without force, so a field of another manager is never overwritten: it becomes the
-outcome `conflict`, with manager and path. An object that no control plane manages is neither changed nor deleted. A deletion names the uid
-that the journal has noted, so repeating it spares a successor of the same name.
+outcome `conflict`, with manager and path. An object that no control plane manages is neither changed nor deleted. A deletion has the uid of
+the journal as a precondition, so a repeated deletion spares a new object of the same name.
 """
 
 from __future__ import annotations
@@ -115,9 +115,9 @@ class Executor:
         self._now = now
 
     async def run(self, task: Task, *, uid: str, note: Callable[[str], Awaitable[None]], resumed: bool) -> JobResult:
-        """Carry out a task. `uid` is what `note` recorded before a crash, `resumed` whether an earlier life may have begun it.
+        """Carry out a task. `uid` is the uid that `note` recorded before a crash, `resumed` whether an earlier process may have begun it.
 
-        Raises errors of the API after which a retry may succeed; `final_result` tells.
+        Raises errors of the API after which a retry may succeed (`final_result` returns None for them).
         """
         if task.verb is Verb.ROTATE:
             await self._rotate(f"job:{task.job.idempotency_key}")
@@ -144,7 +144,7 @@ class Executor:
         )
 
     def _older(self, task: Task, found: Object) -> JobResult | None:
-        """Return the refusal of a job of an older generation than the object's: a job that was delayed must not undo a younger one."""
+        """Return the refusal of a job of an older generation than the object's: a delayed job must not undo a younger job."""
         applied = found.metadata.annotation(Annotation.JOB_GENERATION)
         if not task.is_older_than(applied):
             return None
@@ -193,7 +193,7 @@ class Executor:
                 left = await self._find(task)
                 if left is not None and left.metadata.uid == uid and not left.metadata.deleting:
                     raise
-                # It went, and another of its name may have come: what was to be deleted is gone.
+                # The object was deleted, though a new object may have its name.
         result = _result(task, Outcome.SUCCEEDED, JobReason.DELETED, self._now())
         assert result.object is not None
         return result.model_copy(update={"object": result.object.model_copy(update={"uid": uid})})

@@ -63,7 +63,7 @@ def rules(settings: Settings | None = None) -> tuple[Rule, ...]:
             for kind in (APPLICATION_INSTANCE, OPERATION)
         ),
         Rule(Cluster.kind_of_resource().group, ("clusters",), ("patch",)),
-        # For owner references that block, where the API server enforces the right to set them.
+        # For blocking owner references, if the API server enforces the right to set them.
         Rule(Cluster.kind_of_resource().group, ("clusters/finalizers",), ("update",)),
     )
 
@@ -88,7 +88,7 @@ def controller(settings: Settings, service: AgentService, report: Callable[[], R
 def install(manager: Manager, settings: Settings | None = None, *, connect: Connect = _over_http) -> None:
     """Add the controller of Clusters and the work of its agents to a manager.
 
-    `connect` makes the transport to a control plane; tests give one in the same process (`konverge_testing.agent_server`).
+    `connect` creates the transport to a control plane; tests give one in the same process (`konverge_testing.agent_server`).
 
     >>> from konverge.runtime import Manager
     >>> manager = Manager("konverge")

@@ -2,7 +2,7 @@
 
 Labels and annotations of the operator's domains permit or limit its work: `override-forbidden` permits a version that an administrator
 forbids, `adopt` takes over a release, `maintenance-window` replaces the window of the namespace, `shard.konverge.dev` names a replica.
-An approval of an Operation is given by another party than its author.
+Another party than its author approves an Operation.
 
 Guarantees: a word that a later version adds to these domains is refused until it is listed here.
 """
@@ -39,9 +39,9 @@ class Gates:
 
     cluster_id: str
     namespaces: tuple[str, ...] = ()
-    """The namespaces that jobs may write in; empty: all but the denied ones."""
+    """The namespaces that jobs may write in; empty: all but the denied namespaces."""
     denied: tuple[str, ...] = ()
-    """Names of namespaces, or prefixes with `*` behind them; `kube-*` is always among them."""
+    """Names of namespaces, or prefixes followed by `*`; `kube-*` is always among them."""
     most_bytes: int = 256 * 1024
     """Bytes of a job at most."""
 

@@ -1,15 +1,15 @@
 """Fetches jobs from the control plane by long poll, carries them out one after the other, and reports their results.
 
-    journal -> ack -> effect -> journal -> result -> journal; `journal.py` says why
+    journal -> ack -> effect -> journal -> result -> journal; `journal.py` has the reasons
 
-A job that the API server does not carry out is put aside and tried again with growing pauses, until it expires. Meanwhile those of other
-objects are carried out; those of its own object wait behind it, so that an older state never overwrites a younger one.
+A job that the API server does not carry out is put aside and tried again with growing pauses, until it expires. In the pauses, jobs of
+other objects are carried out; jobs of the same object wait, so that an older state never overwrites a younger state.
 
-If the journal is full, a new job is tried before it has a place to wait. One that is carried out needs none. One that is not stays with the
-control plane, not acknowledged, until it is tried again or gets the place of one that has waited for `give_up`. The poll then asks for the
-jobs behind it (`sweep.py`), so jobs that cannot be carried out keep no other one out.
+If the journal is full, a new job is tried before it has an entry. A completed job needs no entry. A failed job stays unacknowledged with
+the control plane until it is retried, or until it replaces an entry that has waited for `give_up`. The next poll requests the jobs after it
+(`sweep.py`), so that failing jobs keep no other job out.
 
-Guarantees: it may be cancelled at any point, and a successor goes on from the journal: no job is lost and none is done twice.
+Guarantees: it may be cancelled at any point, and a successor continues from the journal: no job is lost and no job is carried out twice.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ __all__ = ["JobWorker"]
 
 _SOONEST: Final = 1.0
 _MOST_ASKED: Final = 100
-"""Jobs of one poll at most, while none of those that come has a place to wait."""
+"""Jobs of one poll at most, while no delivered job has a place to wait."""
 
 
 class JobWorker:
-    """`load` reads the journal and comes before `run`; `worked` is called after each poll that brought a readable response."""
+    """`load` reads the journal and has to be called before `run`; `worked` is called after each poll with a readable response."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class JobWorker:
             except NoResponse as error:
                 if not error.too_large or limit == 1:
                     raise
-                limit = 1  # one at a time, so that the jobs that are small enough come through
+                limit = 1  # one at a time, so that the jobs that are small enough get through
                 continue
             if response.status != OK and self._sweep.after:  # it may refuse a parameter that it does not know
                 self._sweep = Sweep()
@@ -127,15 +127,15 @@ class JobWorker:
             if self._sweep.is_repeated_by(str(job.raw.get("id")) for job in jobs):
                 self._sweep = Sweep()
             new = await self._take(jobs, full=len(jobs) >= limit)
-            # If all that were delivered have no place, others may be behind them.
+            # If no delivered job has a place, further jobs may be behind these.
             most = self._settings.most_pending if new or len(jobs) < limit else _MOST_ASKED
             limit = min(limit * 2, most)
             if not new:
-                # A control plane that does not wait, or repeats itself, is not asked in a loop.
+                # A control plane that does not wait, or repeats itself, is not polled in a loop.
                 await asyncio.sleep(_SOONEST)
 
     async def _resume(self) -> None:
-        """Finish what the journal left, except for jobs that the control plane has dropped meanwhile."""
+        """Finish what the journal left, except for jobs that the control plane has dropped since then."""
         for entry in self._journal.entries:
             begun = entry.result is not None or entry.uid
             if not begun and not await self._ack(entry.job_id):
@@ -149,7 +149,7 @@ class JobWorker:
         tried: list[JournalEntry] = []
         repeated: list[str] = []
         direct: list[tuple[str, JobResult]] = []
-        left = set(behind)  # by jobs without a place: a younger one of such an object must not go first
+        left = set(behind)  # by jobs without a place: a younger job of such an object must not overtake them
         seen: list[str] = []
         places: dict[str, Place] = {}
         for job in jobs:
@@ -188,18 +188,18 @@ class JobWorker:
             if not await self._ack(job_id):
                 await self._drop(job_id)
         for job_id, result in direct:
-            # Not acknowledged before: that would say that the journal has it, and a crash would lose its result.
+            # Not acknowledged before: an acknowledged job is in the journal, and a crash would lose this result.
             await self._report(job_id, result)
         new = await self._work_off(tuple(tried)) or bool(fresh)
         self._turn_over(seen, places, full=full)
         return new
 
     def _turn_over(self, seen: list[str], places: Mapping[str, Place], *, full: bool) -> None:
-        """Go on behind the jobs of a page that have no place; `places` are the objects of those that were not refused."""
+        """Continue behind the jobs of a page that have no place; `places` are the objects of the jobs that were not refused."""
         unplaced = [job_id for job_id in places if self._is_left(job_id)]
         self._sweep.behind.update(places[job_id] for job_id in unplaced)
         if self._sweep.ends_with(seen, left=len(unplaced) + seen.count(""), full=full):
-            # The control plane no longer offers the others.
+            # The control plane no longer offers the other jobs.
             self._attempts.forget_all_but(self._sweep.seen | {entry.job_id for entry in self._journal.entries})
             self._sweep = Sweep()
 
@@ -214,8 +214,9 @@ class JobWorker:
     async def _try(self, entry: JournalEntry, held: set[Place], *, again: bool) -> bool:
         """Carry out a job that has no place to wait, unless it failed before (`again`: this is its next try); returns whether it is done.
 
-        It is in the journal meanwhile, and is taken out again without a trace if it was not carried out: it comes again, since it was not
-        acknowledged. A deletion that has begun stays, because a successor of its object would not be told apart.
+        The job is in the journal during the try, and is removed without a trace if it fails: the control plane delivers it again, since it
+        was not acknowledged. A deletion that has begun stays in the journal: without its uid, a new object of the name could not be
+        distinguished.
         """
         waits = self._attempts.waits(entry.job_id) and not again
         if waits or not self._room.fits_for_a_try(self._journal, entry):
@@ -243,7 +244,8 @@ class JobWorker:
     async def _makes_room(self, fresh: tuple[JournalEntry, ...]) -> bool:
         """Return whether the journal takes these entries, after giving up jobs that have waited too long for another attempt.
 
-        The oldest go first, so of two jobs of one object the younger stays. A result is stored before it is sent, as that of any job.
+        The oldest jobs are given up first, so of two jobs of one object the younger stays. Their results are stored before they are sent,
+        like all results.
         """
         while not self._room.fits(self._journal, fresh):
             if len(fresh) > self._settings.most_pending:
@@ -267,7 +269,7 @@ class JobWorker:
         return given_up(entry, self._now())
 
     async def _write(self, journal: Journal) -> None:
-        """Store the journal; after an error the agent begins anew, because it may be stored or not."""
+        """Store the journal; an error restarts the agent, because the journal may be stored or not."""
         try:
             await self._store.save(journal)
         except NotLeading:
@@ -291,16 +293,16 @@ class JobWorker:
         await self._session.call("POST", f"/jobs/{job_id}/result", result)
 
     async def _work_off(self, tried: tuple[JournalEntry, ...] = ()) -> bool:
-        """Carry out and report the jobs of the journal, in the order of their delivery, then one of those that failed before and are due.
+        """Carry out and report the jobs of the journal, in the order of their delivery, then one failed job that is due.
 
-        An attempt that fails takes seconds, so more than one of them would hold up jobs that the control plane has meanwhile. `tried`: jobs
+        An attempt that fails takes seconds, so more than one attempt would hold up new jobs of the control plane. `tried`: jobs
         that have no place to wait; returns whether one of them was carried out.
         """
         held: set[Place] = set()
         finished = [await self._advance(entry, held) for entry in self._journal.entries]
         entry = self._attempts.due_first(self._journal.entries, _time())
         if entry is not None:
-            # None of its object is before it: those were finished when it was tried first.
+            # No job of its object precedes it: all earlier jobs were finished before its first try.
             finished.append(await self._advance(entry, set(), again=True))
         again = self._attempts.due_first(tried, _time())
         done = [await self._try(entry, held, again=entry is again) for entry in tried]
@@ -323,9 +325,11 @@ class JobWorker:
         return True
 
     async def _outcome(self, entry: JournalEntry, held: set[Place], *, again: bool) -> JobResult | None:
-        """Carry out a job; None if it waits for its next attempt (`again`: this is it), or behind one of its object. `held` has those."""
+        """Carry out a job; None if it waits for its next attempt (`again`: this is it), or behind a job of its object. `held` has the
+        waiting objects.
+        """
         waits = self._attempts.waits(entry.job_id)
-        # A deletion that was begun is ended, however late it is, and a job that was tried here has a result of its own.
+        # A deletion that has begun is completed, however late it is, and a job that was tried here has a result of its own.
         begun = entry.uid or waits
         task = read_job(entry.raw, self._gates, datetime.min.replace(tzinfo=UTC) if begun else self._now())
         if isinstance(task, JobRefusal):

@@ -1,8 +1,8 @@
-"""From a job as it was delivered to a task, or to the refusal of it. Pure.
+"""Turns a delivered job into a task, or into a refusal. Pure.
 
 Guarantees: a task writes one object of the protocol's kinds, in an allowed namespace, for this cluster; everything else is a refusal
-with a reason. Fields that only the API server or other controllers write (status, owner references, finalizers) are refused, and so is
-everything by which people of this cluster limit or permit the work of the operator (`job_limits.py`).
+with a reason. Fields that only the API server or other controllers write (status, owner references, finalizers) are refused, and so are the
+fields that people of this cluster use to limit or permit the work of the operator (`job_limits.py`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class Task:
     """The object to apply."""
 
     def is_older_than(self, applied: str) -> bool:
-        """Whether the object has the state of a younger job; `applied` is the object's annotation, "" and malformed ones order nothing."""
+        """Whether the object has the state of a younger job; `applied` is the object's annotation, and an empty or malformed annotation
+        orders nothing.
+        """
         return self.generation is not None and bool(_NUMBER.fullmatch(applied)) and int(applied) > self.generation
 
     @property
@@ -250,7 +252,7 @@ def _texts(metadata: Mapping[str, Any], field: str) -> dict[str, str]:
 
 
 def result_of(refusal: JobRefusal, now: datetime) -> JobResult:
-    """Return the result that a refusal is reported by."""
+    """Return the result that reports a refusal."""
     return JobResult(
         idempotency_key=refusal.key,
         outcome=refusal.outcome,

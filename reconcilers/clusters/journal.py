@@ -1,9 +1,9 @@
-"""The journal of jobs: those that are not finished, and those that were, as one value that is stored at once. Pure.
+"""The journal of jobs: the unfinished and the finished jobs, as one value that is stored at once. Pure.
 
     accepted --(delete: uid noted)--> started --> done --> delivered: only the key and the outcome remain
 
 Guarantees: a job is stored before it is acknowledged, and its result before it is sent, so a crash at any point loses and repeats nothing:
-a successor goes on where the journal ends. Finished jobs are remembered under their idempotency keys for longer than the control plane
+a successor continues where the journal ends. Finished jobs are remembered under their idempotency keys for longer than the control plane
 keeps jobs, and in a bounded number.
 """
 
@@ -26,26 +26,26 @@ _FINISHED: Final = "finished"
 
 
 def key_digest(key: str) -> str:
-    """Return the form under which an idempotency key is remembered: of equal length, whatever the key's."""
+    """Return the form in which an idempotency key is remembered: its length never depends on the key."""
     return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """A job that is not finished: as it was delivered, and how far it is."""
+    """An unfinished job: as it was delivered, and its progress."""
 
     job_id: str
     key: str
     raw: Mapping[str, Any]
     uid: str = ""
-    """Of the object that is to be deleted: noted before the deletion, so that a successor of the same name is spared."""
+    """Of the object that is to be deleted: recorded before the deletion, so that a new object of the same name is spared."""
     result: JobResult | None = None
     """Set once it is done, and not known to be delivered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A job that is finished."""
+    """A finished job."""
 
     digest: str
     job_id: str
@@ -101,7 +101,7 @@ class Journal:
         return replace(self, entries=tuple(one for one in self.entries if one.job_id != job_id))
 
     def delivered(self, job_id: str, expires: datetime) -> Journal:
-        """Return the journal with a job whose result was received, among the finished ones."""
+        """Return the journal with a job whose result was received, among the finished jobs."""
         entry = self.entry(job_id)
         if entry is None or entry.result is None:
             return self
@@ -118,7 +118,7 @@ class Journal:
     def pruned(self, now: datetime, retention: timedelta, most: int) -> Journal:
         """Return the journal without finished jobs older than `retention`, and `most` of them at most.
 
-        If there are too many, those that have expired go first: a repetition of them is refused without the journal.
+        If there are too many, expired jobs are removed first: a repetition of them is refused without the journal.
         """
         moment = now.timestamp()
         kept = [one for one in self.finished if one.at > moment - retention.total_seconds()]

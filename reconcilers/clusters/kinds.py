@@ -15,4 +15,4 @@ OPERATION: Final = kind("ops.vworkspace.io/v1alpha1", "Operation", namespaced=Tr
 SECRET: Final = kind("v1", "Secret", namespaced=True, plural="secrets")
 BACKUP: Final = kind("velero.io/v1", "Backup", namespaced=True, plural="backups")
 APPLIED: Final = (APPLICATION_INSTANCE, OPERATION)
-"""The kinds of which a job may write objects."""
+"""The kinds of the objects that a job may write."""

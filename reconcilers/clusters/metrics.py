@@ -1,7 +1,7 @@
 """The metrics of pull mode. Their names are the original's; one set of instruments for each `Metrics`.
 
 Guarantees: the values of labels are words of fixed sets. Every kind and outcome of a job has a series from the start, so that the first
-failed job is a rise. A process whose agent has ended shows no state of the connection, and no events that wait.
+failed job is an increase. A process whose agent has ended shows no state of the connection, and no events that wait.
 """
 
 from __future__ import annotations

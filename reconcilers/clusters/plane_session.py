@@ -1,11 +1,11 @@
-"""The conversation of an agent with its control plane: the credential, and what each status of a response means.
+"""The requests of an agent to its control plane: the credential, and what each status of a response means.
 
     401   the credential is read again once, then the agent stops      403   stops it
-    429   waits for Retry-After                                        5xx, 3xx, no response   fails: the agent begins anew
+    429   waits for Retry-After                                        5xx, 3xx, no response   fails: the agent restarts
     404, 409 and the rest of 4xx go to the caller
 
-A rotation that the control plane does not carry out changes nothing: the present credential stays valid, so the agent works on with it,
-says so in its state, and asks again. Only 401 and 403, which mean the session itself, stop it then.
+A failed rotation changes nothing: the present credential stays valid, so the agent continues with it, reports the failure in its state, and
+requests the rotation again. Only 401 and 403, which concern the session itself, stop the agent then.
 
 Guarantees: a credential is stored before it is used for the first time, is sent only to the control plane that issued it, and is in no log
 line, state or error.
@@ -52,7 +52,7 @@ __all__ = [
 OK: Final = 200
 CONFLICT: Final = 409
 REFUSED: Final = 400
-"""From this status on a request was refused."""
+"""From this status on the control plane refused a request."""
 RETRY_AFTER_MOST: Final = 3600.0
 """Seconds of a Retry-After that are waited for at most."""
 _UNAUTHORIZED, _FORBIDDEN, _TOO_MANY = 401, 403, 429
@@ -64,7 +64,7 @@ _ROTATION_MOST: Final = 3600.0
 
 
 class Stopped(Exception):
-    """The agent cannot go on until its Cluster or its credential changes; `reason` is one of Authenticated."""
+    """The agent cannot continue until its Cluster or its credential changes; `reason` is a reason of Authenticated."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -80,11 +80,11 @@ class SessionFailed(KonvergeError):
 
 
 class RotationRefused(KonvergeError):
-    """The control plane issues no new credential at present; the one in use stays valid."""
+    """The control plane issues no new credential at present; the current credential stays valid."""
 
 
 class PlaneSession:
-    """Sends requests with the credential that is valid; `authenticate` comes first."""
+    """Sends requests with the valid credential; `authenticate` has to be called first."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class PlaneSession:
             await asyncio.sleep(pause + self._random.uniform(0.0, 1.0))
 
     async def authenticate(self) -> None:
-        """Read the credential; register if there is none, or a new token; replace it if that was asked for."""
+        """Read the credential; register if there is none, or a new token; replace the credential if a rotation is requested."""
         stored = credentials_of(await self._secret.find())
         if stored is not None and stored.cluster_id != self._cluster_id:
             stored = None
@@ -189,7 +189,7 @@ class PlaneSession:
         return stored if stored is not None and stored.belongs_to(self._server) else None
 
     async def repeat_rotation(self, wanted: Callable[[], str]) -> None:
-        """Ask again for a rotation that was refused, until it is done or not wanted any more; ends only by being cancelled."""
+        """Request a refused rotation again, until it is done or not wanted any more; ends only by being cancelled."""
         pause = _ROTATION_SOONEST
         while self._report.state.rotation and wanted():
             await asyncio.sleep(pause * self._random.uniform(1.0, 1.5))
@@ -200,7 +200,7 @@ class PlaneSession:
         await asyncio.get_running_loop().create_future()
 
     async def _try_rotation(self, request: str) -> None:
-        """Replace the credential for the Cluster; a refusal is said, and the present credential stays."""
+        """Replace the credential for the Cluster; a refusal is reported, and the present credential stays."""
         try:
             await self.rotate(request)
         except Stopped as stop:
@@ -236,7 +236,7 @@ class PlaneSession:
                 token_digest=self._config.token_digest,
                 registered_at=stamp,
                 issued_at=stamp,
-                # A credential that came with a registration is new, so a rotation asked for at the same time is done.
+                # A registration returns a new credential, so a rotation that was requested at the same time is done.
                 rotated_for=self._config.rotate,
                 control_plane=self._server,
             ),
@@ -253,7 +253,9 @@ class PlaneSession:
         return await self._secret.save_credentials(replace(about, credential=issued.credential), now=self._now())
 
     async def rotate(self, request: str) -> None:
-        """Replace the credential, unless that was done for this request; raises RotationRefused if the control plane does not."""
+        """Replace the credential, unless that was done for this request; raises RotationRefused if the control plane does not replace
+        it.
+        """
         async with self._rotating:
             stored = await self._stored()
             if stored is None:
@@ -288,7 +290,7 @@ def _is_of_the_protocol(response: PlaneResponse) -> bool:
 
 
 def _why_unauthorized(response: PlaneResponse) -> str:
-    """Return the reason for a 401; the control plane's words are not passed on, because they may quote the credential."""
+    """Return the reason for a 401; the control plane's text is not passed on, because it may quote the credential."""
     try:
         told = read(protocol.PlaneProblem, response.body).reason
     except protocol.Malformed:

@@ -1,10 +1,10 @@
-"""The reconciler of Clusters: reads token and credential, says which agent is wanted, clears what was used, and reports.
+"""The reconciler of Clusters: reads token and credential, decides which agent runs, clears used tokens and requests, and reports.
 
-`reconcile`: observe; `plan_status`. The agent registers, polls and stores credentials (`agent.py`); its state comes back by the service.
+`reconcile`: observe; `plan_status`. The agent registers, polls and stores credentials (`agent.py`); the service returns its state.
 `finalize`: stop the agent, delete its Secrets.
 
-Guarantees: tokens and credentials are read live and kept in no cache; what is reported of a token is the first part of its SHA-256. A
-token, a request for rotation and an annotation are removed only when what they ask for is stored.
+Guarantees: tokens and credentials are read live and kept in no cache; of a token, only the first part of its SHA-256 is reported. A token,
+a request for rotation and an annotation are removed only once their effect is stored.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = ["ClusterReconciler", "report_failure"]
 
 _BY_SPEC, _BY_ANNOTATION = "spec", "annotation"
 _BY_CLUSTER = (_BY_SPEC, _BY_ANNOTATION)
-"""Requests to replace the credential that the Cluster makes; others are made by jobs."""
+"""Requests for a rotation by the Cluster itself; jobs make the other requests."""
 
 
 class ClusterReconciler:
@@ -131,7 +131,7 @@ class ClusterReconciler:
     async def _token(
         self, cluster: Cluster, namespace: str, ctx: Context[Cluster]
     ) -> tuple[str, ClusterProblem | None]:
-        """Return the registration token that the spec gives; a Secret goes before a token written into the spec."""
+        """Return the spec's registration token; a Secret takes precedence over a token in the spec."""
         reference = cluster.spec.registration_token_secret_ref
         if reference is None:
             return cluster.spec.registration_token or "", None
@@ -153,13 +153,13 @@ class ClusterReconciler:
         )
 
     async def _forget_rotation(self, secret: Object | None, ctx: Context[Cluster]) -> None:
-        """Forget the request that is done and gone, so that the next one is another."""
+        """Forget a request that is done and removed, so that the next request differs."""
         if secret is not None:
             about = {"uid": secret.metadata.uid, "annotations": {Annotation.ROTATED_FOR: None}}
             await ctx.patch(SECRET, secret.name, secret.namespace, patch={"metadata": about})
 
     async def _clear(self, cluster: Cluster, ctx: Context[Cluster], *, token_used: bool, rotated: bool) -> bool:
-        """Take out of the object what was used: a token in the spec, and requests to replace the credential; returns whether it changed."""
+        """Remove used values from the object: a token in the spec, and requests for a rotation; returns whether the object changed."""
         patch: dict[str, Any] = {}
         spec: dict[str, Any] = {}
         if token_used and cluster.spec.registration_token:
@@ -174,7 +174,7 @@ class ClusterReconciler:
             return False
         try:
             await ctx.patch(Cluster, expect=cluster, patch=patch)
-        except (Invalid, BadRequest) as error:  # as a rule a webhook's refusal; heartbeats go on
+        except (Invalid, BadRequest) as error:  # as a rule a webhook's refusal; heartbeats continue
             raise RetryAfter(
                 self.settings.heartbeat, f"a used token or request cannot be removed ({type(error).__name__})"
             ) from None

@@ -31,7 +31,7 @@ def repetition(known: JournalEntry | Finished | None, job_id: str, key: str, now
 
 
 def given_up(entry: JournalEntry, now: datetime) -> JobResult:
-    """Return the result of a job that has waited so long for another attempt that others get its place."""
+    """Return the result of a job that waited so long for another attempt that other jobs get its place."""
     return JobResult(
         idempotency_key=entry.key,
         outcome=Outcome.FAILED,
@@ -42,7 +42,7 @@ def given_up(entry: JournalEntry, now: datetime) -> JobResult:
 
 
 def expired(task: Task, message: str, now: datetime) -> JobResult:
-    """Return the result of a job that was tried until it expired; `message` says why it was not carried out."""
+    """Return the result of a job whose tries lasted until it expired; `message` is why it was not carried out."""
     return JobResult(
         idempotency_key=task.job.idempotency_key,
         outcome=Outcome.FAILED,

@@ -1,8 +1,8 @@
 """The Secrets of the agent: the credential, and the journal of jobs.
 
-Guarantees: the content of a credential is in `AgentCredentials` alone, whose repr hides it. The Secret names the control plane that issued
-the credential. Both Secrets belong to their Cluster by a
-controller reference; one of another owner is refused. A journal is replaced only at the version that was read, so of two agents one fails.
+Guarantees: only `AgentCredentials` has the content of a credential, and its repr hides it. The Secret names the control plane that issued
+the credential. Both Secrets belong to their Cluster by a controller reference; a Secret of another owner is refused. A journal is replaced
+only at the version that was read, so of two agents one fails.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ForeignSecret(KonvergeError):
 
 
 def token_digest(token: str) -> str:
-    """Return what is kept of a registration token: the first part of its SHA-256."""
+    """Return the stored form of a registration token: the first part of its SHA-256."""
     return hashlib.sha256(token.encode()).hexdigest()[:16]
 
 
@@ -198,7 +198,7 @@ class SecretStore:
         return await (self._client.replace(body) if version else self._client.create(body))
 
     async def save_credentials(self, new: AgentCredentials, *, now: datetime) -> AgentCredentials:
-        """Store a credential over whatever is there."""
+        """Store a credential, and overwrite the Secret."""
         stored = await self.find()
         found = await self.write(
             {_KEY: new.credential.encode()},
@@ -217,7 +217,7 @@ class SecretStore:
 
 
 class JournalStore:
-    """The stored journal, and the version at which it was read or written last."""
+    """The stored journal, and its version at the last read or write."""
 
     def __init__(self, store: SecretStore) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""The agents of a manager: one for each Cluster, as background work; what a reconcile wants is started, changed or stopped here."""
+"""The agents of a manager: one for each Cluster, as background work; reconciles start, change and stop them here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from konverge.tasks import Broadcast, wait_first
 __all__ = ["AgentService", "Connect"]
 
 Connect: TypeAlias = Callable[[AgentConfig], PlaneTransport]
-"""Makes the transport to the control plane of a configuration."""
+"""Creates the transport to the control plane of a configuration."""
 
 
 class AgentService:
@@ -45,7 +45,7 @@ class AgentService:
     # --- called by reconciles ------------------------------------------------------------------------------------------------
 
     def want(self, name: str, config: AgentConfig, credential_version: str) -> None:
-        """Let an agent of this configuration run; one that stopped begins anew if the Secret with its credential has changed since."""
+        """Run an agent with this configuration; a stopped agent starts again if the Secret with its credential has changed since."""
         if self._wanted.get(name) != config:
             self._wanted[name] = config
             self._wake()
@@ -65,12 +65,12 @@ class AgentService:
             await self._ended.wait()
 
     def state(self, name: str) -> AgentState:
-        """Return the state of an agent; that of one which does not run yet is STARTING."""
+        """Return the state of an agent; STARTING if it does not run yet."""
         running = self._agents.get(name)
         return AgentState() if running is None else running[0].state
 
     def overflowed(self, name: str) -> bool:
-        """Tell whether events were dropped whose loss the control plane does not know of yet."""
+        """Tell whether the buffer dropped events whose loss the control plane does not know of yet."""
         running = self._agents.get(name)
         return running is not None and running[0].buffer.overflowed
 

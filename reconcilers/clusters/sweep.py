@@ -1,10 +1,10 @@
-"""The way through the jobs that a control plane offers, page by page, while those of a page have no place in the journal. Pure.
+"""The cursor through the jobs of a control plane, page by page, while the jobs of a page have no place in the journal. Pure.
 
-A control plane offers a job until it is acknowledged, so those without a place would fill each response and hide the ones behind them.
-A sweep asks for those behind the last job of a full page (`after`), until a page is not full, and begins anew.
+A control plane offers a job until it is acknowledged, so jobs without a place would fill each response and hide the jobs behind them. A
+sweep requests the jobs after the last job of a full page (`after`), until a page is not full, and then starts again.
 
-Guarantees: bounded: after `MOST_LEFT` jobs without a place it begins anew. A control plane that does not know `after` sends its first page
-again, which begins a new sweep.
+Guarantees: bounded: after `MOST_LEFT` jobs without a place it starts again. A control plane that does not know `after` sends its first page
+again, and a new sweep starts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Place: TypeAlias = tuple[Kind[Object] | None, str, str]
 """The object of a job: kind, namespace and name."""
 
 MOST_LEFT: Final = 10_000
-"""Jobs without a place that a sweep passes at most: so much memory a control plane may cost."""
+"""Jobs without a place in one sweep at most: this bounds the memory that a control plane can cost."""
 
 
 def place_of(task: Task) -> Place:
@@ -31,7 +31,7 @@ def place_of(task: Task) -> Place:
 
 
 class Sweep:
-    """The pages from the first one on.
+    """The pages since the first page.
 
     >>> sweep = Sweep()
     >>> sweep.ends_with(["a", "b"], left=1, full=True), sweep.after, sweep.ends_with(["c"], left=0, full=False)
@@ -44,15 +44,15 @@ class Sweep:
         self.seen: set[str] = set()
         """The jobs of the pages up to now."""
         self.behind: set[Place] = set()
-        """The objects of jobs without a place on earlier pages: a younger job of such an object must not go first."""
+        """The objects of jobs without a place on earlier pages: a younger job of such an object must not overtake them."""
         self._left = 0
 
     def is_repeated_by(self, job_ids: Iterable[str]) -> bool:
-        """Tell whether a page has jobs of an earlier one: the control plane has begun with the first page."""
+        """Tell whether a page repeats jobs of an earlier page: the control plane has returned to the first page."""
         return not self.seen.isdisjoint(job_ids)
 
     def ends_with(self, job_ids: Iterable[str], *, left: int, full: bool) -> bool:
-        """Take a page, of which `left` jobs have no place, and tell whether no other one follows it."""
+        """Take a page with `left` jobs without a place, and tell whether it is the last page."""
         ids = [one for one in job_ids if one]
         self.seen.update(ids)
         self._left += left

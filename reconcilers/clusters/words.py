@@ -1,6 +1,6 @@
 """The vocabulary of Clusters and pull mode: condition types and reasons, phases, annotations, outcomes' reasons, metrics.
 
-Condition types, reasons, phases and metric names are those of the original operator (docs/guide/pull-mode.md#conditions).
+Condition types, reasons, phases and metric names are the original operator's (docs/guide/pull-mode.md#conditions).
 """
 
 from __future__ import annotations
@@ -100,17 +100,17 @@ class Annotation:
     """Annotations that are read on a Cluster, or written on its Secrets and on the objects of jobs."""
 
     ROTATE: Final = "ops.vworkspace.io/rotate-credentials"
-    """On a Cluster, with any value: replace the credential now; removed when that is done."""
+    """On a Cluster, with any value: replace the credential now; removed once that is done."""
     JOB_GENERATION: Final = "ops.vworkspace.io/job-generation"
     """On an object of a job: the generation in the job's key."""
     REGISTERED_AT: Final = "ops.vworkspace.io/registered-at"
     ISSUED_AT: Final = "ops.vworkspace.io/issued-at"
     TOKEN_DIGEST: Final = "ops.vworkspace.io/registration-token-digest"  # noqa: S105  # an annotation
-    """Of the token by which the cluster was registered: the first part of its SHA-256."""
+    """Of the token that registered the cluster: the first part of its SHA-256."""
     CONTROL_PLANE: Final = "ops.vworkspace.io/control-plane"
     """Of the control plane that issued the credential: scheme, host and port. The credential is sent to no other."""
     ROTATED_FOR: Final = "ops.vworkspace.io/rotated-for"
-    """The request for which the credential was replaced last."""
+    """The request of the last rotation."""
 
 
 class Intent:
@@ -133,7 +133,7 @@ class JobReason:
     DUPLICATE: Final = "Duplicate"
     EXPIRED: Final = "Expired"
     GIVEN_UP: Final = "GivenUp"
-    """The job waited for another attempt, and the room in the journal was needed."""
+    """The job waited for another attempt, and another job needed its place in the journal."""
     FIELD_CONFLICT: Final = "FieldConflict"
     MALFORMED: Final = "Malformed"
     TOO_LARGE: Final = "TooLarge"

@@ -13,7 +13,7 @@ A drop-in for the Nstance operator (`infrastructure.cluster.x-k8s.io/v1beta1`). 
     distribution.py, correlation.py, imports.py   pure decisions
 
 Guarantees: Kubernetes decides the replicas of a pool; the servers' are read once, at the import. Nothing is imported before every shard has
-listed its groups. A shard that is away delays no other.
+listed its groups. An unreachable shard delays no other shard.
 """
 
 from __future__ import annotations

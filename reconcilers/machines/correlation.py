@@ -1,7 +1,7 @@
 """Instances and their Nodes: the ids of servers are bare (`i-0a`), those of Nodes name provider and zone (`aws:///us-west-2a/i-0a`).
 
-Cluster API pairs a Node with an id of a pool by the exact text, and deletes a paired Node whose id leaves the pool. So the id of a matched
-Node stays in the list as long as its instance is there: one flap back to the bare id would delete a live Node.
+Cluster API pairs a Node with an id of a pool by the exact text, and deletes a paired Node if its id leaves the pool. So the id of a matched
+Node stays in the list as long as its instance exists: a single change back to the bare id would delete a live Node.
 
 Source: https://github.com/kubernetes-sigs/cluster-api/blob/main/core/reconcilers/machinepool/machinepool_controller_noderef.go.
 """
@@ -31,7 +31,7 @@ def matches(node_id: str, instance_id: str) -> bool:
 def the_match(instance_id: str, node_ids: Iterable[str]) -> str:
     """Return the only one of these provider ids that names an instance, "" if none or several do.
 
-    Names of GCE instances repeat among projects and zones: a guess could drain or delete the Node of another one.
+    Names of GCE instances repeat among projects and zones: a guess could drain or delete another instance's Node.
     """
     found = {node_id for node_id in node_ids if matches(node_id, instance_id)}
     return found.pop() if len(found) == 1 else ""
@@ -40,7 +40,7 @@ def the_match(instance_id: str, node_ids: Iterable[str]) -> str:
 def pool_provider_ids(
     instance_ids: Iterable[str], *, published: Iterable[str], node_ids: Iterable[str]
 ) -> tuple[str, ...]:
-    """Return the list of a pool, sorted: of each instance the full id that was published, else that of its Node, else the bare one.
+    """Return the list of a pool, sorted: for each instance the published full id, else its Node's id, else the bare id.
 
     >>> pool_provider_ids(["i-0a", "i-0b"], published=["aws:///z/i-0a"], node_ids=[])
     ('aws:///z/i-0a', 'i-0b')

@@ -1,8 +1,8 @@
-"""Which groups of the servers become pools: those that no pool has, and only while every shard has been heard.
+"""Which groups of the servers become pools: groups without a pool, and only while every shard has listed its groups.
 
-A group that was seen on some shards alone would become a pool with too few replicas, and Kubernetes would then scale the others down. So
-nothing is imported before each shard of the document has listed its groups since this process leads; one that is added later pauses it.
-An imported pool is never changed from a server again.
+A group that was only seen on some shards would become a pool with too few replicas, and Kubernetes would then scale the other shards down.
+So nothing is imported before each shard of the document has listed its groups since this process leads; a shard that is added later pauses
+the import. A server never changes an imported pool.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ImportedPool:
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """The pools to create, the shards that are waited for, and the names that no object can have; each sorted."""
+    """The pools to create, the shards without a listing, and the names that no object can have; each sorted."""
 
     pools: tuple[ImportedPool, ...] = ()
     missing: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class ImportPlan:
 def plan_imports(
     expected: Collection[str], listed: Mapping[str, Collection[Group]], existing: Collection[str]
 ) -> ImportPlan:
-    """Return what is to be imported: `listed` is the last listing of each shard, `existing` groups have, or had just now, a pool."""
+    """Return what is to be imported: `listed` is the last listing of each shard; the groups `existing` have or just had a pool."""
     missing = tuple(sorted(set(expected) - listed.keys()))
     if missing or not expected:
         return ImportPlan(missing=missing)
@@ -57,7 +57,7 @@ def plan_imports(
 
 
 def _pool(key: str, groups: Mapping[str, Group]) -> ImportedPool:
-    """Return the pool of a group. If shards differ in a setting, the first of them in order that has it decides."""
+    """Return the pool of a group. If shards differ in a setting, the first shard by name that has the setting decides."""
     dynamic = not any(group.is_static for group in groups.values())
     return ImportedPool(
         group=key,

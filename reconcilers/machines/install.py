@@ -74,7 +74,8 @@ _NO_STATUS = "ondemand"
 
 
 def rules(settings: MachineSettings) -> tuple[Rule, ...]:
-    """Return the rights of the background work: the identity in the operator's namespace, the objects that it makes there, and drains.
+    """Return the RBAC rules of the background work: the identity in the operator's namespace, the objects that it creates there, and
+    drains.
 
     >>> [rule.verbs for rule in rules(MachineSettings()) if rule.names == ("nstance-operator-nonce",)]
     [('delete',)]
@@ -122,7 +123,7 @@ def _groups_of_pool(pool: Any, caches: Caches) -> Iterable[Key]:
 
 
 def _nothing(_: Any, __: Caches) -> Iterable[Key]:
-    """Map no object: its records are read, and no change of it matters at once."""
+    """Map no object: the records are read, and a change of them needs no reconcile."""
     return ()
 
 
@@ -156,7 +157,7 @@ def cluster_controller(service: NstanceService) -> Controller[NstanceCluster]:
         .needs(
             Rule(GROUP, ("nstancemachinepools",), ("create", "list")),
             Rule(GROUP, ("nstanceclusters",), ("patch",)),
-            *rules(settings),  # of the background work, which goes with the family's controllers
+            *rules(settings),  # of the background work, which starts and ends with the family's controllers
         )
         .reconciled_by(NstanceClusterReconciler(service))
     )
@@ -249,7 +250,7 @@ def machine_controller(service: NstanceService) -> Controller[NstanceMachine]:
 def on_demand_controller(service: NstanceService) -> Controller[Object]:
     """Return the controller of pods on demand: one key, the NstanceCluster of the operator, for all of them.
 
-    Pods as its primary kind would need the right to write their status, and all of every pod in the cache.
+    With Pods as its primary kind it would need the right to write their status, and would cache whole Pods.
     """
     return (
         _of(NSTANCE_CLUSTER, service.settings)
@@ -281,7 +282,7 @@ def install(
 ) -> None:
     """Add the family's controllers, metrics and background work to a manager.
 
-    `dial` makes channels to servers; tests give one to a double in the same process (`konverge_testing.nstance`). `entropy` returns the
+    `dial` creates channels to servers; tests give one to a double in the same process (`konverge_testing.nstance`). `entropy` returns the
     random bytes of the operator's key.
 
     >>> from konverge.runtime import Manager

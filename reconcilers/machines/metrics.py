@@ -1,6 +1,6 @@
 """The metrics of the family; one set of instruments for each `Metrics`.
 
-Guarantees: the series of a shard go with it. A process that does not lead shows no shard.
+Guarantees: the series of a shard are removed with it. A process that does not lead shows no shard.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class MachineMetrics:
         return found
 
     def begin_shard(self, shard: str) -> None:
-        """Show a shard that has not answered yet."""
+        """Show a shard that has not responded yet."""
         self.connected.labels(shard).set(0)
         for one in (self.failures, self.upserts, self.refused):
             one.labels(shard)
@@ -86,7 +86,7 @@ class MachineMetrics:
     def forget_shard(self, shard: str) -> None:
         """Remove the series of a shard."""
         for one in (self.connected, self.listed, self.failures, self.upserts, self.refused, self.drains):
-            with suppress(KeyError):  # a shard that never answered has no time
+            with suppress(KeyError):  # a shard that never responded has no time
                 one.remove(shard)
         for result in DrainResult:
             with suppress(KeyError):

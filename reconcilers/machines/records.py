@@ -1,7 +1,7 @@
-"""On which shard an instance is, by the records of the operator: the statuses of shard groups and NstanceMachines, and the lists of pools.
+"""The shard of each instance, by the records of the operator: the statuses of shard groups and NstanceMachines, and the lists of pools.
 
 A server names provider ids, and by them Nodes are drained, paired and deleted. A server is trusted with the instances of its own shard. So
-an id that is recorded for another shard is not taken from it: the first record wins, and stays as long as its shard lists the id.
+an id that is recorded for another shard is not accepted: the first record wins, and stays as long as its shard lists the id.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class ShardRecords:
     pools: Collection[Object] = field(default=(), repr=False)
 
     def is_foreign(self, shard: str, provider_id: str) -> bool:
-        """Tell whether an id belongs to another shard than this one, or to several.
+        """Tell whether an id belongs to another shard, or to several.
 
-        A pool's list keeps an id that no shard lists any more, as that of a drained instance, without the name of the shard.
+        A pool's list keeps the id of a drained instance after its shard lists it no more, without the name of the shard.
         """
         wanted = bare_id(provider_id)
         exact = {recorded_shard(one) for one in (*self.groups, *self.machines) if wanted in recorded_ids(one)}

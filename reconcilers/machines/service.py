@@ -45,8 +45,8 @@ def _grpc_installed() -> bool:
 
 
 class NstanceService:
-    """The link of one operator; `run` is the background work of its manager. `home` returns the namespace of the process, `dial` makes
-    channels, `entropy` random bytes.
+    """The link of one operator; `run` is the background work of its manager. `home` returns the namespace of the process, `dial` creates
+    channels, `entropy` returns random bytes.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class NstanceService:
         return "the link to the servers has not begun yet" if _grpc_installed() else _MISSING
 
     def note(self) -> str:
-        """Return which shards cannot be asked, for readiness; "" if all can, and while this process does not lead.
+        """Return the unreachable shards for readiness; "" if all are reachable, and while this process does not lead.
 
-        They make no process unready: the other shards work, and a restart mends none.
+        An unreachable shard never fails readiness: the other shards work, and a restart does not repair it.
         """
         if self._connections is None:
             return ""
@@ -98,7 +98,7 @@ class NstanceService:
         return self.settings.namespace or self._home() or "default"
 
     def acts_in(self, namespace: str) -> bool:
-        """Tell whether objects of a namespace reach the servers: only those in the operator's, where tenants do not write."""
+        """Tell whether objects of a namespace reach the servers: only the operator's namespace, where tenants do not write."""
         return namespace == self.namespace
 
     def use(self, shards: ShardMap) -> None:

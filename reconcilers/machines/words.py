@@ -1,6 +1,6 @@
 """The vocabulary of the family: names of controllers, labels, annotations, finalizers, condition types and reasons, events.
 
-Guarantees: labels, annotations, finalizers and reasons are those of the original operator and of Cluster API; a comment says what is ours.
+Guarantees: labels, annotations, finalizers and reasons are the same as in the original operator and in Cluster API; a comment marks ours.
 
 Source: docs/reference/machines.md.
 """
@@ -42,7 +42,7 @@ class MachinesFinalizer:
     """Finalizers of the family."""
 
     POOL: Final = "nstancemachinepool.infrastructure.cluster.x-k8s.io/finalizer"
-    """Holds a deleted pool until its shard groups are gone."""
+    """Holds a deleted pool until its shard groups are deleted."""
     GROUP: Final = "nstanceshardgroup.infrastructure.cluster.x-k8s.io/finalizer"
     """Holds a deleted shard group until the group is deleted on its shard."""
     MACHINE: Final = "nstancemachine.infrastructure.cluster.x-k8s.io/finalizer"
@@ -57,7 +57,7 @@ class MachinesLabel:
     CLUSTER: Final = "cluster.x-k8s.io/cluster-name"
     """The Cluster of an object of Cluster API."""
     WATCH_FILTER: Final = "cluster.x-k8s.io/watch-filter"
-    """By which one of several instances of a provider an object is reconciled."""
+    """Selects which of several instances of a provider reconciles an object."""
     # ours
     DRAINED_BY: Final = "nstance.dev/drained-by"
     """On a Node: the Cluster of the operator that drains it."""
@@ -72,7 +72,7 @@ class MachinesAnnotation:
     """Annotations that the family writes and reads."""
 
     MANAGED_BY: Final = "nstance.dev/managed-by"
-    """On objects that were made from a group of the servers."""
+    """On objects that were created from a group of the servers."""
     OPERATOR: Final = "nstance-operator"
     """The value of MANAGED_BY."""
     PAUSED: Final = "cluster.x-k8s.io/paused"
@@ -80,16 +80,16 @@ class MachinesAnnotation:
     EXTERNALLY_MANAGED: Final = "cluster.x-k8s.io/managed-by"
     """On an NstanceCluster: another program provisions it."""
     TOKEN_EXPIRY: Final = "nstance.dev/token-expiry"  # noqa: S105  # the name of an annotation
-    """On the Secret with the kubeconfig of Cluster API: the end of its token. One without it is an administrator's."""
+    """On the Secret with the kubeconfig of Cluster API: the end of its token. A Secret without it is an administrator's."""
     ALLOW_DELETION: Final = "nstance.dev/allow-deletion"
     """Ours, on a static pool, with any value: it may be deleted."""
     INSTANCE: Final = "nstance.dev/instance"
     """Ours, on an NstanceMachine: shard and id of its instance, `shard/id`, stored before it is created. The id is believed only if it
     follows from the object (`instances/ownership.py`). On a Node: the drained instance."""
     ON_DEMAND_GROUPS: Final = ("on-demand.nstance.dev/group", "nstance.dev/on-demand-group")
-    """On a Pod: the group of the instance that it asks for. The first is that of the original's documents, the second of its code."""
+    """On a Pod: the group of the requested instance. The first name is in the original's documents, the second in its code."""
     ON_DEMAND_TYPES: Final = ("on-demand.nstance.dev/instance-type", "nstance.dev/on-demand-instance-type")
-    """On a Pod: the type of that instance."""
+    """On a Pod: the type of the requested instance."""
     POD: Final = "nstance.dev/pod"
     """Ours, on the objects of a Pod on demand: its namespace and whole name, `namespace/name`."""
 
@@ -104,7 +104,7 @@ class MachinesCondition:
     CONFIG_VALID: Final = "ConfigValid"
     # of an NstanceMachine
     SERVER_DELETED: Final = "ServerDeleted"
-    """The instance is gone though nothing in Kubernetes asked for it."""
+    """The instance was deleted although nothing in Kubernetes requested it."""
     # of a control plane
     AVAILABLE: Final = "Available"
     # of a cluster; ours
@@ -171,11 +171,11 @@ class GroupReason:
     DELETE_FAILED: Final = "DeleteFailed"
     # ours
     NOT_OF_POOL: Final = "NotOfPool"
-    """No pool controls the shard group, or its settings are not those of the pool: nothing is sent."""
+    """No pool controls the shard group, or its settings differ from the pool's settings: nothing is sent."""
     VARS_NOT_REMOVABLE: Final = "VarsNotRemovable"
     """The server has variables that the spec does not name any more."""
     STATIC_SETTINGS: Final = "StaticSettings"
-    """The group is static, and its settings on the server are others than those of the spec."""
+    """The group is static, and its settings on the server differ from the spec."""
     SYNCING: Final = "Syncing"
     """The server does not have the present settings yet."""
 
@@ -216,7 +216,7 @@ class MachinesEvent:
     VALIDATION_FAILED: Final = "ConfigValidationFailed"
     # ours
     IMPORTED: Final = "Imported"
-    """A pool was made for a group of the servers."""
+    """A pool was created for a group of the servers."""
     NOT_IMPORTED: Final = "NotImported"
     # ours, about a Pod
     ON_DEMAND_CREATED: Final = "OnDemandMachineCreated"
@@ -229,7 +229,7 @@ class MachinesEvent:
     DRAIN_BLOCKED: Final = "DrainBlocked"
     """A budget, or several at once, let a pod not be evicted yet."""
     DRAIN_TIMED_OUT: Final = "DrainTimedOut"
-    """Pods were left when the server was about to delete the instance; it was acknowledged all the same."""
+    """Pods were left shortly before the server deletes the instance; the drain was acknowledged anyway."""
     DRAIN_NOT_ACKNOWLEDGED: Final = "DrainNotAcknowledged"
     NODE_DELETED: Final = "NodeDeleted"
-    """Its instance is gone, and it was still there."""
+    """Its instance was deleted, and the Node still existed."""

@@ -4,14 +4,14 @@ A drop-in for the bnerd Nextcloud operator (`k8s.bnerd.com/v1alpha1`). Behaviour
 
     words.py, settings.py, metrics.py, kinds.py
     names.py       names of instances; profiles.py: the merge of a profile, and its digest; members.py: an instance as pools see it
-    records.py     which instance belongs to which pool and Nextcloud, by their statuses; nonces.py: the proof of a creation
+    records.py     the instances of each pool and Nextcloud, by their statuses; nonces.py: the proof of a creation
     allowance.py   which namespaces may take an instance
-    claims/        which Nextcloud gets which instance; drift, release, and the sweeper of instances whose Nextcloud is gone
+    claims/        which Nextcloud gets which instance; drift, release, and the sweeper of instances whose Nextcloud was deleted
     pool/          how many instances are created, replaced and deleted
     instances/     the objects of an instance; buckets/: its bucket
 
-Guarantees: an instance is taken by one write that carries the resourceVersion of what was read, so it never has two tenants. An instance
-that was taken never goes back into its pool. Labels, annotations and claims on an instance prove nothing: the operator's records do.
+Guarantees: an instance is taken by one write that carries the resourceVersion of the read instance, so it never has two tenants. A taken
+instance never returns to its pool. Labels, annotations and claims on an instance prove nothing: the operator's records do.
 """
 
 from __future__ import annotations

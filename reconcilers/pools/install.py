@@ -92,7 +92,7 @@ def claim_controller(
 ) -> Controller[Nextcloud]:
     """Return the controller of Nextclouds."""
     chosen = SystemRandom() if random is None else random
-    # Not shared: which of a pool's claims comes next is decided over all of them.
+    # Not shared: the order of a pool's claims is decided over all of them.
     return (
         Controller.of(Nextcloud)
         .named(PoolsController.NEXTCLOUD)
@@ -123,7 +123,7 @@ def claim_controller(
 
 
 def orphan_controller(settings: PoolSettings) -> Controller[Object]:
-    """Return the sweeper of instances whose Nextcloud is gone."""
+    """Return the sweeper of instances whose Nextcloud was deleted."""
     return (
         Controller.of(INSTANCE)
         .named(PoolsController.ORPHANS)
@@ -144,7 +144,7 @@ def orphan_controller(settings: PoolSettings) -> Controller[Object]:
 def controllers(
     settings: PoolSettings, metrics: PoolMetrics, random: Random | None = None
 ) -> tuple[Controller[Any], ...]:
-    """Return the controllers that fill pools and assign instances, without the one that makes instances run."""
+    """Return the controllers that fill pools and assign instances, without the controller that materialises instances."""
     return (
         pool_controller(settings, metrics, random),
         claim_controller(settings, metrics, random),

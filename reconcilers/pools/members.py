@@ -31,7 +31,7 @@ class Member:
     """Whether it has a claim. Labels do not count: users write them too."""
     deleting: bool = False
     misplaced: bool = False
-    """Whether it is in another namespace than the pool's instances by now."""
+    """Whether it is now outside the namespace of the pool's instances."""
     stamp: str = ""
     """The digest of the profile that it was created with, "" if it was not stamped."""
     unready_since: datetime | None = None
@@ -54,7 +54,7 @@ class Member:
 
     @property
     def waits_since(self) -> datetime | None:
-        """Since when it has not been ready: one that was ready since it lost that, any other since its creation; None if it is ready."""
+        """Since when it has not been ready: since it lost readiness, or since its creation if it never was ready; None if it is ready."""
         if self.phase == InstancePhase.READY:
             return None
         return self.unready_since or self.created if self.provisioned else self.created
@@ -72,7 +72,7 @@ def is_claimed(instance: Object) -> bool:
 
 
 def is_taken(instance: Object) -> bool:
-    """Whether an instance has a claim, or ever had one: each sign alone suffices."""
+    """Tell whether an instance has a claim, or ever had a claim: each sign is enough."""
     metadata = instance.metadata
     return bool(
         is_claimed(instance)
@@ -89,7 +89,7 @@ def is_idle(instance: Object) -> bool:
 
 
 def member_of(instance: Object, now: datetime, namespace: str = "") -> Member:
-    """Return the view of an instance of a pool whose instances belong into a namespace; "" is any."""
+    """Return the view of an instance of a pool, given the namespace of the pool's instances; "" is any."""
     metadata: Metadata = instance.metadata
     return Member(
         name=metadata.name,

@@ -1,6 +1,6 @@
 """The metrics of the family; one set of instruments for each `Metrics`.
 
-Guarantees: the series of a pool go with it, and all of them when the process does not lead any more: what it knew of pools grows old, and
+Guarantees: the series of a pool are removed with it, and all series when the process stops leading: a standby's values would be stale, and
 the next leader shows them. Counters of a pool begin at 0 with its first reconcile, so that a rate shows the first event.
 """
 
@@ -78,7 +78,7 @@ class PoolMetrics:
             counter.labels(pool)
 
     def forget_pool(self, pool: str) -> None:
-        """Remove the series of a pool that is gone."""
+        """Remove the series of a deleted pool."""
         for state in _STATES:
             self.instances.remove(pool, state)
         for one in (self.wanted, self.creates, self.refused):

@@ -43,7 +43,7 @@ def instance_name(random: Random, adjectives: Sequence[str] = ADJECTIVES, nouns:
 
 
 def name_for(uid: str, attempt: int = 0, adjectives: Sequence[str] = ADJECTIVES, nouns: Sequence[str] = NOUNS) -> str:
-    """Return the name of the instance that is created for a claim: the same one after a crash.
+    """Return the name of the instance that is created for a claim: the same name after a crash.
 
     >>> name_for("a") == name_for("a"), name_for("a") == name_for("a", 1)
     (True, False)

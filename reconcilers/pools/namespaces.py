@@ -1,4 +1,4 @@
-"""The namespaces in which the family keeps instances. Pure.
+"""The namespaces for the family's instances. Pure.
 
 Guarantees: Secrets, volume claims, databases, releases, CronJobs and namespaces are read and written in these namespaces only, so the
 rights on these objects are needed in these namespaces only.

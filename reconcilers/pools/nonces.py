@@ -1,8 +1,8 @@
 """The nonce that proves who created an instance. Pure.
 
 A status records the digest of a random nonce before the creation, and the new instance carries the nonce. The nonce is secret until
-the instance exists, and then the name of the instance is taken. So a process that starts after a crash knows the instances that
-the former process created from instances that another writer created.
+the instance exists, and then the name of the instance is taken. So a process that starts after a crash can distinguish the former process's
+instances from another writer's instances.
 """
 
 from __future__ import annotations

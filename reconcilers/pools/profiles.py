@@ -1,4 +1,4 @@
-"""Profiles: their merge with a spec, and the digest by which a change of them is noticed; the same for other specs below a spec. Pure."""
+"""Profiles: their merge with a spec, and the digest that reveals a change of them; the same for other specs below a spec. Pure."""
 
 from __future__ import annotations
 

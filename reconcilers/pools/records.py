@@ -1,4 +1,4 @@
-"""The operator's own records, by which pools and claims know their instances, and the indexes over them.
+"""The operator's own records of the instances of pools and claims, and the indexes over them.
 
 A member of a pool is a UID in the pool's status. The instance of a Nextcloud is the instance in the Nextcloud's status. Tenants write
 neither. Labels, annotations and spec.claimRef of an instance prove nothing: every writer of an instance writes them too.

@@ -103,7 +103,7 @@ Check: TypeAlias = Callable[[Mapping[str, Any], TenantPolicy], Iterator[str]]
 
 
 def chart_is_the_administrators(spec: Mapping[str, Any], policy: TenantPolicy) -> Iterator[str]:
-    """Version and values of the chart can make it contain anything, a ClusterRoleBinding too."""
+    """Version and values of the chart can add any object to it, a ClusterRoleBinding too."""
     fields = [f"helm.{name}" for name in ("version", "values") if _at(spec, f"helm.{name}") is not None]
     if not fields or policy.helm:
         return
@@ -128,7 +128,7 @@ def host_is_a_name(spec: Mapping[str, Any], _policy: TenantPolicy) -> Iterator[s
 
 
 def regions_are_words(spec: Mapping[str, Any], _policy: TenantPolicy) -> Iterator[str]:
-    """A region reaches variables of containers, in which Kubernetes expands references to others."""
+    """A region becomes a variable of containers, and Kubernetes expands references to other variables in it."""
     for field in ("s3.region", "backups.data.region"):
         if not _REGION.fullmatch(str(_at(spec, field) or "")):
             yield f"{field}: use letters, digits, dashes and underscores only"

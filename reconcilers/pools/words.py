@@ -1,7 +1,7 @@
 """The vocabulary of the family: labels, annotations, finalizers, condition types and reasons, events, phases.
 
-Guarantees: labels, annotations and the reasons ProfileNotFound, PoolExhausted and BareFreshCreation are those of the bnerd Nextcloud
-operator; a comment says what is ours.
+Guarantees: labels, annotations and the reasons ProfileNotFound, PoolExhausted and BareFreshCreation are the same as in the bnerd Nextcloud
+operator; a comment marks ours.
 
 Source: docs/reference/pools.md#words.
 """
@@ -41,7 +41,7 @@ class Finalizer:
     NEXTCLOUD: Final = "k8s.bnerd.com/nextcloud"
     """Holds a deleted Nextcloud until its instance is deleted or released."""
     INSTANCE: Final = "k8s.bnerd.com/instance"
-    """Holds a deleted instance until what it materialised is deleted, in order."""
+    """Holds a deleted instance until its objects are deleted, in order."""
     POOL: Final = "k8s.bnerd.com/pool"
     """Holds a deleted pool until its unassigned instances are deleted."""
 
@@ -55,14 +55,14 @@ class PoolsLabel:
     TENANT: Final = "k8s.bnerd.com/tenant"
     """The namespace of the Nextcloud. On a Secret beside instances: the Nextclouds of that namespace may name it."""
     NEXTCLOUD: Final = "k8s.bnerd.com/nextcloud"
-    """The name of the Nextcloud; one that no label can hold is cut, and spec.claimRef has it whole."""
+    """The name of the Nextcloud; a name that no label can hold is cut, and spec.claimRef has the whole name."""
     INSTANCE: Final = "k8s.bnerd.com/instance"
-    """On a namespace: the instance that owns it, and with which it may be deleted."""
+    """On a namespace: the instance that owns it, so that it may be deleted with the instance."""
     FORCE_DELETE: Final = "k8s.bnerd.com/force-delete"
     """On an assigned instance: it may be deleted although its Nextcloud exists."""
     # ours
     CLAIM_UID: Final = "k8s.bnerd.com/claim-uid"
-    """The UID of the Nextcloud: by it a claim finds its instance after a crash."""
+    """The UID of the Nextcloud: after a crash, a claim finds its instance by it."""
 
     TRUE: Final = "true"
     FALSE: Final = "false"
@@ -74,16 +74,18 @@ class PoolsAnnotation:
     RECONCILE: Final = "k8s.bnerd.com/reconcile"
     """On a Nextcloud or an instance: each new value causes a reconcile."""
     RUN_MAINTENANCE: Final = "k8s.bnerd.com/run-maintenance"
-    """On an instance: the original runs the maintenance of Nextcloud. Here the condition MaintenanceRun says that nothing runs it."""
+    """On an instance: the original runs the maintenance of Nextcloud. Here the condition MaintenanceRun reports that nothing runs it."""
     # ours
     RELEASED: Final = "k8s.bnerd.com/released-by"
-    """On an instance: the UID of the Nextcloud that let go of it. Such an instance may be deleted; with Retain it stays, as Released."""
+    """On an instance: the UID of the Nextcloud that released it. Such an instance may be deleted; with Retain it stays, as Released."""
     PROFILE_DIGEST: Final = "k8s.bnerd.com/profile-digest"
     """On an instance: the digest of the profile that it was created with."""
     SPEC_BEFORE: Final = "k8s.bnerd.com/spec-before-claim"
     """On a taken instance: the spec that it had before."""
     REPLACED: Final = "k8s.bnerd.com/replaced-fields"
-    """On a taken instance: the part of that spec that fields of the tenant replaced at any time; it returns if the tenant removes one."""
+    """On a taken instance: the part of that spec that fields of the tenant replaced at any time; it returns if the tenant removes such a
+    field.
+    """
     PROFILE_DEFAULTS: Final = "k8s.bnerd.com/profile-defaults"
     """On an instance that a Nextcloud with a profile created: the defaults of that profile, as JSON."""
     ORPHANED_SINCE: Final = "k8s.bnerd.com/orphaned-since"
@@ -128,7 +130,7 @@ class PoolsCondition:
 
 
 class InstanceReason:
-    """Reasons of InstanceAssigned; the event about it has its reason. RELEASING is one of Ready."""
+    """Reasons of InstanceAssigned; the event about it has its reason. RELEASING is a reason of Ready."""
 
     PROFILE_NOT_FOUND: Final = "ProfileNotFound"
     POOL_EXHAUSTED: Final = "PoolExhausted"
@@ -142,13 +144,13 @@ class InstanceReason:
     INSTANCE_NOT_FOUND: Final = "InstanceNotFound"
     INSTANCE_TAKEN: Final = "InstanceTaken"
     INSTANCE_LOST: Final = "InstanceLost"
-    """The assigned instance was deleted; no other one is taken."""
+    """The assigned instance was deleted; no other instance is taken."""
     POOL_NOT_ALLOWED: Final = "PoolNotAllowed"
     """No pool with these labels serves the namespace."""
     CREATION_NOT_ALLOWED: Final = "CreationNotAllowed"
     """The settings do not let the namespace have instances without a pool."""
     RELEASING: Final = "Releasing"
-    """The Nextcloud is being deleted, and waits for its instance, which does not say yet at which step it is."""
+    """The Nextcloud is being deleted, and waits for its instance, which does not report its step yet."""
     INVALID: Final = "InvalidSpec"
     """The API server refuses the instance."""
     FIELDS_REFUSED: Final = "FieldsRefused"
@@ -199,11 +201,11 @@ class StepReason:
 
     NOT_READY: Final = "NotReady"
     NOT_REPORTED: Final = "NotReported"
-    """On a Nextcloud: its instance is gone, or does not have this condition any more."""
+    """On a Nextcloud: its instance does not exist, or does not have this condition any more."""
     NOT_WANTED: Final = "NotWanted"
-    """The spec does not ask for it."""
+    """The spec does not request it."""
     NAMESPACE_NOT_LISTED: Final = "NamespaceNotListed"
-    """The namespace of the instance is not in the setting pools.namespaces; the instance is left alone."""
+    """The namespace of the instance is not in the setting pools.namespaces; the instance is not touched."""
     NOT_SUPPORTED: Final = "NotSupported"
     """MaintenanceRun=False: commands of Nextcloud are not run."""
 
@@ -220,10 +222,10 @@ class PoolsEvent:
     DATABASE_KEPT: Final = "DatabaseKept"
     """A deleted instance leaves its database."""
     ORPHANED: Final = "Orphaned"
-    """The Nextcloud of an instance is gone without having released it."""
+    """The Nextcloud of an instance was deleted without having released it."""
     CLAIM_UNCONFIRMED: Final = "ClaimUnconfirmed"
     """The claim of a member of a pool is not the operator's: the status of the Nextcloud does not have the instance."""
     MARKS_CORRECTED: Final = "MarksCorrected"
     """Labels or annotations of the family were edited on an instance, and have been set back."""
     MEMBERS_ADOPTED: Final = "MembersAdopted"
-    """The instances that the label of a pool selects were recorded as its members, as an annotation of the pool asked."""
+    """The instances that the label of a pool selects were recorded as its members, on request of the pool's annotation."""

@@ -16,7 +16,7 @@ __all__ = ["endpoint_of", "shards_condition"]
 def shards_condition(
     *, document: str, certificate: str, problems: Mapping[str, str], shards: Collection[str] | None
 ) -> ConditionUpdate:
-    """Return the condition: `document` and `certificate` say what is wrong with them, `problems` which shards cannot be asked."""
+    """Return the condition: `document` and `certificate` are their problems, `problems` the unreachable shards."""
     if document:
         kept = "; the shards in use stay" if shards else ""
         return _condition(False, ClusterReason.INVALID_DOCUMENT, f"{document}{kept}")
@@ -33,7 +33,7 @@ def _condition(status: bool, reason: str, message: str) -> ConditionUpdate:
 
 
 def endpoint_of(setting: str, server: str) -> ControlPlaneEndpoint:
-    """Return the endpoint that machines use: the setting, else the address by which this process reaches the API server.
+    """Return the endpoint that machines use: the setting, else the address that this process has for the API server.
 
     >>> endpoint_of("", "https://10.0.0.1").port
     443

@@ -1,8 +1,8 @@
-"""The Cluster, the objects that it refers to, and the kubeconfig by which Cluster API reaches its Nodes. Background work.
+"""Creates the Cluster and the objects that it refers to, and keeps the kubeconfig that Cluster API uses for its Nodes. Background work.
 
-Guarantees: an object that is there is never changed, also if another program made it; of the kubeconfig this holds if it has no annotation
-about the end of its token. A token is renewed while more of its life is left than until the next look, also if the clock of this process is
-wrong: one that this process was given is measured by its age, and one that seems to live too long is replaced.
+Guarantees: an existing object is never changed, whoever created it. A kubeconfig without the annotation of its token's end is not changed
+either. A token is renewed before the check after which it would expire, also if the clock of this process is wrong: a token that was issued
+to this process is measured by its age, and a token that seems to live too long is replaced.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from konverge.words import LogKey
 __all__ = ["ClusterKeeper"]
 
 _LOOK_AGAIN: Final = 30.0
-"""Seconds between two looks whether the objects are there."""
+"""Seconds between two checks that the objects exist."""
 
 
 class ClusterKeeper:
@@ -51,7 +51,7 @@ class ClusterKeeper:
         self._log = get_logger("konverge.machines")
 
     async def run(self) -> None:
-        """Create what is missing, also if it was deleted meanwhile, and renew the kubeconfig."""
+        """Create missing and deleted objects, and renew the kubeconfig."""
         said: set[str] = set()
         while True:
             problems = {problem for problem in (await self._keep_objects(), await self._keep_kubeconfig()) if problem}
@@ -126,14 +126,14 @@ class ClusterKeeper:
         return made
 
     def _age(self, secret: Object) -> timedelta | None:
-        """Return the time since this process was given the token, None if another one was."""
+        """Return the time since this process was given the token, None if it was given another token."""
         if self._given is None or self._given[0] != secret.get("data"):
             return None
         return timedelta(seconds=asyncio.get_running_loop().time() - self._given[1])
 
 
 def _filtered_out(found: Resource, settings: MachineSettings) -> str:
-    """Return why an object that is there is not reconciled, "" if it is."""
+    """Return why an existing object is not reconciled, "" if it is."""
     missing = [
         f"{name}={value}" for name, value in settings.filter_labels.items() if found.metadata.label(name) != value
     ]

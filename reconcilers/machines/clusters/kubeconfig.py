@@ -1,4 +1,4 @@
-"""The kubeconfig by which Cluster API reaches the Nodes: its text, and when it is written anew. Pure.
+"""The kubeconfig that Cluster API uses for the Nodes: its text, and when it is renewed. Pure.
 
 Source: docs/reference/machines.md#the-kubeconfig-of-cluster-api.
 """
@@ -20,7 +20,7 @@ from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesLabe
 __all__ = ["LIFE", "is_due", "is_ours", "kubeconfig", "kubeconfig_secret", "reached", "secret_name"]
 
 LIFE: Final = timedelta(hours=1)
-"""The life of a token that is asked for; the API server may give another."""
+"""The life of a token in the TokenRequest; the API server may grant another."""
 _LEFT: Final = timedelta(minutes=10)
 """With less than this left a token is replaced."""
 _LONGEST: Final = timedelta(days=1)
@@ -30,7 +30,7 @@ _KEY: Final = "value"
 
 
 def secret_name(cluster: str) -> str:
-    """Return the name at which Cluster API looks.
+    """Return the name under which Cluster API reads the kubeconfig.
 
     >>> secret_name("acme--blue")
     'acme--blue-kubeconfig'
@@ -64,7 +64,7 @@ def kubeconfig(cluster: str, server: Mapping[str, Any], user: str, token: str) -
 
 
 def kubeconfig_secret(cluster: str, namespace: str, text: str, expiry: datetime, labels: Mapping[str, str]) -> Object:
-    """Return the Secret. Cluster API does not see one without the label of its Cluster."""
+    """Return the Secret. Cluster API only sees a Secret with the label of its Cluster."""
     return SECRET.new(
         secret_name(cluster),
         namespace,
@@ -76,17 +76,17 @@ def kubeconfig_secret(cluster: str, namespace: str, text: str, expiry: datetime,
 
 
 def is_ours(secret: Object) -> bool:
-    """Tell whether the operator made the Secret; that of an administrator has no annotation and is left alone."""
+    """Tell whether the operator created the Secret; an administrator's Secret has no annotation and is not changed."""
     return MachinesAnnotation.TOKEN_EXPIRY in (secret.metadata.annotations or {})
 
 
 def is_due(
     secret: Object, cluster: str, server: Mapping[str, Any], now: datetime, age: timedelta | None = None
 ) -> bool:
-    """Tell whether the Secret is written anew: its token ends soon, or label, API server or content are not as they have to be.
+    """Tell whether to write the Secret again: its token ends soon, or its label, API server or content differ.
 
-    `age` is the time since this process was given the token, which no wrong clock changes. Without it another process was given the token:
-    an end that is later than the token's life means that the clocks differ, or that another writer wrote it.
+    `age` is the time since this process was given the token; a wrong clock does not change it. Without `age` another process was given the
+    token: an end beyond the token's life means that the clocks differ, or that another writer wrote it.
     """
     if secret.metadata.label(MachinesLabel.CLUSTER) != cluster:
         return True

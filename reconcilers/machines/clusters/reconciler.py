@@ -1,7 +1,8 @@
 """The reconciler of NstanceClusters: it reads the document of shards, fulfils the contract of a Cluster, and imports groups.
 
 Guarantees: an invalid or missing document changes nothing about the shards in use. A group is imported once, after every shard has listed
-its groups in this turn of leading; the API server is asked before, so a stale cache makes no second pool. Nothing that exists is changed.
+its groups in this term of leadership; the API server is read before, so a stale cache creates no second pool. No existing object is
+changed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = ["NstanceClusterReconciler"]
 
 
 class NstanceClusterReconciler:
-    """Reconciles NstanceClusters; that of the operator also has the document of shards and the imports."""
+    """Reconciles NstanceClusters; the operator's own NstanceCluster also has the document of shards and the imports."""
 
     def __init__(self, service: NstanceService) -> None:
         self._service = service
@@ -68,7 +69,7 @@ class NstanceClusterReconciler:
         return self._again(document, ours=ours)
 
     def _again(self, document: str, *, ours: bool) -> Outcome:
-        """Look again while something is wrong that no event tells of."""
+        """Reconcile again while a problem lasts that sends no event."""
         if ours and (document or self._service.problem):
             return RequeueAfter(timedelta(seconds=self._service.settings.unreachable_retry))
         return Done()

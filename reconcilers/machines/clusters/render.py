@@ -1,4 +1,4 @@
-"""The objects that are made once: the Cluster with its NstanceCluster, and the pools of groups that were found on the servers. Pure."""
+"""The objects that are created once: the Cluster with its NstanceCluster, and the pools of groups of the servers. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cluster_objects(
 
 
 def control_plane_status(now: str, generation: int) -> dict[str, Any]:
-    """Return the patch of the status by which a control plane that is managed elsewhere is initialized."""
+    """Return the patch of the status that initializes a control plane that is managed elsewhere."""
     available = {
         "type": MachinesCondition.AVAILABLE,
         "status": "True",
@@ -80,7 +80,7 @@ def imported_pool(
 
 
 def machine_pool(name: str, namespace: str, *, cluster: str, replicas: int, labels: Mapping[str, str]) -> Object:
-    """Return the MachinePool of a pool. The empty name of a Secret says that machines need no bootstrap data from Cluster API."""
+    """Return the MachinePool of a pool. With an empty Secret name, machines need no bootstrap data from Cluster API."""
     reference = {"apiGroup": GROUP, "kind": "NstanceMachinePool", "name": name}
     machine = {"clusterName": cluster, "bootstrap": {"dataSecretName": ""}, "infrastructureRef": reference}
     return MACHINE_POOL.new(

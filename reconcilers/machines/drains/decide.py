@@ -39,7 +39,7 @@ class PodsLeft:
 
 @dataclass(frozen=True, slots=True)
 class DrainTimes:
-    """The times of a drain, in seconds from now; negative ones are past."""
+    """The times of a drain, in seconds from now; a negative time is past."""
 
     give_up: float
     """Until then pods are waited for."""
@@ -48,7 +48,7 @@ class DrainTimes:
 
 
 def pods_left(pods: Iterable[Object]) -> PodsLeft:
-    """Return the pods that a drain waits for: all but those of a DaemonSet, mirror pods, and finished ones."""
+    """Return the pods that a drain waits for: all but DaemonSet pods, mirror pods and finished pods."""
     fates = [(_fate(pod), pod) for pod in pods]
     return PodsLeft(
         tuple(pod for fate, pod in fates if fate is _Fate.EVICT),

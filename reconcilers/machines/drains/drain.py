@@ -2,10 +2,10 @@
 
 Guarantees: it is acknowledged when no pod is left, when the instance has no Node, or shortly before the server deletes the instance; never
 earlier, whatever fails. A Node is touched only if its instance is not recorded for another shard. Pods are listed after the Node was
-cordoned. Every step may be repeated, so a drain that a crash ended begins anew with the event that the server repeats.
+cordoned. Every step may be repeated, so a drain that a crash ended starts again with the event that the server repeats.
 
-Caveats: the time of the deletion is the server's, compared with our clock. A Cluster that is paused is drained too: the server deletes the
-instance all the same.
+Caveats: the time of the deletion is the server's, compared with our clock. A paused Cluster is drained too: the server deletes the instance
+anyway.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class InstanceDrain:
         self.take(event)
 
     def take(self, event: DrainEvent) -> None:
-        """Take the event of a drain that is under way: its time may have changed."""
+        """Update a running drain from a repeated event: its times may have changed."""
         now = asyncio.get_running_loop().time()
         settings = self._settings
         if event.delete_at is None and self._delete:
@@ -101,7 +101,7 @@ class InstanceDrain:
         return self.result
 
     async def acknowledge(self) -> bool:
-        """Tell the server, until it has answered or deletes the instance by itself."""
+        """Acknowledge the drain until the server accepts it or deletes the instance."""
         loop, delay = asyncio.get_running_loop(), _FIRST_RETRY
         while True:
             try:
@@ -129,7 +129,7 @@ class InstanceDrain:
         return DrainResult.TIMED_OUT
 
     async def _bounded_look(self, seconds: float) -> DrainResult | None:
-        """Look at the Node within this time; a failure is tried again, since an acknowledgement after it would be a guess."""
+        """Check the Node within this time; a failure is tried again, since an acknowledgement after it would be a guess."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._look()
@@ -140,7 +140,7 @@ class InstanceDrain:
             return None
 
     async def _look(self) -> DrainResult | None:
-        """Look at the Node once; None if pods are left."""
+        """Check the Node once; None if pods are left."""
         node = None if self._node is None else await self._nodes.again(self._node)
         if node is None:
             found = await self._nodes.find(self.event.provider_id)
@@ -167,7 +167,7 @@ class InstanceDrain:
         return None if look.left else DrainResult.DRAINED
 
     async def _is_foreign(self) -> bool:
-        """Tell whether the server names the instance of another shard: a server is trusted with its own instances only."""
+        """Tell whether the server names another shard's instance: a server is trusted with its own instances only."""
         foreign = await self._nodes.is_foreign(self.shard, self.event.provider_id)
         if foreign:
             self._warn(
@@ -180,7 +180,7 @@ class InstanceDrain:
         await cordon(self._client, node, cluster=self._settings.cluster_name, instance=str(place))
 
     async def _cordon_late(self) -> None:
-        """Cordon a Node for which no time was left, so that no pod is scheduled to it meanwhile."""
+        """Cordon a Node that has no time left for a drain, so that no pod is scheduled to it."""
         if self._cordoned:
             return
         try:

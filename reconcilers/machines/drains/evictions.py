@@ -1,4 +1,4 @@
-"""The calls of one look at a Node that is drained: cordon and mark it, list its pods, evict those that have to go."""
+"""The calls of one check of a Node that is drained: cordon and mark it, list its pods, evict them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["NodeLook", "cordon", "look_at_node"]
 
 @dataclass(frozen=True, slots=True)
 class NodeLook:
-    """The pods that were left when a Node was looked at."""
+    """The pods that a check of the Node has left."""
 
     left: int
     blocked: str = ""
@@ -24,7 +24,7 @@ class NodeLook:
 
 
 async def cordon(client: Client, node: Object, *, cluster: str, instance: str) -> None:
-    """Let no further pod be scheduled to a Node, if it is still this one, and mark it as drained for an instance."""
+    """Cordon a Node if its uid still matches, and mark it as drained for an instance."""
     labels, annotations = {MachinesLabel.DRAINED_BY: cluster}, {MachinesAnnotation.INSTANCE: instance}
     found = node.metadata
     marked = labels.items() <= (found.labels or {}).items() and annotations.items() <= (found.annotations or {}).items()
@@ -36,7 +36,7 @@ async def cordon(client: Client, node: Object, *, cluster: str, instance: str) -
 
 
 async def look_at_node(client: Client, node: str) -> NodeLook:
-    """List the pods of a Node, and evict those that have to go. One that is gone meanwhile is counted until the next look."""
+    """List the pods of a Node, and evict them. A pod that was deleted since the list counts until the next check."""
     found = pods_left((await client.list(POD, fields=f"spec.nodeName={node}")).items)
     blocked = ""
     for pod in found.evict:
@@ -46,7 +46,7 @@ async def look_at_node(client: Client, node: str) -> NodeLook:
             blocked = f"pod {pod.namespace}/{pod.name}: {_budget_said(error)}"
         except (
             ApiError
-        ) as error:  # several budgets select the pod, or a webhook or a right refuses this one: the others go on
+        ) as error:  # several budgets select the pod, or a webhook or RBAC refuses the eviction: the others continue
             blocked = f"pod {pod.namespace}/{pod.name}: {error.message}"
     return NodeLook(len(found), blocked)
 
@@ -66,4 +66,4 @@ async def _evict(client: Client, pod: Object) -> None:
     try:
         await client.raw("POST", path, body=body)
     except (NotFound, Conflict):
-        return  # it is gone, or changed: the next look shows it
+        return  # deleted or changed: the next check finds out

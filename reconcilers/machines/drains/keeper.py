@@ -1,7 +1,7 @@
-"""All drains of this turn of leading, each in a task of its own: a budget that blocks one delays no other.
+"""All drains of this term of leadership, each in a task of its own: a budget that blocks one drain delays no other.
 
-Guarantees: one task for each instance. An event that comes twice begins no second drain; after the end of a drain it is acknowledged
-again, unless it names another time: then the server has begun anew, and so does the drain. The end of the turn, the removal of the shard,
+Guarantees: one task for each instance. A repeated event starts no second drain; after the end of a drain it is acknowledged again. An event
+with another time starts a new drain, since the server has started again. The end of the term, the removal of the shard,
 and the end of the instance end a drain without an acknowledgement.
 """
 
@@ -30,7 +30,7 @@ Place = tuple[str, str]
 
 
 class DrainKeeper:
-    """Begins and ends drains as the servers' events say."""
+    """Starts and ends drains on the servers' events."""
 
     def __init__(self, settings: MachineSettings, metrics: MachineMetrics, acknowledge: Acknowledge) -> None:
         self._settings = settings
@@ -44,12 +44,12 @@ class DrainKeeper:
         self._log = get_logger("konverge.machines")
 
     def begin(self, services: BackgroundServices, namespace: str) -> None:
-        """Begin a turn of leading; `namespace` is the operator's."""
+        """Begin a term of leadership; `namespace` is the operator's."""
         self._services = services
         self._nodes = NodeFinder(services.client, namespace)
 
     async def end(self) -> None:
-        """End the turn: the next one hears of all drains again."""
+        """End the term: the next leader receives all drains again."""
         self._services = self._nodes = None
         self._ended.clear()
         await self._cancel(list(self._open))
@@ -81,7 +81,7 @@ class DrainKeeper:
         self._count(shard)
 
     def deleted(self, shard: str, instance_id: str) -> None:
-        """End the drain of an instance that is gone."""
+        """End the drain of a deleted instance."""
         running = self._open.get((shard, instance_id))
         if running is not None:
             running[1].cancel()

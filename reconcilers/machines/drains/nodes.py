@@ -1,8 +1,8 @@
-"""The Node of an instance, read live: a cache that lags would let a drain be acknowledged whose Node it does not show yet.
+"""The Node of an instance, read live: with a cache that lags, a drain would be acknowledged before the cache has its Node.
 
 Which shard has the instance is read live too, from the records of the operator in its namespace.
 
-Guarantees: the Nodes are listed after the call. Calls that come while a list is under way share the next one.
+Guarantees: the Nodes are listed after the call. Calls during a list share the next list.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class NodeFinder:
         return [node for node in found if matches(_provider_id(node), instance)]
 
     async def is_foreign(self, shard: str, provider_id: str) -> bool:
-        """Tell whether an instance is recorded for another shard than this one."""
+        """Tell whether an instance is recorded for another shard."""
         kinds = (SHARD_GROUP, NSTANCE_MACHINE, POOL)
         groups, machines, pools = [(await self._client.list(kind, self._namespace)).items for kind in kinds]
         return ShardRecords(groups, machines, pools).is_foreign(shard, provider_id)
 
     async def again(self, node: Object) -> Object | None:
-        """Return a Node as it is now, None if it is gone."""
+        """Return a Node as it is now, None if it was deleted."""
         found = await self._client.find(NODE, node.name)
         return found if found is not None and found.metadata.uid == node.metadata.uid else None
 

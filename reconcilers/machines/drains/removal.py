@@ -1,7 +1,7 @@
-"""The Nodes of instances that were drained and are gone: Cluster API keeps those of a deleted pool, and not every cloud deletes them.
+"""Removes the Nodes of drained and deleted instances: Cluster API keeps the Nodes of a deleted pool, and not every cloud deletes them.
 
-Guarantees: a Node is deleted by its uid, and only if this operator marked it in a drain, its shard says that the instance is gone, and its
-kubelet does not report any more. The mark is written with the cordon, so no crash loses one.
+Guarantees: a Node is deleted by its uid, and only if this operator marked it in a drain, its shard reports the instance as deleted, and its
+kubelet does not report any more. The mark is written with the cordon, so no crash loses it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["NodeRemoval"]
 
 
 class NodeRemoval:
-    """Deletes the Nodes of drained instances that are gone; `run` never returns.
+    """Deletes the Nodes of drained and deleted instances; `run` never returns.
 
     `shard` returns the client of a shard, or raises ShardFailure.
     """
@@ -45,7 +45,7 @@ class NodeRemoval:
         self._log = get_logger("konverge.machines")
 
     async def run(self) -> None:
-        """Look at the marked Nodes as often as the groups of a shard are listed."""
+        """Check the marked Nodes as often as the groups of a shard are listed."""
         said = ""
         while True:
             problem = await self._look()
@@ -55,7 +55,7 @@ class NodeRemoval:
             await asyncio.sleep(self._settings.poll)
 
     async def _look(self) -> str:
-        """Delete the Nodes whose instances are gone; returns what went wrong, "" if nothing did."""
+        """Delete the Nodes of deleted instances; returns the problem, "" if there is none."""
         try:
             marked = await self._client.list(NODE, labels=f"{MachinesLabel.DRAINED_BY}={self._settings.cluster_name}")
         except NotLeading:
@@ -69,7 +69,7 @@ class NodeRemoval:
             except NotLeading:
                 raise
             except Conflict:
-                continue  # another Node has its name by now
+                continue  # another Node has its name now
             except (ApiError, KonvergeError) as error:
                 problem = str(error)
         return problem
@@ -84,7 +84,7 @@ class NodeRemoval:
                 return
         except ShardFailure as failure:
             if failure.kind is not FailureKind.NOT_FOUND:
-                return  # shown by the shard's own state; the next look asks again
+                return  # the shard's own state shows it; the next check tries again
         if await self._client.delete(NODE, node.name, uid=node.metadata.uid):
             message = f"instance {place.instance_id} on shard {place.shard} is gone"
             self._events.record(Regarding.of(node), MachinesEvent.NODE_DELETED, message, "Normal", "Drain")

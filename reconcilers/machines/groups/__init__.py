@@ -1,4 +1,4 @@
-"""Shard groups: a group on one shard, kept as its NstanceShardGroup says.
+"""Shard groups: a group on one shard, kept as its NstanceShardGroup specifies.
 
 decide       what is sent, and what a failure means (pure)
 reconciler   the controller

@@ -1,7 +1,7 @@
-"""Whether a group is sent to its shard, and with which settings. Pure.
+"""Whether a group is sent to its shard, and which settings are sent. Pure.
 
-A server merges what it gets: an empty setting keeps the old one, and a key of vars never goes away. So only settings that the spec has are
-compared, and what is sent for a static group leaves out template and subnet pool, which the server refuses there.
+A server merges what it gets: an empty setting keeps the old value, and no call removes a key of vars. So only settings of the spec are
+compared. A static group is sent without template and subnet pool, which the server refuses.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 _VALIDATION = re.compile(
     r"cannot override|is required for new group|has no subnet pool|template .*not found|\binvalid\b"
 )
-"""The texts by which a server refuses settings: the code is the same as that of a failure that goes away."""
+"""The texts of a server's refusal of settings: its code is the same as for failures that pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class InSync:
 
 @dataclass(frozen=True, slots=True)
 class WaitForShard:
-    """The shard cannot be asked."""
+    """The shard is unreachable."""
 
     problem: str
 
@@ -92,7 +92,7 @@ def has_share_name(group: NstanceShardGroup) -> bool:
 def pool_share(group: NstanceShardGroup, pool: Object | None) -> NstanceShardGroupSpec | None:
     """Return what is sent for a shard group: its size with the settings of the pool, None if the pool has no such share.
 
-    The settings of the shard group are a copy, to which another writer can add a key of vars: only the pool's own ones count.
+    The settings of the shard group are a copy, and another writer can add a key of vars to it: only the pool's own vars count.
     """
     if pool is None or not is_named_share(group, pool):
         return None
@@ -129,7 +129,7 @@ def wanted_config(spec: NstanceShardGroupSpec) -> GroupConfig:
 
 
 def next_step(wanted: GroupConfig, view: GroupView, *, accepted: bool, static: bool) -> GroupStep:
-    """Return what to do: `accepted` says that the shard accepted this generation, `static` what the status has."""
+    """Return what to do: `accepted` if the shard accepted this generation, `static` as in the status."""
     if not view.known or view.problem:
         return WaitForShard(view.problem)
     shown = view.listed
@@ -141,7 +141,7 @@ def next_step(wanted: GroupConfig, view: GroupView, *, accepted: bool, static: b
 
 
 def drift(wanted: GroupConfig, shown: Group) -> tuple[str, ...]:
-    """Return the names of the settings in which a group differs from what is wanted, sorted.
+    """Return the names of the settings that differ between a group and the wanted group, sorted.
 
     >>> drift(GroupConfig(2, vars={"a": "1"}), Group("workers", size=3, vars={"a": "1", "b": "2"}))
     ('size',)
@@ -168,7 +168,7 @@ def shown_config(shown: Group) -> ShardGroupConfig:
 
 
 def conditions_of_failure(failure: ShardFailure, *, ready_reason: str) -> tuple[ConditionUpdate, ...]:
-    """Return the conditions after a call that failed; `ready_reason` is that of Ready if the shard answered."""
+    """Return the conditions after a call that failed; `ready_reason` is the reason of Ready if the shard responded."""
     if failure.kind is FailureKind.UNREACHABLE:
         return unreachable(failure.said, pending=True)
     found = [
@@ -183,7 +183,7 @@ def conditions_of_failure(failure: ShardFailure, *, ready_reason: str) -> tuple[
 
 
 def unreachable(problem: str, *, pending: bool) -> tuple[ConditionUpdate, ...]:
-    """Return the conditions of a group whose shard cannot be asked; `pending` says that the shard lacks present settings."""
+    """Return the conditions of a group whose shard is unreachable; `pending` if the shard lacks present settings."""
     found = [ConditionUpdate(MachinesCondition.SHARD_REACHABLE, False, GroupReason.SHARD_UNREACHABLE, problem)]
     if pending:
         message = f"the shard does not have the present settings: {problem}"
@@ -194,7 +194,7 @@ def unreachable(problem: str, *, pending: bool) -> tuple[ConditionUpdate, ...]:
 def leftover_vars(wanted: GroupConfig, shown: Group) -> tuple[str, ...]:
     """Return the variables that a server has and the spec does not, sorted: no call removes one.
 
-    A static group has those of its configuration, which are not left over.
+    A static group keeps the variables of its configuration, which are not left over.
 
     >>> leftover_vars(GroupConfig(2, vars={"a": "1"}), Group("workers", size=2, vars={"a": "1", "b": "2"}))
     ('b',)

@@ -1,8 +1,8 @@
 """The reconciler of NstanceShardGroups: the async shell around `decide`.
 
-Guarantees: Kubernetes has the last word: a group that is gone or was changed on the server is sent again. An error leaves the observed
-generation as it is. Only a share of a pool is sent: a shard group in the operator's namespace that the pool controls, with the settings of
-the pool and the name of group and shard, which no second object can have. A group is deleted on its shard by its shard group only.
+Guarantees: Kubernetes wins: a group that was deleted or changed on the server is sent again. An error leaves the observed generation as it
+is. Only a share of a pool is sent: the shard group is in the operator's namespace, the pool controls it, and it has the settings of the
+pool and the name of group and shard, which no second object can have. Only a shard group deletes its group on the shard.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = ["ShardGroupReconciler", "pause_of_group"]
 
 
 def pause_of_group(metadata: Metadata, cache: Callable[[Kind[Object]], Reader[Object]], *, cluster: str) -> str:
-    """Return why a shard group is not to be reconciled, "" if it is: it is paused by itself or with its pool."""
+    """Return why a shard group is not to be reconciled, "" if it is: the shard group or its pool is paused."""
     owner = metadata.controller
     pool = None if owner is None else cache(POOL).metadata(metadata.namespace, owner.name)
     if pool is None or MachinesAnnotation.PAUSED in (metadata.annotations or {}):
@@ -86,7 +86,7 @@ class ShardGroupReconciler:
         if error := states.take_error(spec.shard, spec.group):
             ctx.event(MachinesEvent.PROVIDER_ERROR, error, type_="Warning")
         if self._paused(group.metadata, ctx):
-            ctx.status.skip_write()  # a generation that nothing was done about is not observed
+            ctx.status.skip_write()  # a generation without any action is not observed
             return Done()
         ready = group.find_condition(MachinesCondition.READY)
         accepted = ready is not None and ready.is_true and ready.observed_generation == group.metadata.generation
@@ -120,7 +120,7 @@ class ShardGroupReconciler:
         return RequeueAfter(settings.unreachable_retry)
 
     async def finalize(self, group: NstanceShardGroup, ctx: Context[NstanceShardGroup]) -> Outcome:
-        """Delete the group on its shard; Done when the shard confirmed it, or is not configured any more."""
+        """Delete the group on its shard; Done if the shard confirmed the deletion, or is no longer configured."""
         spec, states, settings = group.spec, self._service.states, self._service.settings
         if not self._service.acts_in(group.namespace):
             ctx.status.skip_write()
@@ -179,7 +179,7 @@ def _may_delete(group: NstanceShardGroup, ctx: Context[NstanceShardGroup]) -> bo
 
 
 def _ids_of_others(group: NstanceShardGroup, shown: Group, ctx: Context[NstanceShardGroup]) -> set[str]:
-    """Return the bare ids, new in a listing, that are recorded for other shards. Each known id would decode the whole shard group."""
+    """Return the bare ids, new in a listing, that are recorded for other shards. Checking each known id would decode whole shard groups."""
     found = set()
     for wanted in {bare_id(one) for one in shown.provider_ids if one not in group.status.provider_ids}:
         records = (
@@ -196,7 +196,7 @@ def _set(conditions: Iterable[ConditionUpdate], ctx: Context[NstanceShardGroup])
 
 
 def _show(group: NstanceShardGroup, shown: Group, ctx: Context[NstanceShardGroup]) -> None:
-    """Set the fields of the status; the time moves with them alone, so that a listing without news writes nothing."""
+    """Set the fields of the status; the time changes only with them, so that a listing without news writes nothing."""
     draft, before = ctx.status.draft, group.status
     config, ids = shown_config(shown), tuple(sorted(shown.provider_ids))
     news = (shown.actual_size, ids, shown.is_static, config) != (

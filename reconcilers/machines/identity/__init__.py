@@ -1,8 +1,8 @@
 """The identity of the operator: an Ed25519 key, and the certificate that the servers of Nstance issue for it.
 
-certificates  keys and certificates: made, read, checked (pure)
+certificates  keys and certificates: generated, read, checked (pure)
 decide        the next step of an enrolment, and when to renew (pure)
-store         the Secrets and the ConfigMap in which everything is kept
+store         the Secrets and the ConfigMap of the identity
 enrolment     the shell: a nonce becomes a certificate, a certificate is renewed
 link          identity and connections together, as background work
 """

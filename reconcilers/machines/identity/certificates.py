@@ -1,4 +1,4 @@
-"""Keys and certificates of an operator: made, read and checked.
+"""Keys and certificates of an operator: generated, read and checked.
 
 Guarantees: no error contains a key. A certificate is accepted only if it belongs to the key, both are Ed25519, the authority signed it, it
 names the cluster, the tenant and the role, and it has not expired.
@@ -52,8 +52,8 @@ class OperatorCertificate:
     not_after: datetime
 
     def renew_at(self, now: datetime, *, fresh: bool) -> datetime:
-        """Return half of its life. If it seems to begin later than now, the clock is slow, and the age of one that was not issued just now
-        (`fresh`) is unknown: it is renewed at once.
+        """Return half of its life. If the certificate seems to begin later than now, the clock is slow. Unless the certificate was just
+        issued (`fresh`), its age is then unknown, and it is renewed at once.
         """
         half = (self.not_after - self.not_before) / 2
         if now < self.not_before:

@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class IdentityNames:
-    """The objects in which an identity is kept, by the original's names."""
+    """The objects that keep an identity, with the original operator's names."""
 
     ca_configmap: str = "nstance-cluster-ca"
     certificate_secret: str = "nstance-operator-cert"  # noqa: S105  # the name of an object
@@ -53,7 +53,7 @@ class StoredIdentity:
 
 @dataclass(frozen=True, slots=True)
 class MakeKey:
-    """Make a key and store it."""
+    """Generate a key and store it."""
 
 
 @dataclass(frozen=True, slots=True)

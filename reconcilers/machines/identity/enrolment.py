@@ -1,7 +1,7 @@
 """A nonce becomes a certificate, and a certificate is renewed.
 
-Guarantees: each step is stored before the next one begins (`decide.py` has the order), so a crash or a lost response anywhere leads to the
-same certificate by the same key. Every shard is asked until one answers: only the server that leads the cluster issues certificates.
+Guarantees: each step is stored before the next step begins (`decide.py` has the order), so a crash or a lost response anywhere leads to the
+same certificate by the same key. The shards are called until one responds: only the server that leads the cluster issues certificates.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["Enrolled", "EnrolmentBlocked", "EnrolmentFailed", "Enrolment"]
 
 
 class EnrolmentBlocked(KonvergeError):
-    """An administrator has to act before a certificate can be used; the message says how."""
+    """An administrator has to act before a certificate can be used; the message has the remedy."""
 
 
 class EnrolmentFailed(KonvergeError):
@@ -51,7 +51,7 @@ class Enrolled:
 
 
 class Enrolment:
-    """Gets and renews the certificate of one operator. `dial` makes channels, `entropy` random bytes."""
+    """Gets and renews the certificate of one operator. `dial` creates channels, `entropy` returns random bytes."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Enrolment:
     ) -> Enrolled:
         """Return the certificate to use with the authority that is stored now; raises EnrolmentBlocked, EnrolmentFailed.
 
-        It is the one in use if that authority signed it too, else one for the nonce if there is one, else a renewed one.
+        Use the current certificate if that authority signed it too; else enrol with the nonce, if any; else renew.
         """
         stored = await self._store.read()
         if stored.ca == enrolled.tls.ca:

@@ -2,9 +2,9 @@
 
 Guarantees: nothing is registered, renewed or connected unless this process leads. A failed enrolment is repeated after 1 s, doubled up to
 30 s, and its reason is in `problem`; a change of the document of shards or of the authority is tried at once. A renewed certificate and
-another authority take effect without a restart. An authority with which no certificate can be used is in `problem`, and leaves the sessions
-as they are. If a certificate expires although it could not be renewed, every shard counts as unreachable, and enrolment begins again with
-whatever nonce there is.
+another authority take effect without a restart. If no certificate works with an authority, `problem` reports it, and the sessions stay as
+they are. If a certificate expires although it could not be renewed, every shard counts as unreachable, and enrolment begins again with the
+nonce that exists then.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["ServerLink"]
 _KEY: Final = "enrolment"
 
 _LOOK_AGAIN: Final = timedelta(seconds=30)
-"""The time after which another authority that could not be used is looked at again: a nonce for it may be there."""
+"""Seconds until an authority that could not be used is tried again: a nonce for it may exist then."""
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
@@ -146,7 +146,7 @@ class ServerLink:
                 try:
                     found = await enrolment.follow_authority(enrolled, self._shards, clients)
                 except KonvergeError as error:
-                    # The sessions go on with the authority before: they are no worse than they were.
+                    # The sessions keep the previous authority: they are no worse than they were.
                     self._report(f"ConfigMap {self._names.ca_configmap} has changed and is not used yet: {error}")
                     look_at = wall_clock() + _LOOK_AGAIN
                 else:

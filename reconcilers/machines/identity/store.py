@@ -1,7 +1,7 @@
-"""The objects of an identity in the API server, read live: nothing of them is in a cache.
+"""The objects of an identity in the API server, read live: no cache has them.
 
 Guarantees: keys are written to their own Secrets and nowhere else. A Secret that changed since it was read is not overwritten, and a nonce
-that was replaced meanwhile is not deleted: both raise Conflict, after which everything is read again.
+that was replaced since then is not deleted: both raise Conflict, and everything is read again.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class IdentityStore:
         )
 
     async def save_key(self, private: bytes) -> None:
-        """Store a new key; raises AlreadyExists or Conflict if there is one by now."""
+        """Store a new key; raises AlreadyExists or Conflict if a key exists now."""
         await self._write(self.names.key_secret, {"private.key": private, "public.key": public_key_pem(private)})
 
     async def save_certificate(self, certificate: bytes, key: bytes) -> None:
-        """Store a certificate over the one that was read."""
+        """Store a certificate in place of the certificate that was read."""
         await self._write(self.names.certificate_secret, {"tls.crt": certificate, "tls.key": key})
 
     async def drop_nonce(self) -> None:

@@ -1,6 +1,6 @@
 """Where a new instance is placed, and what its state means for an NstanceMachine. Pure.
 
-The shard and the id are chosen and stored before the instance is created, so that a crash at any point finds them again. The id follows
+The shard and the id are chosen and stored before the instance is created, so that a crash at any point leaves them known. The id is derived
 from the object: its time of creation, then a hash of its uid.
 """
 
@@ -43,9 +43,9 @@ class PlaceRequest:
     created: datetime | None
     group: str
     has_machine: bool = True
-    """Whether a Machine that stays is its owner."""
+    """Whether an owner that is a Machine, and is not being deleted, exists."""
     failure_domain: str = ""
-    """The shard that its Machine or its own spec asks for."""
+    """The shard that its Machine or its own spec requests."""
     document: Collection[str] | None = None
     """The shards that the document names; None: it was not read yet."""
     reachable: Collection[str] = ()
@@ -59,16 +59,16 @@ class InstancePlan:
     reason: str
     message: str
     provider_id: str = ""
-    """That of the Node if it is known, else that of the server; "" while the server has none."""
+    """The Node's provider id if it is known, else the server's; "" while the server has none."""
     provisioned: bool = False
     settled: bool = False
-    """Whether it is enough to ask again in a while."""
+    """Whether to poll the server less often."""
     ended: bool = False
-    """Whether the instance is gone though the NstanceMachine is not."""
+    """Whether the instance was deleted although the NstanceMachine was not."""
 
 
 def choose_place(asked: PlaceRequest) -> InstancePlace | NotPlaced:
-    """Return the place of a new instance: on the shard that is asked for, else on one that follows from the uid."""
+    """Return the place of a new instance: on the requested shard, else on a shard that is derived from the uid."""
     if not asked.has_machine:
         return NotPlaced(MachineReason.WAITING_FOR_MACHINE, "waits for the Machine that owns it")
     if not is_identifier(asked.group):
@@ -92,7 +92,7 @@ def choose_place(asked: PlaceRequest) -> InstancePlace | NotPlaced:
 
 
 def is_gone(status: str) -> bool:
-    """Tell whether a status of a server says that the instance does not exist any more."""
+    """Tell whether a server's status means that the instance does not exist any more."""
     return status in _GONE
 
 
@@ -104,7 +104,7 @@ def plan_instance(
     published: str = "",
     node_ids: Iterable[str] = (),
 ) -> InstancePlan:
-    """Return what the state of an instance means; None is an instance that the server does not know any more.
+    """Return what the state of an instance means; None: the server does not know the instance any more.
 
     `recorded` is the provider id of the status, as the server named it before. `published` is the provider id of the spec: it stays if it
     is the id of a matched Node, and is replaced if it names another instance. `provisioned` was true before, and stays.

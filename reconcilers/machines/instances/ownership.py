@@ -77,7 +77,7 @@ class InstanceClaim:
 
 
 def instance_id(uid: str, created: datetime | None) -> str:
-    """Return the id of the instance of an NstanceMachine: 31 lower-case letters and digits, later objects after earlier ones.
+    """Return the id of the instance of an NstanceMachine: 31 lower-case letters and digits; later objects sort after earlier objects.
 
     >>> instance_id("0b7e", None)
     'knc00000000000041769743a108c396'

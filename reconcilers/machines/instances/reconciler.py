@@ -1,9 +1,9 @@
 """The reconciler of NstanceMachines: the async shell around `decide` and `ownership`.
 
-Guarantees: the shard and the id of an instance are stored, by a write that another version of the object refuses, before CreateInstance is
-called. After a crash or a lost response the server is asked for that id first, so no NstanceMachine ever has two instances. An instance
-that is gone is not replaced: the Machine is deleted, and its owner makes another. `spec.providerID` is written before `provisioned`, and
-the Node into `status.nodeRef` of the Machine, once. No instance is deleted that does not belong to the object, and nothing is done outside
+Guarantees: the shard and the id of an instance are stored before CreateInstance is called, by a write with the object's resourceVersion.
+After a crash or a lost response the server is first queried for that id, so no NstanceMachine ever has two instances. A deleted instance is
+not replaced: the Machine is deleted, and its owner creates another. `spec.providerID` is written before `provisioned`, and the Node into
+`status.nodeRef` of the Machine, once. An instance of another object is never deleted, and nothing is done outside
 the operator's namespace. A Machine counts only if it refers to the object.
 """
 
@@ -88,7 +88,7 @@ def _claim(machine: Object) -> InstanceClaim:
 
 
 def by_provider_name(machine: Object) -> tuple[str, ...]:
-    """Return the last part of the provider id, by which a Node can be matched."""
+    """Return the last part of the provider id, which matches a Node."""
     provider_id = machine.get("spec", "providerID", default="") or machine.get("status", "providerID", default="")
     return (str(provider_id).rpartition("/")[2],) if provider_id else ()
 
@@ -168,7 +168,7 @@ class NstanceMachineReconciler:
         return await self._show(machine, place, state, ctx)
 
     async def finalize(self, machine: NstanceMachine, ctx: Context[NstanceMachine]) -> Outcome:
-        """Delete the instance; Done when the server confirmed it, or never had one. While it is paused it waits."""
+        """Delete the instance; Done if the server confirmed it, or never had the instance. A paused object waits."""
         states, settings = self._service.states, self._service.settings
         if not self._service.acts_in(machine.namespace):
             ctx.status.skip_write()
@@ -194,7 +194,7 @@ class NstanceMachineReconciler:
                     return RequeueAfter(settings.unreachable_retry)
                 status = "unknown"
             if status == "unknown" and not machine.status.instance_id and machine.uid not in self._unknown:
-                # A call that creates it may still be under way: the server is asked once more when that has ended.
+                # A call that creates it may still be under way: the server is queried again after that call.
                 self._unknown.add(machine.uid)
                 return RequeueAfter(settings.call_timeout)
             ctx.event(
@@ -261,7 +261,7 @@ class NstanceMachineReconciler:
         )
 
     async def _store(self, machine: NstanceMachine, place: InstancePlace, ctx: Context[NstanceMachine]) -> None:
-        """Store the place in this very version of the object: of two leaders one is refused."""
+        """Store the place with the object's resourceVersion: of two leaders the API server rejects one."""
         metadata = {
             "annotations": {MachinesAnnotation.INSTANCE: str(place)},
             "labels": {MachinesLabel.GROUP: machine.spec.group, MachinesLabel.SHARD: place.shard},
@@ -297,7 +297,7 @@ class NstanceMachineReconciler:
             and reason != MachineReason.SHARD_UNREACHABLE
             and (before is None or before.reason != reason)
         ):
-            # The words of the server are for the operator's namespace.
+            # The texts of the server are for the operator's namespace.
             about = Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid)
             message = f"the server does not make the instance: see the condition Ready of NstanceMachine {ctx.key.path}"
             ctx.event_about(POD, about, MachinesEvent.ON_DEMAND_REFUSED, message, type_="Warning")
@@ -336,8 +336,8 @@ class NstanceMachineReconciler:
     async def _show_node(self, machine: NstanceMachine, node: str, ctx: Context[NstanceMachine]) -> None:
         """Write the Node into the Machine, if it names none yet.
 
-        Cluster API itself looks for it only with a connection to the cluster of the Nodes, and hears of new Nodes only if the control
-        plane counts as initialized. A nodeRef that is there stays: this patch is for one version of the Machine.
+        Cluster API itself only finds the Node with a connection to the cluster of the Nodes, and only watches Nodes if the control plane
+        counts as initialized. An existing nodeRef stays: this patch has the resourceVersion of the Machine.
         """
         found = _machine_of(machine, ctx) if node else None
         if found is None or found.metadata.deleting:
@@ -354,7 +354,7 @@ class NstanceMachineReconciler:
         return RequeueAfter(NEXT_STEP)
 
     async def _end(self, machine: NstanceMachine, ctx: Context[NstanceMachine]) -> Outcome:
-        """Delete the Machine of an instance that is gone, or without Machine the NstanceMachine."""
+        """Delete the Machine of a deleted instance, or without a Machine the NstanceMachine."""
         self._service.states.unfollow_instance(ctx.key)
         if owner_of(machine) is None:
             await ctx.delete(NSTANCE_MACHINE, machine.name, machine.namespace, uid=machine.uid)
@@ -402,7 +402,7 @@ def _nodes(instance: str, ctx: Context[NstanceMachine]) -> list[Object]:
 
 
 def _addresses(plan: InstancePlan, nodes: Iterable[Object]) -> tuple[MachineAddress, ...]:
-    """Return the addresses of the Node that was matched: the server tells none."""
+    """Return the addresses of the matched Node: the server reports none."""
     for node in nodes:
         if node.get("spec", "providerID", default="") == plan.provider_id:
             listed = node.get("status", "addresses", default=()) or ()

@@ -1,4 +1,4 @@
-"""Which pods may ask for an instance of their own. Pure.
+"""Which pods may request an instance of their own. Pure.
 
 The creator of a pod writes its annotations, so an annotation permits nothing. The settings of the operator permit: by namespace,
 group and instance type, with a limit for each namespace. A pod of the operator's own namespace needs no permission.

@@ -1,7 +1,7 @@
-"""The next step of each Pod on demand, and of each object that was made for one. Pure.
+"""The next step of each Pod on demand, and of each object that was created for a Pod. Pure.
 
-An object belongs to the Pod whose uid its labels have, never to a name. A Pod that replaces another under its name waits until the objects
-of the other are gone; one with the name of a Pod of another namespace gets a name with a hash.
+An object belongs to the Pod whose uid its labels have, never to a name. A new Pod with the name of a deleted Pod waits until the deleted
+Pod's objects do not exist any more; a Pod with the name of a Pod of another namespace gets a name with a hash.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class OnDemandAction(enum.Enum):
     """The action of a step."""
 
     CREATE_BOTH = "create both"
-    """The NstanceMachine, then the Machine: Cluster API sees infrastructure that comes after its Machine late."""
+    """The NstanceMachine, then the Machine: Cluster API is slow to notice infrastructure that is created after its Machine."""
     CREATE_MACHINE = "create the Machine"
     DELETE_MACHINE = "delete the Machine"
     REPLACE_MACHINE = "delete the Machine whose NstanceMachine was deleted"
@@ -32,7 +32,7 @@ class OnDemandAction(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class OnDemandStep:
-    """One step: `demand` is given to create or to refuse, `uid` is that of the object to delete."""
+    """One step: `demand` is given to create or to refuse; `uid` names the object to delete."""
 
     action: OnDemandAction
     pod: PodRef
@@ -43,18 +43,18 @@ class OnDemandStep:
 
     @property
     def creates(self) -> bool:
-        """Whether the step makes anything."""
+        """Whether the step creates an object."""
         return self.action in (OnDemandAction.CREATE_BOTH, OnDemandAction.CREATE_MACHINE)
 
     @property
     def rests_on_absence(self) -> bool:
-        """Whether the step is taken because an object is missing: a cache that lags may only not show it."""
+        """Whether the step is due because an object is missing: possibly only in a cache that lags."""
         return self.creates or self.action in (OnDemandAction.REPLACE_MACHINE, OnDemandAction.DELETE_INFRASTRUCTURE)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """All Pods that ask for an instance, and all objects in the namespace of the Cluster."""
+    """All Pods that request an instance, and all objects in the namespace of the Cluster."""
 
     demands: tuple[Demand, ...]
     infrastructure: tuple[MadeObject, ...]
@@ -62,7 +62,7 @@ class Seen:
 
     @property
     def pods(self) -> set[PodRef]:
-        """The Pods whose state decides."""
+        """The Pods whose state the decision needs."""
         known = {demand.pod.uid: demand.pod for demand in self.demands}
         made = (one.pod for one in (*self.infrastructure, *self.machines) if one.pod is not None)
         return {*known.values(), *(known.get(pod.uid, pod) for pod in made)}
@@ -70,7 +70,7 @@ class Seen:
 
 @dataclass(slots=True)
 class _Pair:
-    """The objects of one name that were made for one Pod."""
+    """The objects of one name that were created for one Pod."""
 
     name: str
     infrastructure: MadeObject | None = None
@@ -86,7 +86,7 @@ def next_steps(
 ) -> tuple[OnDemandStep, ...]:
     """Return the steps, in the order of the Pods; `states` has a state for each of `seen.pods`.
 
-    `over_limit` returns why a demand has to wait if so many Pods of its namespace have objects, "" if the demand has not to wait.
+    `over_limit` returns why a demand has to wait if so many Pods of its namespace have objects, else "".
     """
     taken = {one.name: one.pod for one in (*seen.infrastructure, *seen.machines)}
     demands = {demand.pod.uid: demand for demand in seen.demands}
@@ -110,7 +110,7 @@ def next_steps(
 
 
 def _pairs(seen: Seen) -> dict[PodRef, list[_Pair]]:
-    """Return the objects of each Pod, sorted. A Pod that is there is known by its uid: names in annotations may have been changed."""
+    """Return the objects of each Pod, sorted. An existing Pod is known by its uid: names in annotations may have been changed."""
     known = {demand.pod.uid: demand.pod for demand in seen.demands}
     found: defaultdict[PodRef, dict[str, _Pair]] = defaultdict(dict)
 
@@ -151,7 +151,7 @@ def _of_pairs(pod: PodRef, pairs: Iterable[_Pair], state: PodState, demand: Dema
 
 
 def _free_name(pod: PodRef, taken: Mapping[str, PodRef | None]) -> str:
-    """Return the name of the new objects of a Pod; "" while those of another Pod of its name are there."""
+    """Return the name of the new objects of a Pod; "" while objects of another Pod of its name exist."""
     for name in (machine_name(pod), machine_name(pod, with_namespace=True)):
         if name not in taken:
             return name

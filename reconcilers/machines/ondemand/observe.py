@@ -1,6 +1,6 @@
-"""The demand of a Pod, and the objects that were made for it. Pure.
+"""The demand of a Pod, and the objects that were created for it. Pure.
 
-Pods are cached by their metadata alone: a cluster has many, and few ask for an instance. Phase and Node of those are read live.
+Only the metadata of Pods is cached: a cluster has many, and few request an instance. The phase and Node of these few are read live.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True, order=True)
 class PodRef:
-    """A Pod, also after it is gone."""
+    """A Pod, also after its deletion."""
 
     namespace: str
     name: str
@@ -64,12 +64,12 @@ class PodState(enum.Enum):
     SCHEDULED = "scheduled"
     """It has a Node, or is being deleted: it neither gets an instance nor loses one."""
     ENDED = "ended"
-    """It finished, or is gone."""
+    """It finished, or does not exist any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The instance that a Pod asks for."""
+    """The instance that a Pod requests."""
 
     pod: PodRef
     group: str
@@ -78,7 +78,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class MadeObject:
-    """A Machine or an NstanceMachine; `pod` is None if it was not made for one."""
+    """A Machine or an NstanceMachine; `pod` is None if it was not created for a Pod."""
 
     name: str
     uid: str
@@ -91,7 +91,7 @@ def _annotated(metadata: Metadata, names: Iterable[str]) -> str:
 
 
 def demand_of(metadata: Metadata) -> Demand | None:
-    """Return the instance that a Pod asks for; None if it asks for none."""
+    """Return the instance that a Pod requests; None if it requests none."""
     group = _annotated(metadata, MachinesAnnotation.ON_DEMAND_GROUPS)
     if not group:
         return None
@@ -102,7 +102,7 @@ def demand_of(metadata: Metadata) -> Demand | None:
 def pod_state(pod: Object | None, uid: str) -> PodState:
     """Return the state of the Pod with this uid from what the API server has under its name.
 
-    A Pod that is being deleted may still run on its instance: it counts as scheduled until it is gone.
+    A Pod that is being deleted may still run on its instance: it counts as scheduled until its deletion.
     """
     if pod is None or pod.metadata.uid != uid or pod.get("status", "phase", default="") in _ENDED:
         return PodState.ENDED
@@ -113,7 +113,7 @@ def made_object(metadata: Metadata) -> MadeObject:
     """Return an NstanceMachine or a Machine as the decision sees it."""
     namespace, _, name = metadata.annotation(MachinesAnnotation.POD).partition("/")
     shown = metadata.label(MachinesLabel.POD_NAME)
-    if not name and len(shown) < LONGEST_LABEL:  # a longer one may be cut, and would name no Pod
+    if not name and len(shown) < LONGEST_LABEL:  # a longer name may be cut, and would name no Pod
         namespace, name = metadata.label(MachinesLabel.POD_NAMESPACE), shown
     uid = metadata.label(MachinesLabel.POD_UID)
     return MadeObject(metadata.name, metadata.uid, PodRef(namespace, name, uid) if uid else None, metadata.deleting)
@@ -131,7 +131,7 @@ def by_pod(made: Object) -> tuple[str, ...]:
 
 
 def clusters_of_pod(pod: Metadata, caches: Caches) -> Iterable[Key]:
-    """Map a Pod that asks for an instance, or has one, to the Clusters."""
+    """Map a Pod that requests or has an instance to the Clusters."""
     concerned = demand_of(pod) is not None or any(
         caches(kind).metadata_by_index(BY_POD, pod.uid) for kind in (MACHINE, NSTANCE_MACHINE)
     )
@@ -139,5 +139,5 @@ def clusters_of_pod(pod: Metadata, caches: Caches) -> Iterable[Key]:
 
 
 def clusters_of_object(made: Object, caches: Caches) -> Iterable[Key]:
-    """Map an object that was made for a Pod to the Cluster in its namespace."""
+    """Map an object that was created for a Pod to the Cluster in its namespace."""
     return caches(NSTANCE_CLUSTER).keys(namespace=made.namespace) if by_pod(made) else ()

@@ -3,9 +3,9 @@
 One key, the NstanceCluster of the operator, for all Pods: what is to be deleted is found from the labels of Machines, so a Pod that
 finished or was deleted while the operator was down is found as any other, and no finalizer has to hold it.
 
-Guarantees: nothing is created for a Pod before the API server itself was asked for the Pod and for all objects that were made for Pods, so
-no stale cache gives a Pod two Machines. Nothing is deleted before the API server said that the Pod finished, that it has none of its uid,
-or that the NstanceMachine of its Machine is gone. A Pod whose namespace has no allowance causes one Event and no read. Nothing is created
+Guarantees: before an object is created for a Pod, the Pod and all objects of Pods are read live, so no stale cache gives a Pod two
+Machines. An object is deleted only if a live read shows that the Pod finished, that no Pod has its uid, or that the NstanceMachine of its
+Machine does not exist any more. A Pod whose namespace has no allowance causes one Event and no read. Nothing is created
 while the Cluster is being deleted: Cluster API would delete it again.
 """
 
@@ -45,12 +45,12 @@ __all__ = ["OnDemandReconciler"]
 
 
 class OnDemandReconciler:
-    """Keeps one Machine for each Pod that asks for an instance and waits for a Node."""
+    """Keeps one Machine for each Pod that requests an instance and waits for a Node."""
 
     def __init__(self, service: NstanceService) -> None:
         self._service = service
         self._states: dict[str, tuple[str, PodState]] = {}
-        """The state of a Pod by uid, and the cached version at which it was read."""
+        """The state of a Pod by uid, and the cached version of the Pod at that read."""
         self._refused: set[str] = set()
 
     async def reconcile(self, cluster: Object, ctx: Context[Object]) -> Outcome:
@@ -81,15 +81,15 @@ class OnDemandReconciler:
         if any(step.creates for step in steps) and await self._cluster_goes(metadata.namespace, ctx):
             steps = tuple(step for step in steps if not step.creates)  # the next Cluster enqueues this key
         outcome = await self._carry_out(steps, metadata.namespace, ctx)
-        # No event says that a shard has a group more.
+        # No event reports that a shard has another group.
         return RequeueAfter(settings.poll) if unknown and isinstance(outcome, Done) else outcome
 
     def _demands(
         self, made: Mapping[Kind[Object], list[MadeObject]], ctx: Context[Object]
     ) -> tuple[tuple[Demand, ...], dict[PodRef, str], bool]:
-        """Return the demands that may be met, the refused ones with the reason, and whether one of these names an unknown group.
+        """Return the demands that may be met, the refused demands with their reasons, and whether a refused demand names an unknown group.
 
-        Nothing is read or created for a refused demand. A Pod that has its objects already keeps them.
+        Nothing is read or created for a refused demand. A Pod that already has objects keeps them.
         """
         settings, home = self._service.settings, self._service.namespace
         served = {one.pod.uid for found in made.values() for one in found if one.pod is not None}
@@ -133,12 +133,12 @@ class OnDemandReconciler:
         return state
 
     async def _cluster_goes(self, namespace: str, ctx: Context[Object]) -> bool:
-        """Tell whether the Cluster is being deleted, or is gone; the operator makes the next one."""
+        """Tell whether the Cluster is being deleted or does not exist; the operator creates the next Cluster."""
         found = await ctx.live(CLUSTER).find(namespace, self._service.settings.cluster_name)
         return found is None or found.metadata.deleting
 
     async def _carry_out(self, steps: tuple[OnDemandStep, ...], namespace: str, ctx: Context[Object]) -> Outcome:
-        """Carry out all steps; one that the API server refuses holds up no other, and is raised at the end."""
+        """Carry out all steps; a step that the API server refuses holds up no other, and is raised at the end."""
         again, refused = False, None
         for step in steps:
             try:
@@ -174,7 +174,7 @@ class OnDemandReconciler:
         self._say(step.pod, MachinesEvent.ON_DEMAND_CREATED, message, ctx)
 
     def _report(self, pod: PodRef, why: str, ctx: Context[Object]) -> None:
-        """Tell once why a Pod gets no instance."""
+        """Report once why a Pod gets no instance."""
         if pod.uid not in self._refused:
             self._refused.add(pod.uid)
             self._say(pod, MachinesEvent.ON_DEMAND_REFUSED, why, ctx, type_=EventType.WARNING)
@@ -187,6 +187,6 @@ class OnDemandReconciler:
 async def _stored(
     kind: Kind[Object], cached: list[MadeObject], namespace: str, ctx: Context[Object]
 ) -> tuple[MadeObject, ...]:
-    """Return the objects that were made for Pods as they are stored now, and the cached ones that were not."""
+    """Return the stored objects of Pods as they are now, and the cached objects that are no longer stored."""
     found = await ctx.live(kind).list(namespace, labels=MachinesLabel.POD_UID)
     return (*(made_object(one.metadata) for one in found), *(one for one in cached if one.pod is None))

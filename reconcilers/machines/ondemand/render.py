@@ -18,7 +18,7 @@ __all__ = ["infrastructure", "machine", "machine_name", "pod_labels"]
 
 
 def machine_name(pod: PodRef, *, with_namespace: bool = False) -> str:
-    """Return the name of the Machine of a Pod: `on-demand-{pod}`; one of more than 63 characters is cut and gets a hash.
+    """Return the name of the Machine of a Pod: `on-demand-{pod}`; a name of more than 63 characters is cut and gets a hash.
 
     `with_namespace` adds the hash to any name: Pods of several namespaces may have one name, and their Machines are in one namespace.
 
@@ -59,7 +59,7 @@ def infrastructure(
 def machine(
     demand: Demand, *, name: str, namespace: str, cluster: str, labels: Mapping[str, str] | None = None
 ) -> Object:
-    """Return the Machine of a Pod. The empty name of a Secret says that it needs no bootstrap data from Cluster API."""
+    """Return the Machine of a Pod. With an empty Secret name, it needs no bootstrap data from Cluster API."""
     reference = {"apiGroup": GROUP, "kind": "NstanceMachine", "name": name}
     return MACHINE.new(
         name,

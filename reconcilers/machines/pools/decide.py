@@ -1,7 +1,7 @@
 """The sizes of a pool's shard groups, and what its status shows. Pure.
 
-Guarantees: sizes come from the MachinePool alone. A pool is Ready only if each shard has accepted the present settings. While a pool is
-invalid, a duplicate, or without MachinePool, its shard groups stay as they are; in particular none is deleted.
+Guarantees: sizes come from the MachinePool only. A pool is Ready only if each shard has accepted the present settings. While a pool is
+invalid, a duplicate, or without MachinePool, its shard groups stay as they are; in particular no shard group is deleted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ShardSize:
 
 @dataclass(frozen=True, slots=True)
 class SameGroupPool:
-    """A pool with the same group."""
+    """Another pool of the same group."""
 
     uid: str
     path: str
@@ -60,14 +60,14 @@ class SeenPool:
     document: Collection[str] | None
     """The shards that the document names; None: it was not read yet."""
     replicas: int | None
-    """Those of the MachinePool; None: there is none."""
+    """The replicas of the MachinePool; None: there is no MachinePool."""
     owner_problem: str = ""
     """The reason why its MachinePool is missing."""
     duplicate_of: str = ""
     members: tuple[ShardSize, ...] = ()
     published: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-    """The published ids that no shard lists now and that stay all the same."""
+    """The published ids that stay although no shard lists them now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +97,9 @@ def unlisted_ids(published: Iterable[str], members: Iterable[ShardSize]) -> tupl
 
 
 def duplicate_of(own: SameGroupPool, others: Iterable[SameGroupPool]) -> str:
-    """Return the pool that has the group instead, "" if it is this one: the one with shard groups, else the oldest.
+    """Return the other pool that owns the group, "" if this pool does: the pool with shard groups, else the oldest.
 
-    One that is being deleted has the group until it is gone, since its shard groups delete it on the servers.
+    A pool that is being deleted owns the group until its deletion ends, since its shard groups delete the group on the servers.
     """
     first = min((own, *others), key=lambda one: (not one.has_groups, one.created or _NEVER, one.uid))
     return "" if first.uid == own.uid else first.path

@@ -45,7 +45,7 @@ BY_PROVIDER_ID: Final = "provider-id"
 
 
 def _instance(provider_id: str) -> str:
-    """Return the last part of a provider id, by which a Node can be matched."""
+    """Return the last part of a provider id, which matches a Node."""
     return provider_id.rpartition("/")[2]
 
 
@@ -112,12 +112,12 @@ def pools_of_cluster(cluster: Object, caches: Caches) -> Iterable[Key]:
 
 
 def new_provider_id(change: Change) -> bool:
-    """Accept the Nodes whose provider id is new or gone: most changes of a Node are its heartbeats."""
+    """Accept the Nodes whose provider id is new or removed: most changes of a Node are its heartbeats."""
     return bool(_provider_id(change.old) != _provider_id(change.new))
 
 
 def new_provider_id_or_addresses(change: Change) -> bool:
-    """Accept the Nodes whose provider id or addresses changed: a kubelet may report addresses long after the Node is there."""
+    """Accept the Nodes whose provider id or addresses changed: a kubelet may report addresses long after the Node was created."""
 
     def addresses(cached: Cached | None) -> Any:
         return None if cached is None else cached.decode(NODE).get("status", "addresses", default=None)
@@ -139,7 +139,7 @@ def pauses(change: Change) -> bool:
 
 
 def pauses_or_goes(change: Change) -> bool:
-    """Accept the changes of a Cluster that may pause it, and its begin and end."""
+    """Accept the changes of a Cluster that may pause it, its creation and its deletion."""
 
     def shown(cached: Cached | None) -> Any:
         return None if cached is None else (cached.uid, cached.metadata.deleting)
@@ -148,7 +148,7 @@ def pauses_or_goes(change: Change) -> bool:
 
 
 def pause_or_life_changed(change: Change) -> bool:
-    """Accept the changes of a pool that other objects look at: that it comes, goes, is paused or changes its group or Cluster."""
+    """Accept the changes of a pool that matter to other objects: its creation, deletion, pause, group and Cluster."""
 
     def shown(cached: Cached | None) -> Any:
         if cached is None:
@@ -165,7 +165,7 @@ def pause_or_life_changed(change: Change) -> bool:
 
 
 def share_changed(change: Change) -> bool:
-    """Accept the changes of a pool that its shard groups depend on: those of `pause_or_life_changed`, and of its shards."""
+    """Accept the changes of a pool that matter to its shard groups: the changes of `pause_or_life_changed`, and of its shards."""
 
     def shards(cached: Cached | None) -> Any:
         return None if cached is None else cached.decode(POOL).get("spec", "shards", default=None)

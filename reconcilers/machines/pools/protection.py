@@ -28,7 +28,7 @@ _STATIC: Final = "the group is static: change it in the configuration of the ser
 def refused_changes(
     old: Mapping[str, Any], new: Mapping[str, Any], servers: Mapping[str, Any] | None = None
 ) -> dict[str, str]:
-    """Return the fields of a static pool's spec that must not be changed so, with the reason.
+    """Return the fields of a static pool's spec that must not change in this way, with the reason.
 
     `servers` are the settings that the servers have, as the status shows them: a field that differs may be taken out, or set to theirs.
 
@@ -78,7 +78,7 @@ def _deleted(old: Object, request: AdmissionRequest[Object]) -> Allow | Deny:
 
 
 def protecting() -> Webhook[Object]:
-    """Return the webhook; each call creates a new one.
+    """Return the webhook; each call creates a new webhook.
 
     >>> protecting().path, protecting().failure
     ('/validate-infrastructure-cluster-x-k8s-io-v1beta1-nstancemachinepool', 'Ignore')

@@ -1,7 +1,8 @@
 """The reconciler of NstanceMachinePools: the async shell around `decide`.
 
-Guarantees: a MachinePool is made only if the pool has none and never had one, with the number of replicas that the servers have by then, so
-that nothing is scaled by it. After that its replicas are read and never written. A pool that is deleted waits for its shard groups, which
+Guarantees: a MachinePool is created only if the pool has none and never had one, with the servers' number of replicas at that time, so that
+its creation scales nothing. After that its replicas are read and never written. A pool that is being deleted waits for its shard groups,
+which
 delete the group on the servers; the pool itself calls no server.
 """
 
@@ -78,7 +79,7 @@ class MachinePoolReconciler:
         return RequeueAfter(settings.retire_after / 3) if seen.kept else Done()
 
     async def finalize(self, pool: NstanceMachinePool, ctx: Context[NstanceMachinePool]) -> Outcome:
-        """Delete the shard groups; Done when they are gone. A paused pool waits, a pool of another namespace has none."""
+        """Delete the shard groups; Done once none exists. A paused pool waits, a pool of another namespace has none."""
         settings = self._service.settings
         if not self._service.acts_in(pool.namespace):
             ctx.status.skip_write()
@@ -101,7 +102,8 @@ class MachinePoolReconciler:
     def _kept(self, pool: NstanceMachinePool, members: Iterable[ShardSize]) -> tuple[str, ...]:
         """Return the ids that stay though no shard lists them: Cluster API deletes the Node of an id that leaves.
 
-        An instance that is being drained still runs; the event that says so may come after a listing without it, and a server that has just
+        An instance that is being drained still runs. A listing without it may arrive before the event of its drain, and a server that has
+        just
         started may list too few.
         """
         states, now = self._service.states, asyncio.get_running_loop().time()
@@ -134,7 +136,7 @@ class MachinePoolReconciler:
         )
 
     async def _make_owner(self, pool: NstanceMachinePool, ctx: Context[NstanceMachinePool]) -> str:
-        """Create the MachinePool of a pool that never had one; returns why there is none."""
+        """Create the MachinePool of a pool that never had one; returns why the pool has none."""
         owners = pool.metadata.owner_references or ()
         if pool.status.observed_owner_generation is not None or any(
             one.kind == "MachinePool" and one.group == CAPI_GROUP for one in owners
@@ -168,11 +170,11 @@ class MachinePoolReconciler:
         if plan.reason == MachinePoolReason.DUPLICATE_GROUP:
             return
         draft.replicas, draft.is_static = plan.replicas, plan.is_static
-        # A Cluster that is not initialized hears of no Node: the change of this status makes it look.
+        # Cluster API watches no Node of a Cluster that is not initialized: the change of this status makes it read the Nodes.
         nodes = ctx.cache(NODE)
         draft.nodes = sum(len(nodes.metadata_by_index(BY_PROVIDER_ID, one)) for one in plan.provider_ids)
         draft.template, draft.subnets = plan.template, plan.subnets
-        if plan.ready or pool.status.ready:  # once true it stays: Cluster API takes a pool back that is not
+        if plan.ready or pool.status.ready:  # once true it stays: Cluster API reverts a pool to not ready otherwise
             draft.ready, draft.initialization = True, Initialization(provisioned=True)
         else:
             draft.ready = False

@@ -1,7 +1,7 @@
 """The servers of Nstance: their addresses, one connection to each shard, and its calls and streams.
 
-addresses     the document of shards, and what a new one changes (pure)
-messages      the contents of messages that the family decides by (pure)
+addresses     the document of shards, and what a new document changes (pure)
+messages      the contents of messages that the family needs for decisions (pure)
 failures      the failures of calls, by what can be done about them (pure)
 client        the calls of one shard; the only module that knows grpclib, together with `dialing`
 dialing       channels over TLS 1.3

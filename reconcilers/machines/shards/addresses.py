@@ -1,4 +1,4 @@
-"""The document of shards: which there are, and where their servers listen.
+"""The document of shards: their names, and the addresses of their servers.
 
 Guarantees: an invalid document is refused whole, with the shard and the mistake, so that the shards in use stay as they are.
 
@@ -22,7 +22,7 @@ from konverge.errors import ConfigError
 __all__ = ["Address", "ShardAddresses", "ShardChanges", "ShardMap", "changes", "is_identifier", "parse_shard_map"]
 
 REGISTRATION_PORT: Final = 8992
-"""The port of registrations if a document has operator addresses alone."""
+"""The port of registrations if a document only has operator addresses."""
 
 _IDENTIFIER = re.compile(r"(?=.{1,32}\Z)[a-z0-9]+(-[a-z0-9]+)*\Z")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\Z")
@@ -50,7 +50,7 @@ class Address:
 
     @property
     def plain(self) -> Address:
-        """The address in one spelling: names in lower case, IPv4 addresses not as IPv6 ones."""
+        """The address in its canonical spelling: names in lower case, no IPv4 address in IPv6 form."""
         mapped = IPv6Address(self.host).ipv4_mapped if ":" in self.host else None
         return Address(self.host.lower() if mapped is None else str(mapped), self.port)
 
@@ -93,7 +93,7 @@ class ShardMap:
 
 @dataclass(frozen=True, slots=True)
 class ShardChanges:
-    """The difference of two documents, each sorted."""
+    """The difference between two documents, each sorted."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ def parse_shard_map(data: Mapping[str, str]) -> ShardMap:
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader, which refuses a key that stands twice in a mapping: the last would win in silence."""
+    """The safe loader, which refuses a repeated key in a mapping: the last value would win silently."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """Return a mapping; raises ConfigError."""
@@ -177,7 +177,7 @@ def _shards(listed: Mapping[Any, Any]) -> dict[str, ShardAddresses]:
 
 
 def _check_distinct(shards: Mapping[str, ShardAddresses]) -> None:
-    """Raise ConfigError if two shards have one operator address: one server would get the groups of both, and lose them to each in turn."""
+    """Raise ConfigError if two shards have one operator address: one server would get both shards' groups, each deleting the other's."""
     holders: dict[Address, str] = {}
     for name, found in sorted(shards.items()):
         other = holders.setdefault(found.operator.plain, name)

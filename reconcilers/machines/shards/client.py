@@ -1,8 +1,9 @@
 """The calls and streams of one shard.
 
-Guarantees: no call lasts longer than its time limit, the connection included; a stream opens within it. Every failure is a `ShardFailure`.
+Guarantees: no call lasts longer than its time limit, including the connection; a stream opens within the limit. Every failure is a
+`ShardFailure`.
 
-Caveats: a stream without events waits for ever, since its silence proves nothing: `session.py` polls beside it.
+Caveats: a stream without events waits for ever, since its silence proves nothing: `session.py` polls as well.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class ShardClient:
         return str((await self._call(self._stub.DeleteInstance(request))).status)
 
     async def acknowledge_drained(self, instance_id: str) -> None:
-        """Tell that an instance is drained, which the server deletes then; NOT_FOUND if the server does not know it."""
+        """Report an instance as drained, so that the server deletes it; NOT_FOUND if the server does not know it."""
         await self._call(self._stub.AcknowledgeDrained(pb.DrainAckRequest(instance_id=instance_id)))
 
     async def group_changes(self) -> AsyncGenerator[None, None]:

@@ -1,7 +1,8 @@
-"""A session for each shard: begun, moved and ended as the document of shards and the certificate change.
+"""A session for each shard, started, moved and ended on changes of the document of shards and of the certificate.
 
-Guarantees: each shard has a task of its own, so one that hangs delays no other. A new document ends the sessions of removed shards, begins
-those of added ones, and connects anew where an address changed; the others go on. A new certificate connects all anew.
+Guarantees: each shard has a task of its own, so a shard that hangs delays no other. A new document ends the sessions of removed shards,
+starts sessions for added shards, and reconnects if an address changed; the other sessions continue. A new certificate reconnects all
+sessions.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["Connections"]
 
 
 class Connections:
-    """The sessions of all shards. `use` says which, `run` keeps them until it is cancelled."""
+    """The sessions of all shards. `use` sets the shards, `run` keeps their sessions until it is cancelled."""
 
     def __init__(self, listener: ShardListener, *, random: Random, pace: SessionPace | None = None) -> None:
         self._listener = listener
@@ -58,12 +59,12 @@ class Connections:
         return running[0].client()
 
     def tell_unreachable(self, said: str) -> None:
-        """Tell the listener that no shard can be asked: for sessions that ended, and that nothing begins anew at once."""
+        """Report all shards as unreachable to the listener, if their sessions ended and are not started again at once."""
         for name in self.shards:
             self._listener.unreachable(name, ShardFailure(name, FailureKind.UNREACHABLE, said))
 
     async def run(self) -> None:
-        """Keep the sessions; never returns. The listener hears nothing of sessions that end with it."""
+        """Keep the sessions; never returns. The listener gets no notice of sessions that end with it."""
         try:
             while True:
                 if self._dial is not None and (self._applied, self._applied_dial) != (self._wanted, self._dial):

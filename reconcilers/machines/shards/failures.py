@@ -22,12 +22,12 @@ class FailureKind(enum.StrEnum):
     NOT_LEADER = "not leader"
     """Ask the server of another shard."""
     DENIED = "denied"
-    """The certificate, its role, its tenant or the nonce is refused."""
+    """The server refuses the certificate, its role, its tenant or the nonce."""
     NOT_FOUND = "not found"
     INVALID = "invalid"
     """The request itself is refused: repeating it cannot help."""
     FAILED = "failed"
-    """The server could not do it; the code does not say if it is worth repeating."""
+    """The server failed; the code does not show whether a repeat can help."""
 
 
 _KINDS = {
@@ -79,5 +79,5 @@ def failure_of_connection(shard: str, error: BaseException, seconds: float) -> S
 
 
 def failure_of_message(shard: str, error: Exception) -> ShardFailure:
-    """Return the failure of a session that a message ended in a way that its code does not expect."""
+    """Return the failure of a session that ended on a message that does not fit its code."""
     return ShardFailure(shard, FailureKind.FAILED, f"a message could not be used: {type(error).__name__}: {error}")

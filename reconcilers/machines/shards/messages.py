@@ -1,4 +1,4 @@
-"""The contents of an Nstance server's messages that the family decides by, apart from protobuf."""
+"""The contents of an Nstance server's messages that the family needs for decisions, apart from protobuf."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class GroupConfig:
 
 @dataclass(frozen=True, slots=True)
 class InstanceConfig:
-    """The settings of an instance on demand; empty: those of its group."""
+    """The settings of an instance on demand; an empty setting takes the group's value."""
 
     group: str
     instance_type: str = ""
@@ -64,7 +64,7 @@ class InstanceConfig:
 
 @dataclass(frozen=True, slots=True)
 class InstanceState:
-    """An instance as a shard shows it; without provider id as long as its provider has none."""
+    """An instance as a shard shows it; the provider id is empty until its provider assigns one."""
 
     status: str
     provider_id: str = ""

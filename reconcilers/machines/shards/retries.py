@@ -20,7 +20,7 @@ class FailureDelays:
         self._failures: dict[str, int] = {}
 
     def after(self, uid: str, failure: ShardFailure) -> float:
-        """Return the seconds until the next try: doubled with each refusal, and the same each time while the shard is away."""
+        """Return the seconds until the next try: doubled with each refusal, and constant while the shard is unreachable."""
         if failure.kind is FailureKind.UNREACHABLE:
             return self._settings.unreachable_retry
         failures = self._failures.get(uid, 0)

@@ -1,13 +1,13 @@
 """One shard: connected, listed and followed, or waiting to connect again.
 
-Guarantees: one stream of each kind is open at most, since a second would silence the first without a sign. Groups are listed when the
-session begins (so after each disconnect too), `settle` seconds after an event of a group, and every `poll` seconds. A listing that fails
-or hangs ends the connection, and with it streams that are half open. Listeners hear of a failure once, and again when its kind changes,
-until a listing succeeds.
-An error of any other kind, for instance of a message that cannot be used, is a failure of this shard too: no other hears of it.
+Guarantees: one stream of each kind is open at most, since a second stream would silence the first without a sign. Groups are listed when
+the session begins (so after each disconnect too), `settle` seconds after an event of a group, and every `poll` seconds. A listing that
+fails or hangs ends the connection, and with it streams that are half open. Listeners are notified of a failure once, and again if its kind
+changes, until a listing succeeds. An error of any other kind, for instance of a message that cannot be used, is a failure of this shard
+too: no other shard is affected.
 
-The delay before the next connection begins at one second, doubles up to 30 s and has jitter. A session that lasted a minute begins with
-one second again; one that its server ends at once, also cleanly, does not.
+The delay before the next connection begins at one second, doubles up to 30 s and has jitter. A session that lasted a minute resets the
+delay to one second; a session that its server ends at once, also cleanly, does not.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from konverge.workqueue import ItemExponential
 __all__ = ["ShardListener", "ShardSession"]
 
 _HEALTHY: Final = 60.0
-"""Seconds after which a session counts as one that worked."""
+"""Seconds after which a session counts as successful."""
 
 
 class ShardListener(Protocol):
-    """Hears what happens on the shards. A call must not block: it records, and wakes what decides."""
+    """Receives the events of the shards. A call must not block: it records, and wakes the controllers that decide."""
 
     def listed(self, shard: str, groups: tuple[Group, ...]) -> None:
         """Take all groups of a shard, which is reachable."""
 
     def unreachable(self, shard: str, failure: ShardFailure) -> None:
-        """Take the failure by which a shard became unreachable."""
+        """Take the failure that made a shard unreachable."""
 
     def drain(self, shard: str, event: DrainEvent) -> None:
-        """Take a change of an instance; the same may come twice."""
+        """Take a change of an instance; the same change may arrive twice."""
 
     def provider_failed(self, shard: str, event: ProviderFailure) -> None:
         """Take an error of the provider."""
@@ -101,7 +101,7 @@ class ShardSession:
         self._client = client = ShardClient(self.shard, channel, seconds=self._pace.call)
         changed = asyncio.Event()
         try:
-            await self._list(client)  # before any stream: a server that does not answer gets no three of them
+            await self._list(client)  # before any stream: a server that does not respond gets no three of them
             await wait_first(
                 self._poll(client, changed),
                 self._follow_groups(client, changed),

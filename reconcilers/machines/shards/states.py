@@ -1,7 +1,8 @@
-"""The last listing of each shard, and the objects that are reconciled when it changes. It hears what the sessions hear, and blocks nothing.
+"""The last listing of each shard, and the objects that are reconciled when it changes. It receives the events of the sessions, and never
+blocks.
 
-Guarantees: a listing counts only in the turn of leading in which it was made. A change of a group wakes its followers alone. A group that
-was deleted by us does not come back by a listing that was under way meanwhile.
+Guarantees: a listing counts only in its own term of leadership. A change of a group wakes only its followers. A group that we deleted does
+not reappear from a listing that was under way at that time.
 """
 
 from __future__ import annotations
@@ -41,26 +42,26 @@ class GroupView:
     known: bool
     """Whether the document names the shard."""
     problem: str = ""
-    """The reason why the shard cannot be asked; "": it can."""
+    """The reason why the shard is unreachable; "": it is reachable."""
     listed: Group | None = None
     """None: the shard does not have the group, or has listed nothing yet."""
 
 
 class ShardStates:
-    """The listings of all shards in this turn of leading; `settle` is the longest time in seconds that a listing is under way."""
+    """The listings of all shards in this term of leadership; `settle` is the longest time in seconds that a listing is under way."""
 
     def __init__(self, metrics: MachineMetrics, *, settle: float, drains: DrainKeeper) -> None:
         self.expected: tuple[str, ...] | None = None
         """The shards of the document, sorted; None before one was read."""
         self.cluster: Key | None = None
-        """The NstanceCluster, which is reconciled when any group comes or goes."""
+        """The NstanceCluster, which is reconciled whenever a group appears or disappears."""
         self._metrics = metrics
         self._settle = settle
         self._keeper = drains
         self._listings: dict[str, dict[str, Group]] = {}
         self._failures: dict[str, str] = {}
         self._deleted: dict[Place, float] = {}
-        """The groups that were deleted by us, until their shard has made a listing that shows what is left of them."""
+        """The groups that we deleted, until a later listing of their shard shows what is left of them."""
         self._errors: dict[Place, list[str]] = {}
         self._followers: dict[Place, set[Key]] = {}
         self._places: dict[Key, Place] = {}
@@ -72,16 +73,16 @@ class ShardStates:
         self._enqueue: Callable[[str, Key], None] | None = None
         self._log = get_logger("konverge.machines")
 
-    # --- turns and documents -------------------------------------------------------------------------------------------------
+    # --- terms and documents -------------------------------------------------------------------------------------------------
 
     def begin(self, enqueue: Callable[[str, Key], None]) -> None:
-        """Begin a turn of leading, in which nothing was heard yet."""
+        """Begin a term of leadership, without any listing or event."""
         self._enqueue = enqueue
         for shard in self.expected or ():
             self._metrics.begin_shard(shard)
 
     def end(self) -> None:
-        """End the turn, and forget what was heard in it."""
+        """End the term, and forget its listings and events."""
         self._enqueue = None
         for heard in (self._listings, self._failures, self._deleted, self._errors, self._ended, self._drains):
             heard.clear()
@@ -106,22 +107,22 @@ class ShardStates:
 
     @property
     def listings(self) -> Mapping[str, Collection[Group]]:
-        """The last listing of each shard that made one."""
+        """The last listing of each shard, if it has one."""
         return {shard: tuple(groups.values()) for shard, groups in self._listings.items()}
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """The shards of the document that cannot be asked, and why."""
+        """The unreachable shards of the document, and why."""
         return {shard: problem for shard in self.expected or () if (problem := self.problem(shard))}
 
     def problem(self, shard: str) -> str:
-        """Return why a shard of the document cannot be asked, "" if it can."""
+        """Return why a shard of the document is unreachable, "" if it is reachable."""
         if shard in self._failures:
             return self._failures[shard]
         return "" if shard in self._listings else "it was not reached yet"
 
     def places_for(self, group: str) -> tuple[str, ...]:
-        """Return the shards that can be asked for an instance: those that list the group, or all if none of them does."""
+        """Return the reachable shards for a new instance: the shards that list the group, or all if no shard lists it."""
         asked = tuple(shard for shard in self.expected or () if not self.problem(shard))
         return tuple(shard for shard in asked if group in self._listings.get(shard, {})) or asked
 
@@ -135,7 +136,7 @@ class ShardStates:
 
     @property
     def unsettled(self) -> frozenset[str]:
-        """The groups that were deleted by us on a shard which has not listed its groups since: a static group stays on the server."""
+        """The groups that we deleted on a shard which has not listed its groups since: a static group stays on the server."""
         return frozenset(group for shard, group in self._deleted if shard in (self.expected or ()))
 
     def size_of(self, group: str) -> int | None:
@@ -174,13 +175,13 @@ class ShardStates:
                 self._errors.pop(place, None)
 
     def wait_for_all(self, key: Key) -> None:
-        """Reconcile this pool when the document of shards changes, or a shard comes back."""
+        """Reconcile this pool if the document of shards changes, or a shard is reachable again."""
         self._waiting.add(key)
 
     # --- instances on demand ---------------------------------------------------------------------------------------------------
 
     def follow_instance(self, key: Key, shard: str, instance_id: str) -> None:
-        """Reconcile this NstanceMachine when the server says that its instance ended."""
+        """Reconcile this NstanceMachine if the server reports the end of its instance."""
         place = shard, instance_id
         if self._instance_places.get(key) != place:
             self.unfollow_instance(key)
@@ -195,7 +196,7 @@ class ShardStates:
             self._ended.pop(place, None)
 
     def instance_ended(self, shard: str, instance_id: str, reason: str) -> None:
-        """Take the end of an instance; one that no NstanceMachine follows is ignored."""
+        """Take the end of an instance; an instance that no NstanceMachine follows is ignored."""
         key = self._instances.get((shard, instance_id))
         if key is not None:
             self._ended[shard, instance_id] = reason
@@ -203,7 +204,7 @@ class ShardStates:
                 self._enqueue(MachinesController.MACHINE, key)
 
     def take_ended(self, shard: str, instance_id: str) -> str | None:
-        """Return why an instance ended, once; None if nothing says that it did."""
+        """Return why an instance ended, once; None if no end was reported."""
         return self._ended.pop((shard, instance_id), None)
 
     def drains(self, provider_id: str) -> bool:
@@ -218,17 +219,17 @@ class ShardStates:
     # --- our own calls -------------------------------------------------------------------------------------------------------
 
     def answered(self, shard: str, group: Group) -> None:
-        """Take a group as the shard answered about it; its followers know it already."""
+        """Take a group from the shard's response to our call; its followers know it already."""
         self._deleted.pop((shard, group.key), None)
         if shard in self._listings:
             self._listings[shard][group.key] = group
 
     def deleted(self, shard: str, group: str) -> None:
-        """Forget a group that was deleted by a call which has ended just now."""
+        """Forget a group that we have just deleted."""
         self._deleted[shard, group] = asyncio.get_running_loop().time()
         self._listings.get(shard, {}).pop(group, None)
 
-    # --- what sessions hear --------------------------------------------------------------------------------------------------
+    # --- what sessions report ------------------------------------------------------------------------------------------------
 
     def listed(self, shard: str, groups: tuple[Group, ...]) -> None:
         """Take all groups of a shard, which is reachable."""
@@ -255,7 +256,7 @@ class ShardStates:
             self.wake_cluster()
 
     def unreachable(self, shard: str, failure: ShardFailure) -> None:
-        """Take the failure by which a shard became unreachable."""
+        """Take the failure that made a shard unreachable."""
         if shard not in (self.expected or ()):
             return
         if shard not in self._failures:

@@ -1,6 +1,7 @@
-"""S3 over HTTP, by aiobotocore: the one effect of the family outside of Kubernetes.
+"""S3 over HTTP, by aiobotocore: the only effect of the family outside of Kubernetes.
 
-Guarantees: no call lasts longer than its time limit. Keys, endpoints and regions come from `S3Access` alone: neither the environment nor
+Guarantees: no call lasts longer than its time limit. `S3Access` is the only source of keys, endpoints and regions: neither the environment
+nor
 ~/.aws is read. No error contains a credential, a text of the server, or the key of an object. No redirect is followed, and the
 server of an account that is `public_only` has a public address at each connection.
 
@@ -43,7 +44,7 @@ _SECONDS: Final = 30.0
 """The limit of one call: a DeleteObjects of 1,000 versions takes seconds on a slow server."""
 _CONNECT_SECONDS: Final = 10.0
 _ACCOUNTS: Final = 16
-"""How many accounts keep their connections; beyond that those that were not used for longest are closed."""
+"""How many accounts keep their connections; beyond that, the least recently used accounts are closed."""
 _NO_TAGS: Final = frozenset({"NoSuchTagSet", "NoSuchTagSetError"})
 _NOT_IMPLEMENTED: Final = frozenset({"NotImplemented", "MethodNotAllowed"})
 _GONE: Final = frozenset({"NoSuchKey", "NoSuchVersion"})
@@ -71,7 +72,7 @@ def _missing() -> BucketFailure:
 
 @dataclass(slots=True)
 class _Account:
-    """A connected account; one that has users is not closed."""
+    """A connected account; it is not closed while it has users."""
 
     api: HttpS3
     stack: AsyncExitStack
@@ -134,7 +135,7 @@ class HttpS3Connections:
 
 
 def _load() -> Any:
-    """Return a session with the model of S3 loaded: 0.3 s of CPU, in a thread so that the loop goes on."""
+    """Return a session with the model of S3 loaded: 0.3 s of CPU, in a thread so that the event loop is not blocked."""
     try:
         session = importlib.import_module("aiobotocore.session").AioSession()
     except ModuleNotFoundError:
@@ -148,7 +149,7 @@ def _load() -> Any:
 
 @contextmanager
 def _authorities(bundle: str) -> Iterator[str | bool]:
-    """Return what botocore verifies certificates by: a file of the bundle, else the system's authorities; by itself it takes certifi's.
+    """Return the certificates that botocore trusts: a file of the bundle, else the system's authorities; by default it takes certifi's.
 
     aiobotocore has a setting for an SSLContext, which it refuses beside its own (aiobotocore/httpsession.py, _create_connector).
     """
@@ -181,7 +182,7 @@ def _without_redirects() -> Any:
 def _end_of_redirects(request_dict: dict[str, Any], response: tuple[Any, dict[str, Any]] | None, **_: Any) -> None:
     """Mark a request as redirected if its response names no region.
 
-    botocore asks such a server for the region by another HeadBucket, whose response may be a redirect again, without end
+    botocore sends another HeadBucket to such a server to find the region, and its response may be a redirect again, without end
     (botocore/utils.py, S3RegionRedirectorv2.get_bucket_region).
     """
     if response is None:
@@ -252,7 +253,7 @@ class HttpS3:
 
     @asynccontextmanager
     async def _limited(self, operation: str) -> AsyncIterator[None]:
-        """Apply the time limit, and turn every error into a BucketFailure without causes: those may quote credentials."""
+        """Apply the time limit, and turn every error into a BucketFailure without causes: a cause may quote credentials."""
         exceptions = importlib.import_module("botocore.exceptions")
         unreadable = importlib.import_module("botocore.parsers").ResponseParserError
         try:
@@ -289,8 +290,8 @@ class HttpS3:
         return True
 
     async def create(self, bucket: str) -> None:
-        """Create the bucket; succeeds if this account has it already."""
-        # us-east-1 is the one region that may not be named: https://github.com/boto/boto3/issues/125
+        """Create the bucket; succeeds if this account already has the bucket."""
+        # us-east-1 is the only region that may not be named: https://github.com/boto/boto3/issues/125
         place = {} if self._region in {"", "us-east-1"} else {"LocationConstraint": self._region}
         more = {"CreateBucketConfiguration": place} if place else {}
         try:
@@ -334,9 +335,10 @@ class HttpS3:
         return VersionPage(versions, bool(found.get("IsTruncated")))
 
     async def delete_versions(self, bucket: str, versions: Sequence[ObjectVersion]) -> Mapping[str, int]:
-        """Delete at most PAGE versions; return the error codes of those that stay, with their numbers.
+        """Delete at most PAGE versions; return the error codes of the versions that stay, with their numbers.
 
-        One request names all whose key XML can carry. Each other version has a request of its own, with the key in the URL: servers refuse
+        One request names all versions whose key XML can carry. Each other version has a request of its own, with the key in the URL:
+        servers refuse
         the whole list for one such key (https://github.com/boto/boto3/issues/2005).
         """
         stay: Counter[str] = Counter()
@@ -367,7 +369,7 @@ class HttpS3:
     async def uploads(self, bucket: str) -> Sequence[Upload]:
         """Return some uploads that were not completed; none if the server cannot list them."""
         try:
-            # botocore asks for encoded keys in all lists but this.
+            # botocore requests encoded keys in all lists but this.
             found = await self._call(
                 "ListMultipartUploads", self._client.list_multipart_uploads, Bucket=bucket, EncodingType="url"
             )
@@ -382,7 +384,7 @@ class HttpS3:
         ]
 
     async def abort(self, bucket: str, upload: Upload) -> None:
-        """Abort an upload; succeeds if it is gone."""
+        """Abort an upload; succeeds if it does not exist any more."""
         try:
             await self._call(
                 "AbortMultipartUpload",

@@ -1,4 +1,4 @@
-"""The operations of S3 that the logic of buckets needs, and the account that they are made with."""
+"""The operations of S3 that the logic of buckets needs, and the account that they use."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class S3Api(Protocol):
         ...
 
     async def create(self, bucket: str) -> None:
-        """Create the bucket; succeeds if this account has it already."""
+        """Create the bucket; succeeds if this account already has the bucket."""
         ...
 
     async def tags(self, bucket: str) -> Mapping[str, str] | None:
@@ -71,7 +71,7 @@ class S3Api(Protocol):
         ...
 
     async def tag(self, bucket: str, tags: Mapping[str, str]) -> None:
-        """Replace the tags of the bucket; a server that has none ignores it."""
+        """Replace the tags of the bucket; a server without tags ignores it."""
         ...
 
     async def first_versions(self, bucket: str, prefix: str = "") -> VersionPage:
@@ -79,7 +79,7 @@ class S3Api(Protocol):
         ...
 
     async def delete_versions(self, bucket: str, versions: Sequence[ObjectVersion]) -> Mapping[str, int]:
-        """Delete at most PAGE versions; return the error codes of those that stay, with their numbers."""
+        """Delete at most PAGE versions; return the error codes of the versions that stay, with their numbers."""
         ...
 
     async def uploads(self, bucket: str) -> Sequence[Upload]:
@@ -87,11 +87,11 @@ class S3Api(Protocol):
         ...
 
     async def abort(self, bucket: str, upload: Upload) -> None:
-        """Abort an upload; succeeds if it is gone."""
+        """Abort an upload; succeeds if it does not exist any more."""
         ...
 
     async def delete(self, bucket: str) -> bool:
-        """Delete the bucket; False if it is not empty, True if it is gone."""
+        """Delete the bucket; False if it is not empty, True if it does not exist any more."""
         ...
 
 

@@ -1,6 +1,6 @@
 """The deletion of all versions below a prefix, in pages.
 
-Emptying always begins at the first page: what was deleted before is not listed any more, so it can be interrupted anywhere.
+Emptying always begins at the first page: deleted versions are not listed any more, so it can be interrupted anywhere.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def delete_pages(api: S3Api, retries: Retries, bucket: str, *, prefix: str
 
 
 class S3Folders:
-    """Deletes a folder of a bucket that is not ours: only what is below the prefix, and never the bucket."""
+    """Deletes a folder of a bucket that is not ours: only the objects below the prefix, and never the bucket."""
 
     def __init__(self, connections: S3Connections, rng: Random, *, pages: int = PAGES) -> None:
         self._connections = connections
@@ -47,7 +47,7 @@ class S3Folders:
         self._pages = pages
 
     async def remove(self, access: S3Access, bucket: str, folder: str) -> BucketInProgress | None:
-        """Delete some pages; None if nothing is left below the folder, or the bucket is gone. Raises BucketFailure."""
+        """Delete some pages; None if nothing is left below the folder, or the bucket does not exist. Raises BucketFailure."""
         if not folder:
             raise ValueError("an empty folder would be the whole bucket")
         async with self._connections.of(access) as api:

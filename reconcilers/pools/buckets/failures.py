@@ -1,6 +1,6 @@
 """Errors of S3 -> BucketFailure: by code first, by HTTP status where a server has a code of its own.
 
-Guarantees: pure. A message is made of our own words and the error code; the text of the server is dropped, because servers quote access
+Guarantees: pure. A message consists of our own words and the error code; the text of the server is dropped, because servers quote access
 keys and the signed request in it.
 
 Source: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
@@ -62,7 +62,7 @@ _REMEDIES: Final = {
 class BucketFailure(KonvergeError):
     """A bucket could not be created, checked, emptied or deleted.
 
-    `reason` is a BucketReason; `code` and `status` are those of the server's response, if there was one.
+    `reason` is a BucketReason; `code` and `status` are from the server's response, if it sent one.
     """
 
     def __init__(self, reason: str, message: str, *, code: str = "", status: int = 0) -> None:

@@ -1,7 +1,8 @@
 """Buckets by ObjectBucketClaims (`objectbucket.io/v1alpha1`): Rook and NooBaa create them and their keys.
 
 A claim that is Bound has a Secret and a ConfigMap of its own name; the provisioner writes them before the phase, but a restored or edited
-claim can be Bound without them, so both are read. Whether the data goes with the claim is the reclaim policy of the storage class.
+claim can be Bound without them, so both are read. The reclaim policy of the storage class decides whether the data is deleted with the
+claim.
 
 Source: https://github.com/kube-object-storage/lib-bucket-provisioner/blob/master/pkg/provisioner/resourcehandlers.go
 """

@@ -1,6 +1,6 @@
 """BucketProvider: how the reconciler of instances gets a bucket, and has it deleted.
 
-Both steps are level-triggered: each call goes on where the last one ended, whichever process made it.
+Both steps are level-triggered: each call continues where the last call ended, in whichever process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["BucketInProgress", "BucketProvider", "BucketReady", "BucketRequest"]
 class BucketRequest:
     """A bucket that belongs to one object.
 
-    `name` contains a part of the owner's UID, `namespace` and `object_name` are those of the owner. `access` is for a provider that talks
+    `name` contains a part of the owner's UID; `namespace` and `object_name` are the owner's. `access` is for a provider that talks
     to a server.
     """
 
@@ -35,7 +35,7 @@ class BucketRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketReady:
-    """The bucket exists and belongs to the owner; `credentials_secret` holds its keys if the provider made some."""
+    """The bucket exists and belongs to the owner; `credentials_secret` holds its keys if the provider created keys."""
 
     bucket: str
     endpoint: str

@@ -1,8 +1,8 @@
 """Repeats operations that a busy or unreachable server refused, with growing delays.
 
-Every operation of `S3Api` may be repeated: a create that was done before its response got lost finds its own bucket, a delete finds none.
+Every operation of `S3Api` may be repeated: a create whose response was lost finds its own bucket, a delete finds none.
 
-Full jitter (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/): the instances of one pool must not come back in
+Full jitter (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/): the instances of one pool must not retry in
 step after a 503 SlowDown.
 """
 

@@ -1,8 +1,8 @@
 """Buckets on an S3 server.
 
 The owner of a bucket is proved twice: the caller's name for it contains the UID of the instance, and a tag holds the whole UID. The tag is
-set after the create, so a bucket of that name without a tag is the remainder of a crash between the two, and gets its tag. A bucket with
-another's tag is neither used nor emptied. CreateBucket says nothing of that: in us-east-1 it succeeds for each bucket of the same account
+set after the create, so a bucket of that name without a tag is left from a crash between the two, and gets its tag. A bucket with another
+owner's tag is neither used nor emptied. CreateBucket proves nothing: in us-east-1 it succeeds for each bucket of the same account
 (https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html#API_CreateBucket_Errors).
 """
 
@@ -48,7 +48,7 @@ class S3Buckets:
             if await self._retries.call(lambda: api.head(name)):
                 return
         except BucketFailure as failure:
-            # A HEAD has no error code: the response to the create tells another account's bucket from refused keys.
+            # A HEAD has no error code: the response to the create distinguishes another account's bucket from refused keys.
             if failure.reason != BucketReason.CREDENTIALS:
                 raise
         await self._retries.call(lambda: api.create(name))

@@ -17,7 +17,7 @@ class BucketReason:
     """The bucket belongs to another owner."""
     CREDENTIALS: Final = "BucketCredentialsRefused"
     ENDPOINT: Final = "BucketEndpointRefused"
-    """Credentials are not sent to this server: the tenant may not name it, or the credentials are of the other side."""
+    """Credentials are not sent to this server: the tenant may not name it, or the credentials belong to the other side."""
     BUSY: Final = "BucketServerBusy"
     """The server refused a call for its load, until the retries were used up."""
     UNREACHABLE: Final = "BucketServerUnreachable"

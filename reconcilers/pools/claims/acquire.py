@@ -1,10 +1,10 @@
-"""The way of a Nextcloud to its instance: choose an instance, record it in the status, then take or create it.
+"""The steps of a Nextcloud to its instance: choose an instance, record it in the status, then take or create it.
 
 Guarantees
 - An instance becomes the Nextcloud's only if the status of the Nextcloud had it before: by its UID, or, if the operator creates it, by the
   digest of a nonce. A claim that another writer put into an instance is not adopted.
 - An instance is taken by one write that names the version that was read.
-- Before that write the API server is asked whether the record still holds: the cache of a new leader may be behind the last write of the
+- Before that write the record is read live and has to be unchanged: the cache of a new leader may be behind the last write of the
   former leader.
 - An instance of a pool is taken only from a pool that serves the namespace, and an instance of another namespace only if it allows it.
 """
@@ -63,7 +63,7 @@ class Created:
 
 
 Acquisition: TypeAlias = Object | Created | NominatedInstance | Hindrance
-"""The instance that the Nextcloud has by now, the instance to record before it is taken, or why there is none."""
+"""The instance that the Nextcloud has now, the instance to record before it is taken, or why there is none."""
 
 
 def is_own(instance: Object | None, nextcloud: Nextcloud, nominated: NominatedInstance) -> bool:
@@ -163,7 +163,9 @@ class Acquirer:
         *,
         but: str = "",
     ) -> NominatedInstance | Hindrance:
-        """Return an instance of a pool that serves the namespace, without that of the UID `but`; the recorded instance if it is free."""
+        """Return an instance of a pool that serves the namespace, other than the instance of the UID `but`; the recorded instance if it
+        is free.
+        """
         selector = nextcloud.spec.pool_selector
         assert selector is not None
         key = selector_key(selector.match_labels)
@@ -197,7 +199,7 @@ class Acquirer:
         *,
         but: str = "",
     ) -> NominatedInstance | Hindrance:
-        """Return a new instance, whose name follows from the UID of the Nextcloud; without the name `but`."""
+        """Return a new instance, whose name is derived from the UID of the Nextcloud; without the name `but`."""
         settings = self._settings
         if not may_create(settings.namespaces_without_pool, nextcloud.namespace):
             return creation_not_allowed(nextcloud.namespace)
@@ -314,7 +316,7 @@ class Acquirer:
         return Created(created)
 
     def _served(self, nextcloud: Nextcloud, ctx: Context[Nextcloud]) -> None:
-        """Count the wait of a claim, at the one write that ends it: what follows may be repeated."""
+        """Count the wait of a claim at the one write that ends the wait: later steps may be repeated."""
         created = nextcloud.metadata.created
         if created is not None:
             self._metrics.wait.observe(max(0.0, (ctx.now() - created).total_seconds()))

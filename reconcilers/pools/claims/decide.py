@@ -70,7 +70,7 @@ def check_named(path: str, instance: Object, namespace: str) -> Hindrance | None
 
 
 def unusable(path: str, namespace: str) -> Hindrance:
-    """Return that the namespace has no instance of this name: the same for an instance that does not exist and one that it may not use."""
+    """Return that the namespace has no instance of this name: the same for an absent instance and for an instance that it may not use."""
     return Hindrance(
         InstanceReason.INSTANCE_NOT_FOUND,
         f"there is no NextcloudInstance {path} that Nextclouds of the namespace {namespace} may take; create it, "

@@ -1,4 +1,4 @@
-"""Drift: fields of an assigned instance that differ from what its Nextcloud says. Pure, but for `Corrections`, which remembers.
+"""Drift: fields of an assigned instance that differ from its Nextcloud's spec. Pure, but for `Corrections`, which has a memory.
 
 Guarantees: only the fields of the intent are compared, so a field that the tenant did not set is never drift.
 """
@@ -16,15 +16,15 @@ from konverge.errors import FieldConflict
 __all__ = ["SETS", "Corrections", "Fight", "drift_message", "drifted"]
 
 SETS: Final = frozenset({".spec.apps"})
-"""The lists of an instance of which each item has its own owners."""
+"""The lists of an instance whose items have owners of their own."""
 _SHOWN: Final = 5
 """The most paths that a message names."""
 
 
 def drifted(intent: Any, stored: Any, at: str = "", *, sets: Collection[str] = SETS) -> list[str]:
-    """Return the paths of an intent that are missing or different in what is stored.
+    """Return the paths of an intent that are missing or different in the stored object.
 
-    A list at one of the paths `sets` holds if all of its items are there, any other one only as a whole: as server-side apply owns them.
+    A list at one of the paths `sets` holds if it has all items, any other list only as a whole: as server-side apply owns them.
 
     >>> drifted({"replicas": 2, "s3": {"enabled": True}}, {"replicas": 3, "s3": {"enabled": True, "bucket": "b"}})
     ['.replicas']
@@ -59,7 +59,7 @@ def drift_message(paths: Iterable[str], conflicts: Iterable[FieldConflict], own:
 
 @dataclass(frozen=True, slots=True)
 class Fight:
-    """A fight with another manager: what is set back again and again, and when the next correction is due."""
+    """A fight with another manager: the paths that are set back again and again, and when the next correction is due."""
 
     message: str
     wait: timedelta
@@ -95,5 +95,5 @@ class Corrections:
         return Fight(message, max(timedelta(0), last + self._pause - now))
 
     def forget(self, uid: str) -> None:
-        """Drop what is remembered of an instance."""
+        """Forget the corrections of an instance."""
         self._made.pop(uid, None)

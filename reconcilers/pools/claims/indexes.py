@@ -73,9 +73,9 @@ IDLE: Final = "idle"
 WAITING: Final = "waiting"
 """Nextclouds that wait for an instance of a pool, by their selector."""
 BEGINNINGS: Final = "waiting-beginnings"
-"""The same Nextclouds, by each shorter selector that theirs begins with."""
+"""The same Nextclouds, by each shorter selector that is a prefix of their selector."""
 NAMED: Final = "names-instance"
-"""Nextclouds without an instance, by the namespace ("" for that of the settings) and name of the instance that they name."""
+"""Nextclouds without an instance, by the namespace ("" for the default of the settings) and name of the instance that they name."""
 LIVES_IN: Final = "waits-in-namespace"
 """Nextclouds that wait for an instance, by their namespace."""
 PROFILED: Final = "waits-for-profile"
@@ -146,7 +146,7 @@ def lives_in(nextcloud: Object) -> tuple[str, ...]:
 def competitors(
     instances: Iterable[Metadata], nextclouds: Reader[Any], taken: Reader[Any], *, but: str = ""
 ) -> list[WaitingClaim]:
-    """Return the Nextclouds that wait for one of these instances and have none; that of the UID `but` aside."""
+    """Return the Nextclouds that wait for one of these instances and have none, except the Nextcloud of the UID `but`."""
 
     def has_instance(uid: str) -> bool:
         # Anybody can write the UID into an instance: the claim counts only if its Nextcloud has that instance in its status.
@@ -168,7 +168,7 @@ def _key(namespace: str, name: str) -> Key:
 
 
 def _with_a_turn(labels: dict[str, str], caches: Caches) -> list[Key]:
-    """Return the Nextclouds whose turn it is to take an instance with one of these labels."""
+    """Return the Nextclouds that are next to take an instance with one of these labels."""
     instances, membership = caches(INSTANCE), PoolMembership(caches(POOL), caches(NAMESPACE))
     found = {
         (one.namespace, one.name): one
@@ -181,7 +181,7 @@ def _with_a_turn(labels: dict[str, str], caches: Caches) -> list[Key]:
 
 
 def claims_of_instance(instance: Object, caches: Caches, *, default_namespace: str) -> Iterable[Key]:
-    """Map an instance to the Nextcloud that has it, to those that name it, and to those whose turn it is to take it.
+    """Map an instance to the Nextcloud that has it, to the Nextclouds that name it, and to the Nextclouds that are next to take it.
 
     spec.claimRef is not read: its writer could wake any Nextcloud.
     """
@@ -197,7 +197,7 @@ def claims_of_instance(instance: Object, caches: Caches, *, default_namespace: s
 
 
 def claims_of_pool(pool: Object, caches: Caches) -> Iterable[Key]:
-    """Map a pool to the Nextclouds whose turn it is to take one of its instances."""
+    """Map a pool to the Nextclouds that are next to take one of its instances."""
     return _with_a_turn({PoolsLabel.POOL: pool.name}, caches)
 
 
@@ -229,7 +229,7 @@ def claims_of_profile(profile: Object, caches: Caches) -> Iterable[Key]:
 
 
 def others_in_line(nextcloud: Object, caches: Caches) -> Iterable[Key]:
-    """Map a Nextcloud that waits, or waited, to those whose turn it is."""
+    """Map a Nextcloud that waits, or waited, to the Nextclouds that are next."""
     labels = nextcloud.get("spec", "poolSelector", "matchLabels", default={}) or {}
     return [
         key
@@ -245,14 +245,14 @@ def leaves_the_line(change: Change) -> bool:
 
 
 def claim_changed(change: Change) -> bool:
-    """Accept changes of an instance that concern its claim, for the sweeper: not those of its status."""
+    """Accept changes of an instance that concern its claim, for the sweeper: no changes of its status."""
     if change.old is None or change.new is None:
         return True
     return by_claim(change.old.decode(INSTANCE)) != by_claim(change.new.decode(INSTANCE))
 
 
 def is_gone(change: Change) -> bool:
-    """Accept the end of an object."""
+    """Accept the deletion of an object."""
     return change.new is None
 
 

@@ -1,8 +1,8 @@
-"""The sweeper: instances whose Nextcloud is gone without having released them, for instance because its finalizer was removed by hand.
+"""The sweeper: instances whose Nextcloud was deleted without having released them, for instance because its finalizer was removed by hand.
 
 Guarantees: an instance is an orphan only if the API server itself has no Nextcloud of its claim's UID, or if a pool has it in its record
 and the Nextcloud does not: then the claim is not the operator's. It is marked first, with an event, and reclaimed by its policy after a
-grace time. It never goes back into a pool. An orphan whose deletion was refused is marked and released as any other.
+grace time. It never returns to a pool. An orphan whose deletion was refused is marked and released as any other.
 
 Caveats: every writer of spec.claimRef of an instance can have that instance reclaimed, and only that instance.
 """
@@ -32,7 +32,7 @@ __all__ = ["OrphanReconciler", "instances_of_claim"]
 
 
 def instances_of_claim(nextcloud: Object, caches: Caches) -> Iterable[Key]:
-    """Map a Nextcloud that is gone to its instances; another one may have its name by now."""
+    """Map a deleted Nextcloud to its instances; another Nextcloud may have its name now."""
     stored = caches(NEXTCLOUD).metadata(nextcloud.namespace, nextcloud.name)
     if stored is not None and stored.uid == nextcloud.metadata.uid:
         return []
@@ -41,7 +41,7 @@ def instances_of_claim(nextcloud: Object, caches: Caches) -> Iterable[Key]:
 
 
 class OrphanReconciler:
-    """Reclaims instances whose Nextcloud is gone."""
+    """Reclaims instances whose Nextcloud was deleted."""
 
     def __init__(self, settings: PoolSettings) -> None:
         self._grace = timedelta(seconds=settings.orphan_grace)
@@ -101,7 +101,7 @@ def _ends_without_a_release(metadata: Metadata, uid: str) -> bool:
 
 
 def _since(text: str, now: datetime) -> datetime | None:
-    """Return the moment of a mark; None if it is unreadable or in the future: that of another writer, whose grace time may never end."""
+    """Return the time of a mark; None if it is unreadable or in the future: another writer set it, and the grace time might never end."""
     try:
         since = from_rfc3339(text)
     except ValueError:

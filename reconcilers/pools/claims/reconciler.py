@@ -1,12 +1,12 @@
 """The reconciler of Nextclouds: the async shell around the pure decisions of this folder.
 
-`reconcile`: find the own instance by the status; without one, get one (`acquire`); then apply what the tenant set, and copy the status of
+`reconcile`: find the own instance by the status; without one, get one (`acquire`); then apply the tenant's fields, and copy the status of
 the instance. `finalize`: release or delete the instance.
 
 Guarantees
 - The instance of a Nextcloud is the instance that its status names, which tenants do not write. A claim in an instance proves nothing.
-- Every step is repeated from what is stored, so a crash neither loses an instance nor takes a second one.
-- An instance that is gone is reported and not replaced by another one.
+- Every step is repeated from stored state, so a crash neither loses an instance nor takes a second instance.
+- A missing instance is reported and not replaced by another instance.
 - No owner reference is written: an owner in another namespace counts as absent, and the garbage collector would delete the instance
   (docs/reference/pools.md#owner-references).
 """
@@ -80,7 +80,7 @@ class NextcloudReconciler:
         )
 
     async def reconcile(self, nextcloud: Nextcloud, ctx: Context[Nextcloud]) -> Outcome:
-        """Take an instance if there is none yet, apply what the tenant set, copy the status."""
+        """Take an instance if the Nextcloud has none, apply the tenant's fields, copy the status."""
         ref = nextcloud.status.instance_ref
         if ref is not None:
             mine = await self._own_instance(nextcloud, ref, ctx)
@@ -100,7 +100,7 @@ class NextcloudReconciler:
         return await self._follow(nextcloud, step, ctx)
 
     async def finalize(self, nextcloud: Nextcloud, ctx: Context[Nextcloud]) -> Outcome:
-        """Delete or release the instance; Done when it is gone, or released for good."""
+        """Delete or release the instance; Done once it does not exist any more, or is released for good."""
         instance = await self._instance_to_release(nextcloud, ctx)
         if instance is not None:
             if await release_step(instance, nextcloud.uid, ctx):
@@ -163,7 +163,8 @@ class NextcloudReconciler:
     def _blocked(self, why: Hindrance, ctx: Context[Nextcloud]) -> Outcome:
         before = ctx.status.find(PoolsCondition.INSTANCE_ASSIGNED)
         ctx.status.draft.phase = InstancePhase.PENDING
-        # The runtime reports a change of the status, not one of the reason alone, nor a first condition that is False.
+        # The runtime reports a change of the status. It reports neither a new reason with the same status, nor a first condition that is
+        # False.
         if before is None or before.reason != why.reason:
             ctx.event(why.reason, why.message, type_=EventType.WARNING)
         ctx.status.set_condition(PoolsCondition.INSTANCE_ASSIGNED, False, why.reason, why.message)
@@ -172,7 +173,7 @@ class NextcloudReconciler:
     # --- with an instance ----------------------------------------------------------------------------------------------------
 
     async def _follow(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Nextcloud]) -> Outcome:
-        """Apply what the tenant set, and copy the status up."""
+        """Apply the tenant's fields, and copy the status up."""
         wait: timedelta | None = None
         reason = refused = ""
         if not instance.metadata.deleting:
@@ -239,7 +240,7 @@ class NextcloudReconciler:
         return stored_now, None
 
     def _check_fields(self, nextcloud: Nextcloud, instance: Object) -> None:
-        """Raise FieldsRefused if the tenant sets what the administrators keep to themselves for this instance."""
+        """Raise FieldsRefused if the tenant sets fields that the administrators reserve for this instance."""
         check_tenant(tenant_spec(nextcloud), policy_of(instance.to_dict().get("spec") or {}, self._settings.instances))
 
     async def _corrected(self, instance: Object, ctx: Context[Nextcloud]) -> Object:
@@ -259,7 +260,7 @@ class NextcloudReconciler:
         return corrected
 
     async def _recorded(self, nextcloud: Nextcloud, instance: Object, ctx: Context[Nextcloud]) -> Object:
-        """Record the spec that an instance had before, if it was taken without: by an older version, or by hand."""
+        """Record the spec that an instance had before, if it was taken without that record: by an older version, or by hand."""
         metadata = instance.metadata
         if metadata.annotation(PoolsAnnotation.SPEC_BEFORE) or _how(nextcloud) == InstanceReason.CREATED:
             return instance
@@ -276,7 +277,7 @@ class NextcloudReconciler:
             raise RetryAfter(READ_AGAIN, f"NextcloudInstance {metadata.path} changed; reading it again") from error
 
     async def _rivals(self, intent: Object, ctx: Context[Nextcloud]) -> tuple[FieldConflict, ...]:
-        """Return who owns the fields that differ: a dry run without force says it."""
+        """Return who owns the fields that differ, from a dry run without force."""
         try:
             await ctx.apply(intent, dry_run=True)
         except FieldsHeld as held:
@@ -315,20 +316,20 @@ class NextcloudReconciler:
 
 
 def _how(nextcloud: Nextcloud) -> str:
-    """Return the reason of InstanceAssigned=True: how the Nextcloud got its instance, whatever its spec says by now."""
+    """Return the reason of InstanceAssigned=True: how the Nextcloud got its instance, whatever its present spec is."""
     said = nextcloud.find_condition(PoolsCondition.INSTANCE_ASSIGNED)
     return said.reason if said is not None and said.is_true else _REASONS[mode_of(nextcloud.spec)]
 
 
 def _forget_steps(ctx: Context[Nextcloud], *, but: Container[str] = ()) -> None:
-    """Set the conditions that were copied from an instance to Unknown: one that vanished would be taken for one that never was."""
+    """Set the conditions that were copied from an instance to Unknown: a removed condition would read as never reported."""
     for type_ in _COPIED:
         if type_ not in but and ctx.status.find(type_) is not None:
             ctx.status.set_condition(type_, None, StepReason.NOT_REPORTED, "the instance does not report it")
 
 
 def _waits_for(instance: Object) -> tuple[str, str]:
-    """Return reason and message of Ready=False while an instance is being deleted: the step that it is at."""
+    """Return reason and message of Ready=False while an instance is being deleted, from its present step."""
     said = instance.find_condition(PoolsCondition.READY)
     if said is not None and said.is_false and instance.metadata.deleting:
         return said.reason, said.message
@@ -341,6 +342,6 @@ def _is_bound(instance: Object, uid: str, ref: BoundInstance) -> bool:
 
 
 def _pool_of(nextcloud: Nextcloud) -> str | None:
-    """Return the pool that the instance came from, as it was recorded before the instance was taken."""
+    """Return the recorded pool of the instance; the record was written before the instance was taken."""
     nominated = nextcloud.status.nominated_instance
     return nextcloud.status.pool or (None if nominated is None else nominated.pool)

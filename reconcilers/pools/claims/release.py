@@ -22,12 +22,14 @@ __all__ = ["is_retained", "release_step"]
 
 
 def is_retained(instance: Object) -> bool:
-    """Whether the instance stays when its Nextcloud goes."""
+    """Whether the instance stays after the deletion of its Nextcloud."""
     return bool(instance.get("spec", "reclaimPolicy", default="Delete") == "Retain")
 
 
 async def release_step(instance: Object, uid: str, ctx: Context[Resource]) -> bool:
-    """Release an instance that was read live; returns whether its end is still to be waited for. Raises RetryAfter if it changed."""
+    """Take the next step of the release of an instance that was read live; returns whether to wait for its end. Raises RetryAfter if it
+    changed.
+    """
     metadata = instance.metadata
     try:
         if metadata.annotation(PoolsAnnotation.RELEASED) != uid:

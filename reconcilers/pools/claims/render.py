@@ -1,6 +1,6 @@
 """The writes of a Nextcloud to its instance. Pure.
 
-`lock_patch` is the one write that takes an instance; `tenant_intent` is everything that the Nextcloud says about it, applied server-side
+`lock_patch` is the one write that takes an instance. `tenant_intent` is everything that the Nextcloud sets on it, applied server-side
 with force. Fields outside of the intent belong to the pool's template or to other managers and stay as they are.
 """
 
@@ -33,7 +33,7 @@ After a create instead, the operation Update would own the fields too, and no ap
 
 
 def label_value(name: str) -> str:
-    """Return a name as a label can hold it: a long one is cut and gets a hash.
+    """Return a name as a label can hold it: a long name is cut and gets a hash.
 
     >>> label_value("main"), len(label_value("x" * 200))
     ('main', 63)
@@ -58,16 +58,16 @@ def _claim(nextcloud: Nextcloud) -> dict[str, str]:
 
 
 def spec_text(spec: Mapping[str, Any]) -> str:
-    """Return a spec as an annotation holds it, "" if it is empty or too long for one."""
+    """Return a spec as an annotation holds it, "" if it is empty or too long for an annotation."""
     text = msgspec.json.encode(spec, order="deterministic").decode() if spec else ""
     return text if len(text) <= _MAX_ANNOTATION else ""
 
 
 def spec_before(nextcloud: Nextcloud, instance: Object, pool: Object | None, profile: Object | None) -> dict[str, Any]:
-    """Return the spec that a taken instance had before, as far as it is known later: for one that was taken before it was recorded.
+    """Return the former spec of a taken instance, reconstructed: for an instance that was taken without a record of its spec.
 
-    A field that the tenant does not set is that of the instance. For one that it sets the pool's present template is asked, and its profile
-    if it is still that of the instance's creation.
+    A field that the tenant does not set keeps the instance's value. A field that the tenant sets has the value of the pool's present
+    template, over the defaults of its profile if the profile has not changed since the instance's creation.
     """
     tenant, metadata = tenant_spec(nextcloud), instance.metadata
     stored = {name: value for name, value in (instance.to_dict().get("spec") or {}).items() if name != "claimRef"}
@@ -81,7 +81,7 @@ def spec_before(nextcloud: Nextcloud, instance: Object, pool: Object | None, pro
 def lock_patch(nextcloud: Nextcloud, instance: Metadata, policy: str = "", before: str = "") -> dict[str, Any]:
     """Return the merge patch that takes an instance: claim, labels, policy and finalizer in one write.
 
-    Without a policy the instance keeps that which it has. `before` is its spec (`spec_text`).
+    Without a policy the instance keeps its own policy. `before` is its spec (`spec_text`).
     """
     finalizers = instance.finalizers
     if Finalizer.INSTANCE not in finalizers:
@@ -97,13 +97,13 @@ def lock_patch(nextcloud: Nextcloud, instance: Metadata, policy: str = "", befor
 
 
 def tenant_spec(nextcloud: Nextcloud) -> dict[str, Any]:
-    """Return the fields that the tenant set, without those that say how the Nextcloud gets its instance."""
+    """Return the fields that the tenant set, except the fields that choose the Nextcloud's instance."""
     spec: dict[str, Any] = nextcloud.to_dict().get("spec", {})
     return {name: value for name, value in spec.items() if name in TENANT_FIELDS}
 
 
 def _decoded(text: str) -> dict[str, Any]:
-    """Return the fields of an annotation; one that another writer made unreadable has none."""
+    """Return the fields of an annotation; an annotation that another writer made unreadable has none."""
     try:
         found = msgspec.json.decode(text) if text else {}
     except (msgspec.DecodeError, RecursionError):
@@ -125,13 +125,13 @@ def tenant_intent(
     nonce: str = "",
     pool: str = "",
 ) -> Object:
-    """Return what the Nextcloud says about its instance.
+    """Return the fields that the Nextcloud sets on its instance.
 
-    `defaults` is the annotation with the defaults of the profile that the instance was created with; they stand below what the tenant set,
-    and come back where the tenant removes a field. `before` and `replaced` are the annotations SPEC_BEFORE and REPLACED of an instance that
-    was taken: of that spec only what the tenant's fields replaced comes back, since all else belongs to others. With `creates` the apply is
-    a conflict if an instance of the name exists.
-    `nonce` proves that the operator created the instance; `pool` is the pool that it came from.
+    `defaults` is the annotation with the defaults of the profile that the instance was created with; they are below the tenant's fields,
+    and return when the tenant removes a field. `before` and `replaced` are the annotations SPEC_BEFORE and REPLACED of a taken instance:
+    only the parts of that spec that the tenant's fields replaced return, since all else belongs to others. With `creates` the apply is a
+    conflict if an instance of the name exists. `nonce` proves that the operator created the instance; `pool` is the pool of the taken
+    instance.
     """
     tenant = tenant_spec(nextcloud)
     under = merge(beneath(_decoded(before), tenant), _decoded(replaced))
@@ -156,7 +156,7 @@ def tenant_intent(
     )
     data = made.to_dict()
     if uid:
-        data["metadata"]["uid"] = uid  # an instance that was deleted and created anew is not ours
+        data["metadata"]["uid"] = uid  # an instance that was deleted and recreated is not ours
     if creates:
         data["metadata"]["resourceVersion"] = _NO_VERSION
     return INSTANCE.decode(data)

@@ -1,7 +1,8 @@
 """Which waiting Nextcloud takes which idle instance: the older first. Pure.
 
 Guarantees: `turns` gives each instance to one claim at most and each claim one instance at most, so concurrent reconciles of several
-claims do not compete. The oldest claims get the oldest instances. `candidates` is the view of one claim: what it may try to take now.
+claims do not compete. The oldest claims get the oldest instances. `candidates` is the view of one claim: the instances that it may try to
+take now.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = [
 _NOT_SELECTED: Final = frozenset(
     {PoolsLabel.ASSIGNED, PoolsLabel.CLAIM_UID, PoolsLabel.TENANT, PoolsLabel.NEXTCLOUD, PoolsLabel.FORCE_DELETE}
 )
-"""Labels that do not tell one idle instance from another."""
+"""Labels that do not distinguish one idle instance from another."""
 
 
 Serves: TypeAlias = Callable[[Metadata, str], bool]
@@ -64,7 +65,7 @@ def selector_key(labels: Mapping[str, str]) -> str:
 
 
 def labels_of(instance: Metadata) -> dict[str, str]:
-    """Return the labels by which an idle instance differs from others."""
+    """Return the labels that distinguish an idle instance from others."""
     return {name: value for name, value in (instance.labels or {}).items() if name not in _NOT_SELECTED}
 
 
@@ -85,10 +86,10 @@ def beginnings_of(selector: str) -> tuple[str, ...]:
 
 
 def selectors_of(instances: Iterable[Metadata], begins: Callable[[str], bool]) -> frozenset[str]:
-    """Return selectors, among them all of waiting claims that match one of these instances; a claim with another one does not compete.
+    """Return selectors that include all selectors of waiting claims that match one of these instances; other claims do not compete.
 
-    `begins` says whether the longer selector of a waiting claim begins with this one. So an instance with many labels costs a look for
-    each label and each such beginning, and not one for each combination of labels.
+    `begins` tells whether the longer selector of a waiting claim begins with this selector. So an instance with many labels costs a lookup
+    for each label and each such beginning, and not a lookup for each combination of labels.
 
     >>> sorted(selectors_of([Metadata(labels={"a": "1", "b": "2"})], lambda beginning: beginning in {"a=1", "c=3"}))
     ['a=1', 'a=1,b=2', 'b=2']
@@ -107,14 +108,14 @@ def selectors_of(instances: Iterable[Metadata], begins: Callable[[str], bool]) -
 
 
 def order_of(instance: Metadata) -> tuple[str, str, str]:
-    """Return the order in which idle instances are handed out: the oldest first."""
+    """Return the sort key of an idle instance: the oldest instance is handed out first."""
     return (instance.creation_timestamp or "", instance.name, instance.namespace)
 
 
 def turns(
     claims: Iterable[WaitingClaim], instances: Iterable[Metadata], serves: Serves
 ) -> list[tuple[WaitingClaim, Metadata]]:
-    """Return who takes what: claims in the order of their age, each with the oldest instance that is left, matches and may be taken.
+    """Return the assignment: claims in the order of their age, each with the oldest instance that is left, matches and may be taken.
 
     A claim that may not take an instance does not keep younger claims from it.
     """
@@ -131,14 +132,14 @@ def turns(
 
 
 def ahead_of(me: WaitingClaim, line: Iterable[WaitingClaim]) -> list[WaitingClaim]:
-    """Return the claims of a line that are older."""
+    """Return the older claims of a line."""
     return [one for one in line if (one.created, one.uid) < (me.created, me.uid)]
 
 
 def candidates(
     me: WaitingClaim, line: Iterable[WaitingClaim], ready: Collection[Metadata], serves: Serves
 ) -> list[Metadata]:
-    """Return the instances that a claim may take, in their order: those of the ready ones that no older claim of the line takes.
+    """Return the instances that a claim may take, in their order: the ready instances that no older claim of the line takes.
 
     >>> def instance(name: str) -> Metadata:
     ...     return Metadata(name=name, uid=name, labels={"tier": "small"})

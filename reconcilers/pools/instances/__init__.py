@@ -1,7 +1,7 @@
 """The objects that a NextcloudInstance materialises, and their ordered deletion.
 
 words.py, settings.py, names.py
-secrets.py      which Secrets an instance needs, and the content of generated ones; access.py reads the keys of S3
+secrets.py      which Secrets an instance needs, and the content of generated Secrets; access.py reads the keys of S3
 granted.py      the read of a Secret that a tenant may have named
 databases.py    which database an instance has
 postgres.py     a CloudNativePG Cluster: rendered, and its status -> whether the database is ready

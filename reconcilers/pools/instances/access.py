@@ -3,7 +3,7 @@
 Keys are those that ObjectBucketClaims and most tools use: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; optional are endpoint, region and
 ca.crt.
 
-Guarantees: pure; the content goes into `S3Access` alone, whose repr hides it. Credentials of the administrators are given to no server that
+Guarantees: pure; only `S3Access` has the content, and its repr hides it. Credentials of the administrators are given to no server that
 a tenant named; a tenant's server is checked by `EndpointPolicy`.
 """
 
@@ -58,14 +58,14 @@ def server_problem(named_by: NamedBy) -> str:
 
 
 def keys_secret(instance: str, spec: InstanceSettings, applied: AppliedS3Config, settings: MaterialSettings) -> str:
-    """Return the name of the Secret with the keys of the bucket: that of its ObjectBucketClaim, or the one that the spec names."""
+    """Return the name of the Secret with the keys of the bucket: the Secret of its ObjectBucketClaim, or the Secret that the spec names."""
     named = spec.s3.credentials_secret if spec.s3 is not None else None
     claimed = applied.auto_created and settings.bucket_provider == "objectbucketclaim"
     return claim_name(instance) if claimed or not named else named
 
 
 def uses_path_style(spec: InstanceSettings, settings: MaterialSettings) -> bool:
-    """Tell whether the bucket of an instance is in the path of a URL: the spec says it, with its profile below it, or else the settings."""
+    """Tell whether the bucket of an instance is in the path of a URL: by the spec, merged with its profile, or else by the settings."""
     said = spec.s3.path_style if spec.s3 is not None else None
     return settings.s3_path_style if said is None else said
 

@@ -25,13 +25,13 @@ __all__ = ["BackupKeeper"]
 
 
 class BackupKeeper:
-    """Schedules the backups that the spec asks for, and ends those that it asks for no more."""
+    """Schedules the backups that the spec requests, and ends the backups that it requests no more."""
 
     def __init__(self, settings: MaterialSettings) -> None:
         self._settings = settings
 
     async def step(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState:
-        """Keep both schedules, and report how the last backups went."""
+        """Keep both schedules, and report the results of the last backups."""
         return summary_of([await self._database(instance, ctx), await self._files(instance, ctx)])
 
     async def _database(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState:

@@ -26,7 +26,7 @@ SCHEDULED_BACKUP: Final[Kind[Object]] = kind(
 
 
 def backup_target(spec: InstanceSettings) -> PostgresBackupS3 | None:
-    """Return where the backups of a managed database go; None if none are asked for, or bucket or keys are missing."""
+    """Return the destination of the backups of a managed database; None if no backups are requested, or bucket or keys are missing."""
     database = spec.database
     backup = database.postgres.backup if database is not None and database.managed and database.postgres else None
     if backup is None or not backup.enabled or backup.s3 is None:
@@ -37,7 +37,8 @@ def backup_target(spec: InstanceSettings) -> PostgresBackupS3 | None:
 def backup_section(target: PostgresBackupS3 | None, folder: str) -> Mapping[str, Any]:
     """Return `spec.backup` of the Cluster, as a part of its spec.
 
-    The folder has the UID of the instance: a later instance of the same name, of another tenant, must not meet the backups of the former.
+    The folder has the UID of the instance: a later instance of the same name, of another tenant, must not find the backups of the former
+    tenant.
     """
     if target is None:
         return {}
@@ -52,7 +53,7 @@ def backup_section(target: PostgresBackupS3 | None, folder: str) -> Mapping[str,
 
 
 def schedule_spec(cluster: str, schedule: str) -> dict[str, Any]:
-    """Return the spec of a ScheduledBackup: six fields, the first are seconds. Its Backups go with the Cluster.
+    """Return the spec of a ScheduledBackup: six fields, the first is seconds. Its Backups are deleted with the Cluster.
 
     >>> schedule_spec("nc-db", "0 0 2 * * *")["cluster"]
     {'name': 'nc-db'}
@@ -66,7 +67,7 @@ def schedule_spec(cluster: str, schedule: str) -> dict[str, Any]:
 
 
 def backup_state(spec: InstanceSettings, cluster: Object | None) -> StepState:
-    """Return the state of the backups of the database; `cluster` is the managed one."""
+    """Return the state of the backups of the database; `cluster` is the managed Cluster."""
     postgres = spec.database.postgres if spec.database else None
     if postgres is None or postgres.backup is None or not postgres.backup.enabled:
         return StepState(ready=True, reason=StepReason.NOT_WANTED)

@@ -12,7 +12,7 @@ Engine: TypeAlias = Literal["sqlite", "postgresql", "mysql"]
 
 
 def engine_of(spec: InstanceSettings) -> Engine:
-    """Return the database of a spec; a managed one that names no type is PostgreSQL, the one that can be managed.
+    """Return the database of a spec; a managed database without a type is PostgreSQL, the only type that can be managed.
 
     >>> from konverge.crds.pools_v1alpha1 import Database
     >>> engine_of(InstanceSettings(database=Database(managed=True))), engine_of(InstanceSettings())
@@ -31,7 +31,7 @@ def engine_of(spec: InstanceSettings) -> Engine:
 
 
 def unused_by_sqlite(spec: InstanceSettings) -> str:
-    """Return what is wrong with a spec whose database is SQLite although it says more about one, "" if it does not.
+    """Return the problem of a spec whose database is SQLite although it has other fields of a database, "" if there is none.
 
     >>> from konverge.crds.pools_v1alpha1 import Database
     >>> unused_by_sqlite(InstanceSettings(database=Database(credentials_secret="db")))

@@ -56,7 +56,7 @@ class Dismantler:
         self._again = timedelta(seconds=settings.retry)
 
     async def next_step(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState | None:
-        """Take the next step; returns what is waited for. With Retain only the release goes."""
+        """Take the next step; returns the reason to wait. With Retain only the release is deleted."""
         state = await self.release(instance, ctx)
         if state is not None or teardown.keeps_data(instance):
             return state
@@ -77,7 +77,7 @@ class Dismantler:
         return await self._volumes(instance, ctx)
 
     async def release(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState | None:
-        """Delete the HelmRelease; one that is suspended is resumed, or Flux would leave its objects behind."""
+        """Delete the HelmRelease; a suspended HelmRelease is resumed, or Flux would leave its objects behind."""
         try:
             found = await ctx.live(HELM_RELEASE).find(instance.namespace, instance.name)
         except NotServed:
@@ -89,7 +89,7 @@ class Dismantler:
         return self._waiting(TeardownReason.RELEASE, f"HelmRelease {found.name} is being uninstalled")
 
     async def kept_database(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> str:
-        """Return the Cluster that outlives an instance of which nothing else is left, "" if there is none, or if Retain keeps it."""
+        """Return the Cluster that outlives an instance without other remaining parts, "" if there is none, or if Retain keeps it."""
         if teardown.keeps_data(instance):
             return ""
         try:
@@ -107,7 +107,7 @@ class Dismantler:
             return  # the next reconcile reads the release again
 
     async def _file_backups(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState | None:
-        """Delete the CronJob with its pods, and then the copies, if deleteOnCleanup says so."""
+        """Delete the CronJob with its pods, and then the copies, if deleteOnCleanup is true."""
         found = await ctx.live(CRON_JOB).find(instance.namespace, copy_name(instance.name))
         if found is not None and teardown.controls(instance, found):
             if not found.metadata.deleting:
@@ -184,9 +184,9 @@ class Dismantler:
         return await self._delete_all(SECRET, ours, TeardownReason.SECRETS, ctx)
 
     async def _volumes(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState | None:
-        """Delete the volumes that the chart left behind; those of a database that stays have an owner.
+        """Delete the volumes that the chart left behind; the volumes of a database that stays have an owner.
 
-        Without a release of this instance, volumes with its label are those of another release of its name, and stay. A volume that is
+        Without a release of this instance, volumes with its label belong to another release of its name, and stay. A volume that is
         older than the instance stays too.
         """
         if instance.status.helm_release is None:
@@ -198,7 +198,7 @@ class Dismantler:
     async def _delete_all(
         self, what: Kind[Object], found: Iterable[Object], reason: str, ctx: Context[NextcloudInstance]
     ) -> StepState | None:
-        """Delete objects; those that a finalizer holds are waited for."""
+        """Delete objects; objects with finalizers are waited for."""
         held: list[str] = []
         for one in found:
             if not one.metadata.deleting:

@@ -30,7 +30,7 @@ _KEYS: Final = (("ACCESS_KEY_ID", "AWS_ACCESS_KEY_ID"), ("SECRET_ACCESS_KEY", "A
 
 
 def copy_target(spec: InstanceSettings) -> DataBackup | None:
-    """Return where the files are copied to; None if no copy is asked for, or it cannot be made from what the spec says."""
+    """Return the destination of the copies of the files; None if no copy is requested, or the spec lacks something that a copy needs."""
     data = spec.backups.data if spec.backups else None
     if data is None or not data.enabled or spec.s3 is None or not spec.s3.enabled:
         return None
@@ -69,7 +69,7 @@ def copy_spec(
     *,
     path_style: bool,
 ) -> dict[str, Any]:
-    """Return the spec of the CronJob; `path_style` is that of the source.
+    """Return the spec of the CronJob; `path_style` is the source's.
 
     Its pod meets the restricted Pod Security level and has no rights on the API server.
     """

@@ -1,4 +1,6 @@
-"""The steps that make an instance, each from the state that it finds. The shell: it reads and writes, the decisions are beside it."""
+"""The steps that create an instance, each from the state that it finds. The shell: it reads and writes, the decisions are in other
+modules.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,7 @@ async def bucket_request(
 
 
 class Materialiser:
-    """Makes the objects of an instance, step by step."""
+    """Creates the objects of an instance, step by step."""
 
     def __init__(self, settings: MaterialSettings, buckets: BucketProvider, rng: Random) -> None:
         self._settings = settings
@@ -97,7 +99,7 @@ class Materialiser:
     # --- Secrets -------------------------------------------------------------------------------------------------------------
 
     async def secrets(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState:
-        """Generate the Secrets that are missing, and wait for those that their author makes."""
+        """Generate the missing Secrets, and wait for the Secrets that their author creates."""
         state = await self._ungranted(instance, ctx)
         if state is not None:
             return state
@@ -207,7 +209,7 @@ class Materialiser:
             deadline=timedelta(seconds=self._settings.database_deadline),
             since=_unready_since(instance.find_condition(PoolsCondition.DATABASE_READY), ctx.now()),
         )
-        # No watch tells of the Secret, and none may be missed for ever.
+        # No watch reports the Secret, and its creation must not be missed for ever.
         return StepState(
             ready=state.ready, reason=state.reason, message=state.message, lasting=state.lasting, again=self._again
         )
@@ -233,12 +235,14 @@ class Materialiser:
         try:
             return await ctx.apply(wanted)
         except FieldsHeld:
-            return found  # another manager tunes the Cluster, and its values stand
+            return found  # another manager tunes the Cluster, and its values stay
 
     # --- bucket --------------------------------------------------------------------------------------------------------------
 
     async def bucket(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState:
-        """Create the bucket if none is given. The status says so first, in a write of its own: else a crash would leave a bucket behind."""
+        """Create the bucket if none is given. The status records it first, in a write of its own: else a crash would leave a bucket
+        behind.
+        """
         wanted, applied = instance.spec.s3, instance.status.applied_s3_config
         if applied is not None and applied.auto_created:
             return await self._created_bucket(instance, applied, ctx)  # for good: it has the files
@@ -291,7 +295,7 @@ class Materialiser:
     # --- release -------------------------------------------------------------------------------------------------------------
 
     async def release(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState:
-        """Apply the source and the HelmRelease, and read what Flux says of it."""
+        """Apply the source and the HelmRelease, and read their state from Flux."""
         problem = release_problem(instance.spec, self._settings)
         if problem is not None:
             return problem
@@ -370,7 +374,7 @@ class Materialiser:
 
 
 def _chart_of(release: Object, ctx: Context[NextcloudInstance]) -> Object | None:
-    """Return the HelmChart that Flux made for the release; its status names it."""
+    """Return the HelmChart that Flux created for the release; its status names it."""
     named = release.get("status", "helmChart")
     namespace, _, name = named.rpartition("/") if isinstance(named, str) else ("", "", "")
     return ctx.cache(HELM_CHART).find(namespace, name) if namespace and ctx.serves(HELM_CHART) else None

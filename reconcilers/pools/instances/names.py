@@ -1,4 +1,4 @@
-"""Names of the objects of an instance. Each is derived from name or UID, so every reconcile finds the objects of the last one.
+"""Names of the objects of an instance. Each is derived from name or UID, so every reconcile finds the objects of the last reconcile.
 
 Guarantees: each name is valid for its kind, for every name of an instance that the API server admits.
 """

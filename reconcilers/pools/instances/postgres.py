@@ -1,7 +1,7 @@
 """A managed PostgreSQL: the CloudNativePG Cluster of an instance, and its status as a condition.
 
-A Cluster is ready if Ready is True, as many members as asked for are ready, and its Secret exists. Neither Initialized nor the Secret alone
-says anything: both are there seconds after the create, while no pod runs (docs/reference/cloudnativepg.md). The status has no
+A Cluster is ready if Ready is True, as many members as requested are ready, and its Secret exists. Neither Initialized nor the Secret is
+enough: both exist seconds after the create, while no pod runs (docs/reference/cloudnativepg.md). The status has no
 observedGeneration, so a change of the spec is not waited for.
 
 Guarantees: pure; every status of every shape has a result. The Cluster has no owner reference: the garbage collector never deletes a
@@ -44,7 +44,7 @@ class DatabaseState:
 
 
 def application_secret(cluster: str) -> str:
-    """Return the name of the Secret with which an application connects.
+    """Return the name of the Secret that an application uses to connect.
 
     >>> application_secret("nc-happy-sun-a1b2c3-db")
     'nc-happy-sun-a1b2c3-db-app'
@@ -86,7 +86,7 @@ def translate(
 ) -> DatabaseState:
     """Return the state of the database from its Cluster; None if it does not exist yet.
 
-    The deadline counts from `since`, when the database was last seen ready, and else from the creation of the Cluster.
+    The deadline counts from `since`, when the database was last seen ready, else from the creation of the Cluster.
     """
     if cluster is None:
         return DatabaseState(False, DatabaseReason.PROVISIONING, "the CloudNativePG Cluster is being created")

@@ -3,10 +3,11 @@
 `reconcile`: Secrets, database, bucket, backups, release; the first step that is not done ends the reconcile, with its reason in Ready.
 Ready does not wait for backups.
 `finalize`: release, backups of files, bucket, database, Secrets, volumes, namespace; each is waited for. An
-instance that its Nextcloud released with Retain is not deleted: its release is uninstalled, and all else stays.
+instance that its Nextcloud released with Retain is not deleted: its Helm release is uninstalled, and all else stays.
 
-Guarantees: every step reads what exists and goes on from there, so a process may end between any two writes. An object is used, changed or
-deleted only if its label has the UID of the instance; a bucket only if the status said before its creation that we create it. Nothing
+Guarantees: every step reads the existing objects and continues from them, so a process may end between any two writes. An object is used,
+changed or deleted only if its label has the UID of the instance; a bucket only if the status recorded before its creation that we create
+it. Nothing
 that holds data has an owner reference.
 """
 
@@ -41,7 +42,7 @@ __all__ = ["NextcloudInstanceReconciler"]
 class NextcloudInstanceReconciler:
     """Materialises NextcloudInstances.
 
-    `rng` makes passwords: give `random.SystemRandom()`, or a seeded one in tests.
+    `rng` generates passwords: pass `random.SystemRandom()`, or a seeded generator in tests.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class NextcloudInstanceReconciler:
         return outcome_of(state, ctx.now(), None)
 
     async def _release_of_a_retained(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> Outcome:
-        """Uninstall the release of an instance that its Nextcloud let go of; with Delete its deletion follows."""
+        """Uninstall the release of an instance that its Nextcloud released; with Delete its deletion follows."""
         if not teardown.keeps_data(instance):
             return Done()
         state = await self._dismantle.release(instance, ctx)
@@ -103,7 +104,7 @@ class NextcloudInstanceReconciler:
         return Done() if state is None else RequeueAfter(self._again)
 
     async def finalize(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> Outcome:
-        """Take the next step of the deletion; Done when nothing is left that goes with the instance."""
+        """Take the next step of the deletion; Done once all parts that are deleted with the instance do not exist any more."""
         if refusal := self._namespaces.refusal(instance.namespace):
             message = f"nothing of the instance is deleted: {refusal}"
             ctx.status.set_condition(PoolsCondition.READY, False, StepReason.NAMESPACE_NOT_LISTED, message)
@@ -128,7 +129,7 @@ class NextcloudInstanceReconciler:
 
 
 def _refuse_maintenance(instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> None:
-    """Say that the annotation run-maintenance has no effect: it would need the right to run commands in all pods."""
+    """Report that the annotation run-maintenance has no effect: it would need the right to run commands in all pods."""
     if not instance.metadata.annotation(PoolsAnnotation.RUN_MAINTENANCE):
         ctx.status.remove_condition(PoolsCondition.MAINTENANCE_RUN)
         return

@@ -74,7 +74,7 @@ def _state(translation: Translation, before: Condition | None, now: datetime) ->
         message = translation.stalled.message or (translation.ready.message if translation.ready else "")
         return StepState(ready=False, reason=ReleaseReason.STALLED, message=message, lasting=True, again=again)
     ready = translation.ready
-    if ready is None:  # Flux looks again, and the last state stands
+    if ready is None:  # Flux reconciles again, and the last state stays
         if before is not None:
             return StepState(ready=before.is_true, reason=before.reason, message=before.message, again=again)
         return StepState(ready=False, reason=ReleaseReason.STARTING, again=again)

@@ -1,7 +1,7 @@
 """The HelmRelease of an instance and its source. Values refer to Secrets by name and never contain one.
 
 Guarantees: pure; equal input renders equal bytes. Flux installs the chart with the rights of the service account. `helm.values` are merged
-last, map by map; reconcilers/pools/tenant_fields.py decides whose they are. The volume of the chart is annotated so that
+last, map by map; reconcilers/pools/tenant_fields.py decides who may set them. The volume of the chart is annotated so that
 Helm keeps it when the release is uninstalled: its deletion is a step of its own, which Retain leaves out.
 
 Source: https://github.com/nextcloud/helm/blob/main/charts/nextcloud/values.yaml.
@@ -41,7 +41,7 @@ _LAYER = {"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzip", "o
 
 @dataclass(frozen=True, slots=True)
 class RenderedRelease:
-    """Source and release, and the desired release with which the translation compares Flux's status."""
+    """Source and release, and the desired release that the translation compares with Flux's status."""
 
     source: Object
     release: Object
@@ -169,7 +169,7 @@ def values_of(
 def _enable(apps: Sequence[str]) -> str:
     """Return the script that the image runs before it starts: an app that cannot be enabled must not keep the Nextcloud from starting.
 
-    `occ app:enable` downloads an app that is missing. The chart starts the pods anew if the script changes.
+    `occ app:enable` downloads a missing app. The chart restarts the pods if the script changes.
     """
     return (
         "#!/bin/sh\n"
@@ -179,7 +179,7 @@ def _enable(apps: Sequence[str]) -> str:
 
 
 def _mail(secret: str, domain: str) -> list[dict[str, Any]]:
-    """Return the variables by which the image configures mail: the chart itself has no Secret for the host."""
+    """Return the variables that configure mail in the image: the chart itself has no Secret for the host."""
     keys = {"SMTP_HOST": "host", "SMTP_NAME": "user", "SMTP_PASSWORD": "password"}
     taken = [{"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}} for name, key in keys.items()]
     return [*taken, {"name": "MAIL_FROM_ADDRESS", "value": "nextcloud"}, {"name": "MAIL_DOMAIN", "value": domain}]

@@ -1,9 +1,9 @@
-"""The Secrets of an instance: which it needs, which are generated, and with which content.
+"""The Secrets of an instance: which Secrets it needs, which are generated, and their content.
 
-A Secret is generated once, before the release exists. One that is gone later is reported and not generated anew, because the database and
-the volume of Nextcloud know the old password.
+A Secret is generated once, before the release exists. A Secret that is deleted later is reported and not generated again, because the
+database and the volume of Nextcloud have the old password.
 
-Guarantees: pure; randomness is an argument, which the daemon gives as `random.SystemRandom()`. A password is in no repr.
+Guarantees: pure; randomness is an argument, and the daemon passes `random.SystemRandom()`. A password is in no repr.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LENGTH: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class NeededSecret:
-    """A Secret beside the instance. `generated`: it is made if it is missing; else its author makes it."""
+    """A Secret of the instance. `generated`: we create it if it is missing; otherwise its author does."""
 
     purpose: str
     name: str
@@ -41,7 +41,7 @@ class NeededSecret:
 
 
 def needed_secrets(instance: str, spec: InstanceSettings) -> Iterator[NeededSecret]:
-    """Yield the Secrets that must exist before the database; that of a managed database is made by CloudNativePG."""
+    """Yield the Secrets that must exist before the database; CloudNativePG creates the Secret of a managed database."""
     admin = spec.admin.credentials_secret if spec.admin else None
     yield NeededSecret("admin", admin or secret_name(instance, "admin"), generated=admin is None)
     if external_database(spec):
@@ -64,7 +64,7 @@ def needed_secrets(instance: str, spec: InstanceSettings) -> Iterator[NeededSecr
 
 
 def external_database(spec: InstanceSettings) -> bool:
-    """Tell whether the database exists elsewhere, and its Secret says where."""
+    """Tell whether the database exists elsewhere, and its Secret has the address."""
     return spec.database is not None and engine_of(spec) != "sqlite" and not spec.database.managed
 
 

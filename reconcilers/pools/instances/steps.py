@@ -18,7 +18,7 @@ _STALLED = frozenset({DatabaseReason.STALLED, DatabaseReason.FAILED, ReleaseReas
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepState:
-    """One step: done, or why not. `lasting` if it does not heal by itself; `again` is the time until it is looked at without an event."""
+    """One step: done, or why not. `lasting` if it does not heal by itself; `again` is the time until it is reconciled without an event."""
 
     ready: bool | None
     reason: str
@@ -28,7 +28,7 @@ class StepState:
 
 
 def summary_of(states: Sequence[StepState]) -> StepState:
-    """Return the state of parts that do not depend on each other: the first that is not done, else the first that is wanted.
+    """Return the state of independent parts: the first that is not done, else the first that is wanted.
 
     >>> summary_of([StepState(ready=True, reason="NotWanted"), StepState(ready=True, reason="BackupsScheduled")]).reason
     'BackupsScheduled'
@@ -51,7 +51,7 @@ def phase_of(last: StepState, *, was_ready: bool) -> Phase:
 
 
 def outcome_of(last: StepState, now: datetime, recheck: datetime | None) -> Outcome:
-    """Return when the instance is looked at without an event."""
+    """Return when to reconcile the instance without an event."""
     waits = [last.again] if last.again is not None else []
     if recheck is not None:
         waits.append(max(recheck - now, timedelta(seconds=1)))

@@ -1,8 +1,9 @@
-"""Which parts of an instance may be deleted. Pure; the order is that of `NextcloudInstanceReconciler.finalize`.
+"""Which parts of an instance may be deleted. Pure; the order is the order of `NextcloudInstanceReconciler.finalize`.
 
-An assigned instance goes only after its Nextcloud released it, or with the label force-delete. Retain keeps everything but the release.
-A database goes if database.deleteOnCleanup says so, or, if it says nothing, with the namespace that the instance owns: an explicit false
-keeps database and namespace. A spare member of a pool has no tenant's data: Retain is not about it, and its database goes unless
+An assigned instance is deleted only after its Nextcloud released it, or with the label force-delete. Retain keeps everything but the
+release. A database is deleted if database.deleteOnCleanup is true, or, if the field is unset, with the namespace that the instance owns: an
+explicit false keeps database and namespace. A spare member of a pool has no tenant's data, so Retain does not apply, and its database is
+deleted unless
 deleteOnCleanup is false; otherwise each roll of a pool would leave databases and buckets behind.
 """
 
@@ -28,7 +29,7 @@ __all__ = [
 
 
 def is_released(instance: NextcloudInstance) -> bool:
-    """Tell whether the Nextcloud that claimed the instance has let go of it."""
+    """Tell whether the Nextcloud that claimed the instance has released it."""
     claim = instance.spec.claim_ref
     return claim is not None and instance.metadata.annotation(PoolsAnnotation.RELEASED) == claim.uid
 
@@ -53,7 +54,7 @@ def refusal(instance: NextcloudInstance) -> str:
 
 
 def is_spare(instance: NextcloudInstance) -> bool:
-    """Tell whether the instance is a member of a pool that was never assigned: every sign of a claim alone says otherwise."""
+    """Tell whether the instance is a member of a pool that was never assigned: any single sign of a claim rules that out."""
     metadata, status = instance.metadata, instance.status
     claimed = (
         instance.spec.claim_ref,
@@ -78,7 +79,7 @@ def is_younger(instance: NextcloudInstance, found: Object) -> bool:
 
 
 def is_ours(instance: NextcloudInstance, found: Object) -> bool:
-    """Tell whether an object was made for this very instance: its label names the UID, and it is not older than the instance."""
+    """Tell whether an object was created for this very instance: its label names the UID, and it is not older than the instance."""
     return found.metadata.label(Label.OWNER_UID) == instance.uid and is_younger(instance, found)
 
 

@@ -31,7 +31,7 @@ class VersionTable:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedChart:
-    """The chart, and the image or its tag if they are not those of the chart; `version` is "" if only the chart knows it."""
+    """The chart, and the image or its tag if they differ from the chart's; `version` is "" if only the chart knows it."""
 
     chart: str
     version: str = ""

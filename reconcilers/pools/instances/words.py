@@ -1,4 +1,4 @@
-"""The vocabulary of the steps of an instance, beside that of the family."""
+"""The vocabulary of the steps of an instance, beside the family's vocabulary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class DatabaseReason:
     FAILED: Final = "DatabaseFailed"
     """CloudNativePG reports a state that does not heal by itself."""
     TAKEN: Final = "DatabaseTaken"
-    """A Cluster of the name exists that was not made for the instance."""
+    """A Cluster of the name exists that was not created for the instance."""
     DELETING: Final = "DatabaseDeleting"
     PAUSED: Final = "DatabasePaused"
     """An annotation or hibernation stops CloudNativePG."""
@@ -25,7 +25,7 @@ class DatabaseReason:
     NOT_SERVED: Final = "CloudNativePGMissing"
     EXTERNAL: Final = "DatabaseExternal"
     LOST: Final = "DatabaseLost"
-    """The Cluster is gone although the instance was ready: an empty one would hide the loss."""
+    """The Cluster does not exist although the instance was ready: a new, empty Cluster would hide the loss."""
     UNSUPPORTED: Final = "DatabaseUnsupported"
     REFUSED: Final = "DatabaseRefused"
     """The API server or the webhook of CloudNativePG refuses the Cluster."""
@@ -64,9 +64,9 @@ class SecretReason:
     NOT_GRANTED: Final = "SecretNotGranted"  # a reason
     """A Secret that the Nextcloud names does not exist, or its label does not name the tenant."""
     TAKEN: Final = "SecretTaken"  # a reason
-    """A Secret of the name exists that was not made for the instance."""
+    """A Secret of the name exists that was not created for the instance."""
     LOST: Final = "SecretLost"  # a reason
-    """A generated Secret is gone, and the release knows its content: none is generated anew."""
+    """A generated Secret is missing, and the release knows its content: no new Secret is generated."""
 
 
 class BucketState:
@@ -89,12 +89,12 @@ class BackupReason:
     REFUSED: Final = "BackupsRefused"
     """The API server refuses the CronJob, for its schedule."""
     TAKEN: Final = "BackupsTaken"
-    """A CronJob of the name exists that was not made for the instance."""
+    """A CronJob of the name exists that was not created for the instance."""
     NOT_SERVED: Final = "ScheduledBackupNotServed"
 
 
 class ReleaseReason:
-    """Reasons of ReleaseReady, beside those of the translation of a HelmRelease."""
+    """Reasons of ReleaseReady, beside the reasons of the translation of a HelmRelease."""
 
     VERSION_UNKNOWN: Final = "VersionUnknown"
     TAKEN: Final = "ReleaseTaken"
@@ -116,4 +116,4 @@ class TeardownReason:
     SECRETS: Final = "DeletingSecrets"  # a reason
     VOLUMES: Final = "DeletingVolumes"
     RELEASED: Final = "Released"
-    """The Nextcloud let go of the instance; its data stay."""
+    """The Nextcloud released the instance; its data stay."""

@@ -2,14 +2,16 @@
 
 `decide_pool` takes one observation and returns a plan. The order of its rules:
 
-1. A profile that is missing, or a namespace that is not ours: nothing is created or deleted.
-2. Too many: failed ones are deleted first, then the oldest.
-3. Replacement of failed ones (with backoff), and of stale, expired and misplaced ones: so many at a time that at most a quarter of the
+1. A missing profile, or a namespace that is not ours: nothing is created or deleted.
+2. Too many instances: failed instances are deleted first, then the oldest.
+3. Replacement of failed instances (with backoff), and of stale, expired and misplaced instances: so many at a time that at most a quarter
+of the
    pool, or one instance, is not ready because of it.
-4. Too few: as many are created as the window still allows.
+4. Too few instances: as many are created as the window still allows.
 
 Guarantees: an instance that was taken is never deleted. In no window more than the allowed number is created, whatever the cache shows and
-whenever the process restarts: `recent` has the creations that this process made or saw and those in the status, the members show the rest,
+whenever the process restarts: `recent` has the creations of the status and all creations that this process did or saw, the members show the
+rest,
 and a member of the window is deleted only after the status has its creation.
 
 Caveats: after a crash between a creation and the next write of the status, an instance that another program deletes before any process has
@@ -34,7 +36,7 @@ _SHARE: Final = 4
 _JITTER: Final = 0.1
 """Instances that were created together expire over a tenth of their age."""
 _FAR: Final = timedelta(days=7)
-"""The longest time until a pool is looked at again."""
+"""The longest time until a pool is reconciled again."""
 
 EXCESS: Final = "excess"
 FAILED: Final = "failed"
@@ -67,9 +69,9 @@ class PoolState:
     recreate: bool = False
     max_age: timedelta = timedelta(hours=168)
     recent: tuple[tuple[str, datetime], ...] = ()
-    """Name and moment of creations that this process made or saw, or the status has, also of instances that are gone."""
+    """Name and time of the creations that this process did or saw, or that the status has, also of deleted instances."""
     recorded: frozenset[str] = frozenset()
-    """The names of those that the status has."""
+    """The names of the creations in the status."""
     replace_after: datetime | None = None
     """Until when failed instances are not replaced."""
     refusal: str = ""
@@ -107,7 +109,7 @@ class PoolPlan:
     stale: int = 0
     """How many instances are still to be replaced."""
     again: timedelta | None = None
-    """When time alone changes the plan."""
+    """When the plan changes without an event, by time."""
 
 
 def counts_of(members: tuple[Member, ...], now: datetime, limits: PoolLimits, assigned: int = 0) -> PoolCounts:
@@ -125,7 +127,7 @@ def counts_of(members: tuple[Member, ...], now: datetime, limits: PoolLimits, as
 
 
 def age_limit(member: Member, max_age: timedelta) -> timedelta:
-    """Return the age at which an instance is replaced: by its UID up to a tenth earlier than the others'."""
+    """Return the age limit of an instance: up to a tenth below `max_age`, derived from its UID."""
     part = int.from_bytes(hashlib.sha256(member.uid.encode()).digest()[:4], "big") / 2**32
     return max_age * (1 - _JITTER * part)
 
@@ -171,18 +173,18 @@ def decide_pool(state: PoolState, now: datetime, limits: PoolLimits) -> PoolPlan
 
 
 def _is_unrecorded(member: Member, state: PoolState, since: datetime) -> bool:
-    """Whether the deletion of a member would let its creation be forgotten by the next process, within the window."""
+    """Whether deleting the member now would hide its creation, within the window, from the next process."""
     return member.created > since and member.name not in state.recorded
 
 
 def _is_stale(member: Member, state: PoolState) -> bool:
-    """Whether a member was made with another profile; one without a stamp is as old as the recorded digest."""
+    """Whether a member was created with another profile; a member without a stamp is as old as the recorded digest."""
     made_with = member.stamp or (state.digest if state.observed_digest is None else state.observed_digest)
     return made_with != state.digest
 
 
 def _roll_is_open(stale: list[Member], state: PoolState) -> bool:
-    """Whether the recorded digest is still needed to know members without a stamp as stale."""
+    """Whether the recorded digest is still needed to recognize members without a stamp as stale."""
     return state.recreate and state.observed_digest is not None and any(not member.stamp for member in stale)
 
 
@@ -219,14 +221,14 @@ def _replaced(
     waiting = sum(not one.member.ready for one in unwanted)
     ready = sum(member.ready for member in free)
     unavailable = max(0, state.replicas - ready - waiting)
-    # Those that are not ready go first: to replace them costs nothing.
+    # Instances that are not ready are deleted first: to replace them costs nothing.
     unwanted.sort(key=lambda one: one.member.ready)
     return doomed + unwanted[: max(0, budget - unavailable)]
 
 
 def _expired(member: Member, max_age: timedelta, now: datetime, moments: list[timedelta]) -> bool:
     if max_age <= timedelta(0) or not member.provisioned:
-        return False  # one that is still being made has the deadline of failed ones
+        return False  # an instance that is not ready yet has the deadline of failed instances
     # A pool that was stored before the definition refused less would be replaced without end.
     left = age_limit(member, max(max_age, MIN_UNASSIGNED_AGE)) - (now - member.created)
     if left > timedelta(0):
@@ -244,5 +246,5 @@ def _tokens(state: PoolState, now: datetime, limits: PoolLimits) -> tuple[int, t
         moments[name] = max(moment, moments.get(name, moment))
     used = sorted(moment for moment in moments.values() if moment > since)
     left = max(0, limits.creates - len(used))
-    # A timestamp of the API has whole seconds: one more second keeps a window's creations apart from the next one's.
+    # A timestamp of the API has whole seconds: one more second separates a window's creations from the next window's.
     return left, (limits.window - (now - used[0]) + timedelta(seconds=1) if used else limits.window)

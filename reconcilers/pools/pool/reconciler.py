@@ -4,10 +4,10 @@ Guarantees
 - A member is an instance whose UID is in the status of the pool. Labels prove nothing.
 - An instance is created only after the status has its name and the digest of its nonce. So the next process knows it after a crash, and a
   process with an old view of the pool creates nothing: its write of the status is refused.
-- Before anything is created or deleted the members are listed from the API server, so a stale cache never makes a pool too large.
+- Before anything is created or deleted the members are listed from the API server, so a stale cache never lets a pool grow too large.
 - A delete carries UID and resourceVersion of the instance as it was listed: a claim that was faster wins.
 - Creations of the present window are in the status, so the limit of a window holds when the process restarts.
-- A pool that is deleted takes its unassigned instances with it; assigned ones stay and keep working.
+- A deleted pool also deletes its unassigned instances; assigned instances stay and keep working.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _Nomination:
 
 @dataclass(slots=True)
 class _Memory:
-    """The memory of this process about a pool: when instances were created, and how often it replaced failed ones."""
+    """The memory of this process about a pool: when instances were created, and how often it replaced failed instances."""
 
     created: dict[str, datetime] = field(default_factory=dict)
     nominations: dict[str, _Nomination] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class _Memory:
         digests: Mapping[str, str],
         since: datetime,
     ) -> None:
-        """Remember the instances that were created since then, and forget the older ones and the names that serve no more."""
+        """Remember the instances that were created since then, and forget the older instances and the unused names."""
         for member in members:
             self.nominations.pop(member.name, None)
         self.nominations = {
@@ -240,7 +240,7 @@ class NextcloudPoolReconciler:
         memory: _Memory,
         ctx: Context[NextcloudPool],
     ) -> None:
-        """Write the members, and the creations of the window if there are new ones: those that leave it cause no write."""
+        """Write the members, and new creations of the window: creations that leave the window cause no write."""
         draft = ctx.status.draft
         draft.members = (*census.uids, *created)
         if record.adopts:
@@ -342,7 +342,7 @@ class NextcloudPoolReconciler:
         instance = new_member(
             pool, name, self._namespace_of(pool), profile.name, profile.defaults, profile.digest or "", nonce
         )
-        memory.created[name] = ctx.now()  # before the request: one whose response is lost may have been carried out
+        memory.created[name] = ctx.now()  # before the request: if its response is lost, it may have been done
         try:
             stored = await ctx.client.create(instance)
         except _REFUSALS as error:
@@ -428,12 +428,12 @@ def _recorded(pool: NextcloudPool) -> dict[str, datetime]:
 
 
 def _until(latest: datetime, recorded: Mapping[str, datetime]) -> dict[str, datetime]:
-    """Return creations without later ones: another writer put those into the status, and they would stop the pool."""
+    """Return creations without future creations: another writer put these into the status, and they would stop the pool."""
     return {name: moment for name, moment in recorded.items() if moment <= latest}
 
 
 def _is_served(instance: Object, ctx: Context[NextcloudPool]) -> bool:
-    """Whether the Nextcloud of the claim of an instance has it in its status, or has let go of it."""
+    """Whether the Nextcloud of the claim of an instance has it in its status, or has released it."""
     claim_uid = str(instance.get("spec", "claimRef", "uid", default=""))
     released = instance.metadata.annotation(PoolsAnnotation.RELEASED) == claim_uid
     return released or is_confirmed(instance.metadata, claim_uid, ctx.cache(NEXTCLOUD))

@@ -1,7 +1,7 @@
 """Which instances are the members of a pool, by the record in its status. Pure.
 
 Guarantees: an instance is a member only if its UID is in the record, or if it carries the nonce of a creation that the record has, or if an
-administrator asks for the adoption of the instances with the pool's label. A member stays in the record until a complete list lacks it, or
+administrator requests the adoption of the instances with the pool's label. A member stays in the record until a complete list lacks it, or
 until the Nextcloud that took it has it in its status.
 """
 
@@ -41,7 +41,7 @@ class MemberRecord:
     digests: Mapping[str, str]
     """The digest of the nonce of each recent creation, by the name of the instance."""
     adopts: bool = False
-    """Whether an administrator asks for the adoption of the instances with the pool's label."""
+    """Whether an administrator requests the adoption of the instances with the pool's label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ class Census:
 def take_census(
     record: MemberRecord, instances: Iterable[Object], served: Callable[[Object], bool], *, complete: bool
 ) -> Census:
-    """Return the members among instances; `complete` says that a recorded instance that is missing among them does not exist.
+    """Return the members among instances; `complete`: a recorded instance that is missing among them does not exist.
 
-    `served` says whether the Nextcloud of the claim of an instance has it in its status: such an instance has left the pool.
+    `served` tells whether the Nextcloud of the claim of an instance has it in its status: such an instance has left the pool.
     """
     known, seen, look_alikes = set(record.uids), set[str](), 0
     members: list[Object] = []
@@ -82,7 +82,7 @@ def take_census(
 
 
 def _is_new(instance: Object, record: MemberRecord) -> bool:
-    """Whether an instance becomes a member: by its nonce, or by adoption unless a label alone says that it is taken."""
+    """Whether an instance becomes a member: by its nonce, or by adoption unless it counts as taken only by its labels."""
     metadata = instance.metadata
     if metadata.namespace != record.namespace:
         return False
