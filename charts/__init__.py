@@ -13,16 +13,18 @@ from __future__ import annotations
 if not __name__.startswith("konverge."):
     raise ImportError("import konverge.charts; the folder at the root is the same room under another name")
 
-from konverge.charts.chart import FOLDER, chart_files, generated_files, own_chart
-from konverge.charts.parts import OperatorChart, Part, Rules, difference
+from konverge.charts.chart import FOLDER, chart_files, daemon_files, generated_files, own_chart
+from konverge.charts.parts import ChartPlaces, OperatorChart, Part, Rules, difference
 from konverge.charts.users import user_rules
 
 __all__ = [
     "FOLDER",
+    "ChartPlaces",
     "OperatorChart",
     "Part",
     "Rules",
     "chart_files",
+    "daemon_files",
     "difference",
     "generated_files",
     "own_chart",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from konverge.charts.parts import OperatorChart, files_of
 from konverge.charts.schema import schema_text
-from konverge.charts.values import table, with_value, without
+from konverge.charts.values import table, with_families, with_value, without
 
-__all__ = ["FOLDER", "chart_files", "generated_files", "own_chart", "readme"]
+__all__ = ["FOLDER", "chart_files", "daemon_files", "generated_files", "own_chart", "readme"]
 
 FOLDER = Path(__file__).parent / "konverge"
 """The chart of our own daemon."""
@@ -47,12 +47,29 @@ def readme(chart: OperatorChart, values: str, *, where: str, by: str = "", more:
 
 def generated_files(chart: OperatorChart, pieces: dict[str, str]) -> dict[str, str]:
     """Return those files of our own chart that are generated, given all of its files."""
-    more = "[Deploying](../../docs/guide/deploy.md) explains each step.\n\n"
+    values = with_families(pieces["values.yaml"], {part.name: part.values for part in chart.parts})
+    more = f"[Deploying](../../docs/guide/deploy.md) explains each step.\n\n{_families(chart)}"
     return {
         **files_of(chart),
-        "README.md": readme(chart, pieces["values.yaml"], where="charts/konverge", by=" by: make generate", more=more),
+        "values.yaml": values,
+        "README.md": readme(chart, values, where="charts/konverge", by=" by: make generate", more=more),
         "values.schema.json": schema_text(pieces["values.schema.json"], chart, families=True),
     }
+
+
+def _families(chart: OperatorChart) -> str:
+    """Return the table of families for the README."""
+    rows = ["## Families", "", "| Family | Content |", "|---|---|"]
+    for part in chart.parts:
+        page = part.documentation
+        target = page if "://" in page or not page else f"../../{page}"
+        rows.append(f"| `{part.name}` | {f'[{part.summary}]({target})' if target else part.summary} |")
+    return "\n".join([*rows, "", ""])
+
+
+def daemon_files(chart: OperatorChart, pieces: dict[str, str]) -> dict[str, str]:
+    """Return the files of the daemon's chart with the families of `chart`, given the files in the package, which hold our families."""
+    return {**pieces, **generated_files(chart, pieces)}
 
 
 def chart_files(chart: OperatorChart) -> dict[str, str]:

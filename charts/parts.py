@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from konverge.crds import to_yaml
 
-__all__ = ["OperatorChart", "Part", "Rules", "difference", "files_of"]
+__all__ = ["ChartPlaces", "OperatorChart", "Part", "Rules", "difference", "files_of"]
 
 _COMMENT = "Generated; in the repository by: make generate"
+_COPIED = ("alerts.yaml", "dashboard.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,8 @@ class Rules:
 
     namespaces: tuple[dict[str, Any], ...] = ()
     """In each of the namespaces that values of the part name, or in the whole cluster if the values name `*`."""
-    object_bucket_claims: tuple[dict[str, Any], ...] = ()
-    """While ObjectBucketClaims create the buckets, in the same namespaces."""
+    options: Mapping[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)
+    """While a setting chooses the option, in the same namespaces; by the name of the option."""
     home: tuple[dict[str, Any], ...] = ()
     """Only in the operator's own namespace."""
 
@@ -54,17 +56,55 @@ class Rules:
             "rules-ordinals.yaml": self.ordinals,
             "rules-stamps.yaml": self.stamps,
             "rules-namespaces.yaml": self.namespaces,
-            "rules-objectbucketclaims.yaml": self.object_bucket_claims,
+            **{f"rules-{option}.yaml": rules for option, rules in self.options.items()},
             "rules-home.yaml": self.home,
             "rules-metrics.yaml": self.metrics,
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChartPlaces:
+    """The namespaces and options of a family, as the templates read them from `files/operator.yaml`."""
+
+    home: str = ""
+    """The setting with the operator's own namespace: the namespace of the release."""
+    setting: str = ""
+    """The setting with the namespace of `Rules.namespaces`; a value of the family with the same name wins."""
+    default: str = ""
+    """The default of that setting; empty: the namespace of the release."""
+    values: tuple[str, ...] = ()
+    """The settings that values of the family set."""
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The settings of `Rules.options`."""
+
+    def data(self) -> dict[str, Any]:
+        """Return what is not empty, as YAML holds it."""
+        options = {name: {"path": path, "value": value} for name, (path, value) in self._choices().items()}
+        namespaces = {"setting": self.setting, "default": self.default} if self.setting else {}
+        found = {"home": self.home, "namespaces": namespaces, "options": options, "values": list(self.values)}
+        return {key: value for key, value in found.items() if value}
+
+    def _choices(self) -> dict[str, tuple[list[str], Any]]:
+        """Return the path and the value of each option's setting."""
+        choices: dict[str, tuple[list[str], Any]] = {}
+        for name, setting in self.options.items():
+            path: list[str] = []
+            value: Any = setting
+            while isinstance(value, Mapping):
+                ((key, value),) = value.items()
+                path.append(key)
+            choices[name] = (path, value)
+        return choices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part that can be switched on: a family of our own daemon, or the whole of an operator without families."""
+    """A part that can be switched on: a family of the daemon, or the whole of an operator without families."""
 
     name: str
+    summary: str = ""
+    documentation: str = ""
+    """A URL, or a file of konverge's repository."""
     rules: Rules = Rules()
     definitions: tuple[dict[str, Any], ...] = ()
     mutating: tuple[dict[str, Any], ...] = ()
@@ -75,6 +115,20 @@ class Part:
     """The rules of the ClusterRoles for users, by role (`user_rules`)."""
     variants: Mapping[str, Part] = field(default_factory=dict)
     """The same part by the other values of its setting `semantics`."""
+    places: ChartPlaces = ChartPlaces()
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Files that the family brings, by name: `values.yaml`, `values.schema.json`, `alerts.yaml`, `dashboard.json`, `templates/*`."""
+
+    @property
+    def values(self) -> str:
+        """The family's values with their comments."""
+        return self.files.get("values.yaml", "enabled: false\n")
+
+    @property
+    def schemas(self) -> dict[str, Any]:
+        """The JSON schemas of the family's values."""
+        more: dict[str, Any] = json.loads(self.files.get("values.schema.json", "{}"))
+        return {"enabled": {"type": "boolean"}, **more}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,32 +151,42 @@ class OperatorChart:
 
 
 def files_of(chart: OperatorChart) -> dict[str, str]:
-    """Return the generated files below `files/`: path and content. Parts without rules of a kind, or webhooks, have no such file.
+    """Return the generated files below `files/`, and the templates of families: path and content.
+
+    Parts without rules of a kind, or webhooks, have no such file.
 
     Files of a variant are in a folder of their own, `PART-SEMANTICS`, if they differ from the files of the part.
     """
-    found = {"operator.yaml": _yaml({"manager": chart.manager, "clusterWide": sorted(chart.cluster_wide)})}
+    families = {part.name: places for part in chart.parts if (places := part.places.data())}
+    operator = {"manager": chart.manager, "clusterWide": sorted(chart.cluster_wide), "families": families}
+    files = {"operator.yaml": _yaml(operator)}
     for part in chart.parts:
-        own = _files_of_part(part)
-        found |= {f"{part.name}/{name}": content for name, content in own.items()}
+        own = _files_of_part(part) | {name: part.files[name] for name in _COPIED if name in part.files}
+        files |= {f"{part.name}/{name}": content for name, content in own.items()}
         for semantics, variant in part.variants.items():
             other = _files_of_part(variant)
-            if lacking := sorted(own.keys() - other.keys()):
+            if lacking := sorted(own.keys() - other.keys() - {*_COPIED}):
                 raise ValueError(f"the templates would take {lacking} of {part.name} for {semantics} too")
             differing = {name: content for name, content in other.items() if own.get(name) != content}
-            found |= {f"{part.name}-{semantics}/{name}": content for name, content in differing.items()}
-    return {f"files/{name}": content for name, content in found.items()}
+            files |= {f"{part.name}-{semantics}/{name}": content for name, content in differing.items()}
+    templates = {
+        f"templates/{part.name}-{name.removeprefix('templates/')}": content
+        for part in chart.parts
+        for name, content in part.files.items()
+        if name.startswith("templates/")
+    }
+    return {**{f"files/{name}": content for name, content in files.items()}, **templates}
 
 
 def _files_of_part(part: Part) -> dict[str, str]:
-    found = {name: _yaml({"rules": list(rules)}) for name, rules in part.rules.by_file().items() if rules}
+    files = {name: _yaml({"rules": list(rules)}) for name, rules in part.rules.by_file().items() if rules}
     if part.users:
-        found["users.yaml"] = _yaml(dict(part.users))
+        files["users.yaml"] = _yaml(dict(part.users))
     for definition in part.definitions:
-        found[f"crd-{definition['metadata']['name']}.yaml"] = _yaml(definition)
+        files[f"crd-{definition['metadata']['name']}.yaml"] = _yaml(definition)
     if part.mutating or part.validating:
-        found["webhooks.yaml"] = _yaml({"mutating": list(part.mutating), "validating": list(part.validating)})
-    return found
+        files["webhooks.yaml"] = _yaml({"mutating": list(part.mutating), "validating": list(part.validating)})
+    return files
 
 
 def _yaml(document: dict[str, Any]) -> str:

@@ -16,16 +16,11 @@ def schema_text(pieces: str, chart: OperatorChart, *, families: bool) -> str:
     properties = schema["properties"]
     properties["settings"] = dict(chart.settings)
     if families:
-        own = {part.name: f"family.{part.name}" for part in chart.parts}
-        properties["families"] = {
-            "type": "object",
-            "additionalProperties": False,
-            "properties": {
-                name: {"$ref": f"#/$defs/{values if values in schema['$defs'] else 'family'}"}
-                for name, values in own.items()
-            },
-        }
+        properties["families"] = _object({part.name: _object(part.schemas) for part in chart.parts})
     else:
         properties.pop("families", None)
-        schema["$defs"] = {name: one for name, one in schema["$defs"].items() if not name.startswith("family")}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": False, "properties": properties}

@@ -26,13 +26,13 @@ def user_rules(declarations: Iterable[Declaration]) -> Mapping[str, list[dict[st
     >>> [[rule["resources"] for rule in rules[role]] for role in ("view", "edit", "admin", "cluster")]
     [[['operations', 'operations/status']], [['operations']], [['clusters']], [['clusters']]]
     """
-    kinds = sorted({(one.group, one.plural): one for one in declarations}.items())
+    kinds = sorted({(kind.group, kind.plural): kind for kind in declarations}.items())
     declared = [declaration for _, declaration in kinds]
     return {
-        "view": [_rule(one, (one.plural, f"{one.plural}/status"), _READ) for one in declared if one.viewable],
-        "edit": [_rule(one, (one.plural,), _WRITE) for one in declared if one.written_by == "tenants"],
-        "admin": [_rule(one, (one.plural,), _WRITE) for one in declared if one.written_by == "administrators"],
-        "cluster": [_rule(one, (one.plural,), _WRITE) for one in declared if not one.namespaced],
+        "view": [_rule(kind, (kind.plural, f"{kind.plural}/status"), _READ) for kind in declared if kind.viewable],
+        "edit": [_rule(kind, (kind.plural,), _WRITE) for kind in declared if kind.written_by == "tenants"],
+        "admin": [_rule(kind, (kind.plural,), _WRITE) for kind in declared if kind.written_by == "administrators"],
+        "cluster": [_rule(kind, (kind.plural,), _WRITE) for kind in declared if not kind.namespaced],
     }
 
 

@@ -6,13 +6,14 @@ A comment above a key is its documentation; a key whose value is a mapping with 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-__all__ = ["Value", "table", "values_of", "with_value", "without"]
+__all__ = ["Value", "table", "values_of", "with_families", "with_value", "without"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,11 @@ def _below(node: yaml.MappingNode, lines: list[str], prefix: str, inherited: str
 
 
 def _comment(lines: list[str], line: int) -> str:
-    found: list[str] = []
+    comment: list[str] = []
     while line > 0 and lines[line - 1].lstrip().startswith("#"):
         line -= 1
-        found.insert(0, lines[line].strip().removeprefix("#").strip())
-    return " ".join(found)
+        comment.insert(0, lines[line].strip().removeprefix("#").strip())
+    return " ".join(comment)
 
 
 def table(text: str) -> str:
@@ -87,8 +88,8 @@ def with_value(text: str, path: str, value: Any) -> str:
 def _lines_of(text: str, key: str) -> tuple[int, int]:
     root = _root(text)
     lines = text.splitlines()
-    keys = [found.start_mark.line for found, _ in root.value]
-    start = next(found.start_mark.line for found, _ in root.value if found.value == key)
+    keys = [node.start_mark.line for node, _ in root.value]
+    start = next(node.start_mark.line for node, _ in root.value if node.value == key)
     end = next((line for line in keys if line > start), len(lines))
     first = _first_of_comment(lines, start)
     return first, _first_of_comment(lines, end)
@@ -98,3 +99,15 @@ def _first_of_comment(lines: list[str], line: int) -> int:
     while line > 0 and lines[line - 1].startswith("#"):
         line -= 1
     return line
+
+
+def with_families(text: str, families: Mapping[str, str]) -> str:
+    r"""Return a values.yaml whose first key is `families`, with the values of these families.
+
+    >>> with_families("families:\n  a:\n    enabled: true\n\nport: 1\n", {"b": "enabled: false\n"})
+    'families:\n  b:\n    enabled: false\n\nport: 1\n'
+    """
+    head, _, rest = text.partition("families:\n")
+    block = "".join(f"  {name}:\n{textwrap.indent(values, '    ')}" for name, values in families.items())
+    after = rest.partition("\n\n")[2]
+    return f"{head}families:\n{block}\n{after}"

@@ -1,11 +1,15 @@
-"""The custom resources that konverge itself serves.
+"""The custom resources of konverge's own families: the classes in the modules of this package that are named after a version.
 
-Guarantees: `own_resources` is the only list of them; the daemon, the chart and the generated manifests use it.
+The families of the daemon name the same kinds (`Family.kinds`); tests/unit/daemon/test_families.py compares them.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+from typing import Any, Final
 
 from konverge.crds.manifest import crd_manifests
 from konverge.crds.resource import CustomResource
@@ -13,38 +17,20 @@ from konverge.crds.resource import CustomResource
 __all__ = ["all_manifests", "own_resources"]
 
 
-def own_resources() -> tuple[type[CustomResource[Any, Any]], ...]:
-    """Return the classes of konverge's own kinds; this call imports their modules."""
-    from konverge.crds.apps_v1alpha1 import ApplicationInstance
-    from konverge.crds.machines_v1beta1 import (
-        NstanceCluster,
-        NstanceControlPlane,
-        NstanceMachine,
-        NstanceMachinePool,
-        NstanceMachineTemplate,
-        NstanceShardGroup,
-    )
-    from konverge.crds.ops_v1alpha1 import Cluster, Operation
-    from konverge.crds.pools_v1alpha1 import (
-        Nextcloud,
-        NextcloudInstance,
-        NextcloudPool,
-        NextcloudProfile,
-        NextcloudVersionMap,
-    )
-    from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
-    from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
+_VERSIONED: Final = re.compile(r"\w+_v\d+((alpha|beta)\d+)?")
 
-    pools = (Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile, NextcloudVersionMap)
-    machines = (
-        NstanceCluster,
-        NstanceControlPlane,
-        NstanceMachine,
-        NstanceMachinePool,
-        NstanceMachineTemplate,
-        NstanceShardGroup,
+
+def own_resources() -> tuple[type[CustomResource[Any, Any]], ...]:
+    """Return the classes of the families' kinds; this call imports their modules."""
+    folder, package = Path(__file__).parent, __name__.rpartition(".")[0]
+    names = (module.name for module in pkgutil.iter_modules([str(folder)]) if _VERSIONED.fullmatch(module.name))
+    modules = [importlib.import_module(f"{package}.{name}") for name in sorted(names)]
+    return tuple(
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and "__konverge_declaration__" in vars(value) and value.__module__ == module.__name__
     )
-    return (ApplicationInstance, Cluster, Operation, ResourcePool, ResourcePoolClaim, WorkspaceClaim, *machines, *pools)
 
 
 def all_manifests() -> list[dict[str, Any]]:

@@ -151,39 +151,39 @@ class Declaration:
         return self.columns if any(column.name == "Age" for column in self.columns) else (*self.columns, AGE)
 
     def _problems(self) -> list[str]:
-        found = [
+        problems = [
             f"{name} is a tuple of several; write {name}=({getattr(self, name)!r},)"
             for name in ("short_names", "categories", "conditions", "columns", "rules")
             if isinstance(getattr(self, name), str | Column | Cel)
         ]
-        if found:
-            return found
+        if problems:
+            return problems
         if not _GROUP.fullmatch(self.group):
-            found.append(f"the group {self.group!r} is a domain with a dot, as in 'example.com/v1'")
+            problems.append(f"the group {self.group!r} is a domain with a dot, as in 'example.com/v1'")
         if not _VERSION.fullmatch(self.version):
-            found.append(f"the version {self.version!r} is written as in v1, v1beta1 or v1alpha1")
+            problems.append(f"the version {self.version!r} is written as in v1, v1beta1 or v1alpha1")
         if not _KIND.fullmatch(self.kind):
-            found.append("the kind is CamelCase, 63 characters at most; name it with kind='...'")
-        found += [
+            problems.append("the kind is CamelCase, 63 characters at most; name it with kind='...'")
+        problems += [
             f"{name!r} is no name of the API: lower-case letters, digits and dashes, 63 characters at most"
             for name in (self.plural, self.singular, *self.short_names, *self.categories)
             if not _LABEL.fullmatch(name)
         ]
-        found += [
+        problems += [
             f"{name!r} is no condition type; write it in CamelCase"
             for name in self.conditions
             if not _CONDITION.fullmatch(name)
         ]
-        found += [
+        problems += [
             f"the label {key}={value!r} is not valid: a name of at most 63 characters after an optional domain, and such a value"
             for key, value in self.labels
             if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value)
         ]
-        found += _repeated("condition", self.conditions)
-        found += _repeated("column", [column.name for column in self.columns])
+        problems += _repeated("condition", self.conditions)
+        problems += _repeated("column", [column.name for column in self.columns])
         if self.storage and not self.served:
-            found.append("a version that is stored but not served cannot be read; set storage=False or served=True")
-        return found
+            problems.append("a version that is stored but not served cannot be read; set storage=False or served=True")
+        return problems
 
 
 def _repeated(what: str, names: Sequence[str]) -> list[str]:

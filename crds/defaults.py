@@ -28,7 +28,7 @@ def defaults_in(schema: Mapping[str, Any], *, without: tuple[str, ...] = ()) -> 
     """Return the defaults of a schema, `without` those of some of its fields; None if it has none."""
     parts = {name: part for name, part in schema.get("properties", {}).items() if name not in without}
     fields = {name: msgspec.json.encode(part["default"]) for name, part in parts.items() if "default" in part}
-    below = {name: found for name, part in parts.items() if (found := defaults_in(part)) is not None}
+    below = {name: inside for name, part in parts.items() if (inside := defaults_in(part)) is not None}
     of_each = schema.get("items") or schema.get("additionalProperties")
     every = defaults_in(of_each) if isinstance(of_each, Mapping) else None
     return Defaults(fields, below, every) if fields or below or every is not None else None
@@ -42,11 +42,11 @@ def filled(value: Any, defaults: Defaults) -> Any:
         return value
     if defaults.every is not None:
         return {name: filled(member, defaults.every) for name, member in value.items()}
-    found = dict(value)
+    result = dict(value)
     for name, default in defaults.fields.items():
-        if name not in found:
-            found[name] = msgspec.json.decode(default)
+        if name not in result:
+            result[name] = msgspec.json.decode(default)
     for name, inside in defaults.below.items():
-        if name in found:
-            found[name] = filled(found[name], inside)
-    return found
+        if name in result:
+            result[name] = filled(result[name], inside)
+    return result

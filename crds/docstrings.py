@@ -37,22 +37,22 @@ class Docstrings:
 
     def of(self, cls: type[BaseModel]) -> dict[str, str]:
         """Return the docstrings by the names of the fields in Python; a field without one is not in it."""
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for base in reversed(cls.__mro__):
             if not issubclass(base, BaseModel):
                 continue
             written = self._written(base) if _is_read(base) else {}
             for name in inspect.get_annotations(base):
-                found.pop(name, None)
+                texts.pop(name, None)
                 if name in written:
-                    found[name] = written[name]
-        return found
+                    texts[name] = written[name]
+        return texts
 
     def _written(self, cls: type[BaseModel]) -> dict[str, str]:
         annotated = set(inspect.get_annotations(cls))
-        there = self._classes(cls.__module__).get(cls.__qualname__, ()) if annotated else ()
+        definitions = self._classes(cls.__module__).get(cls.__qualname__, ()) if annotated else ()
         first_line = cls.__dict__.get("__firstlineno__")  # from Python 3.13 on
-        fits = [definition for definition in there if annotated <= _fields(definition).keys()]
+        fits = [definition for definition in definitions if annotated <= _fields(definition).keys()]
         exact = [definition for definition in fits if _first_line(definition) == first_line] or [
             definition for definition in fits if annotated == _fields(definition).keys()
         ]
@@ -82,10 +82,10 @@ def _parsed(source: str) -> _Classes:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return {}
-    found: _Classes = defaultdict(list)
+    classes: _Classes = defaultdict(list)
     for name, definition in _definitions(tree, ""):
-        found[name].append(definition)
-    return dict(found)
+        classes[name].append(definition)
+    return dict(classes)
 
 
 def _definitions(inside: ast.AST, path: str) -> Iterator[tuple[str, ast.ClassDef]]:
@@ -105,12 +105,12 @@ def _first_line(definition: ast.ClassDef) -> int:
 
 def _fields(definition: ast.ClassDef) -> dict[str, str]:
     """Return the annotated names in the body of a class, each with the string below it or ""."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for block in _blocks(definition):
         for node, below in itertools.zip_longest(block, block[1:]):
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                found[node.target.id] = _text(below)
-    return found
+                texts[node.target.id] = _text(below)
+    return texts
 
 
 def _blocks(inside: ast.AST) -> Iterator[list[ast.stmt]]:

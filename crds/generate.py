@@ -29,9 +29,9 @@ def stored(folder: Path = FOLDER) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.yaml"))}
 
 
-def outdated(wanted: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
+def outdated(wanted: Mapping[str, str], present: Mapping[str, str]) -> list[str]:
     """Return the names of files that are missing, differ, or have no definition."""
-    return sorted(name for name in {*wanted, *there} if wanted.get(name) != there.get(name))
+    return sorted(name for name in {*wanted, *present} if wanted.get(name) != present.get(name))
 
 
 def main(arguments: Sequence[str], folder: Path = FOLDER) -> int:
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str], folder: Path = FOLDER) -> int:
     names = outdated(wanted, stored(folder))
     if "--check" in arguments:
         for name in names:
-            sys.stderr.write(f"{folder / name} is not what the models say; run: python -m konverge.crds.generate\n")
+            sys.stderr.write(f"{folder / name} differs from the models; run: python -m konverge.crds.generate\n")
         return 1 if names else 0
     folder.mkdir(exist_ok=True)
     for name in names:

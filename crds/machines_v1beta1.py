@@ -344,8 +344,8 @@ class NstanceMachineSpec(Model):
     @property
     def group(self) -> str:
         """The name of the group; "" if the reference has none."""
-        found = self.group_ref.get("name") if isinstance(self.group_ref, Mapping) else self.group_ref
-        return found if isinstance(found, str) else ""
+        name = self.group_ref.get("name") if isinstance(self.group_ref, Mapping) else self.group_ref
+        return name if isinstance(name, str) else ""
 
 
 class MachineAddress(Model):

@@ -54,10 +54,10 @@ def crd(*versions: type[CustomResource[Any, Any]]) -> dict[str, Any]:
         names["shortNames"] = list(first.short_names)
     if first.categories:
         names["categories"] = list(first.categories)
-    made = _definition(first.group, names, first.scope, [_version(cls) for cls in ordered])
+    definition = _definition(first.group, names, first.scope, [_version(cls) for cls in ordered])
     if first.labels:
-        made["metadata"]["labels"] = dict(first.labels)
-    return made
+        definition["metadata"]["labels"] = dict(first.labels)
+    return definition
 
 
 def crd_manifests(classes: Iterable[type[CustomResource[Any, Any]]]) -> list[dict[str, Any]]:
@@ -163,7 +163,7 @@ def _check(first: Declaration, all_of_them: list[Declaration]) -> None:
             if getattr(other, name) != getattr(first, name):
                 raise UsageError(
                     f"{first.kind} {first.version} and {other.kind} {other.version} disagree on {name}: "
-                    f"{getattr(first, name)!r} and {getattr(other, name)!r}; all versions of a kind say the same"
+                    f"{getattr(first, name)!r} and {getattr(other, name)!r}; all versions of a kind must agree"
                 )
     versions = [declaration.version for declaration in all_of_them]
     if len(set(versions)) < len(versions):
@@ -177,7 +177,7 @@ def _check(first: Declaration, all_of_them: list[Declaration]) -> None:
 
 def _age(version: str) -> tuple[int, int, int]:
     """Order versions as kubectl does: stable before beta before alpha, higher numbers first."""
-    found = _VERSION.fullmatch(version)
-    assert found is not None, "a Declaration has checked its version"
-    major, stability, minor = found.groups()
+    match = _VERSION.fullmatch(version)
+    assert match is not None, "a Declaration has checked its version"
+    major, stability, minor = match.groups()
     return _STABILITY[stability or ""], int(major), int(minor or 0)

@@ -266,7 +266,7 @@ def _is_model(what: object) -> bool:
 
 def rules_of(model: type[BaseModel]) -> tuple[Cel, ...]:
     """Return the rules that decorate a model, after the rules of its bases."""
-    found: list[Cel] = []
+    rules: list[Cel] = []
     for base in reversed(model.__mro__):
-        found.extend(base.__dict__.get(_RULES, ()))
-    return tuple(found)
+        rules.extend(base.__dict__.get(_RULES, ()))
+    return tuple(rules)

@@ -75,11 +75,11 @@ class PartialResource(MetadataProperties, PartialModel):
         try:
             decoded = cls.model_validate(data)
         except ValidationError as error:
-            found = misfits(error)[0]
+            details = misfits(error)[0]
         else:
             decoded._metadata_as_read = data.get("metadata")
             return decoded
-        raise misfit(name_of(str(data.get("kind") or cls.__name__), data), found)
+        raise misfit(name_of(str(data.get("kind") or cls.__name__), data), details)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object in the API's spelling: as it was read, with the changes since."""

@@ -80,13 +80,13 @@ class _Generator(GenerateJsonSchema):
         cls = schema["cls"]
         if cls is Condition:
             return dict(_CONDITION)
-        found = super().model_schema(schema)
-        for name, part in found.get("properties", {}).items():
+        json_schema = super().model_schema(schema)
+        for name, part in json_schema.get("properties", {}).items():
             if "default" in part:
                 part |= _default(cls, name)
         for rule in rules_of(cls):
-            found = rule.mark(found)
-        return found
+            json_schema = rule.mark(json_schema)
+        return json_schema
 
     def dict_schema(self, schema: core_schema.DictSchema) -> dict[str, Any]:
         keys = schema.get("keys_schema")
@@ -136,9 +136,9 @@ class _Described(_Generator):
         return super().model_fields_schema(schema)
 
     def model_field_schema(self, schema: core_schema.ModelField) -> dict[str, Any]:
-        found = super().model_field_schema(schema)
+        json_schema = super().model_field_schema(schema)
         text = self._descriptions.get(id(schema))
-        return found if text is None else {**found, "description": text}
+        return json_schema if text is None else {**json_schema, "description": text}
 
 
 def _default(cls: type[BaseModel], name: str) -> dict[str, Any]:

@@ -120,15 +120,15 @@ class CustomResource(MetadataProperties, Model, Generic[SpecT, StatusT]):
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            found = misfits(error)
+            faults = misfits(error)
         what = name_of(cls._kind_name(), data)
-        elsewhere = next((details for details in found if details["loc"][:1] != ("status",)), None)
+        elsewhere = next((details for details in faults if details["loc"][:1] != ("status",)), None)
         if elsewhere is not None:
             raise misfit(what, elsewhere)
         decoded = cls.model_validate({key: value for key, value in data.items() if key != "status"})
         decoded.__dict__["status"] = readable(status_model(cls), data.get("status"))
         decoded.model_fields_set.add("status")
-        keep(decoded, invalid_status=misfit(what, found[0]))
+        keep(decoded, invalid_status=misfit(what, faults[0]))
         return decoded
 
     @classmethod
@@ -143,22 +143,22 @@ class CustomResource(MetadataProperties, Model, Generic[SpecT, StatusT]):
 
         If not even the metadata decodes, which the API server would not store, it raises `error` itself.
         """
-        made = cast(Self, cls.model_construct())
-        made.__dict__.clear()
+        partial = cast(Self, cls.model_construct())
+        partial.__dict__.clear()
         try:
-            made.__dict__["metadata"] = read_metadata(data.get("metadata"))
+            partial.__dict__["metadata"] = read_metadata(data.get("metadata"))
         except ValueError:
             raise error from None
-        made.__dict__["status"] = readable(status_model(cls), data.get("status"))
-        keep(made, raw=data, invalid=error)
-        return made
+        partial.__dict__["status"] = readable(status_model(cls), data.get("status"))
+        keep(partial, raw=data, invalid=error)
+        return partial
 
     @classmethod
     def kind_of_resource(cls) -> Kind[Self]:
         """Return the kind; raises UsageError for a class without `@resource`."""
         declaration_of(cls)
-        found: Kind[Self] = cls.__dict__[_KIND]
-        return found
+        kind: Kind[Self] = cls.__dict__[_KIND]
+        return kind
 
     @classmethod
     def _kind_name(cls) -> str:
@@ -186,19 +186,19 @@ class CustomResource(MetadataProperties, Model, Generic[SpecT, StatusT]):
 
     def condition(self, type_: str) -> Condition:
         """Return the condition of that type; if it is absent, raises LookupError, which names the present conditions."""
-        found = self.find_condition(type_)
-        if found is None:
-            there = ", ".join(condition.type for condition in self.conditions) or "none"
+        entry = self.find_condition(type_)
+        if entry is None:
+            present = ", ".join(condition.type for condition in self.conditions) or "none"
             raise LookupError(
-                f"{self._kind_name()} {self.metadata.path} has no condition {type_} (conditions: {there})"
+                f"{self._kind_name()} {self.metadata.path} has no condition {type_} (conditions: {present})"
             )
-        return found
+        return entry
 
     @property
     def invalid_status(self) -> InvalidObject | None:
         """The error of a stored status that did not decode, else None."""
-        found: InvalidObject | None = kept(self, "invalid_status")
-        return found
+        error: InvalidObject | None = kept(self, "invalid_status")
+        return error
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object in the API's spelling: apiVersion, kind, metadata, and the fields that were set."""
@@ -309,7 +309,7 @@ def _bind(cls: type[CustomResource[Any, Any]], declaration: Declaration) -> None
             f"@resource of {declaration.kind}: decorate a class with both models, as in "
             f"class {declaration.kind}(CustomResource[{declaration.kind}Spec, {declaration.kind}Status])"
         )
-    found: Kind[Any] = Kind(
+    kind: Kind[Any] = Kind(
         declaration.api_version,
         declaration.kind,
         cls.decode,
@@ -317,7 +317,7 @@ def _bind(cls: type[CustomResource[Any, Any]], declaration: Declaration) -> None
         plural=declaration.plural,
     )
     setattr(cls, _DECLARATION, declaration)
-    setattr(cls, _KIND, found)
+    setattr(cls, _KIND, kind)
     if cls.__pydantic_complete__:
         _shape_of(cls)
 
@@ -328,10 +328,10 @@ def _is_resource(what: object) -> bool:
 
 def declaration_of(cls: type[CustomResource[Any, Any]]) -> Declaration:
     """Return the declaration of a class; raises UsageError if the class itself is not decorated with `@resource`."""
-    found: Declaration | None = cls.__dict__.get(_DECLARATION)
-    if found is None:
+    declaration: Declaration | None = cls.__dict__.get(_DECLARATION)
+    if declaration is None:
         raise UsageError(f"{cls.__name__} declares no resource; decorate it with @resource('group/version')")
-    return found
+    return declaration
 
 
 def schema_of(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
@@ -369,6 +369,6 @@ def _shape_of(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
             cls.model_rebuild()
         except PydanticUndefinedAnnotation as error:
             raise UsageError(f"{cls.__name__} refers to {error.name}, which is not defined yet") from None
-    found = root_schema(cls, declaration)
-    setattr(cls, _SHAPE, found)
-    return found
+    shape = root_schema(cls, declaration)
+    setattr(cls, _SHAPE, shape)
+    return shape

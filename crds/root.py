@@ -34,18 +34,18 @@ def root_schema(cls: type[BaseModel], declaration: Declaration, *, described: bo
     `described` reads the sources and adds the docstrings under the fields.
     """
     schema = model_schema(cls, described=described)
-    found = structural(schema, SchemaPosition(cls.__name__, schema.get("$defs", {})))
-    properties = {name: part for name, part in found["properties"].items() if name not in _HEAD}
+    root = structural(schema, SchemaPosition(cls.__name__, schema.get("$defs", {})))
+    properties = {name: part for name, part in root["properties"].items() if name not in _HEAD}
     if properties["spec"].get("type") != "object":
         raise SchemaError(f"{cls.__name__}: .spec: write a model, class {cls.__name__}Spec(Model)")
     _check_status(cls, properties["status"])
     properties["spec"] = _with_default(cls, properties["spec"])
-    found["properties"] = _HEAD | properties
-    required = [*found.get("required", ()), *(["spec"] if properties["spec"].get("required") else [])]
+    root["properties"] = _HEAD | properties
+    required = [*root.get("required", ()), *(["spec"] if properties["spec"].get("required") else [])]
     if required:
-        found["required"] = required
-    rules = [*found.pop(VALIDATIONS, ()), *(rule.entry() for rule in declaration.rules)]
-    return {**found, VALIDATIONS: rules} if rules else found
+        root["required"] = required
+    rules = [*root.pop(VALIDATIONS, ()), *(rule.entry() for rule in declaration.rules)]
+    return {**root, VALIDATIONS: rules} if rules else root
 
 
 def _with_default(cls: type[BaseModel], schema: dict[str, Any]) -> dict[str, Any]:

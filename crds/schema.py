@@ -97,20 +97,20 @@ def structural(schema: Mapping[str, Any], place: SchemaPosition) -> dict[str, An
     if REFUSED in merged:
         raise place.refusal(*merged[REFUSED])
     merged = _as_enum(_check_hints(merged, place), place)
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     if description := _plain(merged.get("description", "")):
-        found["description"] = description
+        result["description"] = description
     if IMMUTABLE in merged:
-        found[IMMUTABLE] = merged[IMMUTABLE]
-    found |= _body(merged, place)
-    found |= {key: merged[key] for key in _COPIED if key in merged}
-    found |= {key: merged[key] for key in _HINTS if key in merged and key not in found}
-    default = written_default(merged.get("default"), found)
+        result[IMMUTABLE] = merged[IMMUTABLE]
+    result |= _body(merged, place)
+    result |= {key: merged[key] for key in _COPIED if key in merged}
+    result |= {key: merged[key] for key in _HINTS if key in merged and key not in result}
+    default = written_default(merged.get("default"), result)
     if default is not None:
-        found["default"] = default
-    if rules := found.get(VALIDATIONS):
-        found[VALIDATIONS] = [{key: rule[key] for key in RULE_KEYS if key in rule} for rule in rules]
-    return _bounds(found)
+        result["default"] = default
+    if rules := result.get(VALIDATIONS):
+        result[VALIDATIONS] = [{key: rule[key] for key in RULE_KEYS if key in rule} for rule in rules]
+    return _bounds(result)
 
 
 def cel_name(name: str) -> str:
@@ -220,12 +220,12 @@ def _scalar(schema: dict[str, Any], place: SchemaPosition) -> dict[str, Any]:
         raise place.refusal("bytes", "use str, or pydantic's Base64Bytes")
     if "contentMediaType" in schema:
         raise place.refusal("JSON inside a text", "use the model itself")
-    found: dict[str, Any] = {"type": schema["type"]}
+    result: dict[str, Any] = {"type": schema["type"]}
     if known := _FORMATS.get(schema.get("format", "")):
-        found["format"] = known
+        result["format"] = known
     if "enum" in schema:
-        found["enum"] = schema["enum"]
-    return found
+        result["enum"] = schema["enum"]
+    return result
 
 
 def _array(schema: dict[str, Any], place: SchemaPosition) -> dict[str, Any]:
@@ -234,7 +234,7 @@ def _array(schema: dict[str, Any], place: SchemaPosition) -> dict[str, Any]:
     if keyed:
         _check_keys(schema[_LIST_KEYS], items, place)
     if schema.get(_LIST_TYPE) == "set" and items.get("type") not in _SCALARS:
-        raise place.refusal("ListSet of anything but scalars", "use ListMap with the field that tells the items apart")
+        raise place.refusal("ListSet of anything but scalars", "use ListMap with the field that identifies an item")
     return {"type": "array", "items": items}
 
 
@@ -263,9 +263,9 @@ def _object(schema: dict[str, Any], place: SchemaPosition) -> dict[str, Any]:
     more = schema.get("additionalProperties")
     if isinstance(more, Mapping) and more and "properties" not in schema:
         return {"type": "object", "additionalProperties": _member(more, place.below(".*"))}
-    found: dict[str, Any] = {"type": "object"}
+    result: dict[str, Any] = {"type": "object"}
     if schema.get(_PRESERVE) or (more is True and "properties" in schema):
-        found[_PRESERVE] = True
+        result[_PRESERVE] = True
     elif "properties" not in schema and more is not False:
         raise place.refusal(
             "a map of values of any type",
@@ -279,12 +279,12 @@ def _object(schema: dict[str, Any], place: SchemaPosition) -> dict[str, Any]:
     required = [name for name in schema.get("required", ()) if name in properties]
     kept = _kept_once_set(properties, required)
     if properties:
-        found["properties"] = properties
+        result["properties"] = properties
     if required:
-        found["required"] = required
+        result["required"] = required
     if kept:
-        found[VALIDATIONS] = [*schema.get(VALIDATIONS, ()), *(rule.entry() for rule in kept)]
-    return found
+        result[VALIDATIONS] = [*schema.get(VALIDATIONS, ()), *(rule.entry() for rule in kept)]
+    return result
 
 
 def _kept_once_set(properties: dict[str, dict[str, Any]], required: list[str]) -> list[Cel]:

@@ -1,4 +1,5 @@
-"""Onboardings that get a workspace each, by as many replicas as are started: each works on its own, and on those of a replica that died.
+"""Onboardings that get a workspace each, by as many replicas as are started: each works on its own Onboardings, and on the Onboardings of a
+replica that died.
 
 export KCP_KUBECONFIG=kcp.kubeconfig        # its server is the root workspace of a kcp
 python examples/shared_workspaces.py        # in each of several terminals, or as the pods of a Deployment

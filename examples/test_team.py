@@ -1,4 +1,4 @@
-"""The test of an operator whose kind has no namespace: it watches every namespace, and not only the one of the lab."""
+"""The test of an operator whose kind has no namespace: it watches every namespace, and not only the lab's."""
 
 import pytest
 from team_operator import NAMESPACE, QUOTA, Team, TeamSpec, build

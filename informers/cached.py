@@ -81,8 +81,8 @@ class Cached(msgspec.Struct, frozen=True, gc=False):
 
     def status(self) -> dict[str, Any]:
         """Return the status as a new dict, {} if the object has none or only metadata is cached."""
-        found = _STATUS.decode(self.body).status if self.body else None
-        return found if isinstance(found, dict) else {}
+        status = _STATUS.decode(self.body).status if self.body else None
+        return status if isinstance(status, dict) else {}
 
     def decode(self, kind: Kind[R]) -> R:
         """Return a new copy of the object as an instance of this kind.

@@ -173,10 +173,10 @@ class Decoder:
         return Cached(metadata, body, owned)
 
     def _own_fields(self, managed: bytes) -> dict[Owner, bytes] | None:
-        found = owned_by(managed, self._managers)
-        if not found:
+        owned = owned_by(managed, self._managers)
+        if not owned:
             return None
-        return self._interner.fields(found)
+        return self._interner.fields(owned)
 
     def _transformed(self, transform: Transform, metadata: Metadata, body: bytes) -> tuple[Metadata, bytes]:
         try:

@@ -61,11 +61,11 @@ class Interner:
             owners,
         )
 
-    def fields(self, found: dict[Owner, bytes]) -> dict[Owner, bytes]:
+    def fields(self, owned: dict[Owner, bytes]) -> dict[Owner, bytes]:
         """Return the interned instance of these applied field sets."""
-        if sum(map(len, found.values())) > _LARGE:
-            return found
-        shared: dict[Owner, bytes] = self._table().setdefault(frozenset(found.items()), found)
+        if sum(map(len, owned.values())) > _LARGE:
+            return owned
+        shared: dict[Owner, bytes] = self._table().setdefault(frozenset(owned.items()), owned)
         return shared
 
     def _table(self) -> dict[Hashable, Any]:

@@ -53,7 +53,7 @@ class _Series:
     counted: set[tuple[Counter | Histogram, tuple[str, ...]]] = field(default_factory=set)
 
     def value(self, name: str, together: Callable[[list[float]], float]) -> float:
-        numbers = [found[name] for source in tuple(self.sources) if name in (found := source.measure())]
+        numbers = [values[name] for source in tuple(self.sources) if name in (values := source.measure())]
         return together(numbers) if numbers else 0.0
 
 
@@ -112,8 +112,8 @@ class Meters:
             counter.labels(*labels).inc()
 
     def _all(self) -> dict[tuple[str, ...], _Series]:
-        found: dict[tuple[str, ...], _Series] = self._metrics.shared.setdefault(Meters, {})
-        return found
+        series: dict[tuple[str, ...], _Series] = self._metrics.shared.setdefault(Meters, {})
+        return series
 
     def _join(
         self, labels: tuple[str, ...], gauges: tuple[tuple[str, Callable[[list[float]], float], str], ...]

@@ -120,10 +120,10 @@ class Store:
         """Return the objects of a namespace, or of all, whose labels match."""
         table = self._contents.table
         tables: Iterable[dict[str, Cached]] = table.values() if namespace is None else (table.get(namespace, _EMPTY),)
-        found = [cached for inner in tables for cached in inner.values()]
+        objects = [cached for inner in tables for cached in inner.values()]
         if labels is None:
-            return found
-        return [cached for cached in found if labels.matches(cached.metadata.labels or {})]
+            return objects
+        return [cached for cached in objects if labels.matches(cached.metadata.labels or {})]
 
     def keys(self, namespace: str | None = None) -> _Paths:
         """Return namespace and name of each object of a namespace, or of all."""
@@ -134,14 +134,14 @@ class Store:
 
     def by_index(self, index: str, value: str) -> _Objects:
         """Return the objects with this value in an index. Raises UsageError for an unknown index."""
-        found = self._contents.indexes.get(index)
-        if found is None:
+        paths_by_value = self._contents.indexes.get(index)
+        if paths_by_value is None:
             known = ", ".join(sorted(self._contents.indexes))
             raise UsageError(
                 f"no index {index!r} (there are: {known}); add it: informer.add_index({index!r}, function)"
             )
         table = self._contents.table
-        return [table[namespace][name] for namespace, name in found.paths(value)]
+        return [table[namespace][name] for namespace, name in paths_by_value.paths(value)]
 
     def shows(self, namespace: str, name: str, version: str) -> bool | None:
         """Report whether the write of this object at `version` is visible; None if the versions are not comparable."""

@@ -195,12 +195,12 @@ def _fit(value: Any, refuse: Callable[[ConditionError], None]) -> Any:
         return [_fit(entry, refuse) for entry in value]
     if not isinstance(value, Mapping) or not {"type", "status"} <= value.keys():
         return value
-    said = {name: value[name] for name in ("reason", "message") if isinstance(value.get(name), str)}
+    texts = {name: value[name] for name in ("reason", "message") if isinstance(value.get(name), str)}
     reason, message = fit_condition(
-        str(value["type"]), said.get("reason", "Unspecified"), said.get("message", ""), None, refuse
+        str(value["type"]), texts.get("reason", "Unspecified"), texts.get("message", ""), None, refuse
     )
     cut = {"reason": reason, "message": message}
-    return {**value, **{name: cut[name] for name in said}}
+    return {**value, **{name: cut[name] for name in texts}}
 
 
 def with_condition(

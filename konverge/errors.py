@@ -94,8 +94,8 @@ def stack_of(error: BaseException | None = None) -> str:
 
     A log's own rendering of exceptions may show local variables, and those may hold the content of a Secret.
     """
-    found = sys.exception() if error is None else error
-    return "" if found is None else "".join(traceback.format_exception(found)).rstrip()
+    present = sys.exception() if error is None else error
+    return "" if present is None else "".join(traceback.format_exception(present)).rstrip()
 
 
 class KonvergeError(Exception):

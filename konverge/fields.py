@@ -98,14 +98,14 @@ def applied_fields(managed: Iterable[Mapping[str, Any]], owner: Owner) -> dict[s
 
 def owners_of(managed: bytes | msgspec.Raw, path: tuple[str, ...]) -> list[Owner]:
     """Return the owners of the field at a path of plain keys, for instance ("spec", "interval")."""
-    found = []
+    owners = []
     for entry in _DECODE_ENTRIES.decode(managed):
-        here: Any = msgspec.json.decode(entry.fields_v1)
+        part: Any = msgspec.json.decode(entry.fields_v1)
         for step in path:
-            here = here.get(f"f:{step}") if isinstance(here, dict) else None
-        if here is not None:
-            found.append(Owner(entry.manager, entry.operation, entry.subresource))
-    return found
+            part = part.get(f"f:{step}") if isinstance(part, dict) else None
+        if part is not None:
+            owners.append(Owner(entry.manager, entry.operation, entry.subresource))
+    return owners
 
 
 def decode_fields(fields: bytes) -> Mapping[str, Any]:

@@ -103,8 +103,8 @@ class Kind(Generic[R_co]):
         >>> kind("v1", "Secret").model is None
         True
         """
-        found = getattr(self._decode, "__self__", None)
-        return found if isinstance(found, type) else None
+        model = getattr(self._decode, "__self__", None)
+        return model if isinstance(model, type) else None
 
     def decode(self, data: dict[str, Any]) -> R_co:
         """Convert a decoded JSON object into an object of this kind; the dict becomes the object's own.
@@ -195,8 +195,8 @@ def kind_of(what: Kind[R] | type[R] | R) -> Kind[R]:
     if isinstance(what, Kind):
         return what
     if isinstance(what, Object):
-        found: Kind[Any] = _plain(what.api_version, what.kind_name)
-        return found
+        plain: Kind[Any] = _plain(what.api_version, what.kind_name)
+        return plain
     declared = getattr(what, "kind_of_resource", None)
     if declared is None:
         raise UsageError(f"{what!r} declares no kind; decorate the class with @kv.resource(...) or use kv.kind(...)")

@@ -51,9 +51,9 @@ class _Logger:
 
     def is_enabled_for(self, level: int) -> bool:
         """Whether a line of this level would be written; True for a logger class of the program without such a method."""
-        found = self._logger().bind()
-        asked = getattr(type(found), "is_enabled_for", None) or getattr(type(found), "isEnabledFor", None)
-        return asked is None or bool(asked(found, level))
+        bound = self._logger().bind()
+        method = getattr(type(bound), "is_enabled_for", None) or getattr(type(bound), "isEnabledFor", None)
+        return method is None or bool(method(bound, level))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._logger(), name)

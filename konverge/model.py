@@ -85,7 +85,11 @@ def _check_arguments(model: type[BaseModel], given: Collection[str]) -> None:
     for field in model.model_fields.values():
         alias = field.validation_alias
         several = alias.choices if isinstance(alias, AliasChoices) else [alias]
-        known.update(str(one.path[0] if isinstance(one, AliasPath) else one) for one in several if one is not None)
+        known.update(
+            str(spelling.path[0] if isinstance(spelling, AliasPath) else spelling)
+            for spelling in several
+            if spelling is not None
+        )
     setattr(model, _ARGUMENTS, frozenset(known))
     if unknown := set(given) - known:
         raise UsageError(_misspelt(model, unknown))

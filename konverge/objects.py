@@ -148,24 +148,24 @@ class Object:
         return self._map("status")
 
     def _map(self, name: str) -> dict[str, Any]:
-        found = self.get(name)
-        return found if isinstance(found, (dict, Mapping)) else {}  # type: ignore[return-value]  # the API's own type
+        value = self.get(name)
+        return value if isinstance(value, (dict, Mapping)) else {}  # type: ignore[return-value]  # the API's own type
 
     def get(self, *path: str | int, default: Any = None) -> Any:
         """Return the value at a path of keys and list positions, `default` if any step is absent or null."""
-        here: Any = self.data
+        value: Any = self.data
         for step in path:
             if isinstance(step, int):
-                if not isinstance(here, list) or not -len(here) <= step < len(here):
+                if not isinstance(value, list) or not -len(value) <= step < len(value):
                     return default
-                here = here[step]
-            elif isinstance(here, (dict, Mapping)):
-                here = here.get(step)
+                value = value[step]
+            elif isinstance(value, (dict, Mapping)):
+                value = value.get(step)
             else:
                 return default
-            if here is None:
+            if value is None:
                 return default
-        return here
+        return value
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -180,10 +180,10 @@ class Object:
 
     def condition(self, type_: str) -> Condition:
         """Return the condition of that type; raises LookupError if absent."""
-        found = self.find_condition(type_)
-        if found is None:
+        condition = self.find_condition(type_)
+        if condition is None:
             raise LookupError(f"{self.kind_name} {self.metadata.path} has no condition {type_}")
-        return found
+        return condition
 
     def to_dict(self) -> dict[str, Any]:
         """Return a copy of the object that shares nothing with it."""

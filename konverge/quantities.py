@@ -104,8 +104,8 @@ class Quantity:
 
     def count(self, unit: int) -> int:
         """Return the amount in units (`WHOLE`, `THOUSANDTH`), rounded away from zero."""
-        found = -(-abs(self.billionths) // unit)
-        return found if self.billionths >= 0 else -found
+        units = -(-abs(self.billionths) // unit)
+        return units if self.billionths >= 0 else -units
 
     def like(self, other: Quantity) -> Quantity:
         """Return this amount, written in the format of the other.
@@ -181,12 +181,12 @@ def _decimal(billionths: int, *, exponential: bool) -> str:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Quantity:
-    found = _TEXT.fullmatch(text)
-    if found is None or not text:
+    match = _TEXT.fullmatch(text)
+    if match is None or not text:
         raise ValueError(WRONG_FORMAT)
     # A missing number is a zero: upstream reads even "Ki" so.
-    sign, number, fraction = found[1], found[2] or "0", found[3] or ""
-    format_, base, exponent = _suffix(found[4])
+    sign, number, fraction = match[1], match[2] or "0", match[3] or ""
+    format_, base, exponent = _suffix(match[4])
     digits = number + fraction
     mantissa = int(digits)
     amount, places = mantissa * _BILLION, len(fraction)

@@ -60,29 +60,29 @@ def _split(text: str) -> list[str]:
 
 
 def _requirement(clause: str) -> Requirement:
-    found = _read(clause)
-    prefix, slash, name = found.key.rpartition("/")
+    requirement = _read(clause)
+    prefix, slash, name = requirement.key.rpartition("/")
     if not _NAME.match(name) or (slash and not _PREFIX.match(prefix)):
         raise ValueError(
-            f"{clause!r}: {found.key!r} is not a label key; write a name of up to 63 letters, digits, '-', '_' and '.', "
+            f"{clause!r}: {requirement.key!r} is not a label key; write a name of up to 63 letters, digits, '-', '_' and '.', "
             "with a domain and a slash before it if there is one (example.com/tier)"
         )
-    wrong = sorted(value for value in found.values if value and not _NAME.match(value))
+    wrong = sorted(value for value in requirement.values if value and not _NAME.match(value))
     if wrong:
         raise ValueError(
             f"{clause!r}: {wrong[0]!r} is not a label value; write up to 63 letters, digits, '-', '_' and '.'"
         )
-    return found
+    return requirement
 
 
 def _read(clause: str) -> Requirement:
-    if (found := _SET.match(clause)) and found["values"].strip():
-        values = frozenset(value.strip() for value in found["values"].split(","))
-        return Requirement(found["key"], "in" if found["op"] == "in" else "notin", values)
-    if found := _EQUALITY.match(clause):
-        return Requirement(found["key"], "notin" if found["op"] == "!=" else "in", frozenset({found["value"]}))
-    if found := _EXISTENCE.match(clause):
-        return Requirement(found["key"], "absent" if found["not"] else "exists")
+    if (match := _SET.match(clause)) and match["values"].strip():
+        values = frozenset(value.strip() for value in match["values"].split(","))
+        return Requirement(match["key"], "in" if match["op"] == "in" else "notin", values)
+    if match := _EQUALITY.match(clause):
+        return Requirement(match["key"], "notin" if match["op"] == "!=" else "in", frozenset({match["value"]}))
+    if match := _EXISTENCE.match(clause):
+        return Requirement(match["key"], "absent" if match["not"] else "exists")
     raise ValueError(
         f"{clause!r} is not a clause of a label selector; write key=value, key!=value, key in (a,b), key or !key"
     )
@@ -131,10 +131,10 @@ class FieldSelector:
         for clause in (part.strip() for part in text.split(",")):
             if not clause:
                 continue
-            found = re.match(r"^(?P<path>[^=!]+?)\s*(?P<op>==|=|!=)\s*(?P<value>.*)$", clause)
-            if found is None:
+            match = re.match(r"^(?P<path>[^=!]+?)\s*(?P<op>==|=|!=)\s*(?P<value>.*)$", clause)
+            if match is None:
                 raise ValueError(f"{clause!r} is no clause of a field selector; write path=value or path!=value")
-            clauses.append((found["path"], found["op"] != "!=", found["value"]))
+            clauses.append((match["path"], match["op"] != "!=", match["value"]))
         return cls(text, tuple(clauses))
 
     def matches(self, fields: Mapping[str, str]) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeAlias
 
-__all__ = ["Broadcast", "Wait", "wait_first"]
+__all__ = ["Broadcast", "Wait", "cancel_and_wait", "wait_first"]
 
 Wait: TypeAlias = Coroutine[Any, Any, Any] | asyncio.Future[Any]
 """A coroutine, which `wait_first` owns, or a task or future, which belongs to the caller."""
@@ -43,6 +43,14 @@ async def wait_first(*waits: Wait) -> None:
     for task in own:
         if task.done() and not (task in cancelled and task.cancelled()):
             task.result()
+
+
+async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel these tasks, and wait for their end; their errors are dropped."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
 
 
 class Broadcast:

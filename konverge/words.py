@@ -79,7 +79,7 @@ class Why:
     ASKED: Final = "asked"
     ELECTED: Final = "this replica leads"
     INTERRUPTED: Final = "interrupted by the loss of the lease"
-    SHARD: Final = "its owner or the members of the ring changed"
+    OWNER_CHANGED: Final = "its owner or the members of the ring changed"
 
 
 class LogKey:

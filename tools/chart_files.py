@@ -16,7 +16,8 @@ from pathlib import Path
 import yaml
 
 from konverge.charts import OperatorChart, generated_files
-from konverge.daemon.chart import own_chart_data
+from konverge.daemon.chart import daemon_chart_data
+from konverge.daemon.families import daemon_settings, discover
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -25,7 +26,8 @@ def chart(root: Path = ROOT) -> OperatorChart:
     """Return our own chart, described as Chart.yaml does."""
     said = yaml.safe_load((root / "charts/konverge/Chart.yaml").read_text())
     version = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
-    return asyncio.run(own_chart_data(said["version"], version, said["description"]))
+    own = tuple(hosted for hosted in discover() if hosted.distribution.startswith("konverge "))
+    return asyncio.run(daemon_chart_data(daemon_settings(own), said["version"], version, said["description"]))
 
 
 def expected(root: Path = ROOT) -> dict[str, str]:

@@ -2,12 +2,11 @@
 
     main.py         the group of commands; each is imported on its first use
     run.py, crds.py, rbac.py, webhooks.py, configuration.py, explain.py, quota.py, completion.py    one command each
-    demo/           `konverge demo`: an API server, the daemon and samples on one machine
     settings.py     the settings; config.py reads them from their sources (flag, variable, file, default)
     logs.py         structlog for a process: JSON or console, without secrets
     engine.py       one operator as a process: signals, logs, metrics, health; `konverge run` and `kv.run` are the same
-    programs.py     the controllers to run: our families, or a user's `module:build`
-    families.py     our families: their settings, and how each is installed
+    programs.py     the controllers to run: the installed families, or a user's `module:build`
+    families.py     the installed families: discovery, settings, installation
 
 Uses only the library's public API. Only `konverge.program` imports this package: it has the only signal handlers, argument parsing,
 process exits and logging set-up of the project.

@@ -1,4 +1,4 @@
-"""`konverge chart`: a Helm chart of our own daemon, or of a user's operator."""
+"""`konverge chart`: a Helm chart of the daemon with the installed families, or of a user's operator."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from konverge.charts import OperatorChart, Part, Rules
+    from konverge.daemon.families import DaemonSettings
     from konverge.daemon.programs import Build
     from konverge.daemon.settings import Settings
+    from konverge.families import Family, FamilyChart
     from konverge.runtime import Rule
 
-__all__ = ["chart", "chart_of", "own_chart_data", "settings_schema"]
+__all__ = ["chart", "chart_of", "daemon_chart", "daemon_chart_data", "settings_schema"]
 
 _SERVICE = "namespace/name"  # the chart fills in both
 _MOUNTED = "/mounted"
@@ -38,19 +40,16 @@ _HOME = "the-operators-own"
 """The placeholder for the operator's namespace, which is the namespace of the release."""
 _LISTED = "the-listed"
 """The placeholder for each namespace that a list of the chart's values names."""
-_LISTED_BY = {"pools": "instance_namespace", "workspaces": "namespace"}
-"""The setting of a family that names one of these namespaces."""
 OF_THE_CHART = frozenset(
     {
         *("kubeconfig", "context", "service_account", "namespace", "controllers", "health"),
         *("metrics", "metrics_secure", "metrics_certificates"),
-        *("apps.namespace", "clusters.namespace", "machines.namespace", "workspaces.namespace", "pools.namespaces"),
         *(f"election.{name}" for name in ("enabled", "name", "namespace", "identity")),
         *(f"sharding.{name}" for name in ("mode", "ring", "namespace")),
         *(f"webhooks.{name}" for name in ("address", "service", "url", "certificates", "secret", "configuration")),
     }
 )
-"""Settings that other values of the chart set, or that a pod has no use for."""
+"""Settings that other values of the chart set, or that a pod has no use for; a family has more of them."""
 
 
 @click.command()
@@ -62,25 +61,27 @@ OF_THE_CHART = frozenset(
 def chart(target: str | None, output: str | None, name: str | None, version: str, app_version: str | None) -> None:
     """Write a Helm chart.
 
-    With MODULE:BUILD the chart of your operator: your controllers give its definitions, rights and webhooks, our own chart gives the rest
-    (a Deployment, probes, monitors, alerts, network policy). Without MODULE:BUILD our own chart. Writing again into the same folder
-    replaces only the files of the chart, so that `git diff` shows the effect of a change to your controllers. `konverge chart
-    backup_operator:build -o chart && helm install backup-operator chart` installs it.
+    With MODULE:BUILD the chart of an operator of yours: its definitions, rights and webhooks are those of your controllers, the rest (a
+    Deployment, probes, monitors, alerts, network policy) is that of konverge's own chart. Without an argument the chart of the daemon, with
+    a switch for each installed family. Only files of the chart are replaced, so that `git diff` shows the effect of a change.
+    `konverge chart backup_operator:build -o chart && helm install backup-operator chart` installs it.
     """
-    from konverge.charts import chart_files, own_chart
+    from konverge.charts import chart_files
 
     for problem in problems_of(name, version, app_version):
         raise click.UsageError(problem)
-    found, build = chosen_build(target)
+    operator, build = chosen_build(target)
     if build is None:
-        files = own_chart()
+        files = asyncio.run(daemon_chart())
     else:
         try:
-            made = asyncio.run(chart_of(build, name or found, found, target or "", version, app_version or version))
+            content = asyncio.run(
+                chart_of(build, name or operator, operator, target or "", version, app_version or version)
+            )
         except UsageError as error:
             raise click.UsageError(str(error)) from error
-        files = chart_files(made)
-    folder = Path(output or name or found)
+        files = chart_files(content)
+    folder = Path(output or name or operator)
     try:
         write(folder, files)
     except OSError as error:
@@ -138,71 +139,106 @@ async def chart_of(
     )
 
 
-async def own_chart_data(version: str, app_version: str, description: str) -> OperatorChart:
-    """Return the chart of our own daemon: a part for each family."""
+async def daemon_chart() -> dict[str, str]:
+    """Return the files of the daemon's chart: the files in the package, or others if a distribution adds a family."""
+    import yaml
+
+    from konverge.charts import daemon_files, own_chart
+    from konverge.daemon.families import installed_settings
+
+    files = own_chart()
+    cls = installed_settings()
+    if {hosted.name for hosted in cls.families} == yaml.safe_load(files["values.yaml"])["families"].keys():
+        return files
+    described = yaml.safe_load(files["Chart.yaml"])
+    data = await daemon_chart_data(cls, described["version"], described["appVersion"], described["description"])
+    return daemon_files(data, files)
+
+
+async def daemon_chart_data(
+    cls: type[DaemonSettings], version: str, app_version: str, description: str
+) -> OperatorChart:
+    """Return the chart of the daemon: a part for each family of these settings."""
     from konverge.charts import OperatorChart
-    from konverge.daemon.families import DaemonSettings, families, left_out
+    from konverge.daemon.families import left_out
     from konverge.daemon.programs import NAME
 
-    names = list(families(DaemonSettings()))
     return OperatorChart(
         name=NAME,
         version=version,
         app_version=app_version,
         description=description,
         manager=NAME,
-        parts=tuple([await _family(name) for name in names]),
-        cluster_wide=left_out(DaemonSettings(namespace="one")),
-        settings=settings_schema(DaemonSettings),
+        parts=tuple([await _family(hosted.family, cls) for hosted in cls.families]),
+        cluster_wide=left_out(cls(namespace="one")),
+        settings=settings_schema(cls),
     )
 
 
-async def _family(name: str) -> Part:
-    """Return the part of one of our families, with a variant for each of its semantics."""
+async def _family(family: Family[Any], cls: type[DaemonSettings]) -> Part:
+    """Return the part of a family, with a variant for each of its semantics."""
+    from konverge.charts import ChartPlaces
     from konverge.daemon.config import leaves
-    from konverge.daemon.families import DaemonSettings
 
-    own = await part_of(name, None, DaemonSettings(controllers=(name,)))
-    choices = [leaf for leaf in leaves(DaemonSettings) if leaf.path == f"{name}.semantics"]
+    name, chart = family.name, family.chart
+    own = await part_of(name, None, cls(controllers=(name,)), family)
+    choices = [leaf for leaf in leaves(family.settings) if leaf.path == "semantics"]
     others = [value for leaf in choices for value in get_args(leaf.annotation) if value != leaf.default]
     variants = {}
     for value in others:
         chosen: dict[str, Any] = {"controllers": (name,), name: {"semantics": value}}
-        variants[value] = await part_of(name, None, DaemonSettings(**chosen))
-    return replace(own, variants=variants)
+        variants[value] = await part_of(name, None, cls(**chosen), family)
+    first = getattr(family.settings(), chart.namespaces) if chart.namespaces else ""
+    places = ChartPlaces(
+        home=family.home, setting=chart.namespaces, default=first, values=chart.by_values, options=chart.options
+    )
+    described = replace(own, summary=family.summary, documentation=family.documentation)
+    return replace(described, variants=variants, places=places, files=_files(chart))
 
 
-async def part_of(name: str, build: Build | None, settings: Settings) -> Part:
-    """Return the definitions, rules and webhooks of the controllers that these settings choose."""
+def _files(chart: FamilyChart) -> dict[str, str]:
+    """Return the files that a family brings for its part of the chart, by their names in its folder."""
+    folder = chart.folder
+    if folder is None:
+        return {}
+    if not folder.is_dir():
+        raise UsageError(f"the chart folder {folder} does not exist: add it to the package data of its distribution")
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in {".yaml", ".json"}
+    }
+
+
+async def part_of(name: str, build: Build | None, settings: Settings, family: Family[Any] | None = None) -> Part:
+    """Return the definitions, rules and webhooks of a family, or of the controllers of a build."""
     from konverge.charts import Part, user_rules
     from konverge.crds import crd_manifests
     from konverge.crds.resource import declaration_of
     from konverge.daemon.engine import manager_settings
-    from konverge.daemon.families import DaemonSettings
+    from konverge.daemon.families import DaemonSettings, definitions_of
     from konverge.daemon.programs import fill
-    from konverge.reconcilers import machines, pools, quota
     from konverge.runtime import Manager
 
     served = _changed(settings, {"webhooks": {"service": _SERVICE}})
     manager = Manager(name, settings=manager_settings(served))
     await fill(manager, build, served)
-    parts: list[Any] = [*manager.controllers, *manager.webhooks]
-    models = [part.model for part in parts]
-    declared = dict.fromkeys(model for model in models if hasattr(model, "__konverge_declaration__"))
-    if isinstance(settings, DaemonSettings):
-        others = {"pools": pools.OTHER_KINDS, "machines": machines.OTHER_KINDS}
-        declared |= dict.fromkeys(model for family in settings.controllers for model in others.get(family, ()))
-    definitions = crd_manifests(declared)
-    if isinstance(settings, DaemonSettings):
-        definitions = quota.definitions(definitions, settings.quota)
-    configurations = {one["kind"]: _paths_alone(one["webhooks"]) for one in manager.webhook_configurations()}
+    if family is not None and isinstance(settings, DaemonSettings):
+        models: list[Any] = list(family.kinds)
+        definitions = definitions_of(family, settings)
+    else:
+        parts: list[Any] = [*manager.controllers, *manager.webhooks]
+        declared = (part.model for part in parts if hasattr(part.model, "__konverge_declaration__"))
+        models = list(dict.fromkeys(declared))
+        definitions = crd_manifests(models)
+    configurations = {each["kind"]: _paths_alone(each["webhooks"]) for each in manager.webhook_configurations()}
     return Part(
         name=name,
-        rules=await _rules(name, build, settings),
+        rules=await _rules(name, build, settings, family),
         definitions=tuple(definitions),
         mutating=configurations.get("MutatingWebhookConfiguration", ()),
         validating=configurations.get("ValidatingWebhookConfiguration", ()),
-        users=user_rules(declaration_of(model) for model in declared),
+        users=user_rules(declaration_of(model) for model in models),
     )
 
 
@@ -213,28 +249,35 @@ def _paths_alone(entries: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     )
 
 
-async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
+async def _rules(name: str, build: Build | None, settings: Settings, family: Family[Any] | None) -> Rules:
     from konverge.charts import Rules, difference
+    from konverge.runtime import ElectionSettings, Manager, ManagerSettings
     from konverge.runtime.admission.settings import IN_PROCESS
-    from konverge.runtime.election.rights import rules_of_election
-    from konverge.runtime.election.settings import ElectionSettings
 
-    group = getattr(settings, name, None)
-    at_home = {"namespace": _HOME} if hasattr(group, "namespace") else {}
-    if name in _LISTED_BY:
-        at_home = {_LISTED_BY[name]: _LISTED}
-    seeing: dict[str, Any] = {name: at_home} if at_home else {}
-    blind = {name: {**at_home, "watch_secrets": False}} if hasattr(group, "watch_secrets") else seeing
+    placed: dict[str, Any] = {}
+    if family is not None and family.home:
+        placed[family.home] = _HOME
+    if family is not None and family.chart.namespaces:
+        placed[family.chart.namespaces] = _LISTED
+
+    def group(more: Mapping[str, Any]) -> dict[str, Any]:
+        if family is None:
+            return {}
+        given = getattr(settings, name).model_dump(exclude_unset=True)
+        return {name: {**given, **placed, **more}}
+
+    seeing = group({})
+    blind = group(family.chart.unwatched if family is not None else {})
 
     async def needed(changes: Mapping[str, Any], place: str = "") -> list[dict[str, Any]]:
-        found = await _rules_with(build, _changed(settings, {**seeing, **changes}), name)
+        rules = await _rules_with(build, _changed(settings, {**seeing, **changes}), name)
         # The certificates name another namespace, which the chart fills in.
         return [
-            rule.to_dict() for rule in found if (rule.namespace if rule.namespace in (_HOME, _LISTED) else "") == place
+            rule.to_dict() for rule in rules if (rule.namespace if rule.namespace in (_HOME, _LISTED) else "") == place
         ]
 
     # All of them: what the controllers may do with Leases holds in the watched namespace, and this Lease is in the chart's own.
-    lease = rules_of_election(ElectionSettings(enabled=True), name)
+    lease = Manager(name, settings=ManagerSettings(election=ElectionSettings(enabled=True))).rules()
     unserved = {"webhooks": {"address": IN_PROCESS}}
     always = await needed({**blind, **unserved})
     mounted = await needed({**blind, "webhooks": {"service": _SERVICE, "certificates": _MOUNTED}})
@@ -243,8 +286,7 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
     listed = await needed({**blind, **unserved}, _LISTED)
     ordinals = {"election": {"namespace": _HOME}, "sharding": {"mode": "ordinal", "namespace": _HOME}}
     leases = {"election": {"namespace": _HOME}, "sharding": {"mode": "hash", "namespace": _HOME}}
-    # Only for the family whose buckets have providers; the value that chooses this provider also grants its rights.
-    claims = {name: {**at_home, "instances": {"bucket_provider": "objectbucketclaim"}}} if name == "pools" else seeing
+    options = family.chart.options.items() if family is not None else ()
     return Rules(
         always=tuple(always),
         secrets=difference(await needed(unserved), always),
@@ -256,7 +298,10 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
         stamps=difference(await needed({**blind, **unserved, **leases}), always),
         metrics=difference(await needed({**blind, **unserved, "metrics_secure": True}), always),
         namespaces=tuple(listed),
-        object_bucket_claims=difference(await needed({**blind, **unserved, **claims}, _LISTED), listed),
+        options={
+            option: difference(await needed({**blind, **unserved, **group(changes)}, _LISTED), listed)
+            for option, changes in options
+        },
         home=tuple(home),
     )
 
@@ -278,41 +323,51 @@ def settings_schema(cls: type[Settings]) -> dict[str, Any]:
 
     docs = {leaf.path: leaf.doc for leaf in leaves(cls)}
     whole = cls.model_json_schema()
-    return _group(whole, whole["$defs"], docs, "")
+    return _group(whole, whole["$defs"], docs, "", OF_THE_CHART | _of_families(cls))
+
+
+def _of_families(cls: type[Settings]) -> set[str]:
+    """Return the settings of families that other values of the chart set."""
+    families = [hosted.family for hosted in getattr(cls, "families", ())]
+    return {f"{family.name}.{name}" for family in families for name in (family.home, *family.chart.by_values) if name}
 
 
 def _group(
-    schema: Mapping[str, Any], definitions: Mapping[str, Any], docs: Mapping[str, str], prefix: str
+    schema: Mapping[str, Any],
+    definitions: Mapping[str, Any],
+    docs: Mapping[str, str],
+    prefix: str,
+    without: frozenset[str],
 ) -> dict[str, Any]:
-    """Return the schema of a group of settings, without the chart's own settings."""
-    found = {}
+    """Return the schema of a group of settings; `without` holds the paths of settings to leave out."""
+    properties = {}
     for name, value in schema["properties"].items():
         path = f"{prefix}{name}"
-        if path in OF_THE_CHART:
+        if path in without:
             continue
         below = definitions[value["$ref"].rpartition("/")[2]] if "$ref" in value else value
         if "properties" in below:
-            found[name] = _group(below, definitions, docs, f"{path}.")
+            properties[name] = _group(below, definitions, docs, f"{path}.", without)
         else:
-            found[name] = {**_plain(below, definitions), "description": docs.get(path, "")}
-    return {"type": "object", "additionalProperties": False, "properties": found}
+            properties[name] = {**_plain(below, definitions), "description": docs.get(path, "")}
+    return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
 def _plain(schema: Any, definitions: Mapping[str, Any]) -> Any:
     """Return a schema with references resolved, and without the keywords that describe Python."""
     if isinstance(schema, list):
-        return [_plain(one, definitions) for one in schema]
+        return [_plain(part, definitions) for part in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
         return _plain(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     if schema.get("format") == "duration":
         return {"type": ["string", "number"]}
-    found = {
-        key: {name: _plain(one, definitions) for name, one in value.items()}
+    plain = {
+        key: {name: _plain(part, definitions) for name, part in value.items()}
         if key == "properties"
         else _plain(value, definitions)
         for key, value in schema.items()
         if key not in {"$defs", "title", "default", "description"}
     }
-    return {**found, "additionalProperties": False} if "properties" in found else found
+    return {**plain, "additionalProperties": False} if "properties" in plain else plain

@@ -24,6 +24,6 @@ def completion(shell: str) -> None:
     """Print the completion script of a shell."""
     from konverge.daemon.main import program
 
-    found = get_completion_class(shell)
-    assert found is not None
-    click.echo(found(program, {}, "konverge", "_KONVERGE_COMPLETE").source())
+    completer = get_completion_class(shell)
+    assert completer is not None
+    click.echo(completer(program, {}, "konverge", "_KONVERGE_COMPLETE").source())

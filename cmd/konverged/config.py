@@ -109,17 +109,17 @@ class Loaded(Generic[S]):
         """Return the source of a setting, or of the part of it that was set."""
         parts = path.split(".")
         for length in range(len(parts), 0, -1):
-            found = self.origins.get(".".join(parts[:length]))
-            if found is not None:
-                return found
+            origin = self.origins.get(".".join(parts[:length]))
+            if origin is not None:
+                return origin
         return DEFAULT
 
     def value(self, path: str) -> Any:
         """Return a setting's value."""
-        here: Any = self.settings
+        value: Any = self.settings
         for part in path.split("."):
-            here = getattr(here, part)
-        return here
+            value = getattr(value, part)
+        return value
 
 
 # --- what can be set ----------------------------------------------------------------------------------------------------------
@@ -136,22 +136,22 @@ def _fields(cls: type[Any]) -> Iterator[tuple[str, Any, Any]]:
             yield name, info.annotation, info.get_default(call_default_factory=True, validated_data={})
         return
     hints = typing.get_type_hints(cls)
-    for one in dataclasses.fields(cls):
-        factory = one.default_factory
-        yield one.name, hints[one.name], one.default if factory is dataclasses.MISSING else factory()
+    for member in dataclasses.fields(cls):
+        factory = member.default_factory
+        yield member.name, hints[member.name], member.default if factory is dataclasses.MISSING else factory()
 
 
 def leaves(cls: type[Any], prefix: str = "") -> tuple[Leaf, ...]:
     """Return every setting of a class, its groups included."""
     docs = attribute_docs(cls)
-    found: list[Leaf] = []
+    settings: list[Leaf] = []
     for name, annotation, default in _fields(cls):
         path = f"{prefix}{name}"
         if _is_group(annotation):
-            found += leaves(annotation, f"{path}.")
+            settings += leaves(annotation, f"{path}.")
         else:
-            found.append(Leaf(path, annotation, default, docs.get(name, "")))
-    return tuple(found)
+            settings.append(Leaf(path, annotation, default, docs.get(name, "")))
+    return tuple(settings)
 
 
 def attribute_docs(cls: type[Any]) -> dict[str, str]:
@@ -259,16 +259,17 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for path, value in flat.items():
         *groups, last = path.split(".")
-        here = tree
+        branch = tree
         for group in groups:
-            here = here.setdefault(group, {})
-        here[last] = value
+            branch = branch.setdefault(group, {})
+        branch[last] = value
     return tree
 
 
 def _unknown(path: str, known: Iterable[str], source: str) -> ConfigError:
     near = difflib.get_close_matches(path, list(known), n=1)
-    hint = f"; did you mean {near[0]}?" if near else "; see konverge config for all of them"
+    every = "; see konverge config for all of them, and install the distribution of a family before its settings"
+    hint = f"; did you mean {near[0]}?" if near else every
     return ConfigError(f"{source}: there is no setting {path}{hint}")
 
 
@@ -354,17 +355,17 @@ def _variables(cls: type[Settings], environ: Mapping[str, str]) -> dict[str, Any
     source = _Variables(cls)
     source.env_vars = {name.lower(): value for name, value in environ.items()}
     try:
-        found: dict[str, Any] = source()
+        values: dict[str, Any] = source()
     except ValueError as error:
         raise ConfigError(f"variables {PREFIX}*: {error}") from error
-    return found
+    return values
 
 
 def _message_of(error: ValidationError, origins: Mapping[str, Origin]) -> str:
     lines = []
-    for one in misfits(error):
-        path = ".".join(str(part) for part in one["loc"])
+    for details in misfits(error):
+        path = ".".join(str(part) for part in details["loc"])
         origin = next((origins[known] for known in origins if path == known or path.startswith(f"{known}.")), None)
-        message = problem_words(one, quoting=True)
-        lines.append(f"{path or 'settings'} ({origin or 'sources'}): {message}; it is {one['input']!r}")
+        message = problem_words(details, quoting=True)
+        lines.append(f"{path or 'settings'} ({origin or 'sources'}): {message}; it is {details['input']!r}")
     return "\n".join(lines)

@@ -47,17 +47,17 @@ def crds(
 ) -> None:
     """Print CustomResourceDefinitions, or apply them.
 
-    Without an argument the CRDs of konverge's own kinds; with MODULE:BUILD the CRDs of the kinds that your controllers reconcile and that
-    you declared with @kv.resource. Running controllers that wait for a CRD start by themselves when it appears. The columns of pools and
-    claims depend on the semantics in the settings (--set quota.semantics=v0.14).
+    Without an argument the definitions of the installed families' kinds; with MODULE:BUILD the definitions of the kinds that your
+    controllers reconcile and that you declared with @kv.resource. Running controllers that wait for a CRD start by themselves when it
+    appears. The columns of pools and claims depend on the semantics in the settings (--set quota.semantics=v0.14).
     """
     from konverge.crds import to_yaml
 
     settings = load_settings(target, file, assignments, flags).settings
-    found, build = chosen_build(target)
+    operator, build = chosen_build(target)
     manifests = manifests_of(build, settings)
     if not manifests:
-        raise click.ClickException(f"no controller of {found} is for a kind that was declared with @kv.resource")
+        raise click.ClickException(f"no controller of {operator} is for a kind that was declared with @kv.resource")
     if wanted:
         lines = asyncio.run(_apply(manifests, settings, dry_run))
         if output == "json":
@@ -74,16 +74,16 @@ def crds(
 
 
 def manifests_of(build: Build | None, settings: Settings) -> list[dict[str, Any]]:
-    """Return the definitions of our own kinds, or of the kinds that a user's controllers reconcile."""
-    from konverge.crds import all_manifests, crd_manifests
+    """Return the definitions of the families' kinds, or of the kinds of a user's controllers; sorted by name."""
+    from konverge.crds import crd_manifests
     from konverge.runtime import Manager
 
     if build is None:
-        from konverge.daemon.families import DaemonSettings
-        from konverge.reconcilers import quota
+        from konverge.daemon.families import DaemonSettings, definitions_of
 
-        chosen = settings.quota if isinstance(settings, DaemonSettings) else None
-        return quota.definitions(all_manifests(), chosen)
+        assert isinstance(settings, DaemonSettings)
+        manifests = [manifest for hosted in settings.families for manifest in definitions_of(hosted.family, settings)]
+        return sorted(manifests, key=lambda manifest: str(manifest["metadata"]["name"]))
 
     async def filled() -> list[Any]:
         manager = Manager("crds")
@@ -154,8 +154,8 @@ async def _missing(client: Client, manifest: dict[str, Any]) -> str:
 
     A definition is established a while before its objects can be listed: until then the server responds with 404, or 429.
     """
-    found = await client.get(_crd_kind(), manifest["metadata"]["name"])
-    refused, established = found.find_condition("NamesAccepted"), found.find_condition("Established")
+    definition = await client.get(_crd_kind(), manifest["metadata"]["name"])
+    refused, established = definition.find_condition("NamesAccepted"), definition.find_condition("Established")
     if refused is not None and refused.is_false:
         return refused.message
     if established is None or not established.is_true:

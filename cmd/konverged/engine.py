@@ -44,7 +44,7 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """An operator to run: the name of its manager, its build (None: our own families), and its settings."""
+    """An operator to run: the name of its manager, its build (None: the installed families), and its settings."""
 
     name: str
     build: Build | None

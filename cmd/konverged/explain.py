@@ -46,22 +46,22 @@ def explain(what: str, namespace: str, url: str, output: str) -> None:
     kind, slash, name = what.partition("/")
     if not (kind and slash and name):
         raise click.UsageError(f"{what}: write kind/name, for instance appinst/shop")
-    url, found = _fetch_first([url] if url else urls_of(os.environ), kind, namespace, name)
-    if not found:
+    url, explanations = _fetch_first([url] if url else urls_of(os.environ), kind, namespace, name)
+    if not explanations:
         raise click.ClickException(
             f"no controller at {url} is for {kind}; curl {url.rstrip('/')}/debug/controllers lists them"
         )
     if output == "json":
-        print_json(found)
+        print_json(explanations)
     else:
-        click.echo(text_of(found))
-    if not any(one.get("cached", True) for one in found):
-        raise click.ClickException(_absent(found, kind, namespace, name))
+        click.echo(text_of(explanations))
+    if not any(explanation.get("cached", True) for explanation in explanations):
+        raise click.ClickException(_absent(explanations, kind, namespace, name))
 
 
-def _absent(found: Sequence[Mapping[str, Any]], kind: str, namespace: str, name: str) -> str:
+def _absent(explanations: Sequence[Mapping[str, Any]], kind: str, namespace: str, name: str) -> str:
     """Return the error about an object that no controller's cache has."""
-    if not namespace and any(one.get("namespaced") is not False for one in found):
+    if not namespace and any(explanation.get("namespaced") is not False for explanation in explanations):
         return f"no {kind}/{name} without a namespace: name it, konverge explain {kind}/{name} -n NAMESPACE"
     where, flag = (f" in namespace {namespace}", f" -n {namespace}") if namespace else ("", "")
     return (
@@ -108,7 +108,7 @@ def _fetch(url: str, kind: str, namespace: str, name: str) -> list[dict[str, Any
     address = f"{url.rstrip('/')}/debug/explain?{query}"
     try:
         with urllib.request.urlopen(address, timeout=_TIMEOUT) as response:  # noqa: S310  # the scheme was checked
-            found: list[dict[str, Any]] = json.load(response)
+            explanations: list[dict[str, Any]] = json.load(response)
     except urllib.error.HTTPError as error:
         with error:
             text = error.read(500).decode("utf-8", "replace").strip()
@@ -119,33 +119,33 @@ def _fetch(url: str, kind: str, namespace: str, name: str) -> list[dict[str, Any
             f"no daemon responds at {url}: {reason}; name it with --url, or forward a port: "
             "kubectl port-forward deploy/konverge 8082"
         ) from error
-    return found
+    return explanations
 
 
-def text_of(found: Sequence[Mapping[str, Any]]) -> str:
+def text_of(explanations: Sequence[Mapping[str, Any]]) -> str:
     """Return the explanations of an object's controllers as text."""
-    return "\n\n".join("\n".join(_lines(one)) for one in found)
+    return "\n\n".join("\n".join(_lines(explanation)) for explanation in explanations)
 
 
-def _lines(one: Mapping[str, Any]) -> list[str]:
-    lines = [f"{one['key']}, controller {one['controller']}"]
-    if not one.get("ready", True):
-        lines.append(f"  The controller is not ready: {_indented(one.get('why', ''))}")
-    if not one.get("cached", True):
+def _lines(explanation: Mapping[str, Any]) -> list[str]:
+    lines = [f"{explanation['key']}, controller {explanation['controller']}"]
+    if not explanation.get("ready", True):
+        lines.append(f"  The controller is not ready: {_indented(explanation.get('why', ''))}")
+    if not explanation.get("cached", True):
         lines.append("  The controller's cache has no such object: it does not exist, or is not selected.")
-    lines += _conditions(one)
-    reconciles = one.get("reconciles") or []
+    lines += _conditions(explanation)
+    reconciles = explanation.get("reconciles") or []
     if not reconciles:
         lines.append("  It has not run since the daemon started, or longer ago than the daemon remembers.")
     for number, record in enumerate(reconciles):
         lines += _reconcile(record, "Last ran" if number == 0 else "Before that")
-    return lines + _next(one.get("waits"), reconciles)
+    return lines + _next(explanation.get("waits"), reconciles)
 
 
-def _conditions(one: Mapping[str, Any]) -> list[str]:
+def _conditions(explanation: Mapping[str, Any]) -> list[str]:
     """Return the lines about the conditions, unready conditions first."""
-    conditions = list(one.get("conditions") or [])
-    unready = (one for one in conditions if one.get("type") == "Ready" and one.get("status") != "True")
+    conditions = list(explanation.get("conditions") or [])
+    unready = (entry for entry in conditions if entry.get("type") == "Ready" and entry.get("status") != "True")
     lines = [f"  It waits for: {_reason_and_message(condition)}" for condition in unready]
     for condition in conditions:
         since = condition.get("lastTransitionTime")
@@ -153,7 +153,7 @@ def _conditions(one: Mapping[str, Any]) -> list[str]:
             f"  {condition.get('type')}={condition.get('status')} {_reason_and_message(condition)}"
             + (f" (since {since})" if since else "")
         )
-        seen, now = condition.get("observedGeneration"), one.get("generation")
+        seen, now = condition.get("observedGeneration"), explanation.get("generation")
         if seen is not None and now is not None and seen < now:
             lines.append("    This is of an earlier spec; the present one has not been judged yet.")
     return lines

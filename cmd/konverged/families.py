@@ -1,92 +1,214 @@
-"""The families that our own daemon hosts: the settings of each, and how each is installed.
+"""The families that the daemon hosts: found by entry points, with their settings and their installation in a manager.
 
-Guarantees: uses only the library's public API: a family is `install(manager, settings)`.
+Guarantees: uses only the library's public API. A distribution with a broken family is one ConfigError that names the distribution.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, ClassVar, TypeVar
 
+from pydantic import BaseModel, create_model
+
+from konverge.crds import crd_manifests, declaration_of
 from konverge.daemon.settings import Settings
-from konverge.errors import UsageError
-from konverge.reconcilers import apps, clusters, machines, pools, quota, workspaces
-from konverge.reconcilers.apps import Settings as AppsSettings
-from konverge.reconcilers.clusters import Settings as ClusterSettings
-from konverge.reconcilers.machines import MachineSettings
-from konverge.reconcilers.pools import PoolSettings
-from konverge.reconcilers.quota import Settings as QuotaSettings
-from konverge.reconcilers.workspaces import WorkspaceSettings
+from konverge.errors import ConfigError, UsageError
+from konverge.families import GROUP, Family
 from konverge.runtime import Manager
 
-__all__ = ["DaemonSettings", "families", "install_families", "left_out"]
+__all__ = [
+    "DaemonSettings",
+    "HostedFamily",
+    "at_home",
+    "daemon_settings",
+    "definitions_of",
+    "discover",
+    "install_families",
+    "installed_settings",
+    "left_out",
+]
 
-_CLUSTER_WIDE = ("clusters", "machines", "pools", "quota", "workspaces")
+S = TypeVar("S", bound=BaseModel)
 
-_BY_NAME = ("machines",)
-"""Families that run only if `controllers` names them or one of theirs: without Cluster API no controller of machines becomes ready."""
+
+@dataclass(frozen=True, slots=True)
+class HostedFamily:
+    """A family, and the distribution that it is installed from."""
+
+    family: Family[Any]
+    distribution: str
+
+    @property
+    def name(self) -> str:
+        """The family's name."""
+        return self.family.name
+
+    def __str__(self) -> str:
+        return f"the family {self.name} of {self.distribution}"
 
 
 class DaemonSettings(Settings):
-    """The settings of our own daemon: those of every operator, and those of its families."""
+    """The settings of the daemon: those of every operator. `daemon_settings` adds a group for each family."""
 
-    apps: AppsSettings = AppsSettings()
-    """The family of ApplicationInstance."""
-    clusters: ClusterSettings = ClusterSettings()
-    """The family of Cluster: pull mode."""
-    machines: MachineSettings = MachineSettings()
-    """The family of NstanceMachinePool and NstanceMachine, which runs only if `controllers` names it."""
-    pools: PoolSettings = PoolSettings()
-    """The family of Nextcloud pools."""
-    quota: QuotaSettings = QuotaSettings()
-    """The family of ResourcePool and ResourcePoolClaim."""
-    workspaces: WorkspaceSettings = WorkspaceSettings()
-    """The family of WorkspaceClaim."""
+    families: ClassVar[tuple[HostedFamily, ...]] = ()
+
+    def of(self, family: Family[S]) -> S:
+        """Return the settings of a family."""
+        group: S = getattr(self, family.name)
+        return group
 
 
-def families(settings: DaemonSettings) -> dict[str, Callable[[Manager], None]]:
-    """Return the install function of each of our families."""
-    return {
-        "apps": lambda manager: apps.install(manager, settings.apps),
-        "clusters": lambda manager: clusters.install(manager, settings.clusters),
-        "machines": lambda manager: machines.install(manager, settings.machines),
-        "pools": lambda manager: pools.install(manager, settings.pools),
-        "quota": lambda manager: quota.install(manager, settings.quota),
-        "workspaces": lambda manager: workspaces.install(manager, settings.workspaces),
-    }
+def discover() -> tuple[HostedFamily, ...]:
+    """Return the families of all installed distributions, by name.
+
+    Errors: ConfigError if there is none, one cannot be imported, or two have the same name or kind.
+    """
+    hosted = [HostedFamily(_family_of(entry), _distribution_of(entry)) for entry in entry_points(group=GROUP)]
+    if not hosted:
+        raise ConfigError(
+            "no installed distribution has a family, konverge itself included: its installation is not complete; install konverge again"
+        )
+    _check_unique("name", hosted, lambda family: [family.name])
+    _check_unique("kind", hosted, _kind_names)
+    return tuple(sorted(hosted, key=lambda one: one.name))
+
+
+def _distribution_of(entry: EntryPoint) -> str:
+    return "an unknown distribution" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+
+
+def _family_of(entry: EntryPoint) -> Family[Any]:
+    place = f"the family {entry.name} of {_distribution_of(entry)}"
+    try:
+        family = entry.load()
+    except Exception as error:  # an import raises anything
+        raise ConfigError(
+            f"{place}: {entry.value} cannot be imported ({type(error).__name__}: {error}); repair the distribution, or uninstall it"
+        ) from error
+    if not isinstance(family, Family):
+        raise ConfigError(
+            f"{place}: {entry.value} is of type {type(family).__name__}; the entry point must name a konverge.families.Family"
+        )
+    if family.name != entry.name:
+        raise ConfigError(f"{place}: its object has the name {family.name}; give both the same name")
+    if family.name in Settings.model_fields or hasattr(DaemonSettings, family.name):
+        raise ConfigError(f"{place}: {family.name} is a setting of every operator; choose another name")
+    if undeclared := [model.__name__ for model in family.kinds if not hasattr(model, "__konverge_declaration__")]:
+        raise ConfigError(f"{place}: declare {', '.join(undeclared)} with @kv.resource, or remove it from `kinds`")
+    return family
+
+
+def _kind_names(family: Family[Any]) -> list[str]:
+    return [declaration_of(model).crd_name for model in family.kinds]
+
+
+def _check_unique(word: str, hosted: Sequence[HostedFamily], names_of: Callable[[Family[Any]], Iterable[str]]) -> None:
+    owners: dict[str, HostedFamily] = {}
+    for one in hosted:
+        for name in names_of(one.family):
+            if (other := owners.setdefault(name, one)) is not one:
+                raise ConfigError(
+                    f"{other} and {one} have the same {word}, {name}: rename it in one of them, or uninstall one distribution"
+                )
+
+
+@functools.cache
+def daemon_settings(hosted: tuple[HostedFamily, ...]) -> type[DaemonSettings]:
+    """Return the class of the daemon's settings with a group for each of these families."""
+    groups: dict[str, Any] = {one.name: (one.family.settings, one.family.settings()) for one in hosted}
+    composed: type[DaemonSettings] = create_model("DaemonSettings", __base__=DaemonSettings, **groups)
+    composed.families = hosted
+    return composed
+
+
+def installed_settings() -> type[DaemonSettings]:
+    """Return the class of the daemon's settings with the families of all installed distributions; raises ConfigError."""
+    return daemon_settings(discover())
+
+
+def at_home(settings: DaemonSettings, namespace: str) -> DaemonSettings:
+    """Return settings with the operator's own namespace in each family that has none yet."""
+    groups = {}
+    for family in (hosted.family for hosted in settings.families if hosted.family.home):
+        group = settings.of(family)
+        groups[family.name] = group.model_copy(update={family.home: getattr(group, family.home) or namespace})
+    return settings.model_copy(update=groups)
+
+
+def definitions_of(family: Family[Any], settings: DaemonSettings) -> list[dict[str, Any]]:
+    """Return the CustomResourceDefinitions of a family's kinds with these settings, sorted by name."""
+    manifests = crd_manifests(family.kinds)
+    return manifests if family.definitions is None else family.definitions(manifests, settings.of(family))
 
 
 def left_out(settings: Settings) -> tuple[str, ...]:
     """Return the families that cannot run in one namespace, if these settings name one."""
-    return _CLUSTER_WIDE if isinstance(settings, DaemonSettings) and settings.namespace else ()
+    if not (isinstance(settings, DaemonSettings) and settings.namespace):
+        return ()
+    return tuple(hosted.name for hosted in settings.families if hosted.family.cluster_wide)
 
 
 def install_families(manager: Manager, settings: DaemonSettings) -> dict[str, tuple[str, ...]]:
     """Install all families; returns the names of the controllers and the background work of each, and the paths of its webhooks.
 
-    A family that needs more than Kubernetes is left out unless it was chosen by name. With one namespace a family of cluster-wide objects
-    is left out; if it was chosen by name, that is a UsageError.
+    A family that runs only by name is left out unless `controllers` chooses it. With one namespace a family of cluster-wide objects is
+    left out.
+
+    Errors: UsageError for a family of cluster-wide objects that was chosen by name in one namespace, and for families that clash.
     """
     without = left_out(settings)
-    for family in without:
-        if family in settings.controllers:
+    for name in without:
+        if name in settings.controllers:
             raise UsageError(
-                f"the family {family!r} reconciles cluster-wide objects: run it without --namespace "
+                f"the family {name!r} reconciles cluster-wide objects: run it without --namespace "
                 f"({settings.namespace!r} was given), or leave it out of --controllers"
             )
-    found: dict[str, tuple[str, ...]] = {}
-    for family, install in families(settings).items():
-        if family in without or (family in _BY_NAME and not _named(family, settings)):
+    parts: dict[str, tuple[str, ...]] = {}
+    for hosted in settings.families:
+        if hosted.name in without or (hosted.family.by_name and not _chosen(hosted, settings)):
             continue
         before = _parts(manager)
-        install(manager)
-        found[family] = tuple(part for part in _parts(manager) if part not in before)
-    return found
+        _install(manager, hosted, settings)
+        parts[hosted.name] = tuple(part for part in _parts(manager) if part not in before)
+    return parts
 
 
-def _named(family: str, settings: DaemonSettings) -> bool:
+def _install(manager: Manager, hosted: HostedFamily, settings: DaemonSettings) -> None:
+    try:
+        hosted.family.install(manager, settings.of(hosted.family))
+    except UsageError as error:
+        rival = next((other for other in settings.families if _clash(other, hosted, settings)), None)
+        if rival is None:
+            raise
+        raise UsageError(
+            f"{hosted} cannot run beside {rival}: {error}. Rename it in one of them, or uninstall one distribution"
+        ) from error
+
+
+def _clash(other: HostedFamily, hosted: HostedFamily, settings: DaemonSettings) -> bool:
+    """Whether a family can be installed by itself, and not beside another."""
+    if other.name == hosted.name:
+        return False
+    alone, both = Manager("konverge"), Manager("konverge")
+    try:
+        hosted.family.install(alone, settings.of(hosted.family))
+        other.family.install(both, settings.of(other.family))
+    except UsageError:
+        return False
+    try:
+        hosted.family.install(both, settings.of(hosted.family))
+    except UsageError:
+        return True
+    return False
+
+
+def _chosen(hosted: HostedFamily, settings: DaemonSettings) -> bool:
     alone = Manager("konverge")
-    families(settings)[family](alone)
-    return not {family, *_parts(alone)}.isdisjoint(settings.controllers)
+    hosted.family.install(alone, settings.of(hosted.family))
+    return not {hosted.name, *_parts(alone)}.isdisjoint(settings.controllers)
 
 
 def _parts(manager: Manager) -> tuple[str, ...]:

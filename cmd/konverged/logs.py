@@ -153,7 +153,9 @@ def _adopt_standard(
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
     root = logging.getLogger()
-    for old in [one for one in root.handlers if isinstance(one.formatter, structlog.stdlib.ProcessorFormatter)]:
+    for old in [
+        present for present in root.handlers if isinstance(present.formatter, structlog.stdlib.ProcessorFormatter)
+    ]:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(max(level, logging.WARNING))

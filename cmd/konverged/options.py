@@ -85,12 +85,13 @@ def load_settings(
     from konverge.daemon.config import load, parse_assignment
     from konverge.daemon.programs import settings_of
 
+    cls = settings_of(target)
     try:
         given = {_PATHS.get(name, name): value for name, value in flags.items()}
         for text in assignments:
             path, value = parse_assignment(text)
             given[path] = value
-        loaded = load(settings_of(target), flags=given, environ=os.environ, file=file)
+        loaded = load(cls, flags=given, environ=os.environ, file=file)
     except (ConfigError, UsageError) as error:
         raise click.UsageError(str(error)) from error
     for warning in loaded.warnings:
@@ -99,7 +100,7 @@ def load_settings(
 
 
 def chosen_build(target: str | None) -> tuple[str, Build | None]:
-    """Return the name and the build of a target; without a target, of our own families."""
+    """Return the name and the build of a target; without a target, None for the installed families."""
     from konverge.daemon.programs import NAME, load_build
 
     if target is None:

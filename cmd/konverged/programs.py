@@ -1,7 +1,7 @@
-"""The controllers to run: our own families, or a user's `module:build`, narrowed to the chosen controllers.
+"""The controllers to run: the installed families, or a user's `module:build`, narrowed to the chosen controllers.
 
 Guarantees: uses only the library's public API: a build is `build(manager)`. A misspelt name is a UsageError that lists the existing names.
-A user's operator loads none of our families, which are half of the imports at a start.
+A user's operator loads no family; families are half of the imports at a start.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def load_build(target: str) -> tuple[str, Build]:
     module = _from_file(Path(module_name)) if module_name.endswith(".py") else _from_path(module_name)
     build = getattr(module, attribute, None)
     if not callable(build):
-        there = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
-        near = get_close_matches(attribute, there, n=1)
+        functions = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+        near = get_close_matches(attribute, functions, n=1)
         hint = f"; did you mean {module_name}:{near[0]}?" if near else ""
         raise UsageError(f"{module_name} has no function {attribute}(manager){hint}")
     if inspect.isclass(build) or not _takes_one(build):
@@ -66,15 +66,15 @@ def _takes_one(function: Callable[..., Any]) -> bool:
 
 
 def _from_path(name: str) -> Any:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
             raise  # the module exists, and an import of it failed
-        raise UsageError(f"no module {name!r}, neither installed nor in {here}") from error
+        raise UsageError(f"no module {name!r}, neither installed nor in {folder}") from error
 
 
 def _from_file(path: Path) -> Any:
@@ -92,16 +92,16 @@ def _from_file(path: Path) -> Any:
 
 
 def settings_of(target: str | None) -> type[Settings]:
-    """Return the class of settings of our own daemon (no target), or of a user's operator."""
+    """Return the class of settings of the daemon with the installed families (no target), or of a user's operator; raises ConfigError."""
     if target is not None:
         return Settings
-    from konverge.daemon.families import DaemonSettings
+    from konverge.daemon.families import installed_settings
 
-    return DaemonSettings
+    return installed_settings()
 
 
 async def fill(manager: Manager, target: Build | None, settings: Settings) -> None:
-    """Add the controllers of our families, or of a user's build, to a manager that was not started; then narrow them.
+    """Add the controllers of the families, or of a user's build, to a manager that was not started; then narrow them.
 
     The rights that the settings need by themselves are declared, too.
     """
@@ -150,5 +150,5 @@ async def narrow(manager: Manager, settings: Settings, belongs: Mapping[str, Seq
 
 
 def _no_controller(name: str, names: Sequence[str], belongs: Mapping[str, Sequence[str]]) -> str:
-    there = f"controllers: {', '.join(names) or 'none'}" + (f"; families: {', '.join(belongs)}" if belongs else "")
-    return f"there is no controller {name!r} here; {there}"
+    choices = f"controllers: {', '.join(names) or 'none'}" + (f"; families: {', '.join(belongs)}" if belongs else "")
+    return f"there is no controller {name!r} here; {choices}"

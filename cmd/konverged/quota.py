@@ -116,13 +116,13 @@ async def tenant_seen(client: Client, tenant: str) -> TenantState:
     from konverge.reconcilers.quota.migrate import read_tenant
     from konverge.reconcilers.quota.words import Capsule
 
-    found = await _tenant(client, tenant)
+    stored = await _tenant(client, tenant)
     namespaces = await client.list(kind("v1", "Namespace", namespaced=False), labels=f"{Capsule.TENANT_LABEL}={tenant}")
     names = [namespace.metadata.name for namespace in namespaces]
     quotas: list[Object] = []
     for name in names:
         quotas += await client.list(kind("v1", "ResourceQuota"), name)
-    return read_tenant(found.data, names, [quota.data for quota in quotas])
+    return read_tenant(stored.data, names, [quota.data for quota in quotas])
 
 
 async def _tenant(client: Client, name: str) -> Object:
@@ -136,8 +136,8 @@ async def _tenant(client: Client, name: str) -> Object:
             f"the cluster serves no {tenants.kind} in {tenants.api_version}: Capsule, whose quotas this moves, is not installed there"
         ) from None
     except NotFound:
-        there = ", ".join(sorted(tenant.metadata.name for tenant in await client.list(tenants))) or "none"
-        raise KonvergeError(f"there is no Tenant {name} (tenants: {there})") from None
+        known = ", ".join(sorted(tenant.metadata.name for tenant in await client.list(tenants))) or "none"
+        raise KonvergeError(f"there is no Tenant {name} (tenants: {known})") from None
 
 
 async def apply_migration(client: Client, migration: Migration, *, dry_run: bool = False) -> list[tuple[str, str]]:

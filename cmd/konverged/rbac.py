@@ -55,7 +55,7 @@ def rbac(
     from konverge.crds import to_yaml
 
     settings = load_settings(target, file, assignments, flags).settings
-    found, build = chosen_build(target)
+    operator, build = chosen_build(target)
     home = (service_account or "").partition("/")[0]
     if home:  # a pod keeps its Leases in its own namespace
         election, sharding = settings.election, settings.sharding
@@ -64,21 +64,13 @@ def rbac(
             "sharding": replace(sharding, namespace=sharding.namespace or home),
         }
         settings = settings.model_copy(update=placed)
-    if home and build is None:  # and our own daemon reads its Secrets there
-        from konverge.daemon.families import DaemonSettings
+    if home and build is None:  # and the families read their Secrets there
+        from konverge.daemon.families import DaemonSettings, at_home
 
-        if isinstance(settings, DaemonSettings):
-            at_home = {
-                "apps": settings.apps.model_copy(update={"namespace": settings.apps.namespace or home}),
-                "clusters": settings.clusters.model_copy(update={"namespace": settings.clusters.namespace or home}),
-                "machines": settings.machines.model_copy(update={"namespace": settings.machines.namespace or home}),
-                "workspaces": settings.workspaces.model_copy(
-                    update={"namespace": settings.workspaces.namespace or home}
-                ),
-            }
-            settings = settings.model_copy(update=at_home)
-    rules = asyncio.run(rules_for(build, settings, found))
-    documents = manifests(name or found, rules, settings.namespace, service_account)
+        assert isinstance(settings, DaemonSettings)
+        settings = at_home(settings, home)
+    rules = asyncio.run(rules_for(build, settings, operator))
+    documents = manifests(name or operator, rules, settings.namespace, service_account)
     if output == "json":
         print_json(documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents})
     else:

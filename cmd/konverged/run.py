@@ -20,8 +20,9 @@ __all__ = ["run"]
 def run(target: str | None, name: str | None, file: str | None, assignments: tuple[str, ...], **flags: Any) -> None:
     """Run controllers until a signal.
 
-    Without an argument these are konverge's own families. MODULE:BUILD is an operator of yours: a module in this folder or installed
-    (or a path that ends in .py), and the function build(manager) in it that adds the controllers.
+    Without an argument the controllers of the installed families: konverge's own, and families of other distributions. MODULE:BUILD is an
+    operator of yours: a module in this folder or installed (or a path that ends in .py), and the function build(manager) in it that adds
+    the controllers.
 
     Flags win over KONVERGE_* variables, variables over the file, the file over defaults; `konverge config` shows the result. SIGTERM and
     Ctrl-C let running reconciles end, for --drain seconds at most; a second signal ends the process at once.
@@ -29,5 +30,5 @@ def run(target: str | None, name: str | None, file: str | None, assignments: tup
     from konverge.daemon import engine
 
     settings = load_settings(target, file, assignments, flags).settings
-    found, build = chosen_build(target)
-    engine.run(engine.Operator(name=name or found, build=build, settings=settings))
+    operator, build = chosen_build(target)
+    engine.run(engine.Operator(name=name or operator, build=build, settings=settings))

@@ -14,10 +14,9 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from konverge.client import ClientSettings
 from konverge.errors import UsageError
 from konverge.informers import InformerSettings
+from konverge.runtime import ElectionSettings, ShardingSettings
 from konverge.runtime.admission.settings import WebhookSettings
-from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.http.listener import Limits, parse_address
-from konverge.runtime.sharding.settings import ShardingSettings
 
 __all__ = ["PREFIX", "Overrides", "Settings"]
 

@@ -66,12 +66,12 @@ def webhooks(
     from konverge.crds import to_yaml
 
     settings = load_settings(target, file, assignments, flags).settings
-    found, build = chosen_build(target)
+    operator, build = chosen_build(target)
     chosen = _chosen(settings, service, url)
     bundle = b"" if ca is None else _read(ca)
-    documents = asyncio.run(manifests_of(build, chosen, name or found, bundle=bundle, inject_from=inject_from))
+    documents = asyncio.run(manifests_of(build, chosen, name or operator, bundle=bundle, inject_from=inject_from))
     if not documents:
-        raise click.ClickException(f"{name or found} has no webhooks with these settings")
+        raise click.ClickException(f"{name or operator} has no webhooks with these settings")
     if output == "json":
         print_json(documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents})
     else:
@@ -109,6 +109,10 @@ async def manifests_of(
 
     manager = Manager(name, settings=manager_settings(settings))
     await fill(manager, build, settings)
-    found = manager.webhook_configurations(bundle=bundle, inject_from=inject_from)
+    configurations = manager.webhook_configurations(bundle=bundle, inject_from=inject_from)
     self_made = not (bundle or inject_from or settings.webhooks.certificates)
-    return [empty_secret(place_of(name, settings.webhooks), name), *found] if found and self_made else found
+    return (
+        [empty_secret(place_of(name, settings.webhooks), name), *configurations]
+        if configurations and self_made
+        else configurations
+    )

@@ -127,10 +127,10 @@ class Client:
 
     async def get(self, kind: Kind[R] | type[R], name: str, namespace: str = "") -> R:
         """Return an object; raises NotFound."""
-        found = kind_of(kind)
-        info = await self._info(found)
+        target = kind_of(kind)
+        info = await self._info(target)
         response = await self._read(requests.get(info, namespace, name), info)
-        return found.decode(decode_object(response.body))
+        return target.decode(decode_object(response.body))
 
     async def find(self, kind: Kind[R] | type[R], name: str, namespace: str = "") -> R | None:
         """Return an object, None if it does not exist."""
@@ -153,14 +153,14 @@ class Client:
         All pages show one version. If the server forgets that version half way (410), the list is requested again without paging.
         Raises UsageError for a malformed label selector.
         """
-        found = kind_of(kind)
-        LabelSelector.given(labels, f"list of {found.kind}")
-        info = await self._info(found)
+        target = kind_of(kind)
+        LabelSelector.given(labels, f"list of {target.kind}")
+        info = await self._info(target)
         query = ListQuery(namespace=namespace, labels=labels, fields=fields, limit=self.settings.page_size)
         try:
-            return await _all_pages(self, found, info, query)
+            return await _all_pages(self, target, info, query)
         except Expired:
-            return await _all_pages(self, found, info, replace(query, limit=0))
+            return await _all_pages(self, target, info, replace(query, limit=0))
 
     async def list_page(self, info: ResourceInfo, query: ListQuery) -> Page:
         """Return one page of a list, its items not yet decoded."""
@@ -247,7 +247,7 @@ class Client:
         With `expect`, an object or its metadata as it was read, the patch changes exactly that version of that object, else nothing.
         Raises NotFound; with `expect` ObjectChanged if the object was changed, deleted or recreated since.
         """
-        found = kind_of(kind)
+        target = kind_of(kind)
         if expect is not None:
             if not isinstance(patch, Mapping):
                 raise UsageError(
@@ -255,7 +255,7 @@ class Client:
                 )
             expected = expected_version(expect)
             name, namespace, patch = expected.name, expected.namespace, guarded_patch(patch, expected)
-        info = await self._info(found)
+        info = await self._info(target)
         request = requests.patch(
             info,
             namespace,
@@ -269,12 +269,12 @@ class Client:
             validation="" if style == "json" else self.settings.field_validation,
         )
         try:
-            response = await self._write(request, info, found, namespace, name, writer, dry_run=dry_run)
+            response = await self._write(request, info, target, namespace, name, writer, dry_run=dry_run)
         except (Conflict, NotFound) as error:
             if expect is None:
                 raise
             raise object_changed(error) from error
-        return found.decode(decode_object(response.body))
+        return target.decode(decode_object(response.body))
 
     async def apply(
         self,
@@ -312,10 +312,10 @@ class Client:
 
         `normalized` declares that the intent names its kind, its nulls are values, and it has no managedFields; it is then sent as it is.
         """
-        found = kind_of(kind)
-        info = await self._info(found)
+        target = kind_of(kind)
+        info = await self._info(target)
         if not normalized:
-            body = await self.settle_nulls(found, body)
+            body = await self.settle_nulls(target, body)
         request = requests.apply(
             info,
             body,
@@ -328,7 +328,7 @@ class Client:
         )
         metadata = body.get("metadata") or {}
         namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
-        response = await self._write(request, info, found, namespace, name, writer, dry_run=dry_run)
+        response = await self._write(request, info, target, namespace, name, writer, dry_run=dry_run)
         return response.body
 
     async def delete(
@@ -349,12 +349,12 @@ class Client:
         Give the uid: the client repeats a deletion whose response was lost only with a uid, because it cannot delete a successor then.
         With `expect`, an object or its metadata as it was read, uid and version are the expected object's, and the error is ObjectChanged.
         """
-        found = kind_of(kind)
+        target = kind_of(kind)
         if expect is not None:
             expected = expected_version(expect)
             name, namespace = expected.name, expected.namespace
             uid, resource_version = expected.uid, expected.resource_version
-        info = await self._info(found)
+        info = await self._info(target)
         request = requests.delete(
             info,
             namespace,
@@ -364,7 +364,7 @@ class Client:
             propagation=propagation,
             dry_run=dry_run,
         )
-        pending = self._begin_write(request, found, namespace, name, writer, dry_run=dry_run)
+        pending = self._begin_write(request, target, namespace, name, writer, dry_run=dry_run)
         call = self._sender.call(request)
         try:
             response = await self._send(call, info, pending)
@@ -389,16 +389,16 @@ class Client:
 
         Cached as discovery is: the document of a new CRD is published some seconds after the CRD is served.
         """
-        found, now = kind_of(kind), asyncio.get_running_loop().time()
-        until, shape = self._shapes.get(found, (now, None))
+        target, now = kind_of(kind), asyncio.get_running_loop().time()
+        until, shape = self._shapes.get(target, (now, None))
         if now < until:
             return shape
         try:
-            shape = shape_in(decode_object(await self._discover(document_path(found))), found)
+            shape = shape_in(decode_object(await self._discover(document_path(target))), target)
             until = now + self.settings.discovery_seconds
         except (Forbidden, NotFound, LookupError):
             shape, until = None, now + self.settings.discovery_absent_seconds
-        self._shapes[found] = (until, shape)
+        self._shapes[target] = (until, shape)
         return shape
 
     async def settle_nulls(self, kind: Kind[Any] | type[Resource], body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -409,13 +409,13 @@ class Client:
         """
         if not has_nulls(body):
             return body
-        found = kind_of(kind)
+        target = kind_of(kind)
         metadata = {"metadata": without_nulls(body["metadata"])} if "metadata" in body else {}
         plain = {**body, **metadata}
         if not has_nulls(plain):
             return plain
-        own = getattr(found.model, "without_plain_nulls", None)
-        settled: dict[str, Any] = own(plain) if own else nulls.settled(plain, await self._null_places(found))
+        own = getattr(target.model, "without_plain_nulls", None)
+        settled: dict[str, Any] = own(plain) if own else nulls.settled(plain, await self._null_places(target))
         return {**settled, **metadata}
 
     async def _null_places(self, kind: Kind[Any]) -> nulls.NullPlaces:

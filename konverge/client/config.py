@@ -127,13 +127,13 @@ class ClientConfig:
         variable that is missing.
         """
         env = os.environ if environ is None else environ
-        found = mounted(mount, env)
+        pod = mounted(mount, env)
         return cls(
-            server=found.server,
-            source=found.source,
-            namespace=found.namespace,
+            server=pod.server,
+            source=pod.source,
+            namespace=pod.namespace,
             tls=TlsOptions(strict_x509=strict_x509),
-            proxy=proxy_from_environment(found.server, env),
+            proxy=proxy_from_environment(pod.server, env),
             origin=str(mount),
         )
 
@@ -156,15 +156,15 @@ class ClientConfig:
         from konverge.client.kubeconfig import open_kubeconfig
 
         env = os.environ if environ is None else environ
-        found = await open_kubeconfig(path, context=context, timeout=timeout)
-        proxy = found.proxy or proxy_from_environment(found.server, env)
+        kubeconfig = await open_kubeconfig(path, context=context, timeout=timeout)
+        proxy = kubeconfig.proxy or proxy_from_environment(kubeconfig.server, env)
         return cls(
-            server=found.server,
-            source=found.source,
-            namespace=found.namespace,
-            tls=TlsOptions(verify=found.verify, server_name=found.server_name, strict_x509=strict_x509),
+            server=kubeconfig.server,
+            source=kubeconfig.source,
+            namespace=kubeconfig.namespace,
+            tls=TlsOptions(verify=kubeconfig.verify, server_name=kubeconfig.server_name, strict_x509=strict_x509),
             proxy=checked_proxy(proxy),
-            origin=found.origin,
+            origin=kubeconfig.origin,
         )
 
     @classmethod

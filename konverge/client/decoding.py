@@ -92,22 +92,22 @@ def decode_metadata(body: bytes) -> Metadata:
 
 def decode_stored(body: bytes) -> Stored:
     """Decode name, uid and version from the response to a write, and whether the write ended the object."""
-    found = decode_as(_WRITTEN, body, "object with metadata").metadata
-    ended = bool(found.deletion_timestamp and not found.deletion_grace_period_seconds and not found.finalizers)
-    return Stored(found.name, found.uid, found.resource_version, ended)
+    metadata = decode_as(_WRITTEN, body, "object with metadata").metadata
+    ended = bool(metadata.deletion_timestamp and not metadata.deletion_grace_period_seconds and not metadata.finalizers)
+    return Stored(metadata.name, metadata.uid, metadata.resource_version, ended)
 
 
 async def decode_page(body: bytes) -> Page:
     """Cut a page of a list into its items."""
     try:
-        found = _LIST.decode(body)
+        page = _LIST.decode(body)
     except RecursionError:
-        found = decode_as(_LIST, await flattened_in_turns(body), "list")
+        page = decode_as(_LIST, await flattened_in_turns(body), "list")
     except (msgspec.DecodeError, UnicodeDecodeError):
-        found = decode_as(_LIST, body, "list")  # raises, in the words for every body
+        page = decode_as(_LIST, body, "list")  # raises, in the words for every body
     return Page(
-        items=found.items or [],
-        resource_version=found.metadata.resource_version,
-        continue_=found.metadata.continue_,
-        remaining=found.metadata.remaining_item_count,
+        items=page.items or [],
+        resource_version=page.metadata.resource_version,
+        continue_=page.metadata.continue_,
+        remaining=page.metadata.remaining_item_count,
     )

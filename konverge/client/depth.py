@@ -57,12 +57,12 @@ def _search(text: bytes, levels: int) -> Generator[None, None, bytes]:
     for number, token in enumerate(_TOKENS.finditer(text), start=1):
         if not number % _TURN:
             yield
-        found = token.group()
-        if found in _OPENING:
+        mark = token.group()
+        if mark in _OPENING:
             depth += 1
             if depth == levels + 1:
                 start = token.start()
-        elif len(found) == 1:
+        elif len(mark) == 1:
             if depth == levels + 1:
                 parts += (text[done:start], LEFT_OUT)
                 done = token.end()

@@ -56,26 +56,26 @@ def read_resources(api_version: str, body: bytes) -> dict[str, ResourceInfo]:
     except msgspec.DecodeError as error:
         raise ServerFailure(f"discovery of {api_version} returned something that is no APIResourceList") from error
     below: dict[str, set[str]] = {}
-    for one in resources:
-        plural, slash, subresource = one.name.partition("/")
+    for resource in resources:
+        plural, slash, subresource = resource.name.partition("/")
         if slash:
             below.setdefault(plural, set()).add(subresource)
-    found: dict[str, ResourceInfo] = {}
-    for one in resources:
-        if "/" in one.name or one.kind in found:
+    infos: dict[str, ResourceInfo] = {}
+    for resource in resources:
+        if "/" in resource.name or resource.kind in infos:
             continue
-        found[one.kind] = ResourceInfo(
+        infos[resource.kind] = ResourceInfo(
             api_version=api_version,
-            kind=one.kind,
-            plural=one.name,
-            namespaced=one.namespaced,
-            verbs=frozenset(one.verbs or ()),
-            subresources=frozenset(below.get(one.name, ())),
-            short_names=tuple(one.short_names or ()),
-            singular=one.singular_name,
-            categories=tuple(one.categories or ()),
+            kind=resource.kind,
+            plural=resource.name,
+            namespaced=resource.namespaced,
+            verbs=frozenset(resource.verbs or ()),
+            subresources=frozenset(below.get(resource.name, ())),
+            short_names=tuple(resource.short_names or ()),
+            singular=resource.singular_name,
+            categories=tuple(resource.categories or ()),
         )
-    return found
+    return infos
 
 
 @dataclass(slots=True)
@@ -106,10 +106,10 @@ class Discovery:
             failures = known.failures
             async with known.lock:
                 await self._refresh(known, kind, failures)
-        found = (known.resources or {}).get(kind.kind)
-        if found is None:
+        info = (known.resources or {}).get(kind.kind)
+        if info is None:
             raise NotServed(kind.api_version, kind.kind)
-        return found
+        return info
 
     def forget(self, api_version: str | None = None) -> None:
         """Forget a group and version, or everything."""

@@ -59,13 +59,13 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 def parse_exec_credentials(output: bytes, api_version: str) -> ExecCredentials:
     """Read an ExecCredential; raises ConfigError that names the mistake without quoting the output."""
     try:
-        found = msgspec.json.decode(output, type=_ExecCredential)
-        status = found.status
+        credential = msgspec.json.decode(output, type=_ExecCredential)
+        status = credential.status
         end = from_rfc3339(status.expiration_timestamp) if status and status.expiration_timestamp else None
     except (msgspec.DecodeError, ValueError):
         raise ConfigError("exec: the plugin's output is no ExecCredential") from None
-    if found.kind != "ExecCredential" or found.api_version != api_version:
-        raise ConfigError(f"exec: the plugin returned {found.kind} {found.api_version}, not {api_version}")
+    if credential.kind != "ExecCredential" or credential.api_version != api_version:
+        raise ConfigError(f"exec: the plugin returned {credential.kind} {credential.api_version}, not {api_version}")
     if status is None or not (status.token or status.client_certificate_data):
         raise ConfigError("exec: the plugin gave neither a token nor a certificate")
     if bool(status.client_certificate_data) is not bool(status.client_key_data):

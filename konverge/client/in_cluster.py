@@ -33,16 +33,16 @@ class MountedCredentials:
 
     def read(self, now: float) -> Credentials:
         """Return the credentials as they were at most a second before this loop time."""
-        found = (self._token.read(now), self._ca.read(now))
-        if found != self._made:
+        files = (self._token.read(now), self._ca.read(now))
+        if files != self._made:
             try:
-                token = found[0].decode("ascii").strip()
+                token = files[0].decode("ascii").strip()
             except UnicodeDecodeError:
                 if not self._made[0]:
                     raise ConfigError(f"{self._token.path} holds something else than a token") from None
                 return self._credentials
-            self._credentials = Credentials(authorization=f"Bearer {token}", tls=TlsMaterial(ca=found[1]))
-            self._made = found
+            self._credentials = Credentials(authorization=f"Bearer {token}", tls=TlsMaterial(ca=files[1]))
+            self._made = files
         return self._credentials
 
     async def current(self) -> Credentials:

@@ -73,10 +73,10 @@ class KubeconfigContext:
 def paths_of(path: str | Path) -> list[Path]:
     """Split a path list such as $KUBECONFIG; raises ConfigError if none of the files exists."""
     named = [path] if isinstance(path, Path) else [Path(part) for part in path.split(os.pathsep) if part]
-    found = [name.expanduser() for name in named if name.expanduser().is_file()]
-    if not found:
+    paths = [name.expanduser() for name in named if name.expanduser().is_file()]
+    if not paths:
         raise ConfigError(f"kubeconfig {path}: no such file")
-    return found
+    return paths
 
 
 def _section(files: Mapping[Path, Mapping[str, Any]], section: str, name: str) -> tuple[Mapping[str, Any], Path] | None:
@@ -91,21 +91,23 @@ def _section(files: Mapping[Path, Mapping[str, Any]], section: str, name: str) -
 def choose(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> KubeconfigContext:
     """Pick a context out of one or more parsed kubeconfigs; raises ConfigError that names what is missing."""
     where = ", ".join(str(path) for path in files)
-    current = next((str(one["current-context"]) for one in files.values() if one.get("current-context")), "")
+    current = next((str(config["current-context"]) for config in files.values() if config.get("current-context")), "")
     name = context or current
     if not name:
         raise ConfigError(f"kubeconfig {where}: no current-context is set; name one")
     chosen = _section(files, "contexts", name)
     if chosen is None:
-        known = ", ".join(str(e.get("name")) for one in files.values() for e in one.get("contexts") or []) or "none"
+        known = (
+            ", ".join(str(e.get("name")) for config in files.values() for e in config.get("contexts") or []) or "none"
+        )
         raise ConfigError(f"kubeconfig {where}: no context {name!r}; there are: {known}")
     parts = {}
     for section, key in (("clusters", "cluster"), ("users", "user")):
         wanted = str(chosen[0].get(key) or "")
-        found = _section(files, section, wanted) if wanted else None
-        if found is None and (wanted or key == "cluster"):
+        entry = _section(files, section, wanted) if wanted else None
+        if entry is None and (wanted or key == "cluster"):
             raise ConfigError(f"kubeconfig {where}: context {name!r} names the {key} {wanted!r}, which is not there")
-        parts[key] = found or ({}, Path())
+        parts[key] = entry or ({}, Path())
     (cluster, cluster_folder), (user, user_folder) = parts["cluster"], parts["user"]
     try:
         check_context(name, chosen[0])
@@ -273,14 +275,14 @@ def _end(choice: KubeconfigContext, authorization: str) -> datetime | None:
 
 
 def _stamps(files: tuple[Path, ...]) -> tuple[tuple[int, int, int], ...]:
-    found = []
+    stamps = []
     for path in files:
         try:
             status = path.stat()
-            found.append((status.st_mtime_ns, status.st_ino, status.st_size))
+            stamps.append((status.st_mtime_ns, status.st_ino, status.st_size))
         except OSError:
-            found.append((0, 0, 0))
-    return tuple(found)
+            stamps.append((0, 0, 0))
+    return tuple(stamps)
 
 
 class KubeconfigCredentials:

@@ -205,8 +205,8 @@ class Ledger:
         entries = self._entries.get(writer)
         if entries is None:
             return ()
-        found = (entry.current() for entry in entries.values())
-        return tuple(sorted((write for write in found if write is not None), key=lambda write: write.number))
+        writes = (entry.current() for entry in entries.values())
+        return tuple(sorted((write for write in writes if write is not None), key=lambda write: write.number))
 
     def seen(self, writer: Hashable, write: Write) -> None:
         """Drop this write: the cache shows it, or the barrier timed out.
@@ -260,11 +260,11 @@ class Ledger:
 
     def _record_created(self, writer: Hashable, write: Write) -> None:
         """Record a create with generateName under the name that the server chose."""
-        made = _key_of(write.kind, write.namespace, write.name)
-        entry = self._entries.setdefault(writer, {}).setdefault(made, _Entry())
+        target = _key_of(write.kind, write.namespace, write.name)
+        entry = self._entries.setdefault(writer, {}).setdefault(target, _Entry())
         entry.open[write.number] = write
         entry.close(write, write)
-        self._set_last_writer(made, writer)
+        self._set_last_writer(target, writer)
 
     def _drop(self, writer: Hashable, target: _ObjectKey) -> None:
         entries = self._entries.get(writer)

@@ -30,7 +30,7 @@ _FREE = ("type", "properties", "additionalProperties", "items", "allOf", "oneOf"
 class NullPlaces:
     """The places at and below one part of an object where null is a value."""
 
-    here: bool = False
+    nullable: bool = False
     """Whether the part itself may be null."""
     unknown: bool = False
     """Whether members that the schema does not name keep their nulls."""
@@ -41,7 +41,7 @@ class NullPlaces:
 
 
 NOWHERE = NullPlaces()
-ANYWHERE = NullPlaces(here=True, unknown=True)
+ANYWHERE = NullPlaces(nullable=True, unknown=True)
 """The places of a kind whose schema is not published yet."""
 
 
@@ -59,27 +59,27 @@ class _Reader:
         if not isinstance(schema, Mapping):
             return NOWHERE
         whole, name = resolved(schema, self._schemas), _reference(schema)
-        found = self._known.get(name) if name else None
-        if found is None:
+        places = self._known.get(name) if name else None
+        if places is None:
             if name:
                 self._known[name] = NOWHERE  # for a schema that contains itself
-            found = self._read(whole)
+            places = self._read(whole)
             if name:
-                self._known[name] = found
-        here = bool(whole.get("nullable"))
-        return found if found.here == here else replace(found, here=here)
+                self._known[name] = places
+        nullable = bool(whole.get("nullable"))
+        return places if places.nullable == nullable else replace(places, nullable=nullable)
 
     def _read(self, schema: Mapping[str, Any]) -> NullPlaces:
-        here = bool(schema.get("nullable"))
+        nullable = bool(schema.get("nullable"))
         if not any(name in schema for name in _FREE):
-            return NullPlaces(here, unknown=True)
+            return NullPlaces(nullable, unknown=True)
         unknown = bool(schema.get(_UNKNOWN))
         properties = schema.get("properties") or {}
         fields = {name: self.places(part) for name, part in properties.items() if name != "metadata"}
         more = schema.get("items") or schema.get("additionalProperties")
         members = self.places(more) if isinstance(more, Mapping) else None
-        if here or unknown or members not in (None, NOWHERE) or any(part != NOWHERE for part in fields.values()):
-            return NullPlaces(here, unknown, fields, members)
+        if nullable or unknown or members not in (None, NOWHERE) or any(part != NOWHERE for part in fields.values()):
+            return NullPlaces(nullable, unknown, fields, members)
         return NOWHERE
 
 
@@ -109,6 +109,6 @@ def settled(value: Any, places: NullPlaces) -> Any:
             kept[name] = member
         elif member is not None:
             kept[name] = settled(member, part or NOWHERE)
-        elif part is not None and part.here:
+        elif part is not None and part.nullable:
             kept[name] = None
     return kept

@@ -180,13 +180,13 @@ def yaml_of(body: Any, what: str = "") -> bytes:
     return text
 
 
-def _escape(found: re.Match[bytes]) -> bytes:
-    return b"\\u%04x" % ord(found.group().decode())
+def _escape(match: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % ord(match.group().decode())
 
 
-def _mark_long_key(found: re.Match[bytes]) -> bytes:
-    text = found.group()
-    return b"? " + text if found[1] and len(text) > _LONGEST_KEY else text
+def _mark_long_key(match: re.Match[bytes]) -> bytes:
+    text = match.group()
+    return b"? " + text if match[1] and len(text) > _LONGEST_KEY else text
 
 
 def _is_idempotent(intent: Mapping[str, Any]) -> bool:

@@ -69,13 +69,13 @@ def _field(schema: Any, name: str, schemas: Mapping[str, Any]) -> Mapping[str, A
 
 def resolved(schema: Any, schemas: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a schema with its references resolved, also those in allOf; its own keys win over the referenced keys."""
-    found = _mapping(schema)
+    own = _mapping(schema)
     merged: dict[str, Any] = {}
-    for part in (found, *(found.get("allOf") or ())):
+    for part in (own, *(own.get("allOf") or ())):
         reference = str(_mapping(part).get("$ref", ""))
         if reference.startswith(_REFERENCE):
             merged |= _mapping(schemas.get(reference.removeprefix(_REFERENCE)))
-    return {**merged, **found}
+    return {**merged, **own}
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

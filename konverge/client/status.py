@@ -74,18 +74,18 @@ _DECODE: Callable[[bytes | msgspec.Raw], _Status] = msgspec.json.Decoder(_Status
 
 def _read(raw: bytes | msgspec.Raw) -> _Status | None:
     try:
-        found = _DECODE(raw)
+        status = _DECODE(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return found if found.kind == "Status" else None
+    return status if status.kind == "Status" else None
 
 
 def deleted_uid(raw: bytes | msgspec.Raw) -> str | None:
     """Return the uid in the Status that responds to a deletion ("" if it names none); None for any other body."""
-    found = _read(raw)
-    if found is None:
+    status = _read(raw)
+    if status is None:
         return None
-    return found.details.uid if found.details else ""
+    return status.details.uid if status.details else ""
 
 
 def retry_after_seconds(header: str | None, now: datetime) -> float | None:
@@ -116,13 +116,13 @@ _MANAGER = re.compile(r'^conflict with ("(?:[^"\\]|\\.)*")')
 
 
 def _field_conflict(cause: _Cause) -> FieldConflict:
-    found = _MANAGER.match(cause.message)
-    if found is None:
+    match = _MANAGER.match(cause.message)
+    if match is None:
         return FieldConflict(manager=cause.message, field=cause.field)
     try:
-        manager = str(json.loads(found[1]))
+        manager = str(json.loads(match[1]))
     except ValueError:
-        manager = found[1].strip('"')
+        manager = match[1].strip('"')
     return FieldConflict(manager=manager, field=cause.field)
 
 
@@ -170,25 +170,25 @@ def status_error(
     >>> status_error(b'{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}')
     Expired('too old resource version')
     """
-    found = _read(raw)
-    if found is None:
+    body = _read(raw)
+    if body is None:
         return _class_of(code, "")(
             f"HTTP {code}: {_quoted(raw, content_type)}", status=code, retry_after=retry_after, request=request
         )
-    status = code or found.code
-    details = found.details or _Details()
+    status = code or body.code
+    details = body.details or _Details()
     causes = details.causes or []
-    message = found.message or found.reason or f"HTTP {status}"
+    message = body.message or body.reason or f"HTTP {status}"
     conflicts = [_field_conflict(cause) for cause in causes if cause.reason == _FIELD_CONFLICT]
     if conflicts and status == 409:
         return ApplyConflict(message, conflicts=conflicts, status=status, request=request)
     refused = status == 429 and any(cause.reason == _BUDGET for cause in causes)
     other = status == 422 and any(cause.field == "metadata.uid" for cause in causes)
-    made = EvictionRefused if refused else Conflict if other else _class_of(status, found.reason)
-    return made(
+    error_class = EvictionRefused if refused else Conflict if other else _class_of(status, body.reason)
+    return error_class(
         message,
         status=status,
-        reason=found.reason,
+        reason=body.reason,
         causes=[(cause.field, cause.message) for cause in causes],
         retry_after=retry_after if retry_after is not None else float(details.retry_after_seconds) or None,
         request=request,
@@ -220,11 +220,11 @@ def missing_rule(error: BaseException | None) -> dict[str, Any] | None:
     """
     if not isinstance(error, Forbidden):
         return None
-    found = _DENIED.search(error.message)
-    if found is None:
+    denied = _DENIED.search(error.message)
+    if denied is None:
         return None
-    if found["path"] is not None:
-        return {"nonResourceURLs": [found["path"]], "verbs": [found["verb"]]}
-    applied = error.request.startswith("apply ") and "/" not in found["resource"]
-    verbs = ["create", "patch"] if applied else [found["verb"]]
-    return {"apiGroups": [found["group"]], "resources": [found["resource"]], "verbs": verbs}
+    if denied["path"] is not None:
+        return {"nonResourceURLs": [denied["path"]], "verbs": [denied["verb"]]}
+    applied = error.request.startswith("apply ") and "/" not in denied["resource"]
+    verbs = ["create", "patch"] if applied else [denied["verb"]]
+    return {"apiGroups": [denied["group"]], "resources": [denied["resource"]], "verbs": verbs}

@@ -1,6 +1,9 @@
 """Where informer meets queue: controllers, the manager, and everything that a reconciler may do.
 
-    manager/        the process: start and stop in order, and its report
+    manager/        the process: a list of parts, and its settings
+    sharding/, election/   plug-ins of the manager: which replica may write
+    parts/          the parts of a manager: client, caches, controllers, webhooks, background work
+    hooks/          what the runtime asks a plug-in: leadership, and a gate for objects
     controller/     one controller at work: watches, requests, queue, workers, requeue decisions (pure)
     reconcile/      one reconcile, from a key to an outcome: context, status (pure), finalizers, plan
     apply/          server-side apply of children and status, owner references
@@ -34,15 +37,13 @@ from konverge.runtime.builder.predicates import (
 )
 from konverge.runtime.builder.rules import rules_of
 from konverge.runtime.cache.readers import Caches, Live, Reader
-from konverge.runtime.election.leadership import Leadership
-from konverge.runtime.election.settings import ElectionSettings
+from konverge.runtime.hooks.leadership import Leadership
 from konverge.runtime.manager.manager import Manager
-from konverge.runtime.manager.settings import ManagerSettings
+from konverge.runtime.manager.settings import ElectionSettings, ManagerSettings, ShardingSettings
 from konverge.runtime.observability.readiness import ControllerReport, Report, State
 from konverge.runtime.reconcile.context import Context, HasStatus
 from konverge.runtime.reconcile.plan import ConditionUpdate, Delete, Plan
 from konverge.runtime.reconcile.status import StatusEditor
-from konverge.runtime.sharding.settings import ShardingSettings
 
 __all__ = [
     "HOLD",

@@ -17,7 +17,7 @@ from konverge.reconcilers.clusters.events import deletion, managed, transitions
 from konverge.reconcilers.clusters.metrics import PullMetrics
 from konverge.reconcilers.clusters.transport import PlaneTransport
 from konverge.reconcilers.clusters.words import CONTROLLER
-from konverge.runtime.manager.background import BackgroundServices
+from konverge.runtime.parts.background import BackgroundServices
 from konverge.tasks import Broadcast, wait_first
 
 __all__ = ["AgentService", "Connect"]

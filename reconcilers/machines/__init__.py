@@ -18,11 +18,7 @@ listed its groups. An unreachable shard delays no other shard.
 
 from __future__ import annotations
 
-from konverge.crds.machines_v1beta1 import NstanceControlPlane, NstanceMachineTemplate
 from konverge.reconcilers.machines.install import install
 from konverge.reconcilers.machines.settings import MachineSettings
 
-__all__ = ["OTHER_KINDS", "MachineSettings", "install"]
-
-OTHER_KINDS = (NstanceControlPlane, NstanceMachineTemplate)
-"""Kinds without a controller: Cluster API reads them."""
+__all__ = ["MachineSettings", "install"]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from konverge.reconcilers.machines.shards.client import ShardClient
     from konverge.reconcilers.machines.shards.connections import Connections
     from konverge.reconcilers.machines.shards.dialing import Dial
-    from konverge.runtime.manager.background import BackgroundServices
+    from konverge.runtime.parts.background import BackgroundServices
 
 __all__ = ["NstanceService"]
 

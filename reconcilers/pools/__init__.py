@@ -16,7 +16,7 @@ instance never returns to its pool. Labels, annotations and claims on an instanc
 
 from __future__ import annotations
 
-from konverge.reconcilers.pools.install import OTHER_KINDS, install
+from konverge.reconcilers.pools.install import install
 from konverge.reconcilers.pools.settings import PoolSettings
 
-__all__ = ["OTHER_KINDS", "PoolSettings", "install"]
+__all__ = ["PoolSettings", "install"]

@@ -10,7 +10,7 @@ from functools import partial
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any
 
-from konverge.crds.pools_v1alpha1 import GROUP, Nextcloud, NextcloudPool, NextcloudProfile, NextcloudVersionMap
+from konverge.crds.pools_v1alpha1 import GROUP, Nextcloud, NextcloudPool
 from konverge.errors import UsageError
 from konverge.logs import get_logger
 from konverge.objects import Object
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from konverge.runtime.builder.builder import Gate
 
 __all__ = [
-    "OTHER_KINDS",
     "claim_controller",
     "controllers",
     "install",
@@ -51,9 +50,6 @@ __all__ = [
     "orphan_controller",
     "pool_controller",
 ]
-
-OTHER_KINDS = (NextcloudProfile, NextcloudVersionMap)
-"""The kinds of the family without a controller."""
 
 _NO_STATUS = "orphans"
 """The suffix of the field manager of the sweeper, which writes no status."""

@@ -93,7 +93,7 @@ class PoolWriter:
         self._pool = pool
         self._ctx = ctx
         self._slots = asyncio.Semaphore(parallel)
-        self._stripped: dict[str, str] = {}
+        self._stripped: dict[str, Metadata] = {}
         self._applied: set[str] = set()
         self.outcomes = WriteOutcomes()
 
@@ -324,7 +324,7 @@ class PoolWriter:
                 self.outcomes.unsure.add(claim.uid)
                 self.outcomes.error = error
             else:
-                self._stripped[claim.uid] = stored.metadata.resource_version
+                self._stripped[claim.uid] = stored.metadata
 
         await self._for_each(claims, write)
 
@@ -341,13 +341,10 @@ class PoolWriter:
             try:
                 sent = await self._ctx.write_status(
                     CLAIM,
-                    claim.name,
-                    claim.namespace,
+                    expect=self._stripped.get(claim.uid, claim.metadata),
                     status=claim_status(claim, decision, place, self._ctx.now(), observed.semantics),
-                    uid=claim.uid,
-                    resource_version=self._stripped.get(claim.uid, claim.version),
                 )
-            except Conflict:
+            except ObjectChanged:
                 self.outcomes.again = True
                 return
             except KonvergeError as error:

@@ -2,56 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from konverge.crds.workspaces_v1alpha1 import KubeConfigSecret, WorkspaceClaim, WorkspaceClaimStatus
+from konverge.crds.workspaces_v1alpha1 import KubeConfigSecret, WorkspaceClaimStatus
 from konverge.outcome import RequeueAfter
+from konverge.reconcilers.workspaces.observe import ObservedWorkspace
 from konverge.reconcilers.workspaces.provider import WorkspacePhase, WorkspaceState
-from konverge.reconcilers.workspaces.secrets import KubeconfigSecret, secret_name
+from konverge.reconcilers.workspaces.secrets import secret_name
 from konverge.reconcilers.workspaces.settings import WorkspaceSettings
 from konverge.reconcilers.workspaces.words import WorkspaceCondition, WorkspacePhaseWord, WorkspaceReason
 from konverge.runtime import ConditionUpdate, Plan
 
-__all__ = ["ObservedWorkspace", "WorkspaceProblem", "credential_due", "id_problem", "plan_deleting", "plan_status"]
+__all__ = ["credential_due", "plan_deleting", "plan_status"]
 
-_ID: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _PART_LEFT: Final = 3
 """A credential is renewed when a third of its lifetime is left."""
 _AT_LEAST: Final = timedelta(minutes=1)
 """Between two credentials: kcp may grant a short lifetime, or its clock may be behind."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkspaceProblem:
-    """Why the state of a workspace is unknown, or why no verb can be called for it."""
-
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedWorkspace:
-    """A claim, its workspace and its Secret."""
-
-    claim: WorkspaceClaim
-    namespace: str
-    state: WorkspaceState | None = None
-    secret: KubeconfigSecret | None = None
-    problem: WorkspaceProblem | None = None
-
-
-def id_problem(claim: WorkspaceClaim) -> WorkspaceProblem | None:
-    """Return why the claim names no possible workspace: without a name, its own name is the id, which may be too long or have dots."""
-    if _ID.fullmatch(claim.workspace):
-        return None
-    message = (
-        f"{claim.workspace!r} cannot name a workspace, which takes up to 63 lower case letters, digits and dashes: "
-        "make the claim anew with such a name, or with spec.id"
-    )
-    return WorkspaceProblem(WorkspaceReason.INVALID_ID, message)
 
 
 def credential_due(observed: ObservedWorkspace, now: datetime) -> bool:

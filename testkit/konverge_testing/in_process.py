@@ -2,9 +2,9 @@
 
     async with Client(in_process(server.handle)) as client: ...
 
-Guarantees: the transport starts nothing and waits for no real time, so it runs on `konverge_testing.VirtualTimeLoop`. The loop gets a turn
-before the handler runs and a turn after it: other tasks run while a request and its response travel, as over a network, and a cancelled
-call may have been handled. A request that a fault drops raises `Unreachable`. Closing the transport ends its streams.
+Guarantees: the transport starts nothing and waits for no real time, so it runs on `konverge_testing.VirtualTimeLoop`. Other tasks run
+before and after the handler, while a request and its response travel, as over a network; a cancelled call may have been handled. A request
+that a fault drops raises `Unreachable`. Closing the transport ends its streams.
 
 Caveats: only the headers that a client sends (Accept, Content-Type, User-Agent); no compression, no HTTP.
 """

@@ -25,7 +25,7 @@ class ApiServer(MemoryServer):
     """A `MemoryServer` with configurations for konverge's clients."""
 
     def config(self, *, user: User = ADMIN, namespace: str = "") -> ClientConfig:
-        """Return a configuration for clients in this process, whose requests come from `user`."""
+        """Return a configuration for clients in this process, whose requests have this user."""
         # Here, because the client takes longer to load than the server.
         from konverge_testing.in_process import in_process
 

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from apps.flux_ends import HEALTHY
 from apps.player import Player
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge_testing import Lab
 
 pytestmark = pytest.mark.control_plane
-
-HEALTHY = {
-    "Ready": "True/HelmReleaseReady",
-    "Reconciling": "False/Stable",
-    "Degraded": "False/Recovered",
-    "Stalled": "",
-}
 
 
 async def test_install_and_upgrade_are_ready_and_the_deletion_ends(lab: Lab) -> None:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-
-from konverge.daemon.families import DaemonSettings, families
+from hosted import NAMES
 
 if TYPE_CHECKING:
     from tests.meta.conftest import Tree
@@ -26,7 +25,7 @@ def test_the_generated_files_of_the_chart_are_fresh(tree: Tree, tool: Any) -> No
 def test_there_is_a_switch_for_each_family(tree: Tree) -> None:
     chart = tree.root / "charts/konverge"
     values = yaml.safe_load((chart / "values.yaml").read_text())
-    assert list(values["families"]) == list(families(DaemonSettings()))
+    assert list(values["families"]) == list(NAMES)
 
 
 def test_the_schema_knows_exactly_the_values_that_exist(tree: Tree) -> None:

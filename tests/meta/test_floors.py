@@ -19,6 +19,10 @@ PLANTED = {
     "the queue reaches up to the informers": ("workqueue/__init__.py", "import konverge.informers"),
     "the informers reach across to the queue": ("informers/__init__.py", "import konverge.workqueue"),
     "a family reaches across to another": ("reconcilers/quota/words.py", "import konverge.reconcilers.apps"),
+    "code of several families reaches up to a family": (
+        "reconcilers/shared/durations.py",
+        "import konverge.reconcilers.apps",
+    ),
     "a family reaches up to the daemon": ("reconcilers/__init__.py", "import konverge.daemon"),
     "the runtime reaches for the test kit": ("konverge/runtime/__init__.py", "import konverge_testing"),
     "the ground floor reaches up to the client": ("konverge/keys.py", "import konverge.client"),

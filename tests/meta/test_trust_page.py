@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from hosted import NAMES
 from pydantic import BaseModel
 from trust.tenants import tenant_models
 
@@ -28,13 +29,8 @@ METADATA: Final = (
 )
 WORDS: Final = (
     "konverge.words",
-    "konverge.reconcilers.apps.words",
-    "konverge.reconcilers.clusters.words",
     "konverge.reconcilers.apps.operations.words",
-    "konverge.reconcilers.machines.words",
-    "konverge.reconcilers.pools.words",
-    "konverge.reconcilers.quota.words",
-    "konverge.reconcilers.workspaces.words",
+    *(f"konverge.reconcilers.{name}.words" for name in NAMES),
 )
 _CELL: Final = re.compile(r"(?<!\\)\|")
 _CODE: Final = re.compile(r"`([^`]+)`")

@@ -52,7 +52,7 @@ from konverge.reconcilers.pools.instances.versions import ResolvedChart
 from konverge.reconcilers.pools.names import MAX_WORD, instance_name, name_for
 from konverge.reconcilers.pools.pool.render import new_member
 from konverge.reconcilers.quota.words import QuotaLabel, quota_name
-from konverge.reconcilers.workspaces.decide import id_problem
+from konverge.reconcilers.workspaces.observe import id_problem
 from konverge.reconcilers.workspaces.secrets import new_secret
 from konverge_testing import Lab, install_crds
 from konverge_testing.capi import definitions

@@ -26,8 +26,8 @@ from konverge.metrics import Metrics
 from konverge.objects import Metadata
 from konverge.runtime import Controller
 from konverge.runtime.controller.runner import ControllerRunner
-from konverge.runtime.election.leadership import Turn
 from konverge.runtime.events.types import Regarding
+from konverge.runtime.hooks.leadership import Term
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.reconcile.services import ManagerServices
 
@@ -337,7 +337,7 @@ class ControllerHarness:
             namespace=self._namespace,
             strict=self._strict,
             drain=self._drain,
-            turn=Turn(leads=True),
+            term=Term(leads=True),
         )
         for spec in self._controllers:
             runner = self.runners[spec.name] = ControllerRunner(spec, services)

@@ -30,7 +30,7 @@ _SOURCES: Final = (
     "pyproject.toml",
     "constraints.txt",
 )
-"""What the kit's tests depend on, as git pathspecs. `konverge/*.py` is the ground floor."""
+"""The files behind the tests of the kit, as git pathspecs. `konverge/*.py` is the ground floor."""
 _PASSED: Final = "build/testkit-passed.json"
 """By the options that choose tests and the folder of tests: the digest with which the tests of the folder passed."""
 _ALL: Final = "lab=quick"

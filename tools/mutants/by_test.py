@@ -739,7 +739,7 @@ BY_TEST: Final = (
         "a leader that leads again does not look at what its predecessor had put off",
         "konverge.runtime.controller.runner",
         "ControllerRunner._work",
-        "self._turn.number > 1",
+        "self._term.number > 1",
         "False",
         test=TWO_REPLICAS + "test_requests_that_a_leader_had_put_off_are_reconciled_by_its_successor",
     ),

@@ -93,16 +93,31 @@ annotations:
 {{- $rules | uniq | toJson -}}
 {{- end -}}
 
-{{/* The namespaces that the values of a part name for its rules-namespaces.yaml, as a JSON list; `*` stands for all namespaces. */}}
+{{/* The generated data of a family, as YAML: (dict "root" $ "part" "pools"). */}}
+{{- define "konverge.family" -}}
+{{- $operator := include "konverge.operator" .root | fromYaml -}}
+{{- dig "families" .part dict $operator | toYaml -}}
+{{- end -}}
+
+{{/* The namespaces of the rules-namespaces.yaml of a part, as a JSON list: first that of a setting, then those that a value lists. `*` stands for all namespaces. */}}
 {{- define "konverge.namespacesOf" -}}
 {{- $found := list -}}
-{{- if eq .part "pools" -}}
-{{- $first := dig "pools" "instance_namespace" "nextcloud-instances" .root.Values.settings -}}
-{{- $found = prepend (.root.Values.families.pools.namespaces | default list) $first -}}
-{{- else if eq .part "workspaces" -}}
-{{- $found = list (include "konverge.workspacesNamespace" .root) -}}
+{{- $values := dig .part dict (.root.Values.families | default dict) -}}
+{{- with (include "konverge.family" . | fromYaml).namespaces -}}
+{{- $first := dig $.part .setting .default $.root.Values.settings -}}
+{{- if hasKey $values .setting -}}{{- $first = get $values .setting -}}{{- end -}}
+{{- $found = prepend ($values.namespaces | default list) ($first | default $.root.Release.Namespace) -}}
 {{- end -}}
 {{- $found | uniq | toJson -}}
+{{- end -}}
+
+{{/* Whether the setting of an option has its value: (dict "root" $ "part" "pools" "option" {path: [], value: ""}). */}}
+{{- define "konverge.chosen" -}}
+{{- $value := dig .part dict .root.Values.settings -}}
+{{- range .option.path -}}
+{{- $value = kindIs "map" $value | ternary (dig . "" (kindIs "map" $value | ternary $value dict)) "" -}}
+{{- end -}}
+{{- if eq (toString $value) (toString .option.value) -}}true{{- end -}}
 {{- end -}}
 
 {{/* Whether the family of apps watches Secrets: in the whole cluster only if a value says so. */}}
@@ -111,17 +126,25 @@ annotations:
 {{- if or (eq $given "true") (and (eq $given "") (or .Values.watchNamespace (dig "apps" "secret_namespaces" list .Values.settings))) -}}true{{- end -}}
 {{- end -}}
 
+{{/* The operator's own namespace for a family: a value of the family, or the namespace of the release: (dict "root" $ "part" "workspaces" "setting" "namespace"). */}}
+{{- define "konverge.home" -}}
+{{- dig .part .setting "" (.root.Values.families | default dict) | default .root.Release.Namespace -}}
+{{- end -}}
+
 {{/* The namespace of the kubeconfigs of workspaces. */}}
 {{- define "konverge.workspacesNamespace" -}}
-{{- dig "workspaces" "namespace" "" (.Values.families | default dict) | default .Release.Namespace -}}
+{{- include "konverge.home" (dict "root" . "part" "workspaces" "setting" "namespace") -}}
 {{- end -}}
 
 {{/* What has Secrets in the release's namespace beside the kubeconfigs of workspaces, as a JSON list. */}}
 {{- define "konverge.secretsOfOthers" -}}
-{{- $parts := include "konverge.parts" . | fromJsonArray -}}
 {{- $found := list -}}
-{{- range list "clusters" "machines" -}}
-{{- if has . $parts -}}{{- $found = append $found (printf "families.%s" .) -}}{{- end -}}
+{{- range $part := include "konverge.parts" . | fromJsonArray -}}
+{{- with include "konverge.file" (dict "root" $ "part" $part "file" "rules-home.yaml") -}}
+{{- $resources := list -}}
+{{- range (fromYaml .).rules -}}{{- $resources = concat $resources .resources -}}{{- end -}}
+{{- if has "secrets" $resources -}}{{- $found = append $found (printf "families.%s" $part) -}}{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- if include "konverge.webhooks" . -}}{{- $found = append $found "webhooks" -}}{{- end -}}
 {{- if and .Values.metrics.secure.enabled (eq .Values.metrics.secure.certificates "certManager") -}}

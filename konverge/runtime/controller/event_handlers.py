@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from konverge.errors import InvalidObject, UsageError
-from konverge.informers import Cached, Change
+from konverge.informers import Change
 from konverge.keys import Key
+from konverge.objects import Metadata
 from konverge.runtime.apply.applier import Applier
 from konverge.runtime.builder.builder import Controller, Watched
 from konverge.runtime.cache.readers import Caches
@@ -24,8 +25,8 @@ from konverge.runtime.controller.requests import (
     requests_for_owner,
     requests_mapped,
 )
-from konverge.runtime.controller.shard_gate import ShardGate
 from konverge.runtime.controller.watches import ControllerWatches
+from konverge.runtime.hooks.object_gate import ObjectGate
 from konverge.words import LogKey, Why
 from konverge.workqueue import WorkQueue
 
@@ -48,7 +49,7 @@ class EventHandlers:
         own_versions: OwnVersions,
         forget: Callable[[Key], None],
         log: Any,
-        shards: ShardGate | None = None,
+        gate: ObjectGate | None = None,
     ) -> None:
         self._spec = spec
         self._queue = queue
@@ -58,7 +59,7 @@ class EventHandlers:
         self._own_versions = own_versions
         self._forget = forget
         self._log = log
-        self._shards = shards
+        self._gate = gate
         self.held_back: dict[Key, list[Change]] = {}
         """The events of each key that is being reconciled."""
         self.standing_by = False
@@ -67,8 +68,8 @@ class EventHandlers:
     def on_primary(self, change: Change) -> None:
         """Handle an event of the controller's own kind."""
         key = Key("", self._spec.kind, change.namespace, change.name)
-        if self._shards is not None and self._shards.observe(key, change):
-            self.enqueue(key, Why.SHARD)  # whatever the controller's predicate says of the change
+        if self._gate is not None and self._gate.observe(key, change):
+            self.enqueue(key, Why.OWNER_CHANGED)  # whatever the controller's predicate returns
         held = self.held_back.get(key)
         if held is not None:
             held.append(change)
@@ -106,12 +107,14 @@ class EventHandlers:
     def _enqueue_related(self, requests: Iterable[ReconcileRequest]) -> None:
         """Enqueue the keys that the event of another object gives.
 
-        With sharding those alone whose object is in the cache: with a coordinator a replica sees the children of all objects, and of the
-        objects its own. One that comes into the cache later is enqueued by that.
+        Behind a gate only keys of cached objects are enqueued: a gate may narrow the watch of the objects, and not the watch of their
+        children. The event of an object that enters the cache later enqueues its key.
         """
-        shards, store = self._shards, self._watches.primary.store
+        gate, store = self._gate, self._watches.primary.store
         self._enqueue(
-            one for one in requests if shards is None or store.get(one.key.namespace, one.key.name) is not None
+            request
+            for request in requests
+            if gate is None or store.get(request.key.namespace, request.key.name) is not None
         )
 
     def _enqueue(self, requests: Iterable[ReconcileRequest]) -> None:
@@ -132,28 +135,24 @@ class EventHandlers:
             self._queue.remove(key)
             self._forget(key)
             return
-        if self._shards is None or self._concerns(self._shards, key.namespace, key.name):
+        if self._gate is None or self._concerns(self._gate, key.namespace, key.name):
             self._queue.add(key, reason=reason, priority=priority)
 
-    def _concerns(self, shards: ShardGate, namespace: str, name: str) -> bool:
-        """Whether a key is worked on here. One whose object is gone is, so that what is kept of it is dropped."""
+    def _concerns(self, gate: ObjectGate, namespace: str, name: str) -> bool:
+        """Whether a key needs work in this process. A deleted object does, so that its state is dropped."""
         cached = self._watches.primary.store.get(namespace, name)
-        return cached is None or shards.concerns(cached)
+        return cached is None or gate.concerns(cached.metadata)
 
     async def enqueue_all(self, reason: str) -> None:
         """Enqueue every object, and yield to the event loop in between."""
-        await self._enqueue_where(reason, None if self._shards is None else self._shards.concerns)
+        await self.enqueue_where(reason, None if self._gate is None else self._gate.concerns)
 
-    async def enqueue_shard_changes(self) -> None:
-        """Enqueue the objects that this replica is to claim or to hand over."""
-        assert self._shards is not None
-        await self._enqueue_where(Why.SHARD, self._shards.changes)
-
-    async def _enqueue_where(self, reason: str, chosen: Callable[[Cached], bool] | None) -> None:
+    async def enqueue_where(self, reason: str, chosen: Callable[[Metadata], bool] | None) -> None:
+        """Enqueue the objects that are chosen (None: every object), and yield to the event loop in between."""
         kind, store = self._spec.kind, self._watches.primary.store
         for number, (namespace, name) in enumerate(store.keys(), start=1):
             cached = None if chosen is None else store.get(namespace, name)
-            if chosen is None or (cached is not None and chosen(cached)):
+            if chosen is None or (cached is not None and chosen(cached.metadata)):
                 self._queue.add(Key("", kind, namespace, name), reason=reason, priority=INITIAL_PRIORITY)
             if number % _KEYS_AT_ONCE == 0:
                 await asyncio.sleep(0)

@@ -18,18 +18,20 @@ from konverge.errors import NotLeading
 from konverge.informers.delivery import Handler
 from konverge.keys import Key
 from konverge.logs import get_logger
+from konverge.objects import Metadata
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.cache.readers import Caches
 from konverge.runtime.consistency.barrier import BarrierWaits
 from konverge.runtime.controller.event_handlers import EventHandlers
+from konverge.runtime.controller.gate_host import GateHost
 from konverge.runtime.controller.metrics import ControllerMetrics
 from konverge.runtime.controller.object_counts import OwnObjects, counts_of
 from konverge.runtime.controller.precondition import Precondition
 from konverge.runtime.controller.queue_metrics import PrometheusQueue
 from konverge.runtime.controller.reports import ReconcileReports
 from konverge.runtime.controller.requeue import Action, RequeueDecision, requeue_decision
-from konverge.runtime.controller.shard_gate import ShardGate
 from konverge.runtime.controller.watches import ControllerWatches
+from konverge.runtime.hooks.object_gate import Admission
 from konverge.runtime.observability.failures import Failure
 from konverge.runtime.observability.history import History, ReconcileLog, ReconcileRecord
 from konverge.runtime.observability.readiness import ControllerReport, State
@@ -49,7 +51,7 @@ class ControllerRunner:
         self.spec = spec
         self.state = State.STARTING
         self._shared = services
-        self._turn = services.turn
+        self._term = services.term
         self._fence = services.fence
         self._stopping = asyncio.Event()
         self._log = get_logger("konverge.controller").bind(**{LogKey.CONTROLLER: spec.name})
@@ -61,28 +63,19 @@ class ControllerRunner:
             metrics=self._queue_metrics,
         )
         self._queue_metrics.open()
-        ownership = services.ownership
-        self._watches = ControllerWatches(
-            spec,
-            services.informers,
-            services.namespace,
-            changed,
-            selector="" if ownership is None else ownership.selector,
-            whole=ownership.is_mine if ownership is not None and spec.kind in services.trimmed else None,
-        )
+        self._watches = ControllerWatches(spec, services.informers, services.namespace, changed)
         self.caches = Caches(spec.name, self._watches.informers, reorder=services.reorder)
         self._services = ReconcileServices.of(spec, services, caches=self.caches, serves=self._watches.serves)
         self._pipeline = ReconcilePipeline(spec, self._services)
-        self._shards: ShardGate | None = None
-        if services.ownership is not None:
-            self._shards = ShardGate(
-                spec,
-                services.ownership,
-                self.queue,
-                watches=self._watches,
-                barrier=self._pipeline.barrier,
-                forget=self._forget,
-            )
+        host = GateHost(
+            spec,
+            services,
+            self.queue,
+            watches=self._watches,
+            barrier=self._pipeline.barrier,
+            enqueue_where=self._enqueue_where,
+        )
+        self._gate = None if services.gates is None else services.gates(host)
         self.events = EventHandlers(
             spec,
             self.queue,
@@ -92,11 +85,11 @@ class ControllerRunner:
             own_versions=self._services.own_versions,
             forget=self._forget,
             log=self._log,
-            shards=self._shards,
+            gate=self._gate,
         )
         self._barrier_waits = BarrierWaits(numbers.barrier)
         self._metrics = ControllerMetrics(services.metrics, spec.name, workers=numbers.concurrency)
-        own = None if ownership is None else OwnObjects(ownership.is_mine, lambda: self._turn.leads)
+        own = None if self._gate is None else OwnObjects(self._gate.counts, lambda: self._term.leads)
         self._counts = counts_of(spec, services.metrics, own)
         self._reports = ReconcileReports(self._log, changed)
         self._precondition = Precondition(spec.gate, spec.kind, services.client, self._log, changed=changed)
@@ -119,8 +112,8 @@ class ControllerRunner:
                 primary = counts.open(primary)
             if self._shared.observer is not None:
                 primary, owned, watched = self._observed(primary), self._observed(owned), self._observed(watched)
-            self.events.standing_by = not self._turn.leads
-            self._watches.open(primary, owned, watched)
+            self.events.standing_by = not self._term.leads
+            self._watches.open(primary, owned, watched, select=None if self._gate is None else self._gate.select)
             if self._fence is not None:
                 self._watches.count_catch_ups(self._shared.metrics)
             self._enter(State.SYNCING)
@@ -133,7 +126,7 @@ class ControllerRunner:
                 )
             while not self._stopping.is_set():
                 self._enter(State.WAITING)
-                await wait_first(self._turn.begun(), self._stopping.wait())
+                await wait_first(self._term.begun(), self._stopping.wait())
                 await self._lead()
         finally:
             self._enter(State.STOPPED)
@@ -154,17 +147,17 @@ class ControllerRunner:
 
     @property
     def _interrupted(self) -> bool:
-        return self._stopping.is_set() or not self._turn.leads
+        return self._stopping.is_set() or not self._term.leads
 
     async def _unless_interrupted(self, step: Coroutine[Any, Any, None]) -> None:
-        await wait_first(step, self._stopping.wait(), self._turn.ended())
+        await wait_first(step, self._stopping.wait(), self._term.ended())
 
     async def _work(self) -> None:
         self._enter(State.RUNNING)
         name, concurrency = self.spec.name, self.spec.numbers.concurrency
         self._log.info("controller started", workers=concurrency)
         self.events.standing_by = False
-        if self._turn.number > 1:  # what another leader had put off is known to it alone
+        if self._term.number > 1:  # what another leader had put off is known to it alone
             await self.events.enqueue_all(Why.ELECTED)
         async with asyncio.TaskGroup() as tasks:
             workers = [
@@ -176,17 +169,15 @@ class ControllerRunner:
             )
             resync = tasks.create_task(self._resync(), name=f"konverge resync {name}")
             helpers = [watcher, resync]
-            if self._shards is not None:
-                shared = self._shared
-                work = self._shards.run(self._take_shard_changes, shared.client, shared.metrics)
-                helpers.append(tasks.create_task(work, name=f"konverge shards {name}"))
-            await wait_first(self._stopping.wait(), self._turn.ended())
+            if self._gate is not None:
+                helpers.append(tasks.create_task(self._gate.run(), name=f"konverge gate {name}"))
+            await wait_first(self._stopping.wait(), self._term.ended())
             for helper in helpers:
                 helper.cancel()
             if self._stopping.is_set():
                 self._enter(State.DRAINING)
-                await wait_first(self._drain(), self._turn.ended())
-            else:  # the next turn may have begun by now: this one ends all the same
+                await wait_first(self._drain(), self._term.ended())
+            else:  # the next term may have begun; this term ends nevertheless
                 self.events.standing_by = True
                 self._log.warning("this process does not lead any more: running reconciles are cancelled")
             for worker in workers:
@@ -194,8 +185,9 @@ class ControllerRunner:
         if not self._stopping.is_set():
             self._reports.denials.clear()
 
-    async def _take_shard_changes(self) -> None:
-        await self.events.enqueue_shard_changes()
+    async def _enqueue_where(self, chosen: Callable[[Metadata], bool]) -> None:
+        """Enqueue the objects that the gate chooses, and count the objects of this process again."""
+        await self.events.enqueue_where(Why.OWNER_CHANGED, chosen)
         for counts in self._counts:
             await counts.recount(self._watches.primary.store)
 
@@ -230,7 +222,7 @@ class ControllerRunner:
         """Return whether this controller works, and if not why, in words that say what to do."""
         reports = self._reports
         # A standby has not called its gate; it is ready, or a rolling update would wait for it without an end.
-        gated = self._precondition.obstacles if self._turn.leads else ()
+        gated = self._precondition.obstacles if self._term.leads else ()
         return ControllerReport(
             name=self.spec.name,
             state=self.state,
@@ -271,14 +263,16 @@ class ControllerRunner:
             self._forget(key)
             self._metrics.gone()
             return
-        epoch = 0
-        if self._shards is not None:
-            epoch = await self._shards.admit(key, cached)
+        gate, epoch = self._gate, 0
+        if gate is not None:
+            admission = await gate.admit(key, cached.metadata)
+            epoch = admission.epoch
             if not epoch:
+                self._turn_away(key, admission)
                 return
         if not self._may_write():
-            if self._shards is not None:
-                self._shards.leave(key, cached)
+            if gate is not None:
+                gate.leave(key, cached.metadata)
             self.queue.add_rate_limited(key, reason=Why.INTERRUPTED, priority=item.priority)
             return
         loop = asyncio.get_running_loop()
@@ -293,8 +287,8 @@ class ControllerRunner:
             result = await self._pipeline.run(key, cached, reasons, log, epoch)
         finally:
             self.events.release(key)
-            if self._shards is not None:
-                self._shards.leave(key, cached)
+            if gate is not None:
+                gate.leave(key, cached.metadata)
         decision, trace = requeue_decision(result.ended), result.trace
         if decision.interrupted:
             self.queue.add_rate_limited(key, reason=Why.INTERRUPTED, priority=item.priority)
@@ -324,8 +318,15 @@ class ControllerRunner:
         if trace.contained is not None:
             self._observe(key, trace.contained, part=", its function of .reports_failure")
 
+    def _turn_away(self, key: Key, admission: Admission) -> None:
+        """Retry a key that the gate did not admit, or forget it, unless the gate enqueues it later."""
+        if admission.retry_after is not None:
+            self.queue.add_after(key, admission.retry_after, reason=Why.OWNER_CHANGED)
+        elif not admission.waits:
+            self._forget(key)
+
     def _may_write(self) -> bool:
-        """Whether the fence is open: a process that was paused wakes within its turn, and must begin nothing."""
+        """Whether the fence is open: a process that was paused wakes within its term, and must begin no reconcile."""
         try:
             if self._fence is not None:
                 self._fence.check()

@@ -18,7 +18,7 @@ from typing import Any
 from prometheus_client import Counter
 
 from konverge.client import Client
-from konverge.informers import Change, Informer, InformerSet, Registration, RestartCause, Selection, Whole
+from konverge.informers import Change, Informer, InformerSet, Registration, RestartCause, Selection
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
 from konverge.runtime.builder.builder import Controller, Watched
@@ -77,19 +77,12 @@ class ControllerWatches:
         informers: InformerSet,
         namespace: str | None,
         changed: Callable[[], None],
-        *,
-        selector: str = "",
-        whole: Whole | None = None,
     ) -> None:
         self._spec = spec
         self._changed = changed
         self._changes = Broadcast()
         self._set = informers
         self._namespace = namespace
-        # A controller that watches or indexes its own kind decides by other objects of it, whichever replica they belong to.
-        others = {one.kind for one in spec.watched} | {one.kind for one in spec.indexed}
-        self._labels = ",".join(one for one in (spec.labels, "" if spec.kind in others else selector) if one)
-        self._whole = whole
         self._feeds: list[_Feed] = []
         self.informers: dict[Kind[Any], Informer | Narrowed] = {}
         """The caches that the reconciler reads, by kind."""
@@ -99,11 +92,13 @@ class ControllerWatches:
         primary: Callable[[Change], None],
         owned: Callable[[Watched, Change], None],
         watched: Callable[[Watched, Change], None],
+        *,
+        select: Callable[[Selection], Selection] | None = None,
     ) -> None:
-        """Acquire every cache, and register these event handlers."""
+        """Acquire every cache, and register these event handlers; `select` narrows the cache of the primary kind."""
         spec, where = self._spec, self._namespace
-        chosen = Selection(spec.kind, where, labels=self._labels, whole=self._whole)
-        self.primary = self._feed(spec.kind, None, chosen, primary)
+        chosen = Selection(spec.kind, where, labels=spec.labels)
+        self.primary = self._feed(spec.kind, None, chosen if select is None else select(chosen), primary)
         for one in spec.owned:
             self._feed(one.kind, one, Selection(one.kind, where), partial(owned, one))
         for one in spec.watched:

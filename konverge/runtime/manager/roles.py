@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from konverge.rbac import Rule, cluster_role, narrowed_roles
-from konverge.runtime.election.record import LEASE
-from konverge.runtime.events.recorder import EVENT_RULE
-from konverge.runtime.sharding.ordinal import STATEFUL_SET
 
 __all__ = ["roles_for"]
+
+
+_OF_THE_PROCESS: Final = ("apps", "coordination.k8s.io", "events.k8s.io")
+"""The groups of a process's own objects: the StatefulSet of its pods, its Leases, and Events about them."""
 
 
 def roles_for(name: str, rules: Iterable[Rule], namespace: str = "") -> list[dict[str, Any]]:
@@ -25,5 +26,5 @@ def roles_for(name: str, rules: Iterable[Rule], namespace: str = "") -> list[dic
 
 
 def _of_its_own(rule: Rule) -> bool:
-    """Whether a rule is about objects of the process itself: its Leases, Events about them, certificates, the StatefulSet of its pods."""
-    return bool(rule.names) or rule.group in (LEASE.group, STATEFUL_SET.group, EVENT_RULE.group)
+    """Whether a rule is about objects of the process itself; the rules of its certificates and Leases have names."""
+    return bool(rule.names) or rule.group in _OF_THE_PROCESS

@@ -1,16 +1,20 @@
-"""The settings of a manager."""
+"""The settings of a manager, and the plug-ins that they construct: the only module that knows election and sharding."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from konverge.client import ClientSettings
 from konverge.informers import InformerSettings
 from konverge.runtime.admission.settings import WebhookSettings
+from konverge.runtime.election.part import Election
 from konverge.runtime.election.settings import ElectionSettings
+from konverge.runtime.hooks.leadership import Leadership
+from konverge.runtime.parts.core import Core
+from konverge.runtime.parts.part import Part
 from konverge.runtime.sharding.settings import ShardingSettings
 
-__all__ = ["ManagerSettings"]
+__all__ = ["ElectionSettings", "ManagerSettings", "ShardingSettings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +26,7 @@ class ManagerSettings:
     """
 
     namespace: str | None = None
-    """Watch this namespace alone; None: the whole cluster."""
+    """The only namespace that is watched; None: the whole cluster."""
     instance: str = ""
     """The name of this replica in Events; empty: the host's name, which in a cluster is the pod's."""
     drain: float = 25.0
@@ -41,3 +45,32 @@ class ManagerSettings:
     """Whether replicas share the objects, and by which ring."""
     webhooks: WebhookSettings = WebhookSettings()  # noqa: RUF009  # frozen, so one default serves all
     """Where webhooks are served, if there are any."""
+
+    @property
+    def renew_seconds(self) -> float:
+        """The time for which the event loop may be blocked before a Lease is lost; 0 without Leases."""
+        if self.sharding.mode in ("hash", "coordinator"):
+            return self.sharding.renew_seconds
+        elects = self.election.enabled or self.sharding.mode != "off"
+        return self.election.renew_seconds if elects else 0.0
+
+    def election_part(self, core: Core, leadership: Leadership | None) -> Part:
+        """Return the part that decides when this process leads; `leadership` replaces the election by a Lease."""
+        return Election(core, lambda: self._election(core), leadership)
+
+    def sharding_parts(self, core: Core) -> tuple[Part, ...]:
+        """Return the part that shares objects among replicas, if the settings enable it."""
+        if not self.sharding.enabled:
+            return ()
+        # Here, because a manager without sharding is not to load the modules of the ring.
+        from konverge.runtime.sharding.part import Sharding
+
+        return (Sharding(core, self.sharding),)
+
+    def _election(self, core: Core) -> ElectionSettings:
+        """Return the election: with sharding it is for the coordinator, background work and controllers that are not shared."""
+        if not self.sharding.enabled:
+            return replace(self.election, enabled=self.election.enabled or self.sharding.mode == "leader")
+        unshared = any(spec.elected and spec.family is None for spec in core.controllers.values())
+        led = self.sharding.mode == "coordinator" or core.has_background or unshared
+        return replace(self.election, enabled=led)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,6 +110,17 @@ class Report:
     def ready(self) -> bool:
         """Whether all of them are ready."""
         return bool(self)
+
+    @classmethod
+    def joined(cls, reports: Iterable[Report]) -> Report:
+        """Return one report of several parts of a manager, of which at most one has webhooks and one an election."""
+        parts = tuple(reports)
+        return cls(
+            tuple(controller for part in parts for controller in part.controllers),
+            next((part.webhooks for part in parts if part.webhooks is not None), None),
+            next((part.election for part in parts if part.election is not None), None),
+            tuple(note for part in parts for note in part.background),
+        )
 
     def of(self, name: str) -> ControllerReport:
         """Return the report of one controller; raises LookupError."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 import structlog
 
-from konverge.client.guarded import expected_version
+from konverge.client.guarded import expected_version, object_changed
 from konverge.client.requests import Propagation
-from konverge.errors import NotFound, UsageError
+from konverge.errors import Conflict, NotFound, UsageError
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Metadata, Object
@@ -325,24 +325,18 @@ class Context(Generic[R_co]):
         )
 
     def write_status(
-        self,
-        what: Kind[Any] | type[Any],
-        name: str,
-        namespace: str = "",
-        *,
-        status: Mapping[str, Any],
-        uid: str,
-        resource_version: str,
+        self, what: Kind[Any] | type[Any], *, expect: Resource | Metadata, status: Mapping[str, Any]
     ) -> Effect[bool]:
         """Apply the whole status of another object, as the field manager declared with `.writes_status_of`.
 
-        `status` holds everything that the two writers of the kind own. `uid` and `resource_version` are those of the object as it was
-        read. Nothing is sent if nothing would change, or if the object is gone; returns whether anything was sent. A condition that the API
-        would refuse is cut and logged.
+        `expect` is the object, or its metadata, as it was read (see `patch`). `status` holds everything that both writers of the kind own.
+        Nothing is sent if nothing would change, or if the object was deleted or recreated; returns whether anything was sent. A condition
+        that the API would refuse is cut and logged.
 
-        Errors: Conflict if the object changed since it was read; ConditionError for a malformed condition if the manager is strict.
+        Errors: ObjectChanged if the object changed since it was read; ConditionError for a malformed condition if the manager is strict.
         """
-        kind = kind_of(what)
+        kind, expected = kind_of(what), expected_version(expect)
+        name, namespace, uid = expected.name, expected.namespace, expected.uid
 
         async def start() -> bool:
             self.trace.check_open()
@@ -355,7 +349,7 @@ class Context(Generic[R_co]):
             cached = self._children.cached(key)
             if cached is None or cached.uid != uid:
                 return False
-            metadata = {"name": name, "uid": uid, "resourceVersion": resource_version}
+            metadata = {"name": name, "uid": uid, "resourceVersion": expected.resource_version}
             if namespace:
                 metadata["namespace"] = namespace
             written = await self._services.client.settle_nulls(kind, {"status": self._status.fitted(status)})
@@ -366,6 +360,8 @@ class Context(Generic[R_co]):
                 )
             except NotFound:
                 return False
+            except Conflict as error:
+                raise object_changed(error) from error
             if answer is None:
                 self.trace.skipped += 1
                 return False

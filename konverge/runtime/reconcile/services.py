@@ -24,12 +24,12 @@ from konverge.runtime.builder.rules import may_read_live
 from konverge.runtime.cache.readers import Caches, Reorder
 from konverge.runtime.consistency.own_versions import OwnVersions
 from konverge.runtime.consistency.undone import UndoneApplies
-from konverge.runtime.election.leadership import Turn
 from konverge.runtime.events.recorder import EventRecorder
+from konverge.runtime.hooks.leadership import Term
+from konverge.runtime.hooks.object_gate import ObjectGates
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.observability.failures import FailureObserver
 from konverge.runtime.reconcile.threads import Threads
-from konverge.runtime.sharding.interface import ShardOwnership
 from konverge.tasks import Broadcast
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class ManagerServices:
     """Whether a malformed condition raises an error instead of being cut."""
     drain: float
     """Seconds that running reconciles have when the manager stops."""
-    turn: Turn
+    term: Term
     """Whether this process leads, and so may write."""
     fence: Fence | None = None
     """Refuses the writes of the client while this process does not lead; None for a client that always writes."""
@@ -80,10 +80,8 @@ class ManagerServices:
     """Receives contained exceptions; None in production."""
     reorder: Reorder | None = None
     """Puts what a cache lists into another order; None in production."""
-    ownership: ShardOwnership | None = None
-    """Which objects this replica owns; None if objects are not shared among replicas."""
-    trimmed: frozenset[Kind[Any]] = frozenset()
-    """The kinds of which this replica caches metadata alone, but for the objects that it owns."""
+    gates: ObjectGates | None = None
+    """Returns the gate of a controller's objects; None if this process reconciles every object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

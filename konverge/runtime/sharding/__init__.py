@@ -6,6 +6,8 @@
     members.py     the members of the ring, judged by what this replica saw of their Leases. Pure
     decision.py    keep, claim, clear or wait, from one object's stamp and the members. Pure
     ordinal.py     the other mode: by the ordinals of a StatefulSet, without the guarantees below
+    gate.py        the gate of a controller: which objects it watches and reconciles
+    part.py        the ring as a part of a manager
 
 Guarantees: at most one member reconciles an object at a time, as long as the clock of none runs more than twice as fast as another's. A
 member takes an object by a compare-and-swap of its stamp, with a greater epoch than any before; it takes only what has no owner, what its

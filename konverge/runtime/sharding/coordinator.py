@@ -158,7 +158,7 @@ class Coordinator:
             seen = ring.generation
             for selection, informer in self._caches.items():
                 for number, (namespace, name) in enumerate(informer.store.keys(), start=1):
-                    self._queue.add((selection, Key("", selection.kind, namespace, name)), reason=Why.SHARD)
+                    self._queue.add((selection, Key("", selection.kind, namespace, name)), reason=Why.OWNER_CHANGED)
                     if number % _KEYS_AT_ONCE == 0:
                         await asyncio.sleep(0)
             while ring.generation == seen:
@@ -193,13 +193,13 @@ class Coordinator:
             replica_of=self._ring.replica_of,
         )
         if wanted != present and (pause := self._forgeries.wait(metadata.uid, self._now())):
-            self._queue.add_after((selection, key), pause, reason=Why.SHARD)
+            self._queue.add_after((selection, key), pause, reason=Why.OWNER_CHANGED)
         elif wanted != present:
             await self._write(selection, key, metadata, wanted)
         else:
             self._queue.forget((selection, key))
         if former is not None and self._now() < former[1]:
-            self._queue.add_after((selection, key), former[1] - self._now(), reason=Why.SHARD)
+            self._queue.add_after((selection, key), former[1] - self._now(), reason=Why.OWNER_CHANGED)
 
     async def _write(self, selection: Selection, key: Key, metadata: Metadata, wanted: Assignment) -> None:
         change: dict[str, Any] = {
@@ -223,7 +223,7 @@ class Coordinator:
             self._note_success(key, metadata.uid)
         except Conflict:
             result = "conflict"
-            self._queue.add_after((selection, key), _AGAIN, reason=Why.SHARD)
+            self._queue.add_after((selection, key), _AGAIN, reason=Why.OWNER_CHANGED)
         except NotFound:
             result = "conflict"
         except NotLeading:

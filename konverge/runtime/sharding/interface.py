@@ -1,4 +1,4 @@
-"""The interface of sharding to a controller, whichever mode decides: which objects are this replica's, and may a reconcile begin."""
+"""The interface of the modes of sharding: which objects this replica owns, and may claim."""
 
 from __future__ import annotations
 
@@ -7,25 +7,19 @@ from typing import NamedTuple, Protocol
 
 from konverge.keys import Key
 from konverge.objects import Metadata
+from konverge.runtime.hooks.object_gate import Owned
 from konverge.tasks import Broadcast
 
-__all__ = ["Admission", "Owned", "ShardRing", "ShardOwnership"]
+__all__ = ["Claim", "ShardOwnership", "ShardRing"]
 
 
-class Owned(NamedTuple):
-    """The owner of an object, and the epoch in which it became the owner; `owner` "" for none."""
-
-    owner: str
-    epoch: int
-
-
-class Admission(NamedTuple):
-    """Whether an object may be reconciled now: in this epoch, if it is not 0; else it is looked at again after so many seconds, if any."""
+class Claim(NamedTuple):
+    """The claim of this replica to an object: `epoch` 0 means no claim, and `again` the seconds until the next try."""
 
     epoch: int = 0
     again: float | None = None
     inherited: bool = False
-    """Whether another member owned the object before, whose writes the caches may not show yet."""
+    """Whether the object has a former owner, whose writes the caches may not show yet."""
 
 
 class ShardRing(Protocol):
@@ -73,8 +67,8 @@ class ShardOwnership(Protocol):
     def changes(self, metadata: Metadata, family: str) -> bool:
         """Return whether an object is to be claimed or handed over by this replica."""
 
-    async def admit(self, key: Key, metadata: Metadata, family: str, writer: Hashable) -> Admission:
-        """Do what has to be done for an object, and return whether it may be reconciled; then `leave` follows."""
+    async def admit(self, key: Key, metadata: Metadata, family: str, writer: Hashable) -> Claim:
+        """Claim or clear an object as its stamp requires; after a claim `leave` follows."""
 
     def leave(self, uid: str) -> None:
         """Take note of the end of a reconcile."""

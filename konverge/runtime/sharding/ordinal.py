@@ -26,8 +26,9 @@ from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.objects import Metadata
 from konverge.runtime.builder.families import family_of
+from konverge.runtime.hooks.object_gate import Owned
 from konverge.runtime.sharding.decision import MemberState
-from konverge.runtime.sharding.interface import Admission, Owned
+from konverge.runtime.sharding.interface import Claim
 from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.tasks import Broadcast
 from konverge.words import LogKey
@@ -203,9 +204,9 @@ class OrdinalShares:
         """Return whether an object belongs to this share, as it may since the number of replicas changed."""
         return not self.ring.draining and self.concerns(metadata, family)
 
-    async def admit(self, key: Key, metadata: Metadata, family: str, writer: Hashable) -> Admission:  # noqa: ARG002  # the interface's
+    async def admit(self, key: Key, metadata: Metadata, family: str, writer: Hashable) -> Claim:  # noqa: ARG002  # the interface's
         """Return whether an object belongs to this share."""
-        return Admission(self.ring.epoch if self.changes(metadata, family) else 0)
+        return Claim(self.ring.epoch if self.changes(metadata, family) else 0)
 
     def leave(self, uid: str) -> None:
         """Do nothing: this mode hands nothing over."""

@@ -21,6 +21,7 @@ from konverge.metrics import Metrics
 from konverge.objects import Metadata
 from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.events.types import Regarding
+from konverge.runtime.hooks.object_gate import Owned
 from konverge.runtime.sharding.decision import (
     MemberState,
     ShardAction,
@@ -30,7 +31,7 @@ from konverge.runtime.sharding.decision import (
     former_after,
 )
 from konverge.runtime.sharding.forgeries import Forgeries
-from konverge.runtime.sharding.interface import Admission, Owned
+from konverge.runtime.sharding.interface import Claim
 from konverge.runtime.sharding.ring import Ring
 from konverge.runtime.sharding.stamp import Stamp, annotation_of, read_stamp
 from konverge.words import EventType, LogKey, Reason
@@ -164,26 +165,26 @@ class Ownership:
 
     # --- actions -------------------------------------------------------------------------------------------------------------
 
-    async def admit(self, key: Key, metadata: Metadata, family: str, writer: Hashable) -> Admission:
-        """Do what has to be done for an object, and return whether it may be reconciled; then `leave` follows."""
+    async def admit(self, key: Key, metadata: Metadata, family: str, writer: Hashable) -> Claim:
+        """Claim or clear an object as its stamp requires; after a claim `leave` follows."""
         if self.ring.draining:
-            return Admission()
+            return Claim()
         self._begin_term()
         one = self._objects.setdefault(metadata.uid, _Object())
         try:
             if one.writing:
-                return Admission(again=_AGAIN)
+                return Claim(again=_AGAIN)
             decision = self._decide(metadata, family, one)
             if decision.action is ShardAction.KEEP:
                 if not _is_current(metadata.resource_version, one):
-                    return Admission(again=_AGAIN)
+                    return Claim(again=_AGAIN)
                 one.running += 1
-                return Admission(decision.epoch, inherited=one.inherited)
+                return Claim(decision.epoch, inherited=one.inherited)
             if decision.action in (ShardAction.CLAIM, ShardAction.CLEAR):
                 if wait := self._forgeries.wait(metadata.uid, self._now()):
-                    return Admission(again=wait)
-                return Admission(again=await self._write(key, metadata, one, decision, writer))
-            return Admission(again=self._look_again(one))
+                    return Claim(again=wait)
+                return Claim(again=await self._write(key, metadata, one, decision, writer))
+            return Claim(again=self._look_again(one))
         finally:
             if one.empty:
                 self._objects.pop(metadata.uid, None)

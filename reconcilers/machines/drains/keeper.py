@@ -17,7 +17,7 @@ from konverge.reconcilers.machines.drains.nodes import NodeFinder
 from konverge.reconcilers.machines.metrics import MachineMetrics
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.messages import DrainEvent
-from konverge.runtime.manager.background import BackgroundServices
+from konverge.runtime.parts.background import BackgroundServices
 from konverge.words import LogKey
 
 __all__ = ["DrainKeeper"]

@@ -24,7 +24,7 @@ from konverge.words import LogKey
 
 if TYPE_CHECKING:
     from konverge.reconcilers.machines.shards.client import ShardClient
-    from konverge.runtime.manager.background import BackgroundServices
+    from konverge.runtime.parts.background import BackgroundServices
 
 __all__ = ["NodeRemoval"]
 

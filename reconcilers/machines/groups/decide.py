@@ -45,7 +45,7 @@ __all__ = [
 _VALIDATION = re.compile(
     r"cannot override|is required for new group|has no subnet pool|template .*not found|\binvalid\b"
 )
-"""The texts of a server's refusal of settings: its code is the same as for failures that pass."""
+"""The texts of a server's refusal of settings: its code is the same as for transient failures."""
 
 
 @dataclass(frozen=True, slots=True)

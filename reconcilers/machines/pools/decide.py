@@ -60,7 +60,7 @@ class SeenPool:
     document: Collection[str] | None
     """The shards that the document names; None: it was not read yet."""
     replicas: int | None
-    """The replicas of the MachinePool; None: there is no MachinePool."""
+    """The replicas of the MachinePool; None without a MachinePool."""
     owner_problem: str = ""
     """The reason why its MachinePool is missing."""
     duplicate_of: str = ""

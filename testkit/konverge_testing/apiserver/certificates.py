@@ -36,7 +36,7 @@ class KeyPair:
 
 
 class Authority:
-    """A certificate authority; `Authority.create` makes a new one.
+    """A certificate authority; `Authority.create` generates its key.
 
     >>> authority = Authority.create("konverge-test")
     >>> authority.client("jane", groups=("dev",)).certificate.startswith(b"-----BEGIN CERTIFICATE-----")

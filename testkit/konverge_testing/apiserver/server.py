@@ -78,7 +78,7 @@ _ABSENT: Final = frozenset(
 )
 """Kinds that would be stored and never enforced: they are not served, and a request for one gets 501."""
 _ABSENT_GROUPS: Final = frozenset({"flowcontrol.apiserver.k8s.io", "resource.k8s.io"})
-"""Groups of a real API server that this one does not have."""
+"""Groups of kube-apiserver that are absent."""
 _OPTIONS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 
 OnCall = Callable[[Call, About, Response], None]
@@ -118,7 +118,7 @@ class MemoryServer:
             uid=self.draws.uid,
         )
         self.webhooks: dict[str, Handler] = {}
-        """Functions of this process that answer webhooks, by URL or by `namespace/service`; others are called over HTTPS."""
+        """Functions of this process that serve webhooks, by URL or by `namespace/service`; others are called over HTTPS."""
         self.admission = Admission(
             self.objects,
             draws=self.draws,
@@ -133,7 +133,7 @@ class MemoryServer:
         self.registry.guards += (self._creation, self._escalation)
         self.faults = Faults(lambda: self.store.version)
         self.on_call: list[OnCall] = []
-        """Called after every answer, faults included: how a lab records."""
+        """Called after each response, faults included: a lab records by them."""
         self._reader = Reader(self.registry)
         self._discovery = Discovery(lambda: self.registry.resources)
         self._specials = SpecialRequests(self.registry, self.rbac, self.authenticator)

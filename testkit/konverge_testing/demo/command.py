@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+import yaml
 
 from konverge.client import Client
 from konverge.daemon import engine, logs
-from konverge.daemon.crds import apply_all
-from konverge.daemon.families import DaemonSettings
+from konverge.daemon.crds import apply_all, manifests_of
+from konverge.daemon.families import DaemonSettings, installed_settings
 from konverge.daemon.programs import NAME
 from konverge.daemon.rbac import manifests, rules_for
 from konverge.errors import KonvergeError
@@ -175,27 +176,26 @@ async def _demo(
 
 
 async def _prepare(admin: Client) -> None:
-    """Apply the CRDs, ours and Flux's, and the RBAC of the daemon."""
-    from konverge.crds import all_manifests
-
+    """Apply the CRDs of the families, of Flux and of the engines, and the RBAC of the daemon."""
+    settings = _settings()
     click.echo(
         "==> applying CustomResourceDefinitions (ours, and minimal ones of Flux's and the engines' kinds) and RBAC"
     )
-    await apply_all(admin, [*all_manifests(), *flux_crds(), *engine_crds()])
+    await apply_all(admin, [*manifests_of(None, settings), *flux_crds(), *engine_crds()])
     for name in (HOME, NAMESPACE):
         await admin.apply(_NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    rules = await rules_for(None, _settings())
+    rules = await rules_for(None, settings)
     for document in manifests(NAME, rules, "", f"{HOME}/{NAME}"):
         await _apply(admin, document)
 
 
 def _settings(**more: Any) -> DaemonSettings:
-    return DaemonSettings(
-        apps=AppsSettings(namespace=HOME),
-        clusters=ClusterSettings(namespace=HOME),
-        pools=PoolSettings(instance_namespace=NAMESPACE),
-        **more,
-    )
+    groups: dict[str, Any] = {
+        "apps": AppsSettings(namespace=HOME),
+        "clusters": ClusterSettings(namespace=HOME),
+        "pools": PoolSettings(instance_namespace=NAMESPACE),
+    }
+    return installed_settings()(**{**groups, **more})
 
 
 async def _apply(admin: Client, document: dict[str, Any]) -> None:
@@ -239,6 +239,11 @@ async def _apply_samples(admin: Client, plane: str) -> None:
     click.echo(f"==> applying samples to namespace {NAMESPACE}\n")
     for document in (*samples(), *operation_samples(), *cluster_samples(plane), *pool_samples(claims=False)):
         await _apply(admin, document)
+    for hosted in _settings().families:
+        if (file := hosted.family.samples) is not None:
+            click.echo(f"==> applying samples of {hosted}\n")
+            for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+                await _apply(admin, document)
 
 
 async def _rows(admin: Client) -> list[Row]:

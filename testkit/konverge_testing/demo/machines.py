@@ -31,9 +31,10 @@ from konverge.crds.machines_v1beta1 import (
 )
 from konverge.daemon import engine, logs
 from konverge.daemon.crds import apply_all
-from konverge.daemon.families import DaemonSettings
+from konverge.daemon.families import installed_settings
 from konverge.daemon.programs import NAME
 from konverge.daemon.rbac import manifests, rules_for
+from konverge.daemon.settings import Settings
 from konverge.kinds import kind
 from konverge.reconcilers import machines
 from konverge.reconcilers.machines import MachineSettings
@@ -77,7 +78,7 @@ async def demo_of_machines(stage: Stage, admin: Client, timeout: float, *, stay:
         pace = world.add_shard(name).state.fleet.pace
         pace.boot, pace.delete, pace.drain_timeout = 1.0, 0.5, 60.0
     with (stage.directory / "konverge.log").open("w", encoding="utf-8", buffering=1) as file:
-        engine.set_up(DaemonSettings())
+        engine.set_up(Settings())
         logs.configure(form="console", stream=file)
         try:
             await _prepare(admin)
@@ -92,7 +93,8 @@ async def _prepare(admin: Client) -> None:
 
     click.echo("==> applying CustomResourceDefinitions (ours, and short ones of Cluster API's kinds) and RBAC")
     await apply_all(admin, [*definitions(), *(crd(model) for model in (*_INFRASTRUCTURE, *_OTHERS))])
-    rules = await rules_for(None, DaemonSettings(controllers=("machines",), machines=_SETTINGS), NAME)
+    chosen: dict[str, Any] = {"controllers": ("machines",), "machines": _SETTINGS}
+    rules = await rules_for(None, installed_settings()(**chosen), NAME)
     home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}}
     for document in (home, *manifests(NAME, rules, "", f"{HOME}/{NAME}")):
         namespaced = bool(document["metadata"].get("namespace"))

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -19,7 +19,7 @@ from konverge.crds import crd
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.daemon import engine, logs
 from konverge.daemon.crds import apply_all
-from konverge.daemon.families import DaemonSettings
+from konverge.daemon.families import DaemonSettings, installed_settings
 from konverge.daemon.programs import NAME
 from konverge.daemon.rbac import manifests, rules_for
 from konverge.kinds import kind
@@ -37,6 +37,7 @@ __all__ = ["demo_of_replicas", "replica_of"]
 HOME: Final = "konverge"
 """The namespace of the Leases, and of the Secrets."""
 CLAIMS: Final = 18
+_WORKSPACES: Final = WorkspaceSettings(namespace=HOME, provider="memory")
 _SHARDING: Final = ShardingSettings(
     mode="hash", namespace=HOME, lease_seconds=4.0, renew_seconds=3.0, retry_seconds=1.0, join_seconds=1.0
 )
@@ -115,9 +116,8 @@ async def _play(stage: Stage, admin: Client, count: int, timeout: float, *, stay
 
 
 def _settings() -> DaemonSettings:
-    return DaemonSettings(
-        controllers=("workspaces",), workspaces=WorkspaceSettings(namespace=HOME, provider="memory"), sharding=_SHARDING
-    )
+    group: dict[str, Any] = {"workspaces": _WORKSPACES}
+    return installed_settings()(controllers=("workspaces",), sharding=_SHARDING, **group)
 
 
 async def _prepare(admin: Client) -> None:
@@ -135,7 +135,7 @@ async def _start(stage: Stage, stack: AsyncExitStack, name: str, memory: MemoryW
     wire = Wire(lambda: 0)
     settings = ManagerSettings(instance=name, sharding=_SHARDING)
     manager = Manager(NAME, killable(account, wire), settings=settings)
-    workspaces.install(manager, _settings().workspaces, provider=memory)
+    workspaces.install(manager, _WORKSPACES, provider=memory)
 
     async def stop() -> None:
         wire.alive = True  # a killed replica ends with the demo

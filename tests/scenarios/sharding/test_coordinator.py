@@ -218,7 +218,7 @@ async def test_a_controller_that_indexes_its_own_kind_sees_the_objects_of_all_re
         def _add(self, manager: kv.Manager) -> None:
             super()._add(manager)
             (spec,) = manager.controllers
-            manager._specs[spec.name] = spec.indexes(CONFIG_MAP, "value", by=by_value)
+            manager._core.controllers[spec.name] = spec.indexes(CONFIG_MAP, "value", by=by_value)
 
     async with Indexed(sharding=COORDINATOR) as shards:
         await started(shards, "a", "b")

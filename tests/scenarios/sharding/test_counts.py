@@ -31,7 +31,9 @@ class Counted(Shards):
     def _add(self, manager: kv.Manager) -> None:
         super()._add(manager)
         (spec,) = manager.controllers
-        manager._specs[spec.name] = spec.counts_objects("sources", "by value", labels=("value",), by=by_value)
+        manager._core.controllers[spec.name] = spec.counts_objects(
+            "sources", "by value", labels=("value",), by=by_value
+        )
 
 
 def counted(replica: Replica) -> Counter[str]:

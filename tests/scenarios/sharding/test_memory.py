@@ -101,7 +101,7 @@ async def test_a_predicate_is_asked_about_whole_objects_alone_and_hides_no_move(
         def _add(self, manager: kv.Manager) -> None:
             super()._add(manager)
             (spec,) = manager.controllers
-            manager._specs[spec.name] = spec.when(asked)
+            manager._core.controllers[spec.name] = spec.when(asked)
 
     async with Predicated(sharding=HASH) as shards:
         await started(shards, "a", "b")
@@ -159,7 +159,7 @@ async def test_bodies_that_another_part_of_the_manager_reads_are_kept_whole(
         def _add(self, manager: kv.Manager) -> None:
             super()._add(manager)
             (spec,) = manager.controllers
-            manager._specs[spec.name] = also(spec)
+            manager._core.controllers[spec.name] = also(spec)
             if other is not None:
                 manager.add(other.reconciled_by(By(noted)))
 

@@ -316,7 +316,7 @@ async def test_s12_three_levels_that_bear_the_uid_of_their_root_have_one_owner_a
         def _add(self, manager: kv.Manager) -> None:
             super()._add(manager)
             (spec,) = manager.controllers
-            manager._specs[spec.name] = spec.sharded(by=root_of)
+            manager._core.controllers[spec.name] = spec.sharded(by=root_of)
 
     async with ByRoot(sharding=mode) as shards:
         await started(shards, "a", "b")

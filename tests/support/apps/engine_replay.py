@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from konverge.reconcilers.apps.kinds import NAMESPACE
 from konverge.reconcilers.apps.operations.engines.engine import (
     Engine,
     EngineRequest,
-    EngineState,
     ObjectKey,
     ObjectRef,
     Observation,
@@ -33,7 +32,7 @@ NAMESPACE_UID = "namespace-uid"
 Json = dict[str, Any]
 
 
-def request(
+def request_of(
     type_: str = "Backup",
     related: Mapping[ObjectRef, Json | None] | None = None,
     *,
@@ -65,6 +64,10 @@ class Line:
 
     def is_of(self, which: str) -> bool:
         return bool(self.object) and f"{self.object['kind']}/{self.object['metadata']['name']}" == which
+
+
+def _folder(engine: Engine) -> str:
+    return {"workflow": "argo"}.get(engine.name, engine.name)
 
 
 def lines(engine: str, recording: str) -> list[Line]:
@@ -99,7 +102,7 @@ class EngineReplay:
     nth: int = 0
     """Of several objects of that name: the place of this one."""
     cancel_at: str = ""
-    request: EngineRequest = field(default_factory=request)
+    request: EngineRequest = field(default_factory=request_of)
 
     def seen(self) -> list[Seen]:
         """Return every observation up to the end of the recording, those after the end of the Operation too."""
@@ -128,7 +131,7 @@ class EngineReplay:
 
     def _observe(self) -> Iterator[Seen]:
         engine, asked, child = self.engine, False, None
-        recorded = lines(str(self.engine.name if self.engine.name != "workflow" else "argo"), self.recording)
+        recorded = lines(_folder(self.engine), self.recording)
         uids = list(dict.fromkeys(line.object["metadata"]["uid"] for line in recorded if line.is_of(self.which)))
         uid = uids[self.nth]
         first = next(line for line in recorded if line.is_of(self.which) and line.object["metadata"]["uid"] == uid)
@@ -160,10 +163,3 @@ class EngineReplay:
             if found.recheck_after is None or at + found.recheck_after.total_seconds() > until:
                 return
             at += max(found.recheck_after.total_seconds(), 0.001)
-
-
-def with_token(token: str) -> EngineRequest:
-    return replace(request(), uid=token)
-
-
-__all__ = ["MADE", "EngineReplay", "EngineState", "Line", "Seen", "lines", "request", "with_token"]

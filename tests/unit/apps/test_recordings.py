@@ -1,6 +1,6 @@
 """The conditions of an instance in the 17 recordings of Flux, by the table of their README.
 
-`ENDS` is how each must end, `NEVER` what must not show on the way. Events are transitions, counted exactly: none per attempt of Flux.
+The whole reconciler is tested by the same table (tests/scenarios/apps). Events are transitions, counted exactly: none per attempt of Flux.
 """
 
 from __future__ import annotations
@@ -9,82 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from apps.flux_ends import ENDS, GAVE_UP, HEALTHY, NEVER
 
 Replays = Callable[..., Any]
-
-SCENARIOS = (
-    "chart-version-missing",
-    "depends-on",
-    "drift-enabled",
-    "install-failed",
-    "install-upgrade",
-    "oci-chart-ref",
-    "rename-release",
-    "repo-unreachable",
-    "retry-on-failure",
-    "source-missing",
-    "suspended",
-    "test-fails",
-    "uninstall-fails",
-    "upgrade-failed-no-retries",
-    "upgrade-failed-rollback",
-    "upgrade-slow-times-out",
-    "values-secret",
-)
-
-HEALTHY = {
-    "Ready": "True/HelmReleaseReady",
-    "Reconciling": "False/Stable",
-    "Degraded": "False/Recovered",
-    "Stalled": "",
-}
-GAVE_UP = {
-    "Ready": "False/HelmReleaseFailed",
-    "Reconciling": "False/Stable",
-    "Degraded": "True/HelmReleaseFailed",
-    "Stalled": "True/RetriesExceeded",
-}
-GONE = {"Ready": "False/HelmReleaseMissing", "Reconciling": "True/HelmReleaseInstalling", "Stalled": ""}
-
-ENDS: dict[str, dict[str, str]] = {
-    "chart-version-missing": HEALTHY,
-    "depends-on": HEALTHY,
-    "drift-enabled": {"Ready": "True/HelmReleaseReady", "Reconciling": "False/Stable", "Degraded": "True/Drifted"},
-    "install-failed": GAVE_UP,
-    "install-upgrade": GONE,
-    "oci-chart-ref": {"Ready": "False/Upgrading", "Reconciling": "True/HelmReleaseUpgrading"},
-    "rename-release": HEALTHY,
-    "repo-unreachable": {"Ready": "False/Installing", "Reconciling": "True/ChartSourceSyncing", "Degraded": ""},
-    "retry-on-failure": HEALTHY,
-    "source-missing": HEALTHY,
-    "suspended": GONE,
-    "test-fails": GAVE_UP,
-    "uninstall-fails": GONE,
-    "upgrade-failed-no-retries": HEALTHY,
-    "upgrade-failed-rollback": HEALTHY,
-    "upgrade-slow-times-out": GAVE_UP,
-    "values-secret": HEALTHY,
-}
-
-NEVER: dict[str, tuple[tuple[str, str], ...]] = {
-    "chart-version-missing": (("Degraded", "True/"),),
-    "depends-on": (("Degraded", "True/"),),
-    "drift-enabled": (("Ready", "Unknown/"), ("Degraded", "True/HelmReleaseFailed")),
-    "install-failed": (("Ready", "True/"), ("Ready", "False/Upgrading")),
-    "install-upgrade": (("Degraded", "True/"), ("Ready", "False/ChartUnreachable"), ("Stalled", "True/")),
-    "oci-chart-ref": (("Degraded", "True/"),),
-    "rename-release": (("Degraded", "True/"),),
-    "repo-unreachable": (("Degraded", "True/"),),
-    "retry-on-failure": (("Stalled", "True/"), ("Ready", "Unknown/")),
-    "source-missing": (("Degraded", "True/"),),
-    "suspended": (("Degraded", "True/"), ("Stalled", "True/")),
-    "test-fails": (("Ready", "False/Upgrading"), ("Ready", "True/"), ("Reconciling", "True/HelmReleaseUpgrading")),
-    "uninstall-fails": (("Stalled", "True/"),),
-    "upgrade-failed-no-retries": (("Ready", "Unknown/"),),
-    "upgrade-failed-rollback": (("Ready", "Unknown/"),),
-    "upgrade-slow-times-out": (("Ready", "Unknown/"),),
-    "values-secret": (("Stalled", "True/"),),
-}
 
 INSTALLED = ["Ready=False", "Reconciling=True", "Ready=True", "Reconciling=False"]
 ROLLED = ["Ready=False", "Reconciling=True", "Ready=True", "Reconciling=False"]
@@ -138,25 +65,25 @@ TRANSITIONS: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", ENDS)
 def test_a_recording_ends_as_its_table_says(replay: Replays, scenario: str) -> None:
     last = replay(scenario).feed().last
     assert {type_: last[type_] for type_ in ENDS[scenario]} == ENDS[scenario]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", ENDS)
 def test_a_recording_never_shows_what_its_table_forbids(replay: Replays, scenario: str) -> None:
     fed = replay(scenario).feed()
     shown = {what: fed.ever(*what) for what in NEVER[scenario]}
     assert {what: said for what, said in shown.items() if said} == {}
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", ENDS)
 def test_a_recording_makes_one_event_per_transition_and_none_per_attempt(replay: Replays, scenario: str) -> None:
     assert [what for _, what in replay(scenario).feed().transitions] == TRANSITIONS[scenario]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", ENDS)
 def test_stalled_and_reconciling_are_never_both_true_whenever_flux_falls_silent(replay: Replays, scenario: str) -> None:
     """Flux stops after each event in turn, and time passes; `Replay` checks each reconcile too."""
     whole = replay(scenario)
@@ -389,14 +316,14 @@ def test_a_failing_uninstall_is_reported_with_its_cause(replay: Replays) -> None
 # --- all of them -----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", ENDS)
 def test_every_reconcile_sets_ready_and_reconciling(replay: Replays, scenario: str) -> None:
     for said in replay(scenario).feed().said:
         assert said["Ready"]
         assert said["Reconciling"]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", ENDS)
 def test_ready_becomes_true_only_with_the_deployed_version(replay: Replays, scenario: str) -> None:
     fed = replay(scenario).feed()
     releases = [

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hosted import NAMES
 
 from konverge.charts import FOLDER
-from konverge.daemon.families import DaemonSettings, families
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "rights.md"
-FAMILIES = tuple(families(DaemonSettings()))
 COMMON = "Every family"
 
 WHERE = {
@@ -78,24 +77,24 @@ def described(section: str) -> set[Right]:
     return {right for _, rights in rows(section) for right in rights}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", NAMES)
 def test_each_right_of_a_family_has_a_row(family: str) -> None:
     missing = generated(family) - described(family) - described(COMMON)
     assert not missing, f"add rows with reasons to {PAGE.name}: {sorted(missing)}"
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", NAMES)
 def test_each_row_of_a_family_is_a_right(family: str) -> None:
     assert described(family), "the section has no table"
     assert sorted(described(family) - generated(family)) == []
 
 
 def test_each_row_of_every_family_is_a_right_of_several() -> None:
-    counts = Counter(right for family in FAMILIES for right in generated(family))
+    counts = Counter(right for family in NAMES for right in generated(family))
     assert sorted(right for right in described(COMMON) if not counts[right]) == []
 
 
-@pytest.mark.parametrize("section", [COMMON, *FAMILIES])
+@pytest.mark.parametrize("section", [COMMON, *NAMES])
 def test_no_right_has_two_rows_and_each_row_has_a_reason(section: str) -> None:
     counts = Counter(right for _, rights in rows(section) for right in rights)
     assert [right for right, number in counts.items() if number > 1] == []

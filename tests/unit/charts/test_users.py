@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
+from hosted import NAMES
 
 import konverge as kv
 from konverge.charts import FOLDER, user_rules
 from konverge.crds.catalogue import own_resources
 from konverge.crds.resource import declaration_of
-from konverge.daemon.families import DaemonSettings, families
 
 READ = {"get", "list", "watch"}
 WRITE = READ | {"create", "delete", "deletecollection", "patch", "update"}
@@ -61,17 +61,17 @@ def rights(rules: list[dict[str, Any]]) -> dict[str, set[str]]:
 
 
 def test_every_family_has_rules_for_users() -> None:
-    assert {path.parent.name for path in FOLDER.glob("files/*/users.yaml")} == families(DaemonSettings()).keys()
+    assert {path.parent.name for path in FOLDER.glob("files/*/users.yaml")} == {*NAMES}
 
 
-@pytest.mark.parametrize("family", families(DaemonSettings()))
+@pytest.mark.parametrize("family", NAMES)
 def test_tenants_write_their_kinds_and_administrators_all_others(family: str) -> None:
     rules = rules_of(family)
     assert rights(rules["edit"]) == dict.fromkeys(OF_TENANTS.get(family, ()), WRITE)
     assert rights(rules["admin"]) == dict.fromkeys(OF_ADMINISTRATORS.get(family, ()), WRITE)
 
 
-@pytest.mark.parametrize("family", families(DaemonSettings()))
+@pytest.mark.parametrize("family", NAMES)
 def test_every_kind_and_its_status_are_readable_unless_its_spec_holds_a_secret(family: str) -> None:
     kinds = (OF_TENANTS.get(family, set()) | OF_ADMINISTRATORS.get(family, set())) - SECRET
     assert rights(rules_of(family)["view"]) == dict.fromkeys([*kinds, *(f"{kind}/status" for kind in kinds)], READ)
@@ -82,14 +82,14 @@ def test_every_kind_of_ours_has_one_writer() -> None:
     assert sorted(written) == sorted(declaration_of(model).crd_name for model in own_resources())
 
 
-@pytest.mark.parametrize("family", families(DaemonSettings()))
+@pytest.mark.parametrize("family", NAMES)
 def test_no_role_writes_a_subresource(family: str) -> None:
     rules = rules_of(family)
     written = chain(rules["edit"], rules["admin"], rules["cluster"])
     assert [resource for rule in written for resource in rule["resources"] if "/" in resource] == []
 
 
-@pytest.mark.parametrize("family", families(DaemonSettings()))
+@pytest.mark.parametrize("family", NAMES)
 def test_the_role_that_joins_the_clusters_admin_has_no_namespaced_kind(family: str) -> None:
     of_cluster = {declaration_of(model).crd_name for model in own_resources() if not declaration_of(model).namespaced}
     assert rights(rules_of(family)["cluster"]).keys() <= of_cluster

@@ -7,18 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hosted import daemon_settings
 
 from konverge.daemon.config import Loaded, Origin, attribute_docs, leaves, load, parse_assignment
-from konverge.daemon.families import DaemonSettings
+from konverge.daemon.families import DaemonSettings, installed_settings
 from konverge.daemon.settings import Overrides, Settings
 from konverge.errors import ConfigError, UsageError
+from konverge.reconcilers.apps.family import FAMILY as APPS
 from konverge.runtime import Numbers
 
 
 def loaded(
     environ: dict[str, str] | None = None, flags: dict[str, Any] | None = None, *, file: Path | None = None
 ) -> Loaded[DaemonSettings]:
-    return load(DaemonSettings, flags=flags or {}, environ=environ or {}, file=file)
+    return load(installed_settings(), flags=flags or {}, environ=environ or {}, file=file)
 
 
 def a_file(folder: Path, text: str, name: str = "settings.yaml") -> Path:
@@ -29,7 +31,7 @@ def a_file(folder: Path, text: str, name: str = "settings.yaml") -> Path:
 
 def test_without_sources_every_setting_has_its_default() -> None:
     found = loaded()
-    assert found.settings == DaemonSettings()
+    assert found.settings == daemon_settings()
     assert found.origins == {}
     assert found.origin("metrics") == Origin("default")
 
@@ -77,12 +79,12 @@ def test_a_variable_names_the_file_if_no_flag_does(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_may_be_yaml_json_or_toml(tmp_path: Path, name: str, text: str) -> None:
-    found = loaded(file=a_file(tmp_path, text, name)).settings.apps
+    found = loaded(file=a_file(tmp_path, text, name)).settings.of(APPS)
     assert (found.interval, found.url_allow_list) == (timedelta(minutes=10), ("https://a/",))
 
 
 def test_an_empty_file_sets_nothing(tmp_path: Path) -> None:
-    assert loaded(file=a_file(tmp_path, "# nothing\n")).settings == DaemonSettings()
+    assert loaded(file=a_file(tmp_path, "# nothing\n")).settings == daemon_settings()
 
 
 @pytest.mark.parametrize(
@@ -106,8 +108,8 @@ def test_lists_of_a_group_that_is_a_dataclass_are_read_from_variables_too(writte
 
 def test_lists_inside_a_group_may_be_written_with_commas_too() -> None:
     found = loaded({"KONVERGE_APPS__URL_ALLOW_LIST": "https://a/,https://b/"}, {"apps.insecure_registries": "x:5000"})
-    assert found.settings.apps.url_allow_list == ("https://a/", "https://b/")
-    assert found.settings.apps.insecure_registries == {"x:5000"}
+    assert found.settings.of(APPS).url_allow_list == ("https://a/", "https://b/")
+    assert found.settings.of(APPS).insecure_registries == {"x:5000"}
 
 
 def test_single_controllers_have_numbers_of_their_own(tmp_path: Path) -> None:
@@ -174,7 +176,7 @@ def test_a_mistake_in_a_file_names_the_file(tmp_path: Path, name: str, text: str
 def test_a_list_in_malformed_json_is_an_error_that_shows_the_syntax() -> None:
     with pytest.raises(ConfigError, match=r"apps\.url_allow_list=\[a,b\] is not JSON .*without brackets, a,b"):
         loaded({}, {"apps.url_allow_list": "[a,b]"})
-    assert loaded({}, {"apps.url_allow_list": '["a", "b"]'}).settings.apps.url_allow_list == ("a", "b")
+    assert loaded({}, {"apps.url_allow_list": '["a", "b"]'}).settings.of(APPS).url_allow_list == ("a", "b")
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
@@ -212,7 +214,9 @@ def test_an_assignment_has_a_path_and_a_value(text: str) -> None:
 
 
 def test_every_setting_is_documented() -> None:
-    silent = [leaf.path for leaf in leaves(DaemonSettings) if not leaf.doc and not leaf.path.startswith("informers.")]
+    silent = [
+        leaf.path for leaf in leaves(installed_settings()) if not leaf.doc and not leaf.path.startswith("informers.")
+    ]
     assert silent == []
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import structlog
 from click.testing import CliRunner
+from hosted import daemon_settings
 
 from konverge import program
 from konverge.daemon.engine import (
@@ -25,7 +26,7 @@ from konverge.daemon.engine import (
     process_metrics,
     raise_file_limit,
 )
-from konverge.daemon.families import DaemonSettings, left_out
+from konverge.daemon.families import left_out
 from konverge.daemon.main import program as command_line
 from konverge.daemon.programs import fill, load_build
 from konverge.daemon.settings import Overrides, Settings
@@ -74,17 +75,17 @@ async def test_a_family_is_chosen_by_its_name_or_by_its_controllers() -> None:
     both = ["applicationinstance", "operation"]
     clouds = ["nextcloudpool", "nextcloud", "nextcloud-orphans", "nextcloudinstance"]
     for names, there in {("apps",): both, ("applicationinstance",): both[:1], ("pools",): clouds}.items():
-        assert list(await controllers(DaemonSettings(controllers=names), None)) == there
+        assert list(await controllers(daemon_settings(controllers=names), None)) == there
 
 
 async def test_a_family_that_needs_the_whole_cluster_is_left_out_of_one_namespace() -> None:
-    everywhere = list(await controllers(DaemonSettings(), None))
+    everywhere = list(await controllers(daemon_settings(), None))
     assert {"applicationinstance", "resourcepool", "resourcepoolclaim"} <= set(everywhere)
-    here = DaemonSettings(namespace="web")
+    here = daemon_settings(namespace="web")
     assert left_out(here) == ("clusters", "machines", "pools", "quota", "workspaces")
     assert not {"resourcepool", "resourcepoolclaim"} & set(await controllers(here, None))
     with pytest.raises(UsageError, match="run it without --namespace"):
-        await controllers(DaemonSettings(namespace="web", controllers=("quota",)), None)
+        await controllers(daemon_settings(namespace="web", controllers=("quota",)), None)
 
 
 async def test_numbers_for_one_controller_win_over_those_for_all_and_these_over_its_own() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from hosted import daemon_settings
 
 import konverge as kv
-from konverge.daemon.families import DaemonSettings
 from konverge.daemon.main import program
 from konverge.daemon.programs import fill, narrow
 from konverge.daemon.settings import Settings
@@ -126,7 +126,7 @@ async def test_the_background_work_of_a_family_goes_with_the_last_of_its_control
     chosen: tuple[str, ...], left: tuple[str, ...]
 ) -> None:
     manager = kv.Manager("konverge")
-    await fill(manager, None, DaemonSettings(controllers=chosen))
+    await fill(manager, None, daemon_settings(controllers=chosen))
     assert manager.background == left
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from konverge.daemon.config import load
-from konverge.daemon.families import DaemonSettings
+from konverge.daemon.families import installed_settings
 from konverge.errors import ConfigError
 from konverge.reconcilers.pools import PoolSettings
+from konverge.reconcilers.pools.family import FAMILY
 
 
 def read(**assignments: str) -> PoolSettings:
     environ = {f"KONVERGE_POOLS__{name.upper()}": value for name, value in assignments.items()}
-    return load(DaemonSettings, flags={}, environ=environ).settings.pools
+    return load(installed_settings(), flags={}, environ=environ).settings.of(FAMILY)
 
 
 def test_words_numbers_and_maps_are_read_from_variables() -> None:

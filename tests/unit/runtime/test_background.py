@@ -12,7 +12,7 @@ from konverge.errors import NotLeading, UsageError
 from konverge.kinds import kind
 from konverge.runtime import Manager
 from konverge.runtime.http.health import checks_of
-from konverge.runtime.manager.background import BackgroundServices
+from konverge.runtime.parts.background import BackgroundServices
 from konverge_testing import ApiServer
 
 CONFIG_MAP = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")

@@ -297,11 +297,8 @@ async def test_the_conditions_of_another_object_are_cut_as_those_of_the_object_i
         if found is None:
             return kv.Done()
         status = {"conditions": [long_condition()], "note": "judged"}
-        version = found.metadata.resource_version
         try:
-            await ctx.write_status(
-                Widget, "judged", w.namespace, status=status, uid=found.uid, resource_version=version
-            )
+            await ctx.write_status(Widget, expect=found, status=status)
         except ConditionError as error:
             met.append(str(error))
         return kv.Done()

@@ -124,7 +124,7 @@ async def test_an_escaping_lost_race_is_retried_as_a_conflict(lab: Lab) -> None:
     assert (await lab.get(CONFIG_MAP, MAP)).get("data") == {"by": "other", "seen": "other"}
 
 
-async def test_an_object_that_was_never_stored_is_no_expectation(lab: Lab) -> None:
+async def test_an_object_that_was_never_stored_gives_no_expectation(lab: Lab) -> None:
     new = CONFIG_MAP.new(MAP, lab.namespace)
     with pytest.raises(UsageError, match=rf"expect={lab.namespace}/{MAP} has no uid or no resourceVersion"):
         await lab.client.patch(CONFIG_MAP, expect=new, patch={}, style="merge")

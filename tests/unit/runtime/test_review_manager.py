@@ -15,7 +15,7 @@ from widgets import CONFIG_MAP, By, Widget
 import konverge as kv
 from konverge.errors import UsageError
 from konverge.kinds import kind
-from konverge.runtime.manager import manager as module
+from konverge.runtime.parts import core, resources
 
 
 async def nothing(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
@@ -59,9 +59,9 @@ class Shell:
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> Shell:
     shell = Shell()
-    monkeypatch.setattr(module, "Client", shell.client)
-    monkeypatch.setattr(module, "EventRecorder", shell.recorder)
-    monkeypatch.setattr(module, "InformerSet", shell.set_of)
+    monkeypatch.setattr(resources, "Client", shell.client)
+    monkeypatch.setattr(core, "EventRecorder", shell.recorder)
+    monkeypatch.setattr(resources, "InformerSet", shell.set_of)
     return shell
 
 
@@ -113,7 +113,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing_running(monkeypatch: pyt
         async def load(cls) -> Any:
             await asyncio.sleep(3600)
 
-    monkeypatch.setattr(module, "ClientConfig", Slow)
+    monkeypatch.setattr(resources, "ClientConfig", Slow)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1), kv.Manager("konverge"):
             pass

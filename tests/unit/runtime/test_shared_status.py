@@ -10,7 +10,7 @@ from widgets import CONFIG_MAP, SECRET, By, Widget, widget
 
 import konverge as kv
 from konverge.client import Client
-from konverge.errors import Conflict, Unreachable, UsageError
+from konverge.errors import Unreachable, UsageError
 from konverge.keys import Key
 from konverge.kinds import kind
 from konverge.objects import Object
@@ -38,11 +38,13 @@ async def judge(judging: Object, ctx: kv.Context[Object]) -> kv.Outcome:
         return kv.Done()
     sent = await ctx.write_status(
         Widget,
-        "one",
-        judging.namespace,
+        expect=kv.Metadata(
+            name="one",
+            namespace=judging.namespace,
+            uid=found.uid,
+            resource_version=judging.get("data", "version") or found.metadata.resource_version,
+        ),
         status={"note": judging.get("data", "note"), "observedGeneration": found.generation},
-        uid=found.uid,
-        resource_version=judging.get("data", "version") or found.metadata.resource_version,
     )
     if sent:
         ctx.event_about(Widget, found.metadata, "Judged", judging.get("data", "note"))
@@ -107,7 +109,7 @@ async def test_a_status_is_not_written_over_news_that_the_writer_has_not_seen(la
     async def stale(judging: Object, ctx: kv.Context[Object]) -> kv.Outcome:
         try:
             return await judge(judging, ctx)
-        except Conflict as error:
+        except kv.ObjectChanged as error:
             met.append(error)
             return kv.Done()
 
@@ -125,7 +127,7 @@ async def test_a_status_of_a_kind_that_was_not_declared_is_an_error_that_names_t
 
     async def undeclared(judging: Object, ctx: kv.Context[Object]) -> kv.Outcome:
         try:
-            await ctx.write_status(SECRET, "x", judging.namespace, status={}, uid="u", resource_version="1")
+            await ctx.write_status(SECRET, expect=judging, status={})
         except UsageError as error:
             met.append(str(error))
         return kv.Done()

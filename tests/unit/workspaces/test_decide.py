@@ -9,7 +9,8 @@ import pytest
 
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.objects import Object
-from konverge.reconcilers.workspaces.decide import ObservedWorkspace, WorkspaceProblem, credential_due
+from konverge.reconcilers.workspaces.decide import credential_due
+from konverge.reconcilers.workspaces.observe import ObservedWorkspace, WorkspaceProblem
 from konverge.reconcilers.workspaces.provider import WorkspaceCredential, WorkspacePhase, WorkspaceState
 from konverge.reconcilers.workspaces.secrets import KubeconfigSecret, kubeconfig_secret
 

@@ -82,7 +82,7 @@ def cidr_errors(text: str, path: str) -> Errors:
 
 
 def endpoint_ip_errors(text: str, path: str) -> Errors:
-    """Check that an address can be that of an endpoint."""
+    """Check that an endpoint can have an address."""
     address = _address(text)
     if address is None:
         return [invalid(path, text, "must be a valid IP address")]

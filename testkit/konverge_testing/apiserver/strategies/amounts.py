@@ -1,4 +1,4 @@
-"""Resources by name, and how much of them: which names are known, and what a quantity of each may be.
+"""Resources by name: the known names, and the quantities that each may have.
 
 Guarantees: pure. Source: `pkg/apis/core/helper/helpers.go`, `pkg/apis/core/validation/validation.go`.
 """
@@ -41,7 +41,7 @@ def resource_name(name: str, path: str) -> Errors:
 
 
 def container_resource(name: str, path: str) -> Errors:
-    """Check the name of a resource that a container asks for."""
+    """Check the name of a resource that a container requests."""
     errors = resource_name(name, path)
     if "/" not in name:
         if name not in _COMPUTE and not name.startswith(_HUGE):
@@ -104,7 +104,7 @@ def requirement_errors(requirements: Mapping[str, Any], path: str, check: NameCh
 
 
 def _pages(name: str, value: str, path: str) -> Errors:
-    """Check that huge pages are whole ones."""
+    """Check that an amount is a number of whole huge pages."""
     if not name.startswith(_HUGE):
         return []
     try:

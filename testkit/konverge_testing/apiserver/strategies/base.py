@@ -35,9 +35,9 @@ def restore(new: Data, old: Data, *fields: str) -> None:
 
 
 class BuiltInStrategy(Strategy):
-    """A built-in kind: Strategy's hooks, each with its part that is the same for all kinds and a private one that a kind overrides.
+    """A built-in kind: each hook of `Strategy` calls a private method, which a kind overrides.
 
-    `generation` is off unless a kind turns it on; with `has_status`, status is cleared at creation and kept at updates.
+    metadata.generation is kept only with `generation`; with `has_status`, status is cleared at creation and kept at updates.
     """
 
     generation = False

@@ -102,12 +102,12 @@ def _json_errors(key: str, data: Mapping[str, str]) -> Errors:
         return [required(f"data[{key}]")]
     text = base64.b64decode(data[key]).decode(errors="replace")
     try:
-        found: Any = json.loads(text)
+        value: Any = json.loads(text)
     except ValueError:
         return [invalid(f"data[{key}]", _HIDDEN, _go_json(text))]
-    if found is None or isinstance(found, dict):
+    if value is None or isinstance(value, dict):
         return []
-    shown = {str: "string", bool: "bool", list: "array"}.get(type(found), "number")
+    shown = {str: "string", bool: "bool", list: "array"}.get(type(value), "number")
     words = f"json: cannot unmarshal {shown} into Go value of type map[string]interface {{}}"
     return [invalid(f"data[{key}]", _HIDDEN, words)]
 

@@ -1,4 +1,4 @@
-"""CustomResourceDefinition: its rules live with the schemas; here they are only put in their place.
+"""CustomResourceDefinition: its rules are in `schemas`.
 
 Source: k8s.io/apiextensions-apiserver `pkg/registry/customresourcedefinition/strategy.go`.
 """
@@ -12,7 +12,7 @@ __all__ = ["CustomResourceDefinition"]
 
 
 class CustomResourceDefinition(BuiltInStrategy):
-    """A kind that users add. Its status is what the controller of definitions says."""
+    """A kind that users add. The controller of definitions writes its status."""
 
     generation = True
     has_status = True

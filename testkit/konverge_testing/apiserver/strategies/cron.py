@@ -48,8 +48,8 @@ def wrong_schedule(schedule: str) -> str | None:
         for part in filter(None, text.split(",")):
             try:
                 _check_range(part, low, high, words)
-            except ValueError as found:
-                return str(found)
+            except ValueError as error:
+                return str(error)
     return None
 
 

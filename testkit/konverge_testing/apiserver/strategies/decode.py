@@ -47,8 +47,8 @@ class _Place:
     def fields(self) -> dict[str, _Place]:
         """The places below a struct."""
         marked = marks(self.node)
-        found = ((name, child, marked.get(name, _UNMARKED)) for name, child in self.node.properties.items())
-        return {name: _Place(child, mark.type, mark.embedded) for name, child, mark in found}
+        children = ((name, child, marked.get(name, _UNMARKED)) for name, child in self.node.properties.items())
+        return {name: _Place(child, mark.type, mark.embedded) for name, child, mark in children}
 
     @cached_property
     def element(self) -> _Place | None:
@@ -66,14 +66,14 @@ Path = tuple[str, ...]
 
 
 def decode_errors(kind: str, version: str, node: Node, data: Any) -> StatusError | None:
-    """Return the refusal of a body that does not fit the kind's Go types, None for one that does."""
+    """Return the refusal of a body that does not fit the kind's Go types, None if it fits."""
     place = _places.get(node)
     if place is None:
         place = _places[node] = _Place(node)
     try:
         _struct(place, data, kind, ())
-    except _Wrong as found:
-        return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {found}')
+    except _Wrong as error:
+        return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {error}')
     return None
 
 
@@ -87,7 +87,7 @@ def _struct(place: _Place, data: dict[str, Any], name: str, path: Path) -> None:
 
 
 def go_type(node: Node) -> str:
-    """Return the Go type of a place as reflection prints it, as far as OpenAPI tells."""
+    """Return the Go type of a place as reflection prints it, as far as OpenAPI has it."""
     if node.schema.get("format") == "byte":
         return "[]uint8"
     if node.type == "array" and node.items is not None:
@@ -155,8 +155,8 @@ def _special(kind: str, value: Any, struct: str, path: Path) -> None:
                 raise _cannot(value, struct, path, "[]uint8")
             if wrong := wrong_base64(value):
                 raise _Wrong(wrong)
-    except ValueError as found:
-        raise _Wrong(str(found)) from None
+    except ValueError as error:
+        raise _Wrong(str(error)) from None
 
 
 def _cannot(value: Any, struct: str, path: Path, type_: str, *, literal: bool = False) -> _Wrong:

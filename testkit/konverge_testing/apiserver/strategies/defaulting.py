@@ -2,7 +2,7 @@
 
 Guarantees: `fill` changes the object in place and is idempotent. A path names fields from the outside to the inside, `spec.suspend`:
 
-- `name[]` stands for each item of a list, `name?` for a struct that is left alone if it is absent; another struct is created;
+- `name[]` is each item of a list, and `name?` a struct that stays absent; another struct is created;
 - a last field with `+` gets the value if it is empty, another last field only if it is absent.
 """
 

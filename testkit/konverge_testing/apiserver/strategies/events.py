@@ -78,7 +78,7 @@ class CoreEvent(BuiltInStrategy):
 
 
 class Event(CoreEvent):
-    """An event of events.k8s.io/v1: stricter, and what it says never changes."""
+    """An event of events.k8s.io/v1: stricter, and its content never changes."""
 
     name_rule = "subdomain"
     controller = "reportingController"

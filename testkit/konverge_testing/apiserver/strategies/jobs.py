@@ -30,7 +30,7 @@ _UNMATCHED: Final = "`selector` does not match template `labels`"
 
 
 class Job(BuiltInStrategy):
-    """Pods that run to their end. The selector is made from the job's uid, unless it is said to be manual."""
+    """Pods that run to their end. The selector is generated from the job's uid unless `manualSelector` is set."""
 
     generation = True
     has_status = True
@@ -71,7 +71,7 @@ class Job(BuiltInStrategy):
         generated = {each: metadata.get("name", "") for each in ("job-name", _NAME)}
         generated |= {each: metadata.get("uid", "") for each in ("controller-uid", _UID)}
         template["labels"] = {**generated, **(template.get("labels") or {})}
-        if shared:  # upstream's default makes both labels one map, to which the generated ones are added
+        if shared:  # upstream's default shares one map, so the generated labels are added to both
             metadata["labels"] = dict(template["labels"])
         selector = spec.setdefault("selector", {})
         selector["matchLabels"] = {_UID: metadata.get("uid", ""), **(selector.get("matchLabels") or {})}
@@ -108,7 +108,7 @@ class Job(BuiltInStrategy):
 
 
 def default_job(spec: Data) -> None:
-    """Fill in the defaults that the spec of a job has wherever it stands."""
+    """Fill in the defaults of the spec of a job or of a job template."""
     default_template(spec.setdefault("template", {}))
     fill(spec, [("podFailurePolicy?.rules[].onPodConditions[].status+", "True")])
 
@@ -210,7 +210,7 @@ def _completions(spec: Data, before: Data) -> Errors:
 
 
 def _template_change(spec: Data, before: Data, *, started: bool) -> Errors:
-    """Check that the template stayed; a suspended job that never started may be placed anew."""
+    """Check that the template stayed; the placement of a suspended job that never started may change."""
     new, old = spec.get("template") or {}, copy.deepcopy(before.get("template") or {})
     if before.get("suspend") and not started:
         for part, field in (

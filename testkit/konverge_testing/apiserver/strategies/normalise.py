@@ -37,8 +37,8 @@ _ZEROS: Final[dict[str, Any]] = {"string": "", "integer": 0, "number": 0, "boole
 
 def special(node: Node) -> str:
     """Return what a place is beyond its OpenAPI type: quantity, time, microtime, intstr, base64, any; "" if it is nothing special."""
-    found = _SPECIAL.get(node.reference, "")
-    return "base64" if not found and node.schema.get("format") == "byte" else found
+    kind = _SPECIAL.get(node.reference, "")
+    return "base64" if not kind and node.schema.get("format") == "byte" else kind
 
 
 @dataclass(slots=True)
@@ -109,10 +109,10 @@ def _value(node: Node, kind: str, value: Any) -> Any:
 
 def _scalar(kind: str, value: Any) -> Any:
     if kind in ("quantity", "milli"):
-        found = Quantity.parse(value)
-        if kind == "milli" and found.billionths % _MILLI:
-            found = Quantity(-(-found.billionths // _MILLI) * _MILLI, found.format)
-        return str(found)
+        quantity = Quantity.parse(value)
+        if kind == "milli" and quantity.billionths % _MILLI:
+            quantity = Quantity(-(-quantity.billionths // _MILLI) * _MILLI, quantity.format)
+        return str(quantity)
     if kind in ("time", "microtime"):
         try:
             return canonical_time(value, micro=kind == "microtime")
@@ -132,9 +132,8 @@ def _element(node: Node, kind: str, value: Any) -> Any:
 
 
 def _kind(node: Node, mark: Mark = _UNMARKED) -> str:
-    found = special(node)
-    if found:
-        return found
+    if kind := special(node):
+        return kind
     if node.type == "object" and not node.properties:
         if mark.type.endswith("ResourceList"):
             return "resources"

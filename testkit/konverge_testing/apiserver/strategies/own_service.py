@@ -1,4 +1,4 @@
-"""The Service `default/kubernetes`, by which programs in a cluster find the API server: every server makes it for itself.
+"""The Service `default/kubernetes` of the API server, which each server creates for itself.
 
 Guarantees: pure; a fresh object with every call, as kube-apiserver stores it. No Endpoints and no EndpointSlice go with it, as on a real
 server that listens on loopback. Source: `pkg/controlplane/controller/kubernetesservice/controller.go`.

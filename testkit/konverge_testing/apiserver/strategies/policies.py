@@ -109,15 +109,15 @@ class ResourceQuota(BuiltInStrategy):
 
     def _warnings(self, new: Data, old: Data | None) -> list[str]:
         hard = (new.get("spec") or {}).get("hard") or {}
-        found = []
+        texts = []
         for name in ("cpu", "memory", "ephemeral-storage", "storage") if old is None else ():
             asked = f"requests.{name}" if f"requests.{name}" in hard else name
             if asked == name and name not in ("cpu", "memory"):
                 continue
             limit = f"limits.{name}"
             if asked in hard and limit in hard and Quantity.parse(hard[limit]) < Quantity.parse(hard[asked]):
-                found.append(f"ResourceQuota {asked} ({hard[asked]}) should be less than {limit} ({hard[limit]})")
-        return found
+                texts.append(f"ResourceQuota {asked} ({hard[asked]}) should be less than {limit} ({hard[limit]})")
+        return texts
 
 
 def _misapplied(scope: str, resource: str) -> bool:
@@ -150,10 +150,10 @@ def _scope_errors(spec: Data) -> Errors:
 def _selector_scope_errors(spec: Data) -> Errors:
     selector, path = spec.get("scopeSelector"), "spec.scopeSelector.matchExpressions"
     errors: Errors = []
-    found: set[str] = set()
+    scopes: set[str] = set()
     for each in (selector or {}).get("matchExpressions") or ():
         scope, operator, values = each.get("scopeName", ""), each.get("operator", ""), each.get("values") or []
-        found.add(scope)
+        scopes.add(scope)
         if scope not in _SCOPES:
             errors.append(invalid(f"{path}.scopeName", scope, "unsupported scope"))
         misapplied = sum(_misapplied(scope, name) for name in spec.get("hard") or ())
@@ -161,7 +161,7 @@ def _selector_scope_errors(spec: Data) -> Errors:
         if scope in _EXISTING and operator != "Exists":
             errors.append(invalid(f"{path}.operator", operator, _MUST_EXIST))
         errors += _values_errors(operator, values, path)
-    return errors + [invalid(path, spec.get("scopes"), "conflicting scopes")] * _conflicting(found)
+    return errors + [invalid(path, spec.get("scopes"), "conflicting scopes")] * _conflicting(scopes)
 
 
 def _shown_selector(selector: Any) -> Data:

@@ -120,7 +120,7 @@ def unset(names: str, detail: str) -> Rule:
 
 
 def when(applies: Callable[[Any], Any], *rules: Rule) -> Rule:
-    """Check a value to which a condition applies."""
+    """Check a value if a condition applies to it."""
     table = struct(*rules)
     return lambda value, path: table(value, path) if applies(value) else []
 

@@ -52,7 +52,7 @@ class SchemaOnly(BuiltInStrategy):
 
 
 def _default_controller(new: Data) -> None:
-    """Fill in the defaults of a ReplicationController, whose labels and selector are those of its template."""
+    """Fill in the defaults of a ReplicationController, which has the labels of its template and selects them."""
     spec = new.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     if spec.get("template") is not None:

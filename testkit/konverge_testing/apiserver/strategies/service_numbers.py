@@ -1,7 +1,7 @@
-"""Cluster addresses and node ports of services: what the server hands out.
+"""Cluster addresses and node ports of services, which the server allocates.
 
-Guarantees: pure: what is taken is an argument, and so are draws. The ranges are those of a kube-apiserver with default flags on one
-IPv4 family (`KUBERNETES_RANGE`, 30000-32767). Source: `pkg/registry/core/service/storage/{storage,alloc}.go`.
+Guarantees: pure: allocated numbers and draws are arguments. The ranges are the defaults of kube-apiserver with one IPv4 family
+(`KUBERNETES_RANGE`, 30000-32767). Source: `pkg/registry/core/service/storage/{storage,alloc}.go`.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ def needs_health_port(spec: Data) -> bool:
 
 def pair_addresses(spec: Data, old: Data | None) -> None:
     """Bring clusterIP and clusterIPs of a new or changed spec together, in place."""
-    one = spec.get("clusterIP", "")
+    address = spec.get("clusterIP", "")
     if old is None:
-        if one and not spec.get("clusterIPs"):
-            spec["clusterIPs"] = [one]
+        if address and not spec.get("clusterIPs"):
+            spec["clusterIPs"] = [address]
         return
     before = old.get("clusterIP", "")
-    if old.get("clusterIPs") and not spec.get("clusterIPs") and one == before:
+    if old.get("clusterIPs") and not spec.get("clusterIPs") and address == before:
         spec["clusterIPs"] = list(old["clusterIPs"])
-    if one != before and spec.get("clusterIPs") == old.get("clusterIPs"):
-        if before and not one:
+    if address != before and spec.get("clusterIPs") == old.get("clusterIPs"):
+        if before and not address:
             spec.pop("clusterIPs", None)
         else:
-            spec["clusterIPs"] = [one]
+            spec["clusterIPs"] = [address]
 
 
 def keep_allocated(spec: Data, old: Data) -> None:

@@ -37,8 +37,8 @@ _FORM: Final = "; desired format: https://host[/path]"
 
 
 def _name(name: str, path: str) -> Errors:
-    if found := names.dns1123_subdomain(name):
-        return [invalid(path, name, ",".join(found))]
+    if problems := names.dns1123_subdomain(name):
+        return [invalid(path, name, ",".join(problems))]
     if name.count(".") < 2:
         return [invalid(path, name, "should be a domain with at least three segments separated by dots")]
     return []
@@ -131,8 +131,8 @@ def _version_errors(versions: list[str], path: str) -> Errors:
     return errors
 
 
-def _conditions(found: Data) -> list[list[Data]]:
-    return [hook.get("matchConditions") or [] for hook in found.get("webhooks") or ()]
+def _conditions(configuration: Data) -> list[list[Data]]:
+    return [hook.get("matchConditions") or [] for hook in configuration.get("webhooks") or ()]
 
 
 def _expression(condition: Data, path: str) -> Errors:

@@ -13,12 +13,10 @@ from typing import Any
 import pytest
 import yaml
 from helm_template import CHART, NAMESPACE, Rendered, Template, merged
-
-from konverge.daemon.families import DaemonSettings, families
+from hosted import NAMES
 
 pytestmark = pytest.mark.timeout(60, func_only=True)
 
-ALL = tuple(families(DaemonSettings()))
 EVERY = "*"
 KCP = "kcp"
 
@@ -41,7 +39,7 @@ WEBHOOKS = {(NAMESPACE, "konverge-webhooks")}
 SERVED: dict[str, Any] = {"webhooks": {"enabled": True}, "metrics": {"secure": {"enabled": True}}}
 MOUNTED: dict[str, Any] = {"webhooks": {"enabled": True, "certificates": "certManager"}}
 
-COMBINATIONS = [*combinations(ALL, 1), *combinations(ALL, 2), ALL]
+COMBINATIONS = [*combinations(NAMES, 1), *combinations(NAMES, 2), NAMES]
 """The rules of more families are the union of those of each, so pairs show what two do to each other."""
 
 
@@ -51,7 +49,7 @@ def template(helm_program: Path) -> Template:
 
 
 def values(chosen: tuple[str, ...], *others: dict[str, Any]) -> dict[str, Any]:
-    on = {"families": {name: {"enabled": name in chosen} for name in ALL}}
+    on = {"families": {name: {"enabled": name in chosen} for name in NAMES}}
     return merged(on, {"families": {"workspaces": {"namespace": KCP}}, "crds": {"install": False}}, *others)
 
 
@@ -81,7 +79,7 @@ def test_a_release_reaches_the_secrets_of_its_families_and_its_webhooks_only(
     assert reachable(template(values(chosen, SERVED))) <= own | WEBHOOKS
 
 
-@pytest.mark.parametrize("family", ALL)
+@pytest.mark.parametrize("family", NAMES)
 def test_with_certificates_of_cert_manager_no_family_reaches_their_keys(template: Template, family: str) -> None:
     assert reachable(template(values((family,), MOUNTED))) == SECRETS[family]
 
@@ -98,10 +96,10 @@ GUIDE = {
 
 
 def test_the_guide_has_values_for_a_release_of_each_family() -> None:
-    assert GUIDE.keys() == {"common", *ALL}
+    assert GUIDE.keys() == {"common", *NAMES}
 
 
-@pytest.mark.parametrize("family", ALL)
+@pytest.mark.parametrize("family", NAMES)
 def test_the_values_of_the_guide_run_one_family_with_its_own_rights(template: Template, family: str) -> None:
     rendered = template(merged(GUIDE["common"], GUIDE[family]))
     assert rendered.environment["KONVERGE_CONTROLLERS"] == family

@@ -12,14 +12,17 @@ import pytest
 import render_deploy
 import yaml
 from helm_template import CHART, NAMESPACE, Rendered, Right, Template, check_names, deep, merged, rights_of
+from hosted import NAMES
 
 from konverge.charts.values import values_of
 from konverge.crds import all_manifests
 from konverge.daemon.config import load
-from konverge.daemon.families import DaemonSettings, families
+from konverge.daemon.families import DaemonSettings, installed_settings
 from konverge.daemon.rbac import manifests, rules_for
 from konverge.daemon.webhooks import manifests_of as webhook_manifests
+from konverge.reconcilers.machines.family import FAMILY as MACHINES
 from konverge.reconcilers.quota import definitions
+from konverge.reconcilers.quota.family import FAMILY as QUOTA
 
 pytestmark = pytest.mark.timeout(
     60, func_only=True
@@ -28,9 +31,9 @@ pytestmark = pytest.mark.timeout(
 ROOT = CHART.parents[1]
 OFF = ("clusters", "machines", "pools", "workspaces")
 """The families that are off by default."""
-NONE = {"families": {name: {"enabled": False} for name in families(DaemonSettings())}}
+NONE = {"families": {name: {"enabled": False} for name in NAMES}}
 EVERY_FAMILY = merged(
-    {"families": {name: {"enabled": True} for name in families(DaemonSettings())}},
+    {"families": {name: {"enabled": True} for name in NAMES}},
     {"families": {"workspaces": {"namespace": "kcp"}}},
 )
 ALONE: dict[str, Any] = {"replicas": 1, "election": {"enabled": False}}
@@ -65,7 +68,7 @@ def monitor(name: str) -> dict[str, tuple[Any, dict[str, Any]]]:
 
 
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
-    **{f"families.{name}.enabled": (name in OFF, {}) for name in families(DaemonSettings())},
+    **{f"families.{name}.enabled": (name in OFF, {}) for name in NAMES},
     "families.pools.namespaces": (["web"], {"families": {"pools": {"enabled": True}}}),
     "families.workspaces.namespace": ("kcp", {"families": {"workspaces": {"enabled": True}}}),
     "watchNamespace": ("web", {"families": {"quota": {"enabled": False}}}),
@@ -266,7 +269,7 @@ V012: dict[str, Any] = {"settings": {"quota": {"semantics": "v0.12"}}}
 
 def settings_of(rendered: Rendered) -> DaemonSettings:
     """Return the settings of the daemon that runs in the rendered pod."""
-    loaded = load(DaemonSettings, flags={}, environ=rendered.environment)
+    loaded = load(installed_settings(), flags={}, environ=rendered.environment)
     assert loaded.warnings == ()
     return loaded.settings
 
@@ -342,7 +345,7 @@ def test_the_daemon_has_exactly_the_rights_that_the_command_prints_for_its_setti
     assert effective(rendered.rights) == effective(printed)
     for binding in (*rendered.all("RoleBinding"), *rendered.all("ClusterRoleBinding")):
         of_workload = binding["metadata"]["name"] == "konverge-cluster-api-workload"
-        name = settings.machines.workload_account if of_workload else "konverge"
+        name = settings.of(MACHINES).workload_account if of_workload else "konverge"
         assert binding["subjects"] == [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}]
 
 
@@ -352,7 +355,7 @@ def test_the_daemon_has_exactly_the_rights_that_the_command_prints_for_its_setti
 def test_the_definitions_are_those_of_the_families_that_are_on_and_are_kept(
     template: Template, values: dict[str, Any]
 ) -> None:
-    settings = settings_of(template(values)).quota
+    settings = settings_of(template(values)).of(QUOTA)
     rendered = template(values).all("CustomResourceDefinition")
     groups = {
         "apps.vworkspace.io": "apps",
@@ -363,7 +366,7 @@ def test_the_definitions_are_those_of_the_families_that_are_on_and_are_kept(
         "cloudapi.team-orca.dev": "workspaces",
     }
     switched = {name: family["enabled"] for name, family in values.get("families", {}).items()}
-    off = {name for name in families(DaemonSettings()) if not switched.get(name, name not in OFF)}
+    off = {name for name in NAMES if not switched.get(name, name not in OFF)}
     family_of = {
         one["metadata"]["name"]: "clusters"
         if one["spec"]["names"]["kind"] == "Cluster"
@@ -472,14 +475,14 @@ def test_settings_reach_the_daemon_as_they_are_written(template: Template, tmp_p
     }
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump(settings))
-    read = load(DaemonSettings, flags={}, environ={}, file=file).settings
+    read = load(installed_settings(), flags={}, environ={}, file=file).settings
     ran = settings_of(template({"settings": settings}))
     of_the_chart = {"controllers", "metrics", "health", "webhooks", "election"}
     placed = {**read.model_dump(exclude=of_the_chart)}
     placed["apps"]["namespace"] = ran.election.namespace  # both are the namespace of the release
     assert ran.model_dump(exclude=of_the_chart) == placed
     assert (ran.election.lease_seconds, ran.election.renew_seconds) == (30, 20.5)
-    assert ran.controllers == tuple(name for name in families(DaemonSettings()) if name not in OFF)
+    assert ran.controllers == tuple(name for name in NAMES if name not in OFF)
 
 
 def test_each_port_of_the_policy_has_a_rule_of_its_own_and_debug_none(template: Template) -> None:
@@ -544,12 +547,12 @@ def test_users_may_read_all_and_write_nothing_unless_a_value_says_so(template: T
     }
 
 
-@pytest.mark.parametrize("family", ["*", *families(DaemonSettings())])
+@pytest.mark.parametrize("family", ["*", *NAMES])
 def test_the_roles_for_users_hold_exactly_the_generated_rules(template: Template, family: str) -> None:
     """tests/unit/charts/test_users.py pins these rules by kind and verb."""
-    chosen = [name for name in families(DaemonSettings()) if family in ("*", name)]
+    chosen = [name for name in NAMES if family in ("*", name)]
     aggregate = {"userRoles": {"aggregateToEdit": True, "aggregateToAdmin": True}}
-    on = merged(EVERY_FAMILY, {"families": {name: {"enabled": name in chosen} for name in families(DaemonSettings())}})
+    on = merged(EVERY_FAMILY, {"families": {name: {"enabled": name in chosen} for name in NAMES}})
     roles = {one["metadata"]["name"]: one for one in template(merged(on, aggregate)).all("ClusterRole")}
     for role, joined in (
         ("view", {"view", "edit", "admin"}),

@@ -19,7 +19,7 @@ from konverge.crds import all_manifests
 from konverge.crds.workspaces_v1alpha1 import WorkspaceClaim
 from konverge.daemon.config import load
 from konverge.daemon.engine import manager_settings
-from konverge.daemon.families import DaemonSettings
+from konverge.daemon.families import installed_settings
 from konverge.daemon.programs import fill
 from konverge.errors import NotReady
 from konverge.kinds import kind
@@ -52,7 +52,7 @@ class Daemons:
 
     def __init__(self, server: ApiServer, rendered: Rendered) -> None:
         self._server = server
-        loaded = load(DaemonSettings, flags={}, environ=rendered.environment)
+        loaded = load(installed_settings(), flags={}, environ=rendered.environment)
         assert loaded.warnings == ()
         self._settings = loaded.settings
         self.running: dict[str, tuple[Manager, Wire]] = {}

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from apps.engine_replay import Json
+from apps.engine_replay import Json, request_of
 
 from konverge.clock import rfc3339
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
-from konverge.reconcilers.apps.operations.engines.engine import EngineRequest, EngineState, ObjectRef, Observation
+from konverge.reconcilers.apps.operations.engines.engine import EngineState, ObjectRef, Observation
 from konverge.reconcilers.apps.operations.engines.helm import HelmEngine
 
-Requests = Callable[..., EngineRequest]
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 RELEASE = ObjectRef(HELM_RELEASE, "team", "shop")
 MINUTE = timedelta(minutes=1)
@@ -48,17 +46,15 @@ def release(**conditions: tuple[str, str, timedelta]) -> Json:
     }
 
 
-def seen(request_of: Requests, child: Json, found: Json | None, *, stops: bool = True) -> Observation:
+def seen(child: Json, found: Json | None, *, stops: bool = True) -> Observation:
     asked = request_of("Upgrade", {RELEASE: found}, targetVersion="1.1.0")
     asked = replace(asked, generation=2, outputs={"fromVersion": "1.0.0"})
     return HelmEngine().observe(asked, child, asked_to_cancel=stops, started=NOW, now=NOW)
 
 
-def test_an_instance_that_the_cache_shows_as_it_was_before_the_edit_was_not_changed_by_another_writer(
-    request_of: Requests,
-) -> None:
-    assert seen(request_of, instance(1, "1.0.0"), None, stops=False).state is EngineState.ACCEPTED
-    assert seen(request_of, instance(3, "1.0.0"), None, stops=False).reason == "SpecChanged"
+def test_an_instance_that_the_cache_shows_as_it_was_before_the_edit_was_not_changed_by_another_writer() -> None:
+    assert seen(instance(1, "1.0.0"), None, stops=False).state is EngineState.ACCEPTED
+    assert seen(instance(3, "1.0.0"), None, stops=False).reason == "SpecChanged"
 
 
 def acts(action: str = "upgrade", timeout: str = "5m0s", age: timedelta = MINUTE) -> dict[str, Any]:
@@ -94,8 +90,8 @@ FAILED_JUST_NOW = {"Released": ("False", "Helm upgrade failed", timedelta(0)), "
     ],
 )
 def test_an_upgrade_that_has_to_stop_waits_for_an_action_of_helm_and_for_nothing_else(
-    request_of: Requests, found: Json | None, left: timedelta | None
+    found: Json | None, left: timedelta | None
 ) -> None:
-    observation = seen(request_of, instance(), found)
+    observation = seen(instance(), found)
     assert observation.state is (EngineState.CANCELLED if left is None else EngineState.ACCEPTED)
     assert observation.recheck_after == left

@@ -5,23 +5,22 @@ The instance shows what its reconciler makes of each event (tests/support/apps/r
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
 import pytest
+from apps.engine_replay import request_of
 from apps.replay import Replay
 
 from konverge.objects import Object
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
-from konverge.reconcilers.apps.operations.engines.engine import EngineRequest, ObjectRef, Observation
+from konverge.reconcilers.apps.operations.engines.engine import ObjectRef, Observation
 from konverge.reconcilers.apps.operations.engines.helm import HelmEngine
 from konverge.reconcilers.shared.helm_release.facts import Translation
 from konverge.reconcilers.shared.helm_release.freshness import DesiredRelease
 
-Requests = Callable[..., EngineRequest]
 RELEASE = ObjectRef(HELM_RELEASE, "team", "shop")
 RUNS = "RUNNING/EngineStarted"
 WAITS = "ACCEPTED/EngineNotStarted"
@@ -57,7 +56,7 @@ class Rollout(Replay):
         self.intents.append(desired.intent)
 
 
-def observations(request_of: Requests, recording: str, step: str, version: str) -> list[tuple[float, Observation]]:
+def observations(recording: str, step: str, version: str) -> list[tuple[float, Observation]]:
     """Return the observations from the edit on, up to the next step or the end."""
     played = Rollout(recording)
     played.feed(before=step)
@@ -95,14 +94,14 @@ def observations(request_of: Requests, recording: str, step: str, version: str) 
 
 
 @pytest.mark.parametrize("which", WAYS, ids=" ".join)
-def test_an_upgrade_goes_the_recorded_way(request_of: Requests, which: tuple[str, str, str]) -> None:
-    seen = observations(request_of, *which)
+def test_an_upgrade_goes_the_recorded_way(which: tuple[str, str, str]) -> None:
+    seen = observations(*which)
     states = [state for state, _ in groupby(f"{one.state.name}/{one.reason}" for _, one in seen)]
     assert states[1 if states[0] == WAITS else 0 :] == WAYS[which], "an event from before the edit may come first"
 
 
-def test_an_upgrade_names_the_revision_of_helm(request_of: Requests) -> None:
-    _, last = observations(request_of, "install-upgrade", "upgrade to 1.1.0", "1.1.0")[-1]
+def test_an_upgrade_names_the_revision_of_helm() -> None:
+    _, last = observations("install-upgrade", "upgrade to 1.1.0", "1.1.0")[-1]
     assert last.outputs == {"revision": "2"}
 
 
@@ -113,6 +112,6 @@ def test_an_upgrade_names_the_revision_of_helm(request_of: Requests) -> None:
         ("upgrade-failed-rollback", "1.2.0", "then RollbackSucceeded: Helm rollback to previous release"),
     ],
 )
-def test_a_failed_upgrade_quotes_helm(request_of: Requests, recording: str, version: str, words: str) -> None:
-    _, last = observations(request_of, recording, "upgrade to broken 1.2.0", version)[-1]
+def test_a_failed_upgrade_quotes_helm(recording: str, version: str, words: str) -> None:
+    _, last = observations(recording, "upgrade to broken 1.2.0", version)[-1]
     assert words in last.message

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from apps.engine_replay import request_of
 from apps.operations import FREE, Operations
 
-from konverge.reconcilers.apps.operations.engines.engine import EngineRequest, Refused, Rendered
+from konverge.reconcilers.apps.operations.engines.engine import Refused, Rendered
 from konverge.reconcilers.apps.operations.engines.job import KEPT_AT_LEAST, JobEngine
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge_testing import Lab
 
-Requests = Callable[..., EngineRequest]
 
-
-def container(request_of: Requests, **parameters: Any) -> dict[str, Any]:
+def container(**parameters: Any) -> dict[str, Any]:
     made = JobEngine().render(request_of("RunCommand", image="busybox", **parameters))
     assert isinstance(made, Rendered)
     found: dict[str, Any] = made.object.spec["template"]["spec"]["containers"][0]
@@ -25,8 +23,9 @@ def container(request_of: Requests, **parameters: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["activeDeadlineSeconds", "timeoutSeconds"])
-def test_both_names_of_the_deadline_of_a_command_reach_its_job(request_of: Requests, name: str) -> None:
-    made = JobEngine().render(request_of("RunCommand", image="busybox", **{name: 90}))
+def test_both_names_of_the_deadline_of_a_command_reach_its_job(name: str) -> None:
+    parameters: dict[str, Any] = {"image": "busybox", name: 90}
+    made = JobEngine().render(request_of("RunCommand", **parameters))
     assert isinstance(made, Rendered)
     assert made.object.spec["activeDeadlineSeconds"] == 90
 
@@ -42,31 +41,29 @@ SECRET = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "app", "key": 
     ],
     ids=["a map", "a list"],
 )
-def test_the_environment_of_a_command_is_a_map_or_a_list(request_of: Requests, given: Any, written: Any) -> None:
-    assert container(request_of, env=given)["env"] == written
+def test_the_environment_of_a_command_is_a_map_or_a_list(given: Any, written: Any) -> None:
+    assert container(env=given)["env"] == written
 
 
 @pytest.mark.parametrize(
     "given", ["A=1", ["A=1"], {"A": 1}, [{"name": ""}], [{"name": 1}], [{"name": "A", "from": "x"}]]
 )
-def test_an_environment_of_another_form_is_refused(request_of: Requests, given: Any) -> None:
+def test_an_environment_of_another_form_is_refused(given: Any) -> None:
     found = JobEngine().render(request_of("RunCommand", image="busybox", env=given))
     assert isinstance(found, Refused)
     assert "parameters.env is neither a map of texts nor a list" in found.message
 
 
-def job(request_of: Requests, settings: OperationSettings | None = None, **parameters: Any) -> dict[str, Any]:
+def job(settings: OperationSettings | None = None, **parameters: Any) -> dict[str, Any]:
     made = JobEngine().render(request_of("RunCommand", settings=settings, image="busybox", **parameters))
     assert isinstance(made, Rendered)
     found: dict[str, Any] = made.object.spec
     return found
 
 
-def test_the_pods_of_a_command_keep_the_restricted_pod_security_standard_and_are_never_restarted(
-    request_of: Requests,
-) -> None:
+def test_the_pods_of_a_command_keep_the_restricted_pod_security_standard_and_are_never_restarted() -> None:
     """The whole pod: a field beside these would be a hole in the contract, so it fails here first."""
-    assert job(request_of, command=["true"], args=["-v"], env={"A": "1"})["template"] == {
+    assert job(command=["true"], args=["-v"], env={"A": "1"})["template"] == {
         "spec": {
             "restartPolicy": "Never",
             "serviceAccountName": "vworkspace-operation-runner",
@@ -97,15 +94,15 @@ def test_the_pods_of_a_command_keep_the_restricted_pod_security_standard_and_are
     ],
     ids=lambda more: next(iter(more)),
 )
-def test_no_parameter_loosens_the_security_of_the_pods(request_of: Requests, more: dict[str, Any]) -> None:
+def test_no_parameter_loosens_the_security_of_the_pods(more: dict[str, Any]) -> None:
     found = JobEngine().render(request_of("RunCommand", image="busybox", **more))
     assert isinstance(found, Refused)
     assert f"parameters.{next(iter(more))}" in found.message
 
 
-def test_the_service_account_of_a_command_is_that_of_the_settings(request_of: Requests) -> None:
+def test_the_service_account_of_a_command_is_that_of_the_settings() -> None:
     settings = OperationSettings(runner_service_account="runner")
-    assert job(request_of, settings)["template"]["spec"]["serviceAccountName"] == "runner"
+    assert job(settings)["template"]["spec"]["serviceAccountName"] == "runner"
 
 
 @pytest.mark.parametrize(
@@ -119,9 +116,9 @@ def test_the_service_account_of_a_command_is_that_of_the_settings(request_of: Re
     ],
 )
 def test_a_finished_job_is_kept_for_a_day_or_as_asked_and_at_least_until_its_end_is_read(
-    request_of: Requests, given: dict[str, Any], settings: OperationSettings | None, written: int
+    given: dict[str, Any], settings: OperationSettings | None, written: int
 ) -> None:
-    spec = job(request_of, settings, **given)
+    spec = job(settings, **given)
     assert spec["ttlSecondsAfterFinished"] == written
     made = JobEngine().render(request_of("RunCommand", settings=settings, image="busybox", **given))
     assert isinstance(made, Rendered)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from apps.engine_replay import NAMESPACE_UID, Json
+from apps.engine_replay import NAMESPACE_UID, Json, request_of
 
 from konverge.reconcilers.apps.kinds import NAMESPACE
 from konverge.reconcilers.apps.operations.engines.engine import (
@@ -29,7 +28,6 @@ from konverge.reconcilers.apps.operations.engines.velero.kinds import (
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.words import RunningReason
 
-Requests = Callable[..., EngineRequest]
 ENGINE = VeleroEngine()
 TENANT = ObjectRef(NAMESPACE, "", "team", live=True)
 LOCATION = ObjectRef(BACKUP_STORAGE_LOCATION, "velero", "default")
@@ -60,7 +58,7 @@ def rendered(request: EngineRequest) -> Json:
     return found.object.to_dict()
 
 
-def test_a_location_whose_validation_has_no_readable_time_shows_no_sign_of_the_server(request_of: Requests) -> None:
+def test_a_location_whose_validation_has_no_readable_time_shows_no_sign_of_the_server() -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
     location = {"spec": {}, "status": {"phase": "Available", "lastValidationTime": "yesterday"}}
     request = replace(request_of(related={LOCATION: location}), written=now - timedelta(days=1))
@@ -69,13 +67,13 @@ def test_a_location_whose_validation_has_no_readable_time_shows_no_sign_of_the_s
     assert seen.reason == RunningReason.ENGINE_SILENT
 
 
-def test_a_backup_stands_in_the_namespace_of_velero_under_the_uid_of_the_operation(request_of: Requests) -> None:
+def test_a_backup_stands_in_the_namespace_of_velero_under_the_uid_of_the_operation() -> None:
     made = rendered(request_of(related={LOCATION: AVAILABLE}))
     assert (made["metadata"]["namespace"], made["metadata"]["name"]) == ("velero", "op-uid-1")
     assert made["spec"] == {"includedNamespaces": ["team"], "storageLocation": "default"}
 
 
-def test_a_backup_is_not_owned_by_its_operation_even_beside_it(request_of: Requests) -> None:
+def test_a_backup_is_not_owned_by_its_operation_even_beside_it() -> None:
     location = ObjectRef(BACKUP_STORAGE_LOCATION, "team", "default")
     settings = OperationSettings(velero_namespace="team")
     found = ENGINE.render(request_of(related={location: AVAILABLE}, settings=settings))
@@ -83,7 +81,7 @@ def test_a_backup_is_not_owned_by_its_operation_even_beside_it(request_of: Reque
     assert not found.owned
 
 
-def test_two_namespaces_with_one_operation_name_have_two_backups(request_of: Requests) -> None:
+def test_two_namespaces_with_one_operation_name_have_two_backups() -> None:
     first, second = (
         rendered(request_of(related={LOCATION: AVAILABLE}, namespace=namespace, uid=f"uid-{namespace}"))
         for namespace in ("a", "b")
@@ -96,12 +94,12 @@ def test_two_namespaces_with_one_operation_name_have_two_backups(request_of: Req
 @pytest.mark.parametrize(
     ("given", "written"), [("30d", "720h"), ("72h", "72h"), ("1d12h", "36h"), (3600, "1h"), ("90m", "1h30m")]
 )
-def test_a_retention_is_written_as_a_go_duration(request_of: Requests, name: str, given: Any, written: str) -> None:
+def test_a_retention_is_written_as_a_go_duration(name: str, given: Any, written: str) -> None:
     assert rendered(request_of(related={LOCATION: AVAILABLE}, **{name: given}))["spec"]["ttl"] == written
 
 
 @pytest.mark.parametrize("given", ["soon", "30 days", "", "0s", "-1h", True, 1.5, None, {"days": 30}, "9" * 400 + "d"])
-def test_a_retention_that_velero_could_not_read_is_refused(request_of: Requests, given: Any) -> None:
+def test_a_retention_that_velero_could_not_read_is_refused(given: Any) -> None:
     found = ENGINE.render(request_of(related={LOCATION: AVAILABLE}, ttl=given))
     if given is None:
         assert isinstance(found, Rendered), "null is as if it was not written"
@@ -110,7 +108,7 @@ def test_a_retention_that_velero_could_not_read_is_refused(request_of: Requests,
     assert found.message.startswith("parameters.ttl: write a duration")
 
 
-def test_every_parameter_of_a_backup_reaches_the_backup(request_of: Requests) -> None:
+def test_every_parameter_of_a_backup_reaches_the_backup() -> None:
     snapshots = ObjectRef(VOLUME_SNAPSHOT_CLASS, "", "fast")
     location = ObjectRef(BACKUP_STORAGE_LOCATION, "velero", "cold")
     made = rendered(
@@ -157,9 +155,7 @@ def test_every_parameter_of_a_backup_reaches_the_backup(request_of: Requests) ->
         ({"storageLocation": "../x"}, "parameters.storageLocation: "),
     ],
 )
-def test_wrong_parameters_of_a_backup_are_refused_before_anything_is_made(
-    request_of: Requests, parameters: Json, message: str
-) -> None:
+def test_wrong_parameters_of_a_backup_are_refused_before_anything_is_made(parameters: Json, message: str) -> None:
     found = ENGINE.render(request_of(related={LOCATION: AVAILABLE}, **parameters))
     assert isinstance(found, Refused)
     assert message in found.message
@@ -176,19 +172,19 @@ def test_wrong_parameters_of_a_backup_are_refused_before_anything_is_made(
         ({"spec": {"accessMode": "ReadOnly"}, "status": {"phase": "Available"}}, "is read-only"),
     ],
 )
-def test_a_backup_waits_for_its_location(request_of: Requests, location: Json | None, message: str) -> None:
+def test_a_backup_waits_for_its_location(location: Json | None, message: str) -> None:
     found = ENGINE.render(request_of(related={LOCATION: location}))
     assert isinstance(found, EngineBlocked)
     assert (found.reason, message in found.message, "xyz" in found.message) == ("DependencyMissing", True, False)
 
 
-def test_a_backup_waits_for_its_snapshot_class(request_of: Requests) -> None:
+def test_a_backup_waits_for_its_snapshot_class() -> None:
     found = ENGINE.render(request_of(related={LOCATION: AVAILABLE}, csiSnapshotClassName="fast"))
     assert isinstance(found, EngineBlocked)
     assert found.reason == "MissingVolumeSnapshotClass"
 
 
-def test_the_namespace_of_velero_is_a_setting(request_of: Requests) -> None:
+def test_the_namespace_of_velero_is_a_setting() -> None:
     request = request_of(settings=OperationSettings(velero_namespace="backups"))
     assert [ref.namespace for ref in ENGINE.needs(request)] == ["", "backups"]
 
@@ -196,13 +192,13 @@ def test_the_namespace_of_velero_is_a_setting(request_of: Requests) -> None:
 # --- Restore -------------------------------------------------------------------------------------------------------------------
 
 
-def restore(request_of: Requests, source: Json | None, **parameters: Any) -> EngineRequest:
+def restore(source: Json | None, **parameters: Any) -> EngineRequest:
     related = {SOURCE: source, LOCATION: AVAILABLE}
     return request_of("Restore", related, **{"backupName": "op-7", **parameters})
 
 
-def test_a_restore_takes_the_targets_namespace_alone(request_of: Requests) -> None:
-    made = rendered(restore(request_of, backup(), restorePVs=True, existingResourcePolicy="update"))
+def test_a_restore_takes_the_targets_namespace_alone() -> None:
+    made = rendered(restore(backup(), restorePVs=True, existingResourcePolicy="update"))
     spec = made["spec"]
     assert (made["kind"], made["metadata"]["name"]) == ("Restore", "op-uid-1")
     assert (spec["backupName"], spec["includedNamespaces"]) == ("op-7", ["team"])
@@ -210,7 +206,7 @@ def test_a_restore_takes_the_targets_namespace_alone(request_of: Requests) -> No
     assert "namespaceMapping" not in spec
 
 
-def test_the_location_of_a_restore_is_read_after_its_backup(request_of: Requests) -> None:
+def test_the_location_of_a_restore_is_read_after_its_backup() -> None:
     assert ENGINE.needs(request_of("Restore", backupName="op-7")) == (SOURCE, TENANT)
     assert ENGINE.needs(request_of("Restore", {SOURCE: backup()}, backupName="op-7")) == (SOURCE, TENANT, LOCATION)
 
@@ -227,51 +223,51 @@ def test_the_location_of_a_restore_is_read_after_its_backup(request_of: Requests
         {"metadata": {"name": "op-7"}, "spec": {}},
     ],
 )
-def test_a_restore_of_a_backup_of_another_tenant_is_refused(request_of: Requests, source: Json) -> None:
-    found = ENGINE.render(restore(request_of, source))
+def test_a_restore_of_a_backup_of_another_tenant_is_refused(source: Json) -> None:
+    found = ENGINE.render(restore(source))
     assert isinstance(found, Refused)
     assert "was not made by an Operation of namespace team" in found.message
-    assert ENGINE.needs(restore(request_of, source)) == (SOURCE, TENANT)
+    assert ENGINE.needs(restore(source)) == (SOURCE, TENANT)
 
 
 @pytest.mark.parametrize("mapping", [{"team": "other"}, {"other": "team"}, {"team": "team", "x": "y"}])
-def test_a_restore_into_another_namespace_is_refused(request_of: Requests, mapping: Json) -> None:
-    found = ENGINE.render(restore(request_of, backup(), namespaceMapping=mapping))
+def test_a_restore_into_another_namespace_is_refused(mapping: Json) -> None:
+    found = ENGINE.render(restore(backup(), namespaceMapping=mapping))
     assert isinstance(found, Refused)
     assert "restores the namespace team into itself" in found.message
 
 
-def test_a_mapping_of_the_namespace_to_itself_is_left_out(request_of: Requests) -> None:
-    assert "namespaceMapping" not in rendered(restore(request_of, backup(), namespaceMapping={"team": "team"}))["spec"]
+def test_a_mapping_of_the_namespace_to_itself_is_left_out() -> None:
+    assert "namespaceMapping" not in rendered(restore(backup(), namespaceMapping={"team": "team"}))["spec"]
 
 
 @pytest.mark.parametrize("phase", ["", "New", "Queued", "ReadyToStart", "InProgress", "Finalizing"])
-def test_a_restore_waits_for_an_unfinished_backup_which_velero_would_not(request_of: Requests, phase: str) -> None:
-    found = ENGINE.render(restore(request_of, backup(phase)))
+def test_a_restore_waits_for_an_unfinished_backup_which_velero_would_not(phase: str) -> None:
+    found = ENGINE.render(restore(backup(phase)))
     assert isinstance(found, EngineBlocked)
     assert "not completed yet" in found.message
 
 
-def test_a_restore_waits_for_a_backup_that_is_not_there(request_of: Requests) -> None:
-    found = ENGINE.render(restore(request_of, None))
+def test_a_restore_waits_for_a_backup_that_is_not_there() -> None:
+    found = ENGINE.render(restore(None))
     assert found == EngineBlocked(
         "DependencyMissing", "there is no Backup op-7; name one from the outputs of another Operation"
     )
 
 
 @pytest.mark.parametrize("phase", ["PartiallyFailed", "Failed", "FailedValidation", "Deleting"])
-def test_a_restore_of_a_backup_that_never_completes_is_refused(request_of: Requests, phase: str) -> None:
-    found = ENGINE.render(restore(request_of, backup(phase)))
+def test_a_restore_of_a_backup_that_never_completes_is_refused(phase: str) -> None:
+    found = ENGINE.render(restore(backup(phase)))
     assert isinstance(found, Refused)
     assert (found.reason, phase in found.message) == ("PreconditionFailed", True)
 
 
-def test_a_partially_failed_backup_is_restored_if_that_is_tolerated(request_of: Requests) -> None:
-    assert rendered(restore(request_of, backup("PartiallyFailed"), toleratePartialFailure=True))["kind"] == "Restore"
+def test_a_partially_failed_backup_is_restored_if_that_is_tolerated() -> None:
+    assert rendered(restore(backup("PartiallyFailed"), toleratePartialFailure=True))["kind"] == "Restore"
 
 
-def test_a_restore_needs_a_location_that_answers_and_may_be_read_only(request_of: Requests) -> None:
-    down = restore(request_of, backup())
+def test_a_restore_needs_a_location_that_answers_and_may_be_read_only() -> None:
+    down = restore(backup())
     assert isinstance(
         ENGINE.render(request_of("Restore", {SOURCE: backup(), LOCATION: None}, backupName="op-7")), EngineBlocked
     )
@@ -281,17 +277,17 @@ def test_a_restore_needs_a_location_that_answers_and_may_be_read_only(request_of
     assert isinstance(ENGINE.render(down), Rendered)
 
 
-def test_our_own_kinds_and_withdrawn_rights_never_come_back(request_of: Requests) -> None:
-    excluded = rendered(restore(request_of, backup(), includedResources=["*"]))["spec"]["excludedResources"]
+def test_our_own_kinds_and_withdrawn_rights_never_come_back() -> None:
+    excluded = rendered(restore(backup(), includedResources=["*"]))["spec"]["excludedResources"]
     assert {"applicationinstances.apps.vworkspace.io", "operations.ops.vworkspace.io"} <= {*excluded}
     assert {"clusterroles.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io"} <= {*excluded}
-    found = ENGINE.render(restore(request_of, backup(), includedResources=["operations.ops.vworkspace.io"]))
+    found = ENGINE.render(restore(backup(), includedResources=["operations.ops.vworkspace.io"]))
     assert isinstance(found, Refused)
 
 
-def test_flux_objects_and_jobs_come_back_only_if_they_are_named(request_of: Requests) -> None:
-    plain = rendered(restore(request_of, backup()))["spec"]["excludedResources"]
-    named = rendered(restore(request_of, backup(), includedResources=["jobs"]))["spec"]["excludedResources"]
+def test_flux_objects_and_jobs_come_back_only_if_they_are_named() -> None:
+    plain = rendered(restore(backup()))["spec"]["excludedResources"]
+    named = rendered(restore(backup(), includedResources=["jobs"]))["spec"]["excludedResources"]
     assert {*plain} - {*named} == {"jobs.batch"}
     assert "helmreleases.helm.toolkit.fluxcd.io" in named
 
@@ -299,7 +295,7 @@ def test_flux_objects_and_jobs_come_back_only_if_they_are_named(request_of: Requ
 @pytest.mark.parametrize(
     "parameters", [{}, {"backupName": ""}, {"backupName": "op-7", "existingResourcePolicy": "replace"}]
 )
-def test_wrong_parameters_of_a_restore_are_refused(request_of: Requests, parameters: Json) -> None:
+def test_wrong_parameters_of_a_restore_are_refused(parameters: Json) -> None:
     assert isinstance(ENGINE.render(request_of("Restore", **parameters)), Refused)
 
 
@@ -319,26 +315,22 @@ def test_wrong_parameters_of_a_restore_are_refused(request_of: Requests, paramet
         ("Completed", WaitForEnd),
     ],
 )
-def test_a_cancel_deletes_only_what_has_not_begun(request_of: Requests, phase: str, action: type) -> None:
+def test_a_cancel_deletes_only_what_has_not_begun(phase: str, action: type) -> None:
     assert isinstance(ENGINE.cancel(request_of(), {"status": {"phase": phase} if phase else {}}), action)
 
 
 @pytest.mark.parametrize(
     ("uid", "word"), [("former-uid", "was deleted"), ("", "does not record"), (None, "does not record")]
 )
-def test_a_backup_of_another_namespace_of_the_same_name_is_refused(
-    request_of: Requests, uid: str | None, word: str
-) -> None:
-    found = ENGINE.render(restore(request_of, backup(uid=uid)))
+def test_a_backup_of_another_namespace_of_the_same_name_is_refused(uid: str | None, word: str) -> None:
+    found = ENGINE.render(restore(backup(uid=uid)))
     assert isinstance(found, Refused)
     assert word in found.message
     assert f"ops.vworkspace.io/namespace-uid={NAMESPACE_UID}" in found.message
 
 
 @pytest.mark.parametrize("namespace", [None, {}])
-def test_without_its_namespace_neither_a_backup_nor_a_restore_is_made(
-    request_of: Requests, namespace: Json | None
-) -> None:
+def test_without_its_namespace_neither_a_backup_nor_a_restore_is_made(namespace: Json | None) -> None:
     for request in (
         request_of(related={LOCATION: AVAILABLE, TENANT: namespace}),
         request_of("Restore", {SOURCE: backup(), LOCATION: AVAILABLE, TENANT: namespace}, backupName="op-7"),
@@ -376,15 +368,15 @@ def allowing(request: EngineRequest, *rights: str) -> EngineRequest:
 
 @pytest.mark.parametrize("included", [None, ["*"], ["secrets"], ["jobs.batch", "*"]])
 @pytest.mark.parametrize("policy", [None, "none", "update"])
-def test_a_restore_brings_no_rights_back(request_of: Requests, included: list[str] | None, policy: str | None) -> None:
+def test_a_restore_brings_no_rights_back(included: list[str] | None, policy: str | None) -> None:
     given: Json = {"includedResources": included, "existingResourcePolicy": policy}
-    found = restore(request_of, backup(), **{name: value for name, value in given.items() if value is not None})
+    found = restore(backup(), **{name: value for name, value in given.items() if value is not None})
     assert {*GUARDED, "clusterroles", "clusterrolebindings", "namespaces"} <= excludes(found)
 
 
 @pytest.mark.parametrize(("right", "spelling"), SPELLINGS)
-def test_no_spelling_includes_a_right_in_a_restore(request_of: Requests, right: str, spelling: str) -> None:
-    found = restore(request_of, backup(), includedResources=["secrets", spelling])
+def test_no_spelling_includes_a_right_in_a_restore(right: str, spelling: str) -> None:
+    found = restore(backup(), includedResources=["secrets", spelling])
     refused = ENGINE.render(found)
     assert isinstance(refused, Refused)
     assert f"{spelling} cannot be restored by an Operation" in refused.message
@@ -392,39 +384,35 @@ def test_no_spelling_includes_a_right_in_a_restore(request_of: Requests, right: 
 
 
 @pytest.mark.parametrize("spelling", ["clusterroles", "ClusterRoleBinding", "crd", "ns", "Namespace", "appinst", "op"])
-def test_no_setting_lets_a_restore_bring_the_cluster_back(request_of: Requests, spelling: str) -> None:
-    found = allowing(restore(request_of, backup(), includedResources=[spelling]), *GUARDED)
+def test_no_setting_lets_a_restore_bring_the_cluster_back(spelling: str) -> None:
+    found = allowing(restore(backup(), includedResources=[spelling]), *GUARDED)
     assert isinstance(ENGINE.render(found), Refused)
 
 
 @pytest.mark.parametrize("right", GUARDED)
-def test_an_administrator_allows_one_kind_of_right(request_of: Requests, right: str) -> None:
-    found = allowing(restore(request_of, backup(), includedResources=[right]), right)
+def test_an_administrator_allows_one_kind_of_right(right: str) -> None:
+    found = allowing(restore(backup(), includedResources=[right]), right)
     assert excludes(found).intersection(GUARDED) == {*GUARDED} - {right}
-    quiet = allowing(restore(request_of, backup()), right)
+    quiet = allowing(restore(backup()), right)
     of_flux = right in ("helmreleases", "kustomizations")
     assert (right in excludes(quiet)) == of_flux, "objects of Flux have to be named as well"
 
 
-def test_resources_of_other_groups_with_such_a_name_are_restored(request_of: Requests) -> None:
-    made = rendered(restore(request_of, backup(), includedResources=["roles.example.com", "quotas"]))
+def test_resources_of_other_groups_with_such_a_name_are_restored() -> None:
+    made = rendered(restore(backup(), includedResources=["roles.example.com", "quotas"]))
     assert made["spec"]["includedResources"] == ["roles.example.com", "quotas"]
 
 
 @pytest.mark.parametrize(("volumes", "cluster"), [(None, None), (True, None), (False, False)])
-def test_a_restore_without_volumes_takes_nothing_of_the_cluster(
-    request_of: Requests, volumes: bool | None, cluster: bool | None
-) -> None:
+def test_a_restore_without_volumes_takes_nothing_of_the_cluster(volumes: bool | None, cluster: bool | None) -> None:
     given = {} if volumes is None else {"restorePVs": volumes}
-    assert rendered(restore(request_of, backup(), **given))["spec"].get("includeClusterResources") is cluster
+    assert rendered(restore(backup(), **given))["spec"].get("includeClusterResources") is cluster
 
 
 @pytest.mark.parametrize(
     ("names", "open_"), [(None, True), ("team", True), ("a, team", True), ("a,b", False), ("", False)]
 )
-def test_a_location_is_used_only_by_the_namespaces_that_it_names(
-    request_of: Requests, names: str | None, open_: bool
-) -> None:
+def test_a_location_is_used_only_by_the_namespaces_that_it_names(names: str | None, open_: bool) -> None:
     metadata = {} if names is None else {"annotations": {"ops.vworkspace.io/allowed-namespaces": names}}
     location = {**AVAILABLE, "metadata": metadata}
     for found in (

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from apps.engine_replay import Json
+from apps.engine_replay import Json, request_of
 
 from konverge.reconcilers.apps.operations.engines.engine import EngineRequest, Refused, Rendered
 from konverge.reconcilers.apps.operations.engines.volsync import VolSyncEngine
 
-Requests = Callable[..., EngineRequest]
 ENGINE = VolSyncEngine()
 REPOSITORY = {"secretName": "repo"}
 
@@ -22,7 +20,7 @@ def rendered(request: EngineRequest) -> Json:
     return found.object.to_dict()
 
 
-def test_a_backup_is_a_source_with_the_operations_uid_as_its_token(request_of: Requests) -> None:
+def test_a_backup_is_a_source_with_the_operations_uid_as_its_token() -> None:
     made = rendered(request_of(pvc="data", repository=REPOSITORY, retain={"last": 3, "daily": 7, "within": "3d"}))
     assert (made["kind"], made["metadata"]["name"], made["metadata"]["namespace"]) == (
         "ReplicationSource",
@@ -40,7 +38,7 @@ def test_a_backup_is_a_source_with_the_operations_uid_as_its_token(request_of: R
     }
 
 
-def test_a_restore_is_a_destination_into_the_volume(request_of: Requests) -> None:
+def test_a_restore_is_a_destination_into_the_volume() -> None:
     made = rendered(request_of("Restore", pvc="data", repository=REPOSITORY))
     assert made["kind"] == "ReplicationDestination"
     assert made["spec"] == {
@@ -54,14 +52,14 @@ def test_a_restore_is_a_destination_into_the_volume(request_of: Requests) -> Non
     [("Backup", "Snapshot", True), ("Restore", "Direct", True), ("Restore", "Snapshot", False)],
 )
 def test_a_destination_whose_result_is_its_snapshot_outlives_its_operation(
-    request_of: Requests, type_: str, method: str, owned: bool
+    type_: str, method: str, owned: bool
 ) -> None:
     found = ENGINE.render(request_of(type_, pvc="data", repository=REPOSITORY, copyMethod=method))
     assert isinstance(found, Rendered)
     assert found.owned is owned
 
 
-def test_the_direction_can_be_written(request_of: Requests) -> None:
+def test_the_direction_can_be_written() -> None:
     for type_, direction, kind in (
         ("Migration", "destination", "ReplicationDestination"),
         ("Restore", "source", "ReplicationSource"),
@@ -70,7 +68,7 @@ def test_the_direction_can_be_written(request_of: Requests) -> None:
         assert made["kind"] == kind
 
 
-def test_rclone_has_a_section_and_a_path(request_of: Requests) -> None:
+def test_rclone_has_a_section_and_a_path() -> None:
     repository = {"secretName": "r", "type": "rclone", "configSection": "s3", "path": "bucket/x"}
     made = rendered(request_of(pvc="data", repository=repository, copyMethod="Clone"))
     assert made["spec"]["rclone"] == {
@@ -82,13 +80,13 @@ def test_rclone_has_a_section_and_a_path(request_of: Requests) -> None:
 
 
 @pytest.mark.parametrize("type_", ["Backup", "Restore"])
-def test_a_copy_method_and_a_trigger_are_always_written(request_of: Requests, type_: str) -> None:
+def test_a_copy_method_and_a_trigger_are_always_written(type_: str) -> None:
     spec = rendered(request_of(type_, pvc="data", repository=REPOSITORY))["spec"]
     assert spec["restic"]["copyMethod"]
     assert spec["trigger"] == {"manual": "uid-1"}
 
 
-def test_the_name_leaves_room_for_the_name_of_the_job(request_of: Requests) -> None:
+def test_the_name_leaves_room_for_the_name_of_the_job() -> None:
     uid = "01a23933-32d2-4dcc-938a-99a1db90dd6e"
     name = rendered(request_of(pvc="data", repository=REPOSITORY, uid=uid))["metadata"]["name"]
     assert len(f"volsync-rclone-src-{name}") <= 63
@@ -117,7 +115,7 @@ def test_the_name_leaves_room_for_the_name_of_the_job(request_of: Requests) -> N
         ({"pvc": "data", "repository": REPOSITORY, "retain": {"last": -1}}, "parameters.retain.last"),
     ],
 )
-def test_wrong_parameters_of_a_replication_are_refused(request_of: Requests, parameters: Any, message: str) -> None:
+def test_wrong_parameters_of_a_replication_are_refused(parameters: Any, message: str) -> None:
     found = ENGINE.render(request_of(**parameters))
     assert isinstance(found, Refused)
     assert message in found.message

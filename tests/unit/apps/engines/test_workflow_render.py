@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from apps.engine_replay import Json
+from apps.engine_replay import Json, request_of
 
 from konverge.reconcilers.apps.operations.engines.engine import (
     EngineBlocked,
@@ -23,7 +22,6 @@ from konverge.reconcilers.apps.operations.engines.workflow import (
 )
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 
-Requests = Callable[..., EngineRequest]
 ENGINE = WorkflowEngine()
 TEMPLATE = ObjectRef(WORKFLOW_TEMPLATE, "team", "runbook")
 
@@ -34,7 +32,7 @@ def rendered(request: EngineRequest) -> Json:
     return found.object.to_dict()
 
 
-def test_a_workflow_refers_to_its_template_in_the_operations_namespace(request_of: Requests) -> None:
+def test_a_workflow_refers_to_its_template_in_the_operations_namespace() -> None:
     request = request_of("Runbook", {TEMPLATE: {"spec": {}}}, workflowTemplate="runbook")
     made = rendered(request)
     assert (made["kind"], made["metadata"]["namespace"]) == ("Workflow", "team")
@@ -46,14 +44,15 @@ def test_a_workflow_refers_to_its_template_in_the_operations_namespace(request_o
     assert ENGINE.needs(request) == (TEMPLATE,)
 
 
-def test_both_names_of_the_template_make_the_same_workflow(request_of: Requests) -> None:
+def test_both_names_of_the_template_make_the_same_workflow() -> None:
     known: dict[ObjectRef, Json] = {TEMPLATE: {"spec": {}}}
-    one, two = (request_of("Runbook", known, **{name: "runbook"}) for name in ("workflowTemplate", "template"))
+    named: list[Json] = [{"workflowTemplate": "runbook"}, {"template": "runbook"}]
+    one, two = (request_of("Runbook", known, **parameters) for parameters in named)
     assert rendered(one) == rendered(two)
     assert rendered(one)["spec"]["workflowTemplateRef"] == {"name": "runbook"}
 
 
-def test_parameters_become_texts_sorted_by_name(request_of: Requests) -> None:
+def test_parameters_become_texts_sorted_by_name() -> None:
     made = rendered(
         request_of(
             "Runbook",
@@ -75,14 +74,14 @@ def test_parameters_become_texts_sorted_by_name(request_of: Requests) -> None:
     ]
 
 
-def test_a_cluster_template_is_asked_for_by_name(request_of: Requests) -> None:
+def test_a_cluster_template_is_asked_for_by_name() -> None:
     ref = ObjectRef(CLUSTER_WORKFLOW_TEMPLATE, "", "runbook")
     request = request_of("Runbook", {ref: {"spec": {}}}, workflowTemplate="runbook", clusterScope=True)
     assert ENGINE.needs(request) == (ref,)
     assert rendered(request)["spec"]["workflowTemplateRef"] == {"name": "runbook", "clusterScope": True}
 
 
-def test_a_missing_template_is_waited_for_since_argo_would_end_the_workflow(request_of: Requests) -> None:
+def test_a_missing_template_is_waited_for_since_argo_would_end_the_workflow() -> None:
     found = ENGINE.render(request_of("Runbook", {TEMPLATE: None}, workflowTemplate="runbook"))
     assert found == EngineBlocked("DependencyMissing", "WorkflowTemplate runbook does not exist; create it")
 
@@ -99,10 +98,10 @@ def test_a_missing_template_is_waited_for_since_argo_would_end_the_workflow(requ
     ],
 )
 def test_an_operation_gives_its_pods_no_rights_that_the_template_does_not(
-    request_of: Requests, own: str, asked: str | None, account: str | None
+    own: str, asked: str | None, account: str | None
 ) -> None:
     template = {"spec": {"serviceAccountName": own} if own else {}}
-    named = {"serviceAccountName": asked} if asked else {}
+    named: Json = {"serviceAccountName": asked} if asked else {}
     request = request_of("Runbook", {TEMPLATE: template}, workflowTemplate="runbook", **named)
     if account is None:
         assert isinstance(ENGINE.render(request), Refused)
@@ -124,14 +123,14 @@ def test_an_operation_gives_its_pods_no_rights_that_the_template_does_not(
         ({"workflowTemplate": "a", "entrypoint": "main"}, "parameters.entrypoint: unknown"),
     ],
 )
-def test_wrong_parameters_of_a_workflow_are_refused(request_of: Requests, parameters: Any, message: str) -> None:
+def test_wrong_parameters_of_a_workflow_are_refused(parameters: Any, message: str) -> None:
     found = ENGINE.render(request_of("Runbook", **parameters))
     assert isinstance(found, Refused)
     assert message in found.message
     assert found.message.isprintable()
 
 
-def test_a_workflow_is_kept_as_long_as_the_settings_say(request_of: Requests) -> None:
+def test_a_workflow_is_kept_as_long_as_the_settings_say() -> None:
     settings = OperationSettings(job_ttl=timedelta(hours=2))
     made = rendered(request_of("Runbook", {TEMPLATE: {"spec": {}}}, settings=settings, workflowTemplate="runbook"))
     assert made["spec"]["ttlStrategy"] == {"secondsAfterCompletion": 7200}
@@ -156,7 +155,7 @@ def test_a_workflow_is_kept_as_long_as_the_settings_say(request_of: Requests) ->
     ],
     ids=str,
 )
-def test_a_status_of_any_shape_is_read(request_of: Requests, status: Json) -> None:
+def test_a_status_of_any_shape_is_read(status: Json) -> None:
     request = request_of("Runbook", workflowTemplate="runbook")
     child = {"metadata": {"name": "w", "namespace": "team"}, "spec": {}, "status": status}
     now = request.created + timedelta(minutes=5)

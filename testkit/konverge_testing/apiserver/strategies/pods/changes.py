@@ -1,4 +1,4 @@
-"""Validation of an update of a pod's spec, of which hardly anything may change.
+"""Validation of an update of a pod's spec, where hardly a field may change.
 
 Guarantees: pure. The text of a refused change ends with a difference of the v1 form, upstream of Go's internal structs. Source:
 `pkg/apis/core/validation/validation.go` (ValidatePodUpdate).

@@ -37,10 +37,10 @@ def pull_policy(image: str) -> str:
     >>> [pull_policy(image) for image in ("nginx", "nginx:latest", "nginx:1.27", "example.com:5000/a/b", "a@sha256:" + 32 * "0")]
     ['Always', 'Always', 'IfNotPresent', 'Always', 'IfNotPresent']
     """
-    found = _REFERENCE.fullmatch(image)
-    if found is None:
+    match = _REFERENCE.fullmatch(image)
+    if match is None:
         return "IfNotPresent"
-    tag, digest = found.groups()
+    tag, digest = match.groups()
     return "Always" if tag == ":latest" or (tag is None and digest is None) else "IfNotPresent"
 
 
@@ -109,7 +109,7 @@ _VOLUME: Final[Defaults] = (
 
 
 def default_pod(pod: Data) -> None:
-    """Fill in a pod's own defaults, after those of its spec: requests from limits, its own resources, links, host ports, addresses."""
+    """Fill in the defaults of a pod that a template lacks: requests from limits, its own resources, links, host ports, addresses."""
     spec = pod.setdefault("spec", {})
     default_spec(spec)
     if spec["terminationGracePeriodSeconds"] < 0:
@@ -124,16 +124,16 @@ def default_pod(pod: Data) -> None:
     default_pod_resources(spec)
     spec.setdefault("enableServiceLinks", True)
     status = pod.get("status") or {}
-    for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
-        _addresses(status, one, many)
+    for single, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
+        _addresses(status, single, many)
 
 
-def _addresses(status: Data, one: str, many: str) -> None:
+def _addresses(status: Data, single: str, many: str) -> None:
     first = status[many][0].get("ip") if status.get(many) else None
-    if status.get(one) and first != status[one]:
-        status[many] = [{"ip": status[one]}]
+    if status.get(single) and first != status[single]:
+        status[many] = [{"ip": status[single]}]
     elif first:
-        status[one] = first
+        status[single] = first
 
 
 def drop_gated(spec: Data) -> None:

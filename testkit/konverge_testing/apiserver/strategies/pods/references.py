@@ -1,6 +1,6 @@
-"""References of environment variables and volumes to fields and resources of their own pod (downward API).
+"""The rules of references of environment variables and volumes to fields and resources of their own pod (downward API).
 
-Guarantees: pure; errors come in the server's order. Source: `pkg/apis/core/validation/validation.go` (validateObjectFieldSelector,
+Source: `pkg/apis/core/validation/validation.go` (validateObjectFieldSelector,
 validateContainerResourceFieldSelector), `pkg/apis/core/pods/helpers.go`.
 """
 

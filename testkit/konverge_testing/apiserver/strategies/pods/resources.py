@@ -20,7 +20,7 @@ _NAMES: Final = ("cpu", _HUGE, "memory")
 
 
 def default_pod_resources(spec: Data) -> None:
-    """Fill in, in place, what a pod says of its whole in part: limits of huge pages, and requests if it has limits."""
+    """Complete, in place, the resources of a pod as a whole: limits of huge pages, and requests if it has limits."""
     whole = spec.get("resources")
     if not whole or not (whole.get("limits") or whole.get("requests")):
         return
@@ -45,7 +45,7 @@ def _is_known(name: str) -> bool:
 
 
 def pod_resource_errors(spec: Data, path: str) -> Errors:
-    """Check what a pod asks for as a whole, and against what its containers do."""
+    """Check the resources of a pod as a whole, and against the sum of its containers."""
     whole = spec.get("resources")
     if whole is None:
         return []

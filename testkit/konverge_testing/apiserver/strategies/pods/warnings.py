@@ -31,7 +31,7 @@ _DEPRECATED: Final = (
 
 
 def pod_warnings(spec: Data, path: str = "") -> list[str]:
-    """Return the warnings for a pod's spec; `path` is where the pod or template stands."""
+    """Return the warnings for a pod's spec; `path` is the path of the template, "" for a pod."""
     here = f"{path}.spec" if path else "spec"
     found = node_label_warnings(spec, here)
     for index, volume in enumerate(spec.get("volumes") or ()):

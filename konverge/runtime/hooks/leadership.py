@@ -1,4 +1,4 @@
-"""The interface of leader election, and the turns of leading that controllers wait for."""
+"""The hook of leadership: when this process may write, and the terms for which controllers wait."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from typing import Protocol
 
 from konverge.client import Fence
 
-__all__ = ["Leadership", "Turn"]
+__all__ = ["Leadership", "Term"]
 
 
 class Leadership(Protocol):
-    """Decides when this process may write. A manager calls `acquire` and `lost` in turns, and `release` once at the end."""
+    """Decides when this process may write. A manager alternates `acquire` and `lost`, and calls `release` once at the end."""
 
     @property
     def fence(self) -> Fence:
-        """Refuses the writes of this process from the moment on when another may lead."""
+        """Refuses the writes of this process as soon as another process may lead."""
 
     async def acquire(self) -> None:
         """Return once this process leads."""
 
     async def lost(self) -> None:
-        """Return once it does not lead any more, after the fence has closed."""
+        """Return once this process no longer leads, after the fence has closed."""
 
     async def release(self) -> None:
-        """Stop leading, or trying to; called when the last controller has ended and nothing is left to be written."""
+        """Give up leading or waiting; called after the last reconcile and the last write."""
 
     def problem(self) -> str:
-        """Return why the election does not work, in words that say what to do; "" if it does."""
+        """Return why the election does not work, with the remedy; "" if it works."""
 
     def holder(self) -> str:
-        """Return the identity that leads, as far as it is known; "" if none does."""
+        """Return the identity of the known leader; "" if no process leads."""
 
 
-class Turn:
-    """Whether this process leads now. `Turn(leads=True)` is the turn of a process that always leads.
+class Term:
+    """The terms of this process as the leader. `Term(leads=True)` is the term of a process that always leads.
 
-    >>> turn = Turn()
-    >>> turn.begin()
-    >>> turn.leads, turn.number
+    >>> term = Term()
+    >>> term.begin()
+    >>> term.leads, term.number
     (True, 1)
     """
 
     def __init__(self, *, leads: bool = False) -> None:
         self.number = 0
-        """How often this process has begun to lead."""
+        """The number of terms so far."""
         self._begun = asyncio.Event()
         self._ended = asyncio.Event()
         if leads:
@@ -73,5 +73,5 @@ class Turn:
         await self._begun.wait()
 
     async def ended(self) -> None:
-        """Wait until it does not."""
+        """Wait until this process does not lead."""
         await self._ended.wait()

@@ -1,0 +1,54 @@
+"""The services of a controller for the gate of its objects."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any
+
+from konverge.keys import Key
+from konverge.objects import Metadata
+from konverge.runtime.builder.builder import Controller
+from konverge.runtime.consistency.barrier import StalenessBarrier
+from konverge.runtime.controller.watches import ControllerWatches
+from konverge.runtime.reconcile.services import ManagerServices
+from konverge.words import Why
+from konverge.workqueue import WorkQueue
+
+__all__ = ["GateHost"]
+
+
+class GateHost:
+    """A `GatedController`."""
+
+    def __init__(
+        self,
+        spec: Controller[Any],
+        shared: ManagerServices,
+        queue: WorkQueue[Key],
+        *,
+        watches: ControllerWatches,
+        barrier: StalenessBarrier,
+        enqueue_where: Callable[[Callable[[Metadata], bool]], Awaitable[None]],
+    ) -> None:
+        self.spec = spec
+        self._shared = shared
+        self._queue = queue
+        self._watches = watches
+        self._barrier = barrier
+        self._enqueue_where = enqueue_where
+
+    def writer(self, key: Key) -> Hashable:
+        """Return the writer of a key."""
+        return self._barrier.writer(key)
+
+    def enqueue(self, key: Key) -> None:
+        """Enqueue a key."""
+        self._queue.add(key, reason=Why.OWNER_CHANGED)
+
+    async def enqueue_where(self, chosen: Callable[[Metadata], bool]) -> None:
+        """Enqueue the cached objects that are chosen, and count the objects again."""
+        await self._enqueue_where(chosen)
+
+    async def caught_up(self) -> None:
+        """Wait until the caches show every write that was stored before this call."""
+        await self._watches.caught_up(self._shared.client, self._shared.metrics)
