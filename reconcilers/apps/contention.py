@@ -101,7 +101,7 @@ def _was_applied(cached: Cached) -> bool:
 
 
 def rivals_of(instance: Object, caches: Caches) -> Iterable[Key]:
-    """Map an instance to the others that name its Helm release."""
+    """Map an instance to the other instances that name its Helm release."""
     return [
         Key("", kind_of(ApplicationInstance), other.namespace, other.name)
         for release in helm_release_of(instance)

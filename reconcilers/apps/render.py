@@ -51,7 +51,7 @@ class RenderedChildren:
     release: Object
 
     def intent(self, token: str) -> str:
-        """Return the digest of the intent; `token` stands for values in a Secret or ConfigMap."""
+        """Return the digest of the intent; `token` replaces values in a Secret or ConfigMap."""
         return digest([self.source.kind_name, self.source.spec, self.release.spec, token])
 
     @property

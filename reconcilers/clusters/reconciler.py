@@ -52,7 +52,7 @@ __all__ = ["ClusterReconciler", "report_failure"]
 
 _BY_SPEC, _BY_ANNOTATION = "spec", "annotation"
 _BY_CLUSTER = (_BY_SPEC, _BY_ANNOTATION)
-"""Requests for a rotation by the Cluster itself; jobs make the other requests."""
+"""Requests for a rotation by the Cluster itself; all other requests are from jobs."""
 
 
 class ClusterReconciler:

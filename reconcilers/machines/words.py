@@ -150,7 +150,7 @@ class MachinePoolReason:
 
     RECONCILED: Final = "Reconciled"
     RECONCILING: Final = "Reconciling"
-    """It waits for its MachinePool or its shard groups."""
+    """The pool waits for its MachinePool or its shard groups."""
     INVALID: Final = "Invalid"
     """A shard that the document does not name, or a name that no group can have."""
     DUPLICATE_GROUP: Final = "DuplicateGroup"

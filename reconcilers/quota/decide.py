@@ -135,7 +135,7 @@ def record_of(allocation: PoolAllocation) -> PoolRecord:
 def place_after(claim: ClaimView, decision: ClaimDecision, pool: PoolView) -> ClaimPlace:
     """Return the place of a claim after a decision of its pool: a claim that names no pool stays in the queue until it is allocated.
 
-    A claim that was offered here and found no room returns to the queue of the other pool.
+    A claim that was offered to this pool and found no room returns to the queue of the other pool.
     """
     if not decision.kept:
         return NOWHERE

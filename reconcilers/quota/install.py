@@ -86,7 +86,7 @@ def controllers(
     quota_metrics = QuotaMetrics(chosen.semantics) if metrics is None else metrics
     wake_index = WakeIndex(by_use=chosen.semantics == words.Semantics.V014)
     maps = _MapFunctions(wake_index, quota_metrics)
-    # Not shared: both controllers keep in one index which claims wait for which pool, and a claim may move from one pool to another.
+    # Not shared: both controllers keep one index of the claims that wait for a pool, and a claim may move from one pool to another.
     pools = (
         Controller.of(ResourcePool)
         .named(words.ControllerName.POOL)

@@ -59,7 +59,7 @@ class PoolView:
 class ClaimPlace:
     """The place of a claim: the pool that it belongs to, or, while it names none, the queue of a pool. Each is name and uid.
 
-    With both, the claim is offered to a pool that has room, and keeps its place in the queue of another until it is allocated.
+    With both, the claim is offered to a pool that has room, and keeps its place in the queue of another pool until it is allocated.
     """
 
     pool: tuple[str, str] = ("", "")

@@ -38,7 +38,7 @@ __all__ = [
 
 
 def _amounts(values: Any) -> tuple[Amounts, str]:
-    """Return the valid amounts, and the problems of the others."""
+    """Return the valid amounts, and the problems of the invalid amounts."""
     found: Amounts = {}
     wrong = []
     for name, value in sorted((values if isinstance(values, Mapping) else {}).items()):

@@ -1,8 +1,7 @@
 """The rendered objects: the ResourceQuota of a namespace, the status of a claim, the status of a pool.
 
-Guarantees: pure. One function renders the status of a claim for both of its writers, so that one writer removes the other's stale fields
-when it takes
-over (docs/reference/capsule.md#one-writer). lastTransitionTime of a claim's condition changes with type and status, not with the message.
+Guarantees: pure. One function renders the status of a claim for both of its writers, so that each writer removes the other's stale fields
+(docs/reference/capsule.md#one-writer). lastTransitionTime of a claim's condition changes with type and status, not with the message.
 Amounts have the format of the pool's hard.
 """
 

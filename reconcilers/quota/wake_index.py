@@ -21,7 +21,7 @@ __all__ = ["WakeIndex"]
 
 
 class WakeIndex:
-    """By pool the namespaces with a release and its responsible namespaces; by claim the pool that it waits for."""
+    """By pool: the namespaces with a release, and the namespaces that it is responsible for. By claim: the pool that it waits for."""
 
     def __init__(self, *, by_use: bool = False) -> None:
         self._by_use = by_use
@@ -34,7 +34,7 @@ class WakeIndex:
     # --- pools ---------------------------------------------------------------------------------------------------------------
 
     def set_releasing(self, pool: str, namespaces: Iterable[str]) -> None:
-        """Set the namespaces of a pool that wait for their use to shrink."""
+        """Set the namespaces whose use has to shrink for a release of the pool."""
         self._giving_back[quota_name(pool)] = frozenset(namespaces)
 
     def set_namespaces(self, pool: str, namespaces: Iterable[str]) -> None:

@@ -267,7 +267,7 @@ CLAIM_POOL: Final = Metric(
     (MetricLabel.NAME, MetricLabel.TARGET_NAMESPACE, MetricLabel.POOL),
     "The pool that looks after a claim.",
 )
-"""In the semantics of v0.14, whose conditions do not name the pool."""
+"""For the semantics of v0.14, whose conditions do not name the pool."""
 
 METRICS: Final = (
     POOL_LIMIT,

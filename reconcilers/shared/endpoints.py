@@ -42,7 +42,7 @@ _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _INTERNAL: Final = frozenset(
     {"cluster", "corp", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost", "private", "svc"}
 )
-"""Top-level names of clusters and private networks; `.home.arpa` is the other name (RFC 8375)."""
+"""Top-level names of clusters and private networks; `.home.arpa` counts as well (RFC 8375)."""
 _EMBEDDED: Final = (
     (IPv6Network("64:ff9b::/96"), 0),  # NAT64, RFC 6052
     (IPv6Network("::/96"), 0),  # IPv4-compatible, RFC 4291

@@ -65,7 +65,7 @@ class MemoryWorkspaces:
         self._workspaces[workspace] = _Workspace(owner, self._now(), f"by-hand-{workspace}")
 
     def break_down(self, workspace: str, why: str) -> None:
-        """Make a workspace unavailable, until it is called with ""."""
+        """Set a workspace to unavailable, until it is called with ""."""
         self._workspaces[workspace].outage = why
 
     async def ensure(self, claim: ClaimOfWorkspace) -> WorkspaceState:

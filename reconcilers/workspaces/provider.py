@@ -43,7 +43,7 @@ class WorkspacePhase(Enum):
     PREPARING = "preparing"
     READY = "ready"
     UNAVAILABLE = "unavailable"
-    """It was ready, or cannot become so for now; it may become ready again."""
+    """The workspace was ready, or cannot become ready for now; it may become ready again."""
     DELETING = "deleting"
     GONE = "gone"
 

@@ -4,7 +4,7 @@ A list of Operations, even a live list, cannot order two starts that race. So be
 Lease of its namespace, in a replace with the resourceVersion that it read: of two racing writes, one conflicts and then reads the other's
 name.
 
-The Leases are in the operator's own namespace, where no tenant writes: a hold can be neither stolen nor blocked by hand, and the entry
+The Leases are in the operator's own namespace, and no tenant writes there: a hold can be neither stolen nor blocked by hand, and the entry
 proves that the operator itself let the Operation start. One Lease for each namespace, and not for each target: their number does not grow
 with the objects that a tenant creates and deletes (docs/adr/0025-turns-are-in-leases-of-the-operators-namespace.md).
 
@@ -99,7 +99,7 @@ def _holder(entry: Any) -> Holder | None:
 def with_holders(lease: Object | None, holders: Iterable[Holder], *, name: str, namespace: str) -> Object | None:
     """Return the Lease to store: a new Lease, or the read Lease with these holders and its resourceVersion.
 
-    None if the holders have no room in one object.
+    None if one object is too small for the holders.
     """
     found = tuple(holders)
     text = json.dumps([asdict(one) for one in found], separators=(",", ":"))

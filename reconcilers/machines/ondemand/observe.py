@@ -62,9 +62,9 @@ class PodState(enum.Enum):
     WAITING = "waiting"
     """No Node was chosen for it yet."""
     SCHEDULED = "scheduled"
-    """It has a Node, or is being deleted: it neither gets an instance nor loses one."""
+    """The Pod has a Node, or is being deleted: it neither gets an instance nor loses an instance."""
     ENDED = "ended"
-    """It finished, or does not exist any more."""
+    """The Pod finished, or does not exist any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class MachinePoolPlan:
     """The sizes to distribute, and the content of the status."""
 
     sizes: Mapping[str, int] | None = None
-    """By shard; None: the shard groups stay as they are."""
+    """The sizes by shard; None: the shard groups stay as they are."""
     ready: bool = False
     reason: str = MachinePoolReason.RECONCILING
     message: str = ""

@@ -61,7 +61,7 @@ class ShardStates:
         self._listings: dict[str, dict[str, Group]] = {}
         self._failures: dict[str, str] = {}
         self._deleted: dict[Place, float] = {}
-        """The groups that we deleted, until a later listing of their shard shows what is left of them."""
+        """The groups that we deleted, until a later listing of their shard shows the result."""
         self._errors: dict[Place, list[str]] = {}
         self._followers: dict[Place, set[Key]] = {}
         self._places: dict[Key, Place] = {}

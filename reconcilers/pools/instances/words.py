@@ -76,7 +76,7 @@ class BucketState:
     GIVEN: Final = "BucketGiven"
     """The spec names the bucket: it is neither created nor ever deleted."""
     RECORDED: Final = "BucketRecorded"
-    """The status has the name of the bucket that is about to be created."""
+    """The status has the name of the bucket that will be created next."""
 
 
 class BackupReason:

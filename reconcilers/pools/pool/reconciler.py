@@ -209,7 +209,7 @@ class NextcloudPoolReconciler:
         return take_census(record, listed, partial(_is_served, ctx=ctx), complete=True)
 
     async def _corrected(self, pool: NextcloudPool, census: Census, ctx: Context[NextcloudPool]) -> tuple[Census, bool]:
-        """Set the labels and annotations of members back; returns the members as they are then, and whether one of them had changed."""
+        """Reset the labels and annotations of members; returns the members after that, and whether one of them had changed."""
         changed, members = False, list[Object]()
         for member in census.members:
             metadata = member.metadata

@@ -1,4 +1,4 @@
-"""The status of a HelmRelease and its sources, and which part of it is about the present spec.
+"""The status of a HelmRelease and its sources, and the part of it that concerns the present spec.
 
 Guarantees: pure; a malformed field of a status reads as absent. The rules (docs/reference/flux.md#freshness): a condition other than
 Reconciling counts only if its observedGeneration is the object's generation. The generation is not enough: Flux writes it on a

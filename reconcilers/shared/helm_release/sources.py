@@ -58,7 +58,7 @@ class FluxSources:
     def unchanged(self, release: FluxRelease, desired: DesiredRelease) -> bool:
         """Tell whether the last rollout was from this fetch of this source.
 
-        A suspended, unreachable or recreated source does not make the rollout outdated.
+        After a rollout, a suspended, unreachable or recreated source leaves the rollout current.
         """
         repository, noted = self.repository, release.rolled_out_source
         if repository is None:

@@ -17,7 +17,7 @@ from konverge.reconcilers.apps.operations.words import CancelledReason, FailedRe
 __all__ = ["NOT_BEGUN", "observe"]
 
 NOT_BEGUN: Final = frozenset({"", "New", "Queued", "ReadyToStart"})
-"""Phases in which a deletion stops the object before it has any effect."""
+"""A deletion in one of these phases stops the object before it has any effect."""
 
 _FAILURES: Final = {
     "Failed": FailedReason.ENGINE_FAILED,
