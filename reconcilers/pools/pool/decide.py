@@ -11,8 +11,7 @@ of the
 
 Guarantees: an instance that was taken is never deleted. In no window more than the allowed number is created, whatever the cache shows and
 whenever the process restarts: `recent` has the creations of the status and all creations that this process did or saw, the members show the
-rest,
-and a member of the window is deleted only after the status has its creation.
+rest, and a member of the window is deleted only after the status has its creation.
 
 Caveats: after a crash between a creation and the next write of the status, an instance that another program deletes before any process has
 seen it does not count.
