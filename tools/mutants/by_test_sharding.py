@@ -245,8 +245,8 @@ SHARDING: Final = (
         "a shared controller writes although its replica has lost its Lease",
         ROOM + "part",
         "Sharding.open",
-        "replace(core.services, client=client, ",
-        "replace(core.services, client=core.client, ",
+        "replace(core.services, client=client, events=events, term=term, fence=ring.fence, gates=partial(_gate, ownership, trimmed_kinds(ring, core)))",
+        "replace(core.services, client=core.client, events=events, term=term, fence=ring.fence, gates=partial(_gate, ownership, trimmed_kinds(ring, core)))",
         test=LATE + "test_s8_a_reconcile_that_resists_its_end_writes_nothing_after_its_replica_has_lost_its_lease",
     ),
     # --- ownership and hand-over ---
