@@ -6,7 +6,7 @@
     decide.py      ObservedInstance -> Blocked, or children to apply (validate.py, secrets.py, render.py);
                    status of the Flux objects -> conditions (reconcilers/shared/helm_release, report.py, messages.py)
     uninstall.py   remaining children -> the next step of an ordered uninstall
-    contention.py  several instances of one Helm release -> the one that keeps it
+    contention.py  several instances of one Helm release -> the instance that keeps it
     admission.py   the webhook: refuses invalid specs before they are stored
     reconciler.py  the async shell: reads, applies, writes the status
     operations/    backups, restores, upgrades and commands on an instance

@@ -1,6 +1,6 @@
 """The family's validating webhook: refuses specs that the schema cannot check, before they are stored.
 
-CEL cannot look into `values.inline`, whose fields are unknown, nor see the namespace of the object. So secrets in inline
+CEL cannot look into `values.inline`, whose fields are unknown, and cannot see the namespace of the object. So secrets in inline
 values, a release of another namespace, `..` in a URL, and a service account that is not allowed are refused here, by the checks that the
 reconciler uses.
 

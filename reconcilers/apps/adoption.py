@@ -1,11 +1,11 @@
 """Adoption of a HelmRelease or source that exists without a controller, if the instance is annotated with `adopt`.
 
-The adopting apply takes the rendered fields by force, once: the annotation asks for it, and holding a field that differs would leave the
+The adopting apply takes the rendered fields by force, once: the annotation requests it, and a held field that differs would leave the
 object partly adopted. Afterwards fields that other managers change are held, as for any child. Fields that the instance does not render
 (values of other keys, strategies) stay as they are.
 
 A change that makes Flux uninstall the release is refused, since its workload has data: another release name, namespace or chart. A release
-that keeps rights which the instance does not have is refused as well: a service account, another cluster.
+with rights that the instance lacks is refused as well: a service account, another cluster.
 
 Guarantees: pure.
 """

@@ -1,16 +1,18 @@
-"""One Helm release belongs to one ApplicationInstance: which one keeps it if several name it.
+"""One Helm release belongs to one ApplicationInstance: decides which instance keeps it if several name it.
 
-Helm knows a release by its name and namespace alone. Two HelmReleases of one release name upgrade each other's workload for ever, both
-Ready, and deleting one uninstalls the other's. So at most one instance is applied; the others are Blocked/PolicyDenied before any write,
+Helm identifies a release by its name and namespace only. Two HelmReleases of one release name upgrade each other's workload for ever, both
+Ready, and the deletion of one uninstalls the other's workload. So at most one instance is applied; the others are Blocked/PolicyDenied
+before any write,
 and are enqueued when the instance that keeps the release is deleted.
 
-The order, best first: an instance that owns a HelmRelease of that release; one that was applied before (`status.helmReleaseRef`); then
-the older `creationTimestamp`, then the name. An older instance that appears later (a gate opened, a placeholder became managed) therefore
-does not take a running release from a younger one. An instance that is invalid or denied, and owns no HelmRelease, does not contend.
+The order, best first: an instance that owns a HelmRelease of that release; an instance that was applied before (`status.helmReleaseRef`);
+then the older `creationTimestamp`, then the name. An older instance that appears later (a gate opened, a placeholder became managed)
+therefore does not take a running release from a younger instance. An instance that is invalid or denied, and owns no HelmRelease, does not
+contend.
 
-Guarantees: a function of what is stored, so every replica and every restart concludes the same. An instance without a HelmRelease that
-has rivals reads live before its first apply, because the cache may not show a rival's HelmRelease yet. If two instances own a
-HelmRelease all the same (made by a version without this rule), the HelmRelease of the one that yields is suspended and then deleted:
+Guarantees: a function of stored state, so every replica and every restart reaches the same result. An instance without a HelmRelease that
+has rivals reads live before its first apply, because the cache may not show a rival's HelmRelease yet. If two instances own a HelmRelease
+nevertheless (created by a version without this rule), the HelmRelease of the losing instance is suspended and then deleted:
 helm-controller drops a suspended HelmRelease without uninstalling, so the workload stays with the other instance.
 """
 
@@ -64,7 +66,7 @@ class Standing(IntEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Contender:
-    """One instance that names the Helm release; the least of them keeps it."""
+    """An instance that names the Helm release; the least contender keeps it."""
 
     standing: Standing
     created: str
@@ -99,7 +101,7 @@ def _was_applied(cached: Cached) -> bool:
 
 
 def rivals_of(instance: Object, caches: Caches) -> Iterable[Key]:
-    """Map an instance to the others that name its Helm release."""
+    """Map an instance to the other instances that name its Helm release."""
     return [
         Key("", kind_of(ApplicationInstance), other.namespace, other.name)
         for release in helm_release_of(instance)
@@ -150,7 +152,7 @@ def _can_be_applied(rival: Object, settings: Settings) -> bool:
 async def keeper_other_than(
     instance: Metadata, release: str, settings: Settings, ctx: Context[ApplicationInstance]
 ) -> str:
-    """Return the name of the other instance that keeps this Helm release; "" if this one does."""
+    """Return the name of the other instance that keeps this Helm release; "" if this instance keeps it."""
     instances, releases = ctx.cache(VIEW), ctx.cache(HELM_RELEASE)
     index = f"{instance.namespace}/{release}"
     if all(found.uid == instance.uid for found in instances.metadata_by_index(BY_HELM_RELEASE, index)):

@@ -2,7 +2,7 @@
 
 `plan_apply` decides which children to apply: an instance that is invalid, denied, or needs kinds that the cluster lacks is Blocked, and
 its children stay untouched. `request_annotations` and `plan_status` then decide whether to request a reconcile from Flux, and the status,
-by the HelmRelease that the apply returned: the cached one would still be Ready for the older spec.
+by the HelmRelease that the apply returned: the cached HelmRelease would still be Ready for the older spec.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 _SOONEST: Final = timedelta(seconds=1)
-"""Times on the wire are whole seconds: a recheck sooner than that would come too early."""
+"""Times on the wire are whole seconds: a recheck sooner than that would be too early."""
 
 
 # --- before the applies ----------------------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ _SOONEST: Final = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Proceed:
-    """The children to apply, and the desired release with which the status of Flux is compared."""
+    """The children to apply, and the desired release to compare with Flux's status."""
 
     children: tuple[Child, ...]
     desired: DesiredRelease
@@ -69,7 +69,7 @@ class Proceed:
 
 
 def plan_apply(observed: ObservedInstance, settings: Settings, now: datetime) -> Plan | Proceed:
-    """Return the children to apply, or the plan of an instance for which nothing is applied."""
+    """Return the children to apply, or the plan of an instance without anything to apply."""
     if observed.unserved:
         return _blocked(observed, Blocked.MISSING_DEPENDENCIES, messages.blocked_by_crds(observed.unserved), now)
     problem = problem_of(
@@ -129,7 +129,7 @@ def _foreign_child(observed: ObservedInstance) -> str:
 def _blocked(
     observed: ObservedInstance, reason: str, message: str, now: datetime, outcome: Outcome | None = None
 ) -> Plan:
-    """Return the plan of a blocked instance; one that no watch event unblocks (a foreign object, a refusal) comes with a requeue."""
+    """Return the plan of a blocked instance; it requeues if no watch event unblocks the instance (a foreign object, a refusal)."""
     return plan_for(observed.instance, blocked(reason, message), now, outcome=outcome or Done())
 
 

@@ -1,6 +1,7 @@
 """The controllers of the family: their watches and the RBAC rules that they need.
 
-Secrets and ConfigMaps are watched as metadata, which suffices to notice a change; only the live read that checks for a key brings their
+Only the metadata of Secrets and ConfigMaps is watched, which is enough to notice a change; only the live read that checks for a key brings
+their
 content into this process.
 """
 
@@ -92,7 +93,7 @@ def controller(settings: Settings | None = None) -> Controller[ApplicationInstan
         .finalizer(FINALIZER)
         .invalid_as(Type.BLOCKED, Blocked.VALIDATION_FAILED)
         .counts_conditions()
-        # Shared: which of several instances keeps a Helm release follows from what is stored, with a live read before the first apply.
+        # Shared: stored state decides which of several instances keeps a Helm release, with a live read before the first apply.
         .sharded()
         .owns(HELM_RELEASE, optional=True)
         .owns(HELM_REPOSITORY, optional=True)
@@ -137,7 +138,7 @@ def _operations(settings: Settings, metrics: OperationMetrics | None = None) -> 
 
 
 def install(manager: Manager, settings: Settings | None = None) -> None:
-    """Add the family's controllers to a manager, and its webhook if the settings say so.
+    """Add the family's controllers to a manager, and its webhook if the settings enable it.
 
     >>> from konverge.runtime import Manager
     >>> manager = Manager("konverge")

@@ -1,4 +1,4 @@
-"""The messages of the conditions: the problem, and how to solve it. Those about the release are in reconcilers/shared/helm_release."""
+"""The messages of the conditions: the problem, and how to solve it. Messages about the release are in reconcilers/shared/helm_release."""
 
 from __future__ import annotations
 
@@ -107,5 +107,5 @@ def sources_overdue(names: tuple[str, ...], waited: timedelta) -> str:
 
 
 def waiting_for_children(names: tuple[str, ...]) -> str:
-    """The release is gone, and its sources are still being deleted."""
+    """The release is deleted, and its sources are still being deleted."""
     return f"the release is uninstalled; waiting until {', '.join(names)} are gone"

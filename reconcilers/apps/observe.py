@@ -1,7 +1,7 @@
 """The inputs of one reconcile: cache reads, gathered into a frozen `ObservedInstance`.
 
-Guarantees: takes no decision and returns no content of a Secret or ConfigMap. The one live read checks that the key of the values exists,
-and happens only during a rollout: at rest a reconcile reads caches alone.
+Guarantees: takes no decision and returns no content of a Secret or ConfigMap. The only live read checks that the key of the values exists,
+and happens only during a rollout: at rest a reconcile only reads caches.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["ObservedInstance", "check_key", "needed_kinds", "observe", "controls
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedInstance:
-    """Everything that a reconcile decides by.
+    """The input of all decisions of a reconcile.
 
     `unserved` names the kinds that the instance needs and the cluster lacks. `release`, `source` and `chart` are the cached objects of the
     names that the instance uses, whatever their owner; `unused_sources` are sources of the instance that its spec no longer names.
@@ -121,13 +121,13 @@ def observe(instance: ApplicationInstance, ctx: Context[ApplicationInstance], se
 
 
 async def check_key(values: ValuesFrom, ctx: Context[ApplicationInstance]) -> ValuesFrom:
-    """Return the values with `has_key`, read live; without the right to read it stays unknown, and Flux reports a missing key."""
+    """Return the values with `has_key`, read live; without the right to read, the key counts as unknown, and Flux reports a missing key."""
     kind = SECRET if values.kind == SECRET.kind else CONFIG_MAP
     try:
         found = await ctx.live(kind).find(values.namespace, values.name)
     except Forbidden:
         return values
     if found is None:
-        return replace(values, token="")  # the object is gone
+        return replace(values, token="")  # the object was deleted
     has_key = any(values.key in (found.get(part, default={}) or {}) for part in ("data", "binaryData"))
     return replace(values, has_key=has_key)

@@ -1,4 +1,4 @@
-"""The origin of the chart that runs: from which URL Flux fetched it, and whether Flux deployed the content that it fetched last.
+"""The origin of the chart that runs: the URL that Flux fetched it from, and whether Flux deployed the content that it fetched last.
 
 source-controller does not pull a chart of a Helm repository again if name and version are unchanged (`generateBuildResult` in
 internal/helm/chart/builder_remote.go), and helm-controller upgrades only if the chart's metadata differ (`VerifyRelease` in
@@ -73,7 +73,7 @@ class OriginReport:
 def origin_of(
     release: Object | None, source: Object | None, chart: Object | None, *, oci: bool, former: str = ""
 ) -> OriginReport:
-    """Return the origin of the chart that runs; `former` is the URL from which the last rollout was fetched."""
+    """Return the origin of the chart that runs; `former` is the URL that the last rollout was fetched from."""
     if release is None or source is None:
         return OriginReport()
     noted = ChartOrigin.read(release.metadata.annotation(Annotation.CHART_DIGEST))
@@ -95,7 +95,7 @@ def origin_of(
 def _chart_in_store(release: Object, source: Object, artifact: Object | None, location: str) -> ChartOrigin | None:
     """Return the chart that Flux has in store; None without an artifact, before the first release, or if it is not the release's chart.
 
-    The caches of chart and release are not of one moment: a former chart beside a new release would be recorded as its content.
+    The caches of chart and release are not from the same moment: a former chart beside a new release would be recorded as its content.
     """
     content = None if artifact is None else artifact.get("status", "artifact", "digest")
     number = release.get("status", "history", 0, "version")
@@ -107,7 +107,7 @@ def _chart_in_store(release: Object, source: Object, artifact: Object | None, lo
 
 
 def _is_of_release(artifact: Object, release: Object, *, oci: bool) -> bool:
-    """Whether the revision of an artifact can be that of the last release; True if Flux names none of them."""
+    """Whether the revision of an artifact can be the last release's revision; True if Flux names none of them."""
     revision = artifact.get("status", "artifact", "revision")
     wanted = release.get("status", "history", 0, "ociDigest" if oci else "chartVersion")
     if not isinstance(revision, str) or not revision or not isinstance(wanted, str) or not wanted:

@@ -112,7 +112,7 @@ class ApplicationInstanceReconciler:
             try:
                 return await self._uninstall(instance, ctx)
             except Conflict:
-                # Another writer changed the release between the read and the write: read it again, it may be suspended or gone.
+                # Another writer changed the release between the read and the write: read it again, it may be suspended or deleted.
                 ctx.log.debug("the release changed during the uninstall; reading it again")
         return await self._uninstall(instance, ctx)
 
@@ -148,7 +148,7 @@ def _applied_children(observed: ObservedInstance, start: Proceed, applied: Appli
 async def _annotate(
     release: Object | None, annotations: Mapping[str, str], ctx: Context[ApplicationInstance]
 ) -> Object | None:
-    """Patch annotations that the applied intent does not contain; if the release is gone, the next reconcile handles it.
+    """Patch annotations that the applied intent does not contain; if the release was deleted, the next reconcile handles it.
 
     Raises Conflict, so that the reconcile is repeated: a server may refuse a patch although the release did not change, and then no event
     follows.
@@ -168,7 +168,7 @@ async def _suspend(release: Object, ctx: Context[ApplicationInstance], *, suspen
 
 
 async def _delete_without_uninstall(release: Object, ctx: Context[ApplicationInstance]) -> None:
-    """Delete exactly this release without an uninstall: from a suspended one helm-controller only drops its finalizer."""
+    """Delete exactly this release without an uninstall: helm-controller only drops the finalizer of a suspended release."""
     stored = await _suspend(release, ctx, suspend=True)
     await ctx.delete(HELM_RELEASE, expect=stored)
 

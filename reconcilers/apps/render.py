@@ -5,7 +5,7 @@ because owner references and `valuesFrom` cannot cross namespaces. An OCI chart 
 `chart.spec.sourceRef` refuses that kind. Values from a Secret or ConfigMap are referred to, never copied. `suspend` is never rendered, so
 that `flux suspend` stays in effect; strategies, remediation and tests are left to Flux's defaults.
 
-Guarantees: pure, and a function of spec and settings alone: equal input renders equal bytes, so that at rest nothing is written.
+Guarantees: pure, and a function of spec and settings only: equal input renders equal bytes, so that at rest nothing is written.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RenderedChildren:
     release: Object
 
     def intent(self, token: str) -> str:
-        """Return the digest of the intent; `token` stands for values in a Secret or ConfigMap."""
+        """Return the digest of the intent; `token` replaces values in a Secret or ConfigMap."""
         return digest([self.source.kind_name, self.source.spec, self.release.spec, token])
 
     @property
@@ -188,7 +188,7 @@ def children_of(instance: ApplicationInstance, settings: Settings) -> RenderedCh
 
 
 def desired_release(instance: ApplicationInstance, children: RenderedChildren, token: str) -> DesiredRelease:
-    """Return the desired release, with which the translation compares Flux's status."""
+    """Return the desired release, which the translation compares with Flux's status."""
     chart = _present(instance.spec.chart)
     return DesiredRelease(
         version=chart.version,

@@ -35,7 +35,7 @@ _NOT_KEPT: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ConditionReport:
-    """The conditions to set, by type, and those to remove."""
+    """The conditions to set, by type, and the conditions to remove."""
 
     conditions: Mapping[str, ConditionValue]
     remove: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ def with_missing_values(translation: Translation, values: ValuesFrom | None) -> 
 
 
 def report(translation: Translation, before: Sequence[Condition]) -> ConditionReport:
-    """Return the conditions that follow from a translation and the previous conditions."""
+    """Return the conditions from a translation and the previous conditions."""
     conditions: dict[str, ConditionValue] = {}
     kept = find_condition(before, Type.READY)
     if translation.ready is not None:

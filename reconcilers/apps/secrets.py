@@ -1,7 +1,7 @@
-"""Secrets among inline values: found by the names of their keys, by the look of private keys, and by passwords inside URLs.
+"""Secrets among inline values: found by the names of their keys, by the format of private keys, and by passwords inside URLs.
 
 Reported are a leaf whose key ends in one of `_ENDINGS` or in a word of `_WORDS`, the `value` of an entry `{name, value}` or of a mapping
-whose name ends so (`env: [{name: DB_PASSWORD, value: ...}]`, `password: {value: ...}`), any private key in PEM, and any
+whose name has such an ending (`env: [{name: DB_PASSWORD, value: ...}]`, `password: {value: ...}`), any private key in PEM, and any
 `scheme://user:password@host`. So are texts, lists and maps under a key that ends in one of `_COLLECTIONS`.
 The original (`vworkspace-io/vworkspace-operator`, internal/webhook/validation.go) finds `...password` and
 `...secret`, exact `accessKey`, `secretKey`, `apiKey`, `token`, and private keys; the rest is ours.
@@ -31,13 +31,13 @@ _ENDINGS: Final = (
 _WORDS: Final = frozenset({"pass", "pwd"})
 """Endings that must be whole words: `pass`, `SMTP_PASS` and `dbPwd` match, `bypass` and the variable `PWD` do not."""
 _COLLECTIONS: Final = ("passwords", "passphrases", "credentials")
-"""Endings of keys that hold secrets: a text or a list below them, and each entry of a map but its `_PUBLIC` ones."""
+"""Endings of keys that hold secrets: a text or a list below them, and each entry of a map except its `_PUBLIC` entries."""
 _PUBLIC: Final = re.compile(
     r"(user|username|name|login|email|account|host|port|url|uri|endpoint|region|type|provider|id)$"
 )
 """Endings of keys of a map of credentials that hold no secret."""
 _REFERRING: Final = re.compile(r"^existing|(tls|pull|ca|cert|certificate|password)secret$|^proxypass$")
-"""Keys that end like a secret but hold the name of one, or something else."""
+"""Keys that end like a secret but hold the name of a secret, or something else."""
 _BELOW: Final = re.compile(r"([a-z0-9]Refs?|^refs?|^valueFrom)$")
 """Keys of references: names below them are names of Secrets and of their keys."""
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -58,14 +58,14 @@ _URL_PASSWORD: Final = re.compile(r"(?<=[A-Za-z0-9+.-])://[^\s/:@]*:([^\s/@]+)@(
 class _Leaf(NamedTuple):
     path: str
     key: str
-    """The nearest key; the one above it for `value`, and the name beside it for an entry `{name, value}`."""
+    """The nearest key; the key above it for `value`, and the name beside it for an entry `{name, value}`."""
     value: Any
     referred: bool
-    """Whether it is below a reference, or beside one that makes `secretKey` a name."""
+    """Whether it is below a reference, or beside a reference, so that `secretKey` is a name."""
 
 
 def _leaves(values: Any, path: str) -> Iterator[_Leaf]:
-    """Yield every leaf in order; items of a list bear the list's key."""
+    """Yield every leaf in order; items of a list have the list's key."""
     waiting = [_Leaf(path, "", values, False)]
     while waiting:
         where, key, value, referred = at = waiting.pop()

@@ -1,7 +1,8 @@
 """The uninstall of a deleted ApplicationInstance, in order, one step at a time.
 
-Rules (docs/reference/apps.md#uninstall, docs/reference/flux.md#traps): the HelmRelease is deleted first, the sources after it is gone.
-helm-controller drops the finalizer of a suspended HelmRelease without uninstalling, which orphans every workload; so a suspended one is
+Rules (docs/reference/apps.md#uninstall, docs/reference/flux.md#traps): the HelmRelease is deleted first, the sources after its deletion.
+helm-controller drops the finalizer of a suspended HelmRelease without uninstalling, which orphans every workload. So a suspended
+HelmRelease is
 resumed first, and deleted with the version and uid of that response, so that it cannot be suspended in between. An uninstall has no time
 limit: after the patience Stalled names the remedy, and the finalizer stays, because dropping it would orphan the workloads too.
 
@@ -45,7 +46,7 @@ class RemainingChildren:
     release: Object | None = None
     sources: tuple[Object, ...] = ()
     keeper: str = ""
-    """Another instance that keeps the Helm release of this one's HelmRelease; "" without one."""
+    """The other instance that keeps the Helm release of this instance's HelmRelease; "" without one."""
 
     def owned(self, child: Object | None) -> Object | None:
         """Return the child if the instance controls it."""
@@ -126,7 +127,7 @@ def _uninstalling(release: Object, now: datetime, patience: timedelta) -> Uninst
 def _orphaning(release: Object, keeper: str, now: datetime, patience: timedelta) -> UninstallStep:
     """Delete the HelmRelease without an uninstall: the workload belongs to another instance.
 
-    One that is suspended and under deletion already waits for Flux. Resumed, it would be uninstalled after all.
+    A suspended release under deletion already waits for Flux. Resumed, it would be uninstalled after all.
     """
     message = messages.deleted_without_uninstall(release.name, keeper)
     waits = release.metadata.deleting and FluxRelease.of(release).suspended
@@ -153,7 +154,7 @@ def _deleting_sources(sources: tuple[Object, ...], now: datetime, patience: time
 
 
 def next_step(left: RemainingChildren, now: datetime, patience: timedelta) -> UninstallStep:
-    """Return the next step, decided by the present state alone."""
+    """Return the next step, decided only by the present state."""
     release = left.owned(left.release)
     if release is not None and left.keeper:
         return _orphaning(release, left.keeper, now, patience)

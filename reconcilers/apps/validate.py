@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 MOST_VALUES: Final = 5_000
-"""The most inline values, so that one instance holds the event loop for less than 100 ms; charts have a few hundred."""
+"""The most inline values, so that one instance blocks the event loop for less than 100 ms; charts have a few hundred."""
 MOST_LEVELS: Final = 100
 """The most levels of inline values: JSON of some 900 levels is more than this program, and others that read it, can encode."""
 _SCHEMES: Final = {"helm": ("https", "http"), "oci": ("oci",)}
@@ -81,7 +81,7 @@ def mode_has_its_parts(given: CheckInput) -> Iterator[str]:
 
 
 def name_fits_labels(given: CheckInput) -> Iterator[str]:
-    """helm-controller writes the name into labels of the HelmChart and of everything that the chart makes."""
+    """helm-controller writes the name into labels of the HelmChart and of everything that the chart creates."""
     name = given.instance.name
     if given.managed and len(name) > MAX_NAME:
         yield (
@@ -217,7 +217,7 @@ def account_is_allowed(given: CheckInput) -> Iterator[str]:
 
 
 def secret_is_watched(given: CheckInput) -> Iterator[str]:
-    """The setting `secret_namespaces`: if set, values come from Secrets of these namespaces alone."""
+    """The setting `secret_namespaces`: if set, values come only from Secrets of these namespaces."""
     values, namespace, settings = given.instance.spec.values, given.instance.namespace, given.settings
     if values is None or values.source != "secretRef" or not settings.secret_namespaces:
         return
@@ -292,7 +292,7 @@ _OF_SURROUNDINGS: Final = frozenset(
 AT_EDIT: Final[tuple[Check, ...]] = tuple(
     check for _, checks in CHECKS for check in checks if check not in _OF_SURROUNDINGS
 )
-"""Checks of a spec that an Operation is about to write: those that need neither the release nor the namespace, nor labels."""
+"""Checks of a spec that an Operation is about to write: the checks that need neither the release nor the namespace, nor labels."""
 
 _MOST_REFUSED = 1500
 

@@ -1,7 +1,7 @@
 """The vocabulary of the apps family: every word of its API is declared here once.
 
-Condition types and reasons are those of the original operator (docs/reference/apps.md#conditions), so that its users' dashboards and
-scripts keep working; those below "ours" have no counterpart there. The words of a release are those of reconcilers/shared/helm_release.
+Condition types and reasons are the original operator's (docs/reference/apps.md#conditions), so that its users' dashboards and scripts keep
+working; the reasons below "ours" have no counterpart there. The words of a release are in reconcilers/shared/helm_release.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Type:
 
 
 class Blocked:
-    """Reasons of Blocked; each is also the reason of the Ready=False that comes with it."""
+    """Reasons of Blocked; each is also the reason of the accompanying Ready=False."""
 
     MISSING_DEPENDENCIES: Final = "MissingDependencies"
     POLICY_DENIED: Final = "PolicyDenied"
@@ -87,4 +87,4 @@ class Annotation(ReleaseAnnotation):
     CHART_DIGEST: Final = "vworkspace.io/applied-chart-digest"
     """On the HelmRelease: `kind/digest of the URL/digest of the chart/number of the Helm release/index` of the last rollout."""
     OVERRIDE_FORBIDDEN: Final = "apps.vworkspace.io/override-forbidden"
-    """On an instance: `true`, or the one forbidden version that may run."""
+    """On an instance: `true`, or the single forbidden version that may run."""

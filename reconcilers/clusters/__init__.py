@@ -2,7 +2,7 @@
 
     words.py       condition types, reasons, annotations
     settings.py    every number and switch
-    protocol.py    the messages, and what the statuses of HTTP mean (openapi.py: the document of them)
+    protocol.py    the messages, and the meaning of HTTP statuses (openapi.py: their OpenAPI document)
     jobs.py        a job as delivered -> a task, or a refusal
     journal.py     the unfinished jobs, and the finished jobs
     events.py      changes of conditions -> events; the bounded buffer
@@ -16,7 +16,7 @@
                         ends without an effect; sweep.py: the pages of a poll)
       event_sender.py   reports of status
       agent_state.py    its configuration, and the state that it shows
-    decide.py      what was observed -> conditions and phase of a Cluster
+    decide.py      observed state -> conditions and phase of a Cluster
     reconciler.py  the async shell
     admission.py   the webhook: refuses an endpoint that is not used
 

@@ -1,6 +1,6 @@
 """The agent of one Cluster: registers, fetches jobs, carries them out, reports results and status.
 
-    _work    credential (register, rotate) -> journal -> status of every object -> what the journal left -> poll, and events beside it
+    _work    credential (register, rotate) -> journal -> status of every object -> jobs of the journal -> poll, with events in parallel
     failure  pauses from one second on, then `_work` from the beginning
     stop     until the Cluster or the credential changes
 

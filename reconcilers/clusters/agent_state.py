@@ -28,7 +28,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """The control plane of a Cluster, and what is to be done once: register by a token, replace the credential."""
+    """The control plane of a Cluster, and its one-time requests: register by a token, replace the credential."""
 
     owner: SecretOwner
     endpoint: str

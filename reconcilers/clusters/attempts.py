@@ -45,15 +45,15 @@ class Attempts:
         self._begun = set(self._since)
 
     def placed(self, job_ids: Iterable[str], now: float) -> None:
-        """Note that jobs got their place in the journal."""
+        """Record that jobs got their place in the journal."""
         self._since |= dict.fromkeys(job_ids, now)
 
     def began(self, job_id: str) -> None:
-        """Note that a job was tried: a write whose response was lost may have been done."""
+        """Record that a job was tried: its write may have been done even if the response was lost."""
         self._begun.add(job_id)
 
     def failed(self, job_id: str, now: float) -> None:
-        """Note that a job was not carried out and is tried again."""
+        """Record that a job was not carried out and is tried again."""
         before = self._retries.get(job_id)
         pause = _FIRST_PAUSE if before is None else before.pause
         due = now + pause * self._random.uniform(1.0, 1.5)

@@ -31,7 +31,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterProblem:
-    """Why no agent can run: a reason of Authenticated, and what to do."""
+    """Why no agent can run: a reason of Authenticated, and the remedy."""
 
     reason: str
     message: str
@@ -39,15 +39,15 @@ class ClusterProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedCluster:
-    """All fields of the status of a Cluster."""
+    """The input of a Cluster's status."""
 
     cluster: Cluster
     namespace: str
-    """Of the operator."""
+    """The namespace of the operator."""
     credentials: AgentCredentials | None = None
-    """As stored."""
+    """The stored credential."""
     token_digest: str = ""
-    """Of the spec's token; empty: none."""
+    """The digest of the spec's token; empty: none."""
     problem: ClusterProblem | None = None
     state: AgentState = field(default_factory=AgentState)
     overflowed: bool = False

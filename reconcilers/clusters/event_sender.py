@@ -78,7 +78,7 @@ class EventSender:
             self._log.warning("the control plane refuses events; they are dropped", **{LogKey.COUNT: len(events)})
 
     async def run(self) -> None:
-        """Send what is recorded until cancelled."""
+        """Send the recorded events until cancelled."""
         if len(self.buffer):  # left by an attempt that failed
             self._recorded.set()
         while True:

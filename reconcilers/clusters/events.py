@@ -126,7 +126,7 @@ class EventBuffer:
     def sending(self, count: int) -> Iterator[tuple[tuple[StatusEvent, ...], int]]:
         """Pass up to `count` events, and the number of dropped events to report with them, to a block that sends them.
 
-        They leave the buffer when the block ends. After an error the same events are passed again.
+        The events leave the buffer when the block ends. After an error the same events are passed again.
         """
         if not self._batch:
             self._batch = tuple(self._waiting.popleft() for _ in range(min(count, len(self._waiting))))

@@ -62,7 +62,7 @@ def final_result(task: Task, error: KonvergeError, now: datetime) -> JobResult |
 
 
 def _words(error: KonvergeError) -> str:
-    """Return what may be reported of an error: rejected fields by their names, because texts of the API server quote their values."""
+    """Return the reportable part of an error: rejected fields by their names, because texts of the API server quote their values."""
     if isinstance(error, Invalid) and error.causes:
         return f"the API server refused: {', '.join(sorted({field for field, _ in error.causes}))}"[:_MOST_MESSAGE]
     if isinstance(error, Forbidden | NotFound | NotServed):
@@ -117,7 +117,7 @@ class Executor:
     async def run(self, task: Task, *, uid: str, note: Callable[[str], Awaitable[None]], resumed: bool) -> JobResult:
         """Carry out a task. `uid` is the uid that `note` recorded before a crash, `resumed` whether an earlier process may have begun it.
 
-        Raises errors of the API after which a retry may succeed (`final_result` returns None for them).
+        Raises errors of the API that a retry may resolve (`final_result` returns None for them).
         """
         if task.verb is Verb.ROTATE:
             await self._rotate(f"job:{task.job.idempotency_key}")

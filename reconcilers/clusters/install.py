@@ -71,7 +71,7 @@ def rules(settings: Settings | None = None) -> tuple[Rule, ...]:
 def controller(settings: Settings, service: AgentService, report: Callable[[], Report]) -> Controller[Cluster]:
     """Return the description of the controller."""
     taken: list[Kind[Object]] = [APPLICATION_INSTANCE, OPERATION]
-    # Not shared: the agents, and what they remember of their jobs, run on the leader.
+    # Not shared: the agents, and their memory of jobs, run on the leader.
     described = (
         Controller.of(Cluster)
         .named(CONTROLLER)

@@ -1,4 +1,4 @@
-"""The limits of the jobs of a control plane: namespaces, and what only people of this cluster write. Pure.
+"""The limits of the jobs of a control plane: namespaces, and the fields that only people of this cluster write. Pure.
 
 Labels and annotations of the operator's domains permit or limit its work: `override-forbidden` permits a version that an administrator
 forbids, `adopt` takes over a release, `maintenance-window` replaces the window of the namespace, `shard.konverge.dev` names a replica.

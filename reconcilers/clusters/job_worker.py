@@ -95,7 +95,7 @@ class JobWorker:
         self._sweep = Sweep()
 
     async def run(self) -> None:
-        """Finish what the journal left, then poll until cancelled."""
+        """Finish the jobs of the journal, then poll until cancelled."""
         await self._resume()
         limit = self._settings.most_pending
         while True:
@@ -135,7 +135,7 @@ class JobWorker:
                 await asyncio.sleep(_SOONEST)
 
     async def _resume(self) -> None:
-        """Finish what the journal left, except for jobs that the control plane has dropped since then."""
+        """Finish the jobs of the journal, except for jobs that the control plane has dropped since then."""
         for entry in self._journal.entries:
             begun = entry.result is not None or entry.uid
             if not begun and not await self._ack(entry.job_id):

@@ -1,4 +1,4 @@
-"""Turns a delivered job into a task, or into a refusal. Pure.
+"""Reads a delivered job into a task, or into a refusal. Pure.
 
 Guarantees: a task writes one object of the protocol's kinds, in an allowed namespace, for this cluster; everything else is a refusal
 with a reason. Fields that only the API server or other controllers write (status, owner references, finalizers) are refused, and so are the

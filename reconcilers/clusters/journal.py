@@ -26,7 +26,7 @@ _FINISHED: Final = "finished"
 
 
 def key_digest(key: str) -> str:
-    """Return the form in which an idempotency key is remembered: its length never depends on the key."""
+    """Return the stored form of an idempotency key: its length never depends on the key."""
     return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
@@ -38,9 +38,9 @@ class JournalEntry:
     key: str
     raw: Mapping[str, Any]
     uid: str = ""
-    """Of the object that is to be deleted: recorded before the deletion, so that a new object of the same name is spared."""
+    """The uid of the object to delete: recorded before the deletion, so that a new object of the same name is spared."""
     result: JobResult | None = None
-    """Set once it is done, and not known to be delivered."""
+    """Set once the job is done, and until its result is delivered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class Journal:
         return next((entry for entry in self.entries if entry.job_id == job_id), None)
 
     def by_key(self, key: str) -> JournalEntry | Finished | None:
-        """Return what is known of a job with this idempotency key."""
+        """Return the record of a job with this idempotency key."""
         digest = key_digest(key)
         pending = next((entry for entry in self.entries if entry.key == key), None)
         return pending or next((one for one in self.finished if one.digest == digest), None)
@@ -118,7 +118,7 @@ class Journal:
     def pruned(self, now: datetime, retention: timedelta, most: int) -> Journal:
         """Return the journal without finished jobs older than `retention`, and `most` of them at most.
 
-        If there are too many, expired jobs are removed first: a repetition of them is refused without the journal.
+        If there are too many, expired jobs are removed first: a repeated job that has expired is refused without the journal.
         """
         moment = now.timestamp()
         kept = [one for one in self.finished if one.at > moment - retention.total_seconds()]

@@ -1,4 +1,4 @@
-"""The requests of an agent to its control plane: the credential, and what each status of a response means.
+"""The requests of an agent to its control plane: the credential, and the meaning of each status of a response.
 
     401   the credential is read again once, then the agent stops      403   stops it
     429   waits for Retry-After                                        5xx, 3xx, no response   fails: the agent restarts

@@ -52,7 +52,7 @@ __all__ = ["ClusterReconciler", "report_failure"]
 
 _BY_SPEC, _BY_ANNOTATION = "spec", "annotation"
 _BY_CLUSTER = (_BY_SPEC, _BY_ANNOTATION)
-"""Requests for a rotation by the Cluster itself; jobs make the other requests."""
+"""Requests for a rotation by the Cluster itself; all other requests are from jobs."""
 
 
 class ClusterReconciler:
@@ -110,7 +110,7 @@ class ClusterReconciler:
         else:
             await self._service.forget(cluster.name)
         if await self._clear(cluster, ctx, token_used=bool(digest) and not registers, rotated=done):
-            return Done()  # the change is an event, and the status follows from the changed object
+            return Done()  # the change is an event, and the next reconcile writes the status
         if not rotate and stored is not None and stored.rotated_for in _BY_CLUSTER:
             await self._forget_rotation(secret, ctx)
         state = self._service.state(cluster.name)

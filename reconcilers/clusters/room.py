@@ -10,7 +10,7 @@ from konverge.reconcilers.clusters.journal import Journal, JournalEntry
 __all__ = ["Room"]
 
 MOST_WAITING: Final = 200
-"""Jobs that wait for another attempt, beside those that were just accepted."""
+"""Jobs that wait for another attempt, in addition to newly accepted jobs."""
 JOURNAL_BYTES: Final = 512 * 1024
 """Bytes of unfinished jobs in the journal; with the tried and the finished jobs this stays below the size limit of a Secret."""
 TRIED_BYTES: Final = 88 * 1024

@@ -40,7 +40,7 @@ class Sweep:
 
     def __init__(self) -> None:
         self.after = ""
-        """The job behind which the next page begins; "" for the first page."""
+        """The last job of the page before the next; "" for the first page."""
         self.seen: set[str] = set()
         """The jobs of the pages up to now."""
         self.behind: set[Place] = set()

@@ -12,7 +12,7 @@ __all__ = ["NoResponse", "PlaneRequest", "PlaneResponse", "PlaneTransport"]
 
 
 class NoResponse(KonvergeError):
-    """No usable response: refused, cut off, timed out, or longer than the limit. The text holds nothing of the request."""
+    """No usable response: refused, cut off, timed out, or longer than the limit. The text has no part of the request."""
 
     def __init__(self, message: str, *, too_large: bool = False) -> None:
         super().__init__(message)

@@ -106,9 +106,9 @@ class Annotation:
     REGISTERED_AT: Final = "ops.vworkspace.io/registered-at"
     ISSUED_AT: Final = "ops.vworkspace.io/issued-at"
     TOKEN_DIGEST: Final = "ops.vworkspace.io/registration-token-digest"  # noqa: S105  # an annotation
-    """Of the token that registered the cluster: the first part of its SHA-256."""
+    """The first part of the SHA-256 of the token that registered the cluster."""
     CONTROL_PLANE: Final = "ops.vworkspace.io/control-plane"
-    """Of the control plane that issued the credential: scheme, host and port. The credential is sent to no other."""
+    """Scheme, host and port of the control plane that issued the credential. The credential is sent to no other control plane."""
     ROTATED_FOR: Final = "ops.vworkspace.io/rotated-for"
     """The request of the last rotation."""
 

@@ -4,7 +4,7 @@ A drop-in for the Nstance operator (`infrastructure.cluster.x-k8s.io/v1beta1`). 
 
     words.py, settings.py, metrics.py, kinds.py, pausing.py
     wire/        the messages and services of an Nstance server
-    shards/      connections to the servers, and what they showed last
+    shards/      connections to the servers, and their last listings
     identity/    the operator's key and certificate
     drains/      Nodes that are emptied before the servers delete their instances
     service.py   the background work: the link to the servers, and the Cluster

@@ -1,4 +1,4 @@
-"""Instances and their Nodes: the ids of servers are bare (`i-0a`), those of Nodes name provider and zone (`aws:///us-west-2a/i-0a`).
+"""Instances and their Nodes: the ids of servers are bare (`i-0a`), the ids of Nodes name provider and zone (`aws:///us-west-2a/i-0a`).
 
 Cluster API pairs a Node with an id of a pool by the exact text, and deletes a paired Node if its id leaves the pool. So the id of a matched
 Node stays in the list as long as its instance exists: a single change back to the bare id would delete a live Node.

@@ -41,7 +41,7 @@ class ImportPlan:
 def plan_imports(
     expected: Collection[str], listed: Mapping[str, Collection[Group]], existing: Collection[str]
 ) -> ImportPlan:
-    """Return what is to be imported: `listed` is the last listing of each shard; the groups `existing` have or just had a pool."""
+    """Return the pools to create: `listed` is the last listing of each shard; the groups `existing` have or just had a pool."""
     missing = tuple(sorted(set(expected) - listed.keys()))
     if missing or not expected:
         return ImportPlan(missing=missing)

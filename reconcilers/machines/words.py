@@ -84,8 +84,8 @@ class MachinesAnnotation:
     ALLOW_DELETION: Final = "nstance.dev/allow-deletion"
     """Ours, on a static pool, with any value: it may be deleted."""
     INSTANCE: Final = "nstance.dev/instance"
-    """Ours, on an NstanceMachine: shard and id of its instance, `shard/id`, stored before it is created. The id is believed only if it
-    follows from the object (`instances/ownership.py`). On a Node: the drained instance."""
+    """Ours, on an NstanceMachine: shard and id of its instance, `shard/id`, stored before it is created. The id counts only if it is
+    derived from the object (`instances/ownership.py`). On a Node: the drained instance."""
     ON_DEMAND_GROUPS: Final = ("on-demand.nstance.dev/group", "nstance.dev/on-demand-group")
     """On a Pod: the group of the requested instance. The first name is in the original's documents, the second in its code."""
     ON_DEMAND_TYPES: Final = ("on-demand.nstance.dev/instance-type", "nstance.dev/on-demand-instance-type")
@@ -150,7 +150,7 @@ class MachinePoolReason:
 
     RECONCILED: Final = "Reconciled"
     RECONCILING: Final = "Reconciling"
-    """It waits for its MachinePool or its shard groups."""
+    """The pool waits for its MachinePool or its shard groups."""
     INVALID: Final = "Invalid"
     """A shard that the document does not name, or a name that no group can have."""
     DUPLICATE_GROUP: Final = "DuplicateGroup"

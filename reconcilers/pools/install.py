@@ -64,7 +64,7 @@ def pool_controller(
     settings: PoolSettings, metrics: PoolMetrics, random: Random | None = None
 ) -> Controller[NextcloudPool]:
     """Return the controller of NextcloudPools."""
-    chosen = SystemRandom() if random is None else random  # a nonce must not follow from names that were seen
+    chosen = SystemRandom() if random is None else random  # a nonce must not be predictable from known names
     # Not shared: it takes from the stock of instances that claims take from.
     return (
         Controller.of(NextcloudPool)

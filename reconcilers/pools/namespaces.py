@@ -42,7 +42,7 @@ class InstanceNamespaces:
         return self.every or namespace in self.names
 
     def refusal(self, namespace: str) -> str:
-        """Return why a namespace is refused and what to do, "" if instances may be in the namespace."""
+        """Return why a namespace is refused and the remedy, "" if instances may be in the namespace."""
         if self.allow(namespace):
             return ""
         return (

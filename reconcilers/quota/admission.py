@@ -1,14 +1,14 @@
 """The webhook that assigns a pool to a claim without one before the claim is stored, as Capsule's page describes it.
 
 Guarantees: it writes `spec.pool` only, and decides by the function of the claim controller (`decide_claim`): the first pool by name that
-serves the namespace and has room for every resource now. It does not match a claim that names a pool; a claim that was assigned keeps its
-pool; a claim that fits no pool is left as it is. So is a claim beside a new pool without a status: the controller waits for the pool, so
+serves the namespace and has room for every resource now. It does not match a claim that names a pool; an assigned claim keeps its pool; a
+claim that fits no pool stays as it is. So is a claim beside a new pool without a status: the controller waits for the pool, so
 that manifests applied together always end the same.
 
 Caveats: a convenience with failurePolicy Ignore that never denies. Without it the claim controller assigns, in `status.pool`. Every rule
 that must hold is in the schema of the claim.
 
-Its path is the library's, not Capsule's (`/resourcepool/claim/mutating`), by which `capsule_check` recognises a running Capsule.
+Its path is the library's. Capsule's path (`/resourcepool/claim/mutating`) is how `capsule_check` recognises a running Capsule.
 
 Source: docs/reference/capsule.md#assignment.
 """
@@ -38,7 +38,7 @@ _NAMES_NONE = "!has(object.spec.pool) || object.spec.pool == ''"
 def wants_a_pool(claim: ClaimView, stored: ClaimView | None) -> bool:
     """Whether this write should assign a pool to the claim; `stored` is the claim before the write, None on creation.
 
-    A claim that the controller assigned has its pool. A claim whose pool is removed gets another one, unless it is allocated: then the
+    A claim that the controller assigned has its pool. A claim whose pool is removed gets another pool, unless it is allocated: then the
     schema rejects the write.
     """
     if claim.pool or claim.deleting:
@@ -77,7 +77,7 @@ class _Assigner:
 
 
 def assigning() -> Webhook[Object]:
-    """Return the webhook; each call creates a new one.
+    """Return the webhook; each call creates a new webhook.
 
     >>> webhook = assigning()
     >>> webhook.path, webhook.failure

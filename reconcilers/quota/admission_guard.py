@@ -1,11 +1,11 @@
 """The webhooks of the semantics of v0.14: they deny edits and deletions of a claim that pods use, with a 403 like Capsule's.
 
-Guarantees: they match only claims whose status says that pods use them, and deny only a change of the amounts or the pool, or a deletion.
+Guarantees: they match only claims whose status reports use by pods, and deny only a change of the amounts or the pool, or a deletion.
 A claim with the release annotation may be deleted. A deletion with the namespace or the pool is allowed.
 
 Caveats: a convenience with failurePolicy Ignore. Without it the schema still rejects such an edit (422), and a deletion is safe, because
-amounts in use are allocated again only when the pods are gone. Edits go to a mutating webhook that changes nothing, since the API server
-calls validating webhooks after the schema, whose 422 would come first.
+amounts in use are allocated again only after the pods are deleted. Edits are sent to a mutating webhook that changes nothing, since the API
+server calls validating webhooks after the schema, whose 422 would be first.
 """
 
 from __future__ import annotations

@@ -2,12 +2,13 @@
 
 Guarantees (docs/reference/capsule.md#allocation): pure, idempotent, and independent of the order of its input. Claims are served in queue
 order (`queue_order`). A claim is allocated whole or not at all. An allocated claim stays allocated (sticky), even if an older claim waits
-or hard is lowered below the allocated amounts. With `ordered` a claim waits for an older one that waits for the same resource. An amount
-that a namespace still holds (`release`) is available to that namespace only. A claim that can never be allocated fails alone. Above
-`max_claims` no further claim is listed, and the listed ones stay. A claim that only the pool's status lists, without a grant of its
-ResourceQuota or a status of its own (`_is_witnessed`), is allocated if it fits: the status may have been edited, or the process killed.
+or hard is lowered below the allocated amounts. With `ordered` a claim waits for an older claim that waits for the same resource. An amount
+that a namespace still holds (`release`) is available to that namespace only. A claim that can never be allocated fails without effect on
+others. Above `max_claims` no further claim is listed, and the listed claims stay. A claim that only the pool's status lists, without a
+grant of its ResourceQuota or a status of its own (`_is_witnessed`), is allocated if it fits: the status may have been edited, or the
+process may have been killed.
 
-Caveats: one reconcile may not be enough. `pending` says that the next step needs only the stored record of this one.
+Caveats: one reconcile may not be enough. `pending`: the next step needs only this reconcile's record in the status.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ class PoolAllocation:
     reserving: frozenset[str] = frozenset()
     """Namespaces whose ResourceQuota is raised once the stored record lists their claims."""
     unwitnessed: frozenset[str] = frozenset()
-    """Uids of allocated claims that only the pool's status lists: their ResourceQuota was not written yet, or not with them."""
+    """Uids of allocated claims that only the pool's status lists: their ResourceQuota does not include them yet."""
     ending: frozenset[str] = frozenset()
-    """Namespaces in which a release ends: their ResourceQuota is written before the record is removed."""
+    """Namespaces whose release ends: their ResourceQuota is written before the record is removed."""
     decisions: Mapping[str, ClaimDecision]
     used: Amounts
     available: Amounts
@@ -71,7 +72,7 @@ class PoolAllocation:
     status_full: bool = False
     """Whether a claim waits because the pool's status cannot list more."""
     pending: frozenset[str] = frozenset()
-    """Namespaces in which the next reconcile goes on with a release."""
+    """Namespaces whose release continues in the next reconcile."""
     settling: frozenset[str] = frozenset()
     """Namespaces whose ResourceQuota status does not show its spec yet."""
 
@@ -156,7 +157,7 @@ class _Allocator:
                 self._list_kept(claim)
             else:
                 queue.append(claim)
-        # Formerly allocated claims that were edited, or whose record was lost, are served before those that wait.
+        # Formerly allocated claims that were edited, or whose record was lost, are served before the waiting claims.
         former = [claim for claim in queue if self._was_allocated(claim)]
         for claim in former:
             if not self._shortages(claim):
@@ -200,7 +201,7 @@ class _Allocator:
         return None
 
     def _can_queue(self, claim: ClaimView) -> bool:
-        """Whether a claim that was offered to another pool can wait in the queue of this one."""
+        """Whether a claim that was offered to another pool can wait in the queue of this pool."""
         served = claim.namespace in self.observed.selected and not claim.problem and not claim.release
         return served and all(resource in self.pool.hard for resource in claim.amounts)
 
@@ -213,13 +214,13 @@ class _Allocator:
         return claim.namespace in self.observed.terminating and claim.uid in self.recorded
 
     def _is_released(self, claim: ClaimView) -> bool:
-        """Whether the annotation takes effect: the claim is released now, or was and has not been edited since."""
+        """Whether the annotation takes effect: the claim is released now, or was released and has not been edited since."""
         if claim.released:
             return claim.stays_released()
         return claim.uid in self.recorded or claim.is_bound_to(self.pool.name, self.pool.uid)
 
     def _was_allocated(self, claim: ClaimView) -> bool:
-        """Whether the pool's status, the claim's status or, if the first is lost, the ResourceQuota says that the claim was allocated."""
+        """Whether the claim was allocated, by the pool's status, by the claim's status or, if the pool's is lost, by the ResourceQuota."""
         if claim.released:
             return False
         if claim.uid in self.recorded or claim.is_bound_to(self.pool.name, self.pool.uid):
@@ -230,7 +231,7 @@ class _Allocator:
         return quota is not None and claim_hash(claim.name) in quota.claims
 
     def _stays_allocated(self, claim: ClaimView) -> bool:
-        """Whether an allocated claim stays allocated without a check: it requests at most what it has."""
+        """Whether an allocated claim stays allocated without a check: it requests at most its allocated amounts."""
         entry = self.recorded.get(claim.uid)
         if entry is None or claim.released:
             return False
@@ -344,7 +345,7 @@ class _Allocator:
         return self.observed.max_status_bytes - self._bytes
 
     def _namespace_share_is_full(self, claim: ClaimView) -> bool:
-        """Whether another claim would exceed the part of the list that one namespace may take."""
+        """Whether another claim would exceed one namespace's part of the list."""
         listed, share = self.listed.get(claim.namespace), self.observed.namespace_share
         if listed is None or share >= 1:
             return False

@@ -1,7 +1,7 @@
-"""Which pool a claim without one is assigned to: the first by name that serves its namespace and has room for every resource now.
+"""Assigns a pool to a claim that names none: the first by name that serves its namespace and has room for every resource now.
 
 Guarantees (docs/reference/capsule.md#assignment): pure and deterministic; webhook and claim controller call the same function. If no
-pool has room, the claim waits in the queue of one: the only one that has every resource, else the first by name whose hard is large
+pool has room, the claim waits in the queue of a pool: the only pool that has every resource, else the first by name whose hard is large
 enough. If no pool could ever take it, the reasons name each candidate's shortage.
 
 Caveats: the room of a pool is read from its status, and only the pool controller allocates, so a claim that was assigned may still wait.
@@ -23,7 +23,7 @@ __all__ = ["Offer", "PoolChoice", "choose"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A pool that serves the namespace of a claim, read from its status. `waiting`: with orderedQueue, what older claims request."""
+    """A pool that serves the namespace of a claim, read from its status. `waiting`: with orderedQueue, the requests of older claims."""
 
     name: str
     uid: str = ""
@@ -39,7 +39,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class PoolChoice:
-    """The pool that has room, and the one to queue at; if there is neither, `reasons` holds each candidate's reason, by name."""
+    """The pool that has room, and the pool to queue at; if there is neither, `reasons` holds each candidate's reason, by name."""
 
     offer: Offer | None
     queue: Offer | None = None

@@ -4,7 +4,7 @@ Guarantees: the check runs before the family's controllers start, and repeats wh
 (X30). A Capsule is recognised by its webhooks for these kinds, and by the lease that its leader renews. `evidence` is pure. If RBAC denies
 the check, the controllers do not start, and readiness names the missing rule.
 
-Caveats: a Capsule that is installed later goes unnoticed; the hand-over page says to remove its webhooks first.
+Caveats: a Capsule that is installed later is not noticed; the hand-over page requires that its webhooks are removed first.
 
 Source: docs/reference/capsule.md#objects.
 """
@@ -32,7 +32,7 @@ _RESOURCES: Final = frozenset({"*", "*/*", "resourcepools", "resourcepoolclaims"
 
 
 async def capsule_serves(client: Client) -> str:
-    """Return the evidence of a running Capsule and the way out, "" if there is none."""
+    """Return the evidence of a running Capsule and the remedy, "" if there is none."""
     hooks = [*(await client.list(VALIDATING)).items, *(await client.list(MUTATING)).items]
     leases = (await client.list(LEASE)).items
     found = evidence(hooks, leases, wall_clock())

@@ -1,7 +1,7 @@
 """The conditions of a claim in its two forms: the single condition of v0.12, and the list of v0.14.
 
 Guarantees: pure. `read` is the inverse of `claim_conditions`, so the rules use one condition in both forms. In the form v0.14 a claim that
-no pool serves has Ready only, and each other claim all three types, as Capsule's own tests require. Types beyond these are removed.
+no pool serves has Ready only, and every other claim has all three types, as Capsule's own tests require. Types beyond these are removed.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ def claim_conditions(claim: ClaimView, decision: ClaimDecision, now: datetime) -
 
 
 def conditions_are_current(claim: ClaimView, decision: ClaimDecision) -> bool:
-    """Whether the stored conditions of the form v0.14 are those of this decision, no more and no fewer."""
+    """Whether the stored conditions of the form v0.14 match this decision, no more and no fewer."""
     stored = {(each.type, each.is_true, each.reason, each.message) for each in claim.conditions}
     return stored == set(condition_fields(decision))
 
 
 def read(conditions: Iterable[Condition]) -> tuple[Condition | None, bool]:
-    """Return the single condition that a list of the form v0.14 stands for, and whether pods use the claim."""
+    """Return a list of the form v0.14 as the single condition, and whether pods use the claim."""
     stored = tuple(conditions)
     ready, exhausted, bound = (find_condition(stored, type_) for type_ in CONDITION_TYPES)
     if ready is None:

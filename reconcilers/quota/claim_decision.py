@@ -1,6 +1,6 @@
-"""The decision about one claim: the condition of its status, and whether the pool looks after it.
+"""The decision about one claim: the condition of its status, and whether the pool is responsible for it.
 
-Guarantees: pure; equal decisions have equal messages. Type, reason and texts are those of `words`.
+Guarantees: pure; equal decisions have equal messages. Type, reason and texts are from `words`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 class ClaimDecision:
     """A condition: type, status, reason, and a message that is cut to the limit of the API.
 
-    `kept`: the pool looks after the claim. `in_use`: pods use the allocated amounts.
+    `kept`: the pool is responsible for the claim. `in_use`: pods use the allocated amounts.
     """
 
     type: str
@@ -67,16 +67,16 @@ IN_USE: Final = replace(BOUND, in_use=True)
 """An allocated claim that pods use, in the semantics of v0.14."""
 ASSIGNED: Final = ClaimDecision(QuotaCondition.ASSIGNED, True, QuotaReason.SUCCEEDED, Message.ASSIGNED)
 QUEUED: Final = ClaimDecision(QuotaCondition.ASSIGNED, True, QuotaReason.SUCCEEDED, Message.QUEUED)
-"""A claim without a pool was assigned to a pool with room, or to the queue of one; that pool's controller writes the next status."""
+"""A claim without a pool was assigned to a pool with room, or to the queue of a pool; that pool's controller writes the next status."""
 
 
 def exhausted(parts: Iterable[str]) -> ClaimDecision:
-    """Return the decision of a claim for which too little is left; one part for each resource."""
+    """Return the decision of a claim if too little is left; one part for each resource."""
     return ClaimDecision(QuotaCondition.BOUND, False, QuotaReason.POOL_EXHAUSTED, join(parts))
 
 
 def queue_exhausted(parts: Iterable[str]) -> ClaimDecision:
-    """Return the decision of a claim that an older one blocks."""
+    """Return the decision of a claim that an older claim blocks."""
     return ClaimDecision(QuotaCondition.BOUND, False, QuotaReason.QUEUE_EXHAUSTED, join(parts))
 
 

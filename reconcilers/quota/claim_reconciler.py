@@ -1,6 +1,6 @@
-"""The reconciler of ResourcePoolClaims that no pool looks after: those whose pool is missing or being deleted, and those without one.
+"""The reconciler of ResourcePoolClaims without a responsible pool: their pool is missing or being deleted, or they have none.
 
-It shares the status of claims with the pool controller, in turn (`decide` says whose turn it is), and removes the owner references that
+It shares the status of claims with the pool controller (`decide` selects the writer), and removes the owner references that
 Capsule set.
 """
 
@@ -33,7 +33,7 @@ __all__ = ["ResourcePoolClaimReconciler"]
 
 
 class ResourcePoolClaimReconciler:
-    """Reports why a claim has no pool, and assigns a claim that names none to a pool or to the queue of one."""
+    """Reports why a claim has no pool, and assigns a claim that names none to a pool or to the queue of a pool."""
 
     def __init__(self, wake_index: WakeIndex, metrics: QuotaMetrics, semantics: str = Semantics.V012) -> None:
         self._semantics = semantics
@@ -58,7 +58,7 @@ class ResourcePoolClaimReconciler:
             ctx.status.skip_write()
             return Done()
         self._wake_index.waiting[path] = view.pool
-        if decided is None:  # it waits in the queue of one pool, and another one may get room
+        if decided is None:  # it waits in the queue of one pool, and another may get room
             ctx.status.skip_write()
             return Done()
         self._write_status(view, *decided, ctx)
@@ -109,7 +109,7 @@ class ResourcePoolClaimReconciler:
 
 
 def _pool_writes_status(claim: ResourcePoolClaim, stored: Object, ctx: Context[ResourcePoolClaim]) -> bool:
-    """Whether a pool writes the status of a claim: a live one that wrote it before, or one whose finalizer reads it."""
+    """Whether a pool writes the status of a claim: a live pool that wrote it before, or a pool whose finalizer reads it."""
     pools, status = ctx.cache(POOL), claim.status
     assigned, queued = ((place.name or "") if place is not None else "" for place in (status.pool, status.queue))
     pool = pools.metadata("", pool_named_in(stored) or assigned or queued)

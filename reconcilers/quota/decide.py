@@ -1,12 +1,13 @@
-"""The decisions: the writes that an allocation still needs, and the status of a claim that no pool looks after.
+"""The decisions: the writes that an allocation still needs, and the status of a claim without a responsible pool.
 
 Guarantees: pure. Only writes that change something are planned. Their order is part of the rules, since the process may be killed between
 any two: ResourceQuotas first, then release annotations and claim statuses, the pool's own status last. So the record of a release is
 stored before anything is lowered, and the list of claims before a ResourceQuota is raised for them, which the next reconcile does; a claim
-is Bound only after its ResourceQuota grants it. A claim that is queued again stays Bound=False/Released while its annotation stands.
+is Bound only after its ResourceQuota grants it. A claim that is queued again stays Bound=False/Released while its annotation is set.
 
-The status of a claim has two writers in turn: the pool controller writes it while the claim belongs to a pool that exists and is not being
-deleted, otherwise the claim controller does (docs/reference/capsule.md#one-writer). `decide_claim` alone says whose turn it is.
+The status of a claim has two alternating writers: the pool controller writes it while the claim belongs to a pool that exists and is not
+being deleted, otherwise the claim controller does (docs/reference/capsule.md#one-writer). `decide_claim` is the only selection of the
+writer.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class PoolWrites:
 
     applies: Mapping[str, Amounts]
     raises: frozenset[str]
-    """The namespaces whose ResourceQuota these applies raise or create: only if the stored pool is the one that was read."""
+    """The namespaces whose ResourceQuota these applies raise or create: allowed only if the stored pool has the version that was read."""
     deletes: tuple[str, ...]
     spent_releases: tuple[ClaimView, ...]
     claim_statuses: tuple[tuple[ClaimView, ClaimDecision], ...]
@@ -134,7 +135,7 @@ def record_of(allocation: PoolAllocation) -> PoolRecord:
 def place_after(claim: ClaimView, decision: ClaimDecision, pool: PoolView) -> ClaimPlace:
     """Return the place of a claim after a decision of its pool: a claim that names no pool stays in the queue until it is allocated.
 
-    A claim that was offered here and found no room goes back to the queue of the other pool.
+    A claim that was offered to this pool and found no room returns to the queue of the other pool.
     """
     if not decision.kept:
         return NOWHERE
@@ -166,14 +167,14 @@ def status_is_current(
     )
 
 
-# --- claims that no pool looks after ---
+# --- claims without a responsible pool ---
 
 
 def decide_claim(claim: ClaimView, pools: Mapping[str, PoolFacts]) -> tuple[ClaimDecision, ClaimPlace] | None:
     """Return the decision about a claim and its place; None if the pool controller writes its status."""
     holder = pools.get(claim.assigned[0])
     if holder is not None and holder.deleting and holder.deletes_bound and claim.is_bound_to(holder.name, holder.uid):
-        return None  # the pool's finalizer reads this status; a claim that survives is decided when the pool is gone
+        return None  # the pool's finalizer reads this status; a surviving claim is decided after the pool's deletion
     if claim.pool:
         pool = pools.get(claim.pool)
         if pool is None:

@@ -1,6 +1,6 @@
 """The family's controllers in a manager: their watches, predicates, map functions, webhooks and RBAC rules.
 
-Two controllers: one of pools, which allocates, and one of claims that no pool looks after. They share the `WakeIndex`, the
+Two controllers: the first allocates pools, and the second handles claims without a responsible pool. They share the `WakeIndex`, the
 `QuotaMetrics`, and the field manager of the status of claims.
 """
 
@@ -59,7 +59,7 @@ class _MapFunctions:
         return [_pool(name) for name in pools_of(claim)]
 
     def pools_of_namespace(self, namespace: Metadata, caches: Caches) -> Iterable[Key]:
-        """Map a namespace to the pools that select it, or look after it."""
+        """Map a namespace to the pools that select it, or are responsible for it."""
         return [
             _pool(name)
             for name in self._wake_index.pools_of_namespace(namespace.name, dict(namespace.labels or {}), caches)
@@ -86,7 +86,7 @@ def controllers(
     quota_metrics = QuotaMetrics(chosen.semantics) if metrics is None else metrics
     wake_index = WakeIndex(by_use=chosen.semantics == words.Semantics.V014)
     maps = _MapFunctions(wake_index, quota_metrics)
-    # Not shared: both controllers keep in one index which claims wait for which pool, and a claim may go from one pool to another.
+    # Not shared: both controllers keep one index of the claims that wait for a pool, and a claim may move from one pool to another.
     pools = (
         Controller.of(ResourcePool)
         .named(words.ControllerName.POOL)
@@ -126,7 +126,7 @@ def controllers(
 
 
 def install(manager: Manager, settings: Settings | None = None) -> None:
-    """Add the family's controllers, metrics and, if the settings say so, webhooks to a manager.
+    """Add the family's controllers, metrics and, if the settings enable them, webhooks to a manager.
 
     >>> from konverge.runtime import Manager
     >>> manager = Manager("konverge")

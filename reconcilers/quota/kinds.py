@@ -1,4 +1,4 @@
-"""The kinds that the quota family reads and writes; its own two as untyped objects, which are cheaper to read by the thousand."""
+"""The kinds that the quota family reads and writes; its own two kinds are untyped objects, which are cheaper to read by the thousand."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The `capsule_*` metrics: the state of each pool and claim at its last reconcile, collected at scrape time.
 
-Guarantees: names, labels and help are those of `words`. The series of a pool or claim replace all of its earlier ones, so none stays of a
-namespace, claim or pool that is gone (X15); a process that does not lead any more shows none at all. Installations that share one `Metrics`
+Guarantees: names, labels and help are declared in `words`. The series of a pool or claim replace all of its earlier series, so none remains
+of a deleted namespace, claim or pool (X15); a process that does not lead any more shows none at all. Installations that share one `Metrics`
 share one collector. A percentage with a zero divisor is omitted. `pool_series` and `claim_series` are pure.
 """
 

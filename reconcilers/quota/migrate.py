@@ -6,9 +6,9 @@
 Guarantees: one pool for each item of `spec.resourceQuotas`, with the item's `hard` and scopes, for the namespaces with the tenant's label,
 in the form that Capsule's page calls most compatible (defaultsZero); if the item counts for each namespace, `hard` times their number. One
 claim for each pool and namespace: its present use plus the headroom. If the claims of a pool would not fit with the headroom, it shrinks,
-and a note says so. The same input gives the same objects, in the same order.
+with a note. The same input gives the same objects, in the same order.
 
-Caveats: the use may exceed `hard`, since Capsule's quotas can be overrun. Then the last claims wait; a note says so.
+Caveats: the use may exceed `hard`, since Capsule's quotas can be overrun. Then the last claims wait, with a note.
 
 Source: docs/reference/capsule.md#the-page-of-capsule, its section about migration.
 """
@@ -79,7 +79,7 @@ class Migration:
 def read_tenant(
     tenant: Mapping[str, Any], namespaces: Iterable[str], quotas: Iterable[Mapping[str, Any]]
 ) -> TenantState:
-    """Read a Tenant, the namespaces with its label, and ResourceQuotas, of which only those that Capsule created for it count.
+    """Read a Tenant, the namespaces with its label, and ResourceQuotas; only the ResourceQuotas that Capsule created for it count.
 
     Errors: KonvergeError if there is nothing to migrate, or if a ResourceQuota has no status.used yet.
     """

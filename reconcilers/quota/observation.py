@@ -38,7 +38,7 @@ _MARKS = 15_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolView:
-    """The spec of a ResourcePool. `defaults` are those of the spec; `zero` is defaultsZero."""
+    """The spec of a ResourcePool. `defaults` are the spec's; `zero` is defaultsZero."""
 
     name: str
     uid: str = ""
@@ -48,7 +48,7 @@ class PoolView:
     ordered: bool = False
 
     def default(self, resource: str) -> int | None:
-        """Return a namespace's amount of a resource without a claim; None if the resource is unlimited without one."""
+        """Return a namespace's amount of a resource without a claim; None if the resource is unlimited without a claim."""
         given = self.defaults.get(resource)
         if given is not None:
             return given.billionths
@@ -57,9 +57,9 @@ class PoolView:
 
 @dataclass(frozen=True, slots=True)
 class ClaimPlace:
-    """The place of a claim: the pool that it belongs to, or, while it names none, the queue of one. Each is name and uid.
+    """The place of a claim: the pool that it belongs to, or, while it names none, the queue of a pool. Each is name and uid.
 
-    With both, the claim is offered to a pool that has room, and keeps its place in the queue of another until it is allocated.
+    With both, the claim is offered to a pool that has room, and keeps its place in the queue of another pool until it is allocated.
     """
 
     pool: tuple[str, str] = ("", "")
@@ -69,7 +69,7 @@ class ClaimPlace:
 
     @property
     def name(self) -> str:
-        """The name of the pool that looks after the claim, "" if none does."""
+        """The name of the pool that is responsible for the claim, "" if none is."""
         return self.pool[0] or self.queue[0]
 
 
@@ -78,7 +78,7 @@ NOWHERE: Final = ClaimPlace()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimView:
-    """A ResourcePoolClaim. `problem` says why its amounts can never be allocated, "" if they can."""
+    """A ResourcePoolClaim. `problem` is why its amounts can never be allocated, "" if they can."""
 
     namespace: str
     name: str
@@ -106,9 +106,9 @@ class ClaimView:
     semantics: str = Semantics.V012
     """The form of the stored status."""
     has_stale_conditions: bool = False
-    """Whether a newer Capsule left conditions beside the one of the form v0.12."""
+    """Whether a newer Capsule left conditions beside the single condition of the form v0.12."""
     in_use: bool = False
-    """Whether the status says, in the form v0.14, that pods use the claim."""
+    """Whether the status reports, in the form v0.14, that pods use the claim."""
 
     @property
     def metadata(self) -> Metadata:
@@ -117,16 +117,16 @@ class ClaimView:
 
     @property
     def place(self) -> ClaimPlace:
-        """The place that the claim's own status says."""
+        """The place in the claim's own status."""
         return ClaimPlace(self.assigned, self.queue)
 
     def is_offered_elsewhere(self, pool: PoolView) -> bool:
-        """Whether the claim waits in the queue of this pool while it is offered to another one that has room."""
+        """Whether the claim waits in the queue of this pool while it is offered to another pool that has room."""
         this = (pool.name, pool.uid)
         return not self.pool and self.queue == this and bool(self.assigned[0]) and self.assigned != this
 
     def is_bound_to(self, pool: str, uid: str) -> bool:
-        """Whether the claim's own status says that it is allocated in the pool of this name and uid."""
+        """Whether the claim's own status reports that it is allocated in the pool of this name and uid."""
         condition = self.condition
         return (
             condition is not None
@@ -150,7 +150,7 @@ class ClaimView:
 
     @property
     def released(self) -> bool:
-        """Whether the claim's status says that it was released by its annotation."""
+        """Whether the claim's status reports that it was released by its annotation."""
         return self.condition is not None and self.condition.reason == QuotaReason.RELEASED
 
     def stays_released(self) -> bool:
@@ -161,7 +161,7 @@ class ClaimView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaView:
-    """The ResourceQuota of a pool in one namespace. `intact`: its label, owner and scopes are those that we apply."""
+    """The ResourceQuota of a pool in one namespace. `intact`: its label, owner and scopes are as we apply them."""
 
     hard: Mapping[str, int] = field(default_factory=dict)
     status_hard: Mapping[str, int] = field(default_factory=dict)
@@ -238,7 +238,7 @@ class PoolObservation:
     recorded: PoolRecord = field(default_factory=PoolRecord)
     refused: Mapping[str, str] = field(default_factory=dict)
     impossible: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By namespace the resources that the API server rejects in a ResourceQuota: nothing of them can be in use by a claim."""
+    """By namespace the resources that the API server rejects in a ResourceQuota: no claim can use any of them."""
     unconfirmed: frozenset[str] = frozenset()
     """Namespaces whose ResourceQuota could not be written: no release ends in them now."""
     semantics: str = Semantics.V012
@@ -246,4 +246,4 @@ class PoolObservation:
     max_status_bytes: int = 1_300_000
     """Bytes of the status that the listed claims may take."""
     namespace_share: float = 1.0
-    """The part of both limits that the claims of one namespace may take."""
+    """One namespace's part of both limits."""

@@ -1,7 +1,7 @@
 """The observation at the start of a reconcile: cache reads, gathered into frozen views of one pool or of all pools.
 
 Guarantees: reads caches only, and decides nothing. If a cache is not synced the reconcile ends before it writes, so an object that is
-missing from an incomplete cache is never taken for deleted (X04).
+missing from an incomplete cache never counts as deleted (X04).
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class PoolViewCaches:
 
 
 def belongs(claim: ClaimView, pool: str, uid: str, listed: Container[str] = ()) -> bool:
-    """Whether this pool looks after a claim: the claim names it; or names none and waits in its queue; or was assigned to it and not edited
+    """Whether this pool is responsible for a claim: the claim names it; or names none and waits in its queue; or was assigned to it and not
+    edited
     since. A claim without a status belongs to the pool that lists it.
     """
     if claim.pool:
@@ -106,7 +107,7 @@ def has_lost_its_owner(quota: Metadata, pool: str) -> bool:
 def _quotas(
     pool: ResourcePool, ctx: Context[ResourcePool], books: PoolViewCaches, namespaces: set[str]
 ) -> dict[str, QuotaView]:
-    """Return the ResourceQuotas that the pool controls, and those to adopt, by namespace.
+    """Return the ResourceQuotas that the pool controls, and the ResourceQuotas to adopt, by namespace.
 
     A copy under another name has the owner reference too, and grants nothing.
     """
@@ -124,6 +125,6 @@ def _quotas(
 
 
 def observe_pools(ctx: Context[ResourcePoolClaim], book: ViewCache[PoolFacts]) -> dict[str, PoolFacts]:
-    """Read what the claim controller needs to know about all pools, by name."""
+    """Read the properties of all pools that the claim controller needs, by name."""
     reader = complete(ctx, POOL)
     return {facts.name: facts for facts in book.read(reader, reader.all_metadata(), pool_facts).values()}

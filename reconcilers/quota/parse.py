@@ -38,7 +38,7 @@ __all__ = [
 
 
 def _amounts(values: Any) -> tuple[Amounts, str]:
-    """Return the valid amounts, and the problems of the others."""
+    """Return the valid amounts, and the problems of the invalid amounts."""
     found: Amounts = {}
     wrong = []
     for name, value in sorted((values if isinstance(values, Mapping) else {}).items()):
@@ -207,7 +207,7 @@ class PoolFacts:
 
 
 def pool_facts(pool: Object) -> PoolFacts:
-    """Return the facts of a pool; without a status it serves no namespace yet."""
+    """Return the properties of a pool; without a status it serves no namespace yet."""
     metadata = pool.metadata
     waiting = pool.get("status", "exhaustions", default={}) if pool.get("spec", "config", "orderedQueue") else {}
     namespaces = pool.get("status", "namespaces", default=())

@@ -1,7 +1,7 @@
 """The reconciler of ResourcePools: observes, allocates, and writes the difference.
 
 `reconcile` writes ResourceQuotas, release annotations, claim statuses, and the status of the pool last (`decide` explains the order).
-`finalize` deletes the allocated claims, if the pool says so, and the pool's ResourceQuotas.
+`finalize` deletes the allocated claims, if the pool's spec requests it, and the pool's ResourceQuotas.
 
 Guarantees: idempotent, and safe to kill after any write, since it decides by the stored objects only; a settled pool causes no write.
 """
@@ -176,7 +176,10 @@ class ResourcePoolReconciler:
                 self._metrics.set_claim(claim, decision, place_after(claim, decision, observed.pool).name)
 
     async def finalize(self, pool: ResourcePool, ctx: Context[ResourcePool]) -> Outcome:
-        """Delete the pool's claims, if it says so, and its ResourceQuotas. From now on the claim controller writes the claims' statuses."""
+        """Delete the pool's claims, if its spec requests it, and its ResourceQuotas.
+
+        From now on the claim controller writes the claims' statuses.
+        """
         slots = asyncio.Semaphore(self._settings.parallel)
         if pool.spec.config.delete_bound_resources:
             await self._delete_claims(pool, ctx, slots)
@@ -195,7 +198,8 @@ class ResourcePoolReconciler:
     async def _delete_claims(self, pool: ResourcePool, ctx: Context[ResourcePool], slots: asyncio.Semaphore) -> None:
         """Delete the allocated claims by uid; queued claims survive, and so does a claim that was recreated under the same name.
 
-        A claim is allocated if the pool lists it or its own status says so: a reconcile that was killed may not have written the pool's.
+        A claim is allocated if the pool lists it or its own status reports it: a reconcile that was killed may not have written the pool's
+        status.
         """
 
         async def delete(namespace: str, name: str, uid: str) -> None:
@@ -217,7 +221,7 @@ class ResourcePoolReconciler:
 
 
 def _outline(status: ResourcePoolStatus, record: PoolRecord) -> tuple[object, ...]:
-    """Return what two statuses of a pool are compared by."""
+    """Return the part of a pool's status that is compared."""
     return (
         status.namespaces,
         status.allocation,
@@ -228,7 +232,7 @@ def _outline(status: ResourcePoolStatus, record: PoolRecord) -> tuple[object, ..
 
 
 def _basis(pool: ResourcePool, namespace: str, ctx: Context[ResourcePool]) -> tuple[object, ...]:
-    """Return what a refusal rests on: the spec of the pool, and whose the ResourceQuota of the namespace is."""
+    """Return the state that a refusal depends on: the spec of the pool, and the owner of the namespace's ResourceQuota."""
     quota = ctx.cache(RESOURCE_QUOTA).metadata(namespace, quota_name(pool.name))
     if quota is None:
         return (pool.uid, pool.generation)
@@ -247,7 +251,7 @@ def _set_status(
 
 
 def _quotas_of(pool: ResourcePool, ctx: Context[ResourcePool]) -> list[Metadata]:
-    """Return the ResourceQuotas of a pool, including those that an orphaning deletion released from it."""
+    """Return the ResourceQuotas of a pool, including ResourceQuotas that an orphaning deletion released from it."""
     name = quota_name(pool.name)
     return [
         metadata

@@ -1,7 +1,7 @@
 """The writes of a pool's reconcile, concurrent and isolated: a rejected write affects its own namespace or claim only.
 
-Guarantees: the number of concurrent writes is bounded. A ResourceQuota is raised only if the stored pool is the one that was read, and each
-apply names the version of the ResourceQuota: two processes that both believe to be the only one never grant more than the pool has. If the
+Guarantees: the number of concurrent writes is bounded. A ResourceQuota is raised only if the stored pool has the version that was read, and
+each apply names the version of the ResourceQuota: two processes that both act as leader never grant more than the pool has. If the
 API server rejects a ResourceQuota, the claims that caused it are found by adding them one by one and lose their allocation; other claims of
 that namespace keep theirs (X28). Transient errors are not rejections: one of them is raised at the end, so that the reconcile is retried. A
 claim or ResourceQuota that changed since it was read is left to the next reconcile.
@@ -60,14 +60,14 @@ T = TypeVar("T")
 
 
 class PoolChanged(Exception):
-    """The stored pool is not the one that was read: another process may have granted the same amounts."""
+    """The stored pool has another version than the pool that was read: another process may have granted the same amounts."""
 
 
 _ROUNDS = 3
 _TRIES = 5
-"""Applies of one ResourceQuota while pods come and go: each changes its version."""
+"""Applies of one ResourceQuota while pods start and end: each changes its version."""
 _NEVER_A_VERSION = "1"
-"""The version of no object: a ResourceQuota that does not exist is created, and one that exists by now is not changed."""
+"""The version of no object: a missing ResourceQuota is created, and a ResourceQuota that exists now is not changed."""
 _REFUSALS = (BadRequest, Forbidden, Invalid, NotOurs)
 
 
@@ -79,7 +79,7 @@ class WriteOutcomes:
     unsure: set[str] = field(default_factory=set)
     """Uids of claims whose status is not written in this reconcile, because their ResourceQuota was not."""
     culprits: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By namespace the claims that made its ResourceQuota invalid, with the reason of each, by uid."""
+    """By namespace the claims that invalidate its ResourceQuota, with the reason of each, by uid."""
     failed: set[str] = field(default_factory=set)
     """Namespaces whose ResourceQuota was not written."""
     error: KonvergeError | None = None
@@ -113,7 +113,7 @@ class PoolWriter:
     async def apply_quotas(self, observed: PoolObservation) -> tuple[PoolObservation, PoolAllocation]:
         """Apply and delete ResourceQuotas; returns the observation and allocation that result, without the rejected claims.
 
-        Errors: PoolChanged if a ResourceQuota is to be raised and the stored pool is not the one that was read.
+        Errors: PoolChanged if a ResourceQuota is to be raised and the stored pool has another version than the pool that was read.
         """
         for _ in range(_ROUNDS):
             allocation = allocate(observed)
@@ -203,7 +203,7 @@ class PoolWriter:
         *,
         raises: bool,
     ) -> str:
-        """Apply the ResourceQuota of a namespace, if it is as it was read, its use and status aside; returns its new version."""
+        """Apply the ResourceQuota of a namespace, if it is unchanged except for use and status; returns its new version."""
         present = self._ctx.cache(RESOURCE_QUOTA).metadata(namespace, quota_name(self._pool.name))
         adopt = present is not None and has_lost_its_owner(present, self._pool.name)
         left = _TRIES
@@ -220,7 +220,7 @@ class PoolWriter:
             stored: Object
             try:
                 stored = await self._ctx.own(quota, adopt=adopt)
-            except Conflict:  # tried again at once: a claim that fails here loses its place to the one behind it
+            except Conflict:  # tried again at once: a claim that fails here loses its place to the claim behind it
                 left -= 1
                 before = await self._read_again(namespace, before)
                 if not left or before is None or (raises and not await self._pool_is_current()):
@@ -235,7 +235,7 @@ class PoolWriter:
         return stored.metadata.resource_version
 
     async def _read_again(self, namespace: str, before: QuotaView | None) -> QuotaView | None:
-        """Return the stored ResourceQuota; None if more than its use and status differ from the one that was read."""
+        """Return the stored ResourceQuota; None if more than its use and status differ from the ResourceQuota that was read."""
         if before is None:
             return None
         stored = await self._ctx.live(RESOURCE_QUOTA).find(namespace, quota_name(self._pool.name))
@@ -247,7 +247,7 @@ class PoolWriter:
     async def _find_refused_claims(
         self, observed: PoolObservation, allocation: PoolAllocation, namespace: str, error: KonvergeError
     ) -> tuple[PoolObservation, dict[str, str]]:
-        """Find the claims that make the ResourceQuota of a namespace invalid; returns the reasons by uid."""
+        """Find the claims that invalidate the ResourceQuota of a namespace; returns the reasons by uid."""
         self._record_error(namespace, error)
         listed = {entry.uid for entry in observed.recorded.claims.get(namespace, ())}
         new = [
@@ -290,7 +290,7 @@ class PoolWriter:
     def _record_error(self, namespace: str, error: KonvergeError) -> None:
         self.outcomes.failed.add(namespace)
         if is_ending(error) or isinstance(error, (Conflict, Contested)):
-            self.outcomes.again = True  # the watch event of it is on its way, or another daemon lags behind
+            self.outcomes.again = True  # its watch event is on its way, or another daemon lags behind
         elif is_refusal(error):
             self.outcomes.refused[namespace] = _server_message(error)
         else:
@@ -311,7 +311,7 @@ class PoolWriter:
     # --- claims --------------------------------------------------------------------------------------------------------------
 
     async def remove_release_annotations(self, claims: Iterable[ClaimView]) -> None:
-        """Remove release annotations that have taken effect; the status of a claim that changed meanwhile is not written."""
+        """Remove release annotations that have taken effect; the status of a claim that changed since it was read is not written."""
 
         async def write(claim: ClaimView) -> None:
             patch = {"metadata": {"annotations": {QuotaAnnotation.RELEASE: None}}}
@@ -366,7 +366,7 @@ def _never_granted(observed: PoolObservation, allocation: PoolAllocation, namesp
 
 
 def is_ending(error: KonvergeError) -> bool:
-    """Whether a write failed because its namespace is terminating or gone."""
+    """Whether a write failed because its namespace is terminating or deleted."""
     return isinstance(error, NotFound) or namespace_is_ending(error)
 
 

@@ -24,7 +24,7 @@ def namespace_changed(change: Change) -> bool:
 
 
 def claim_changed(change: Change) -> bool:
-    """Accept changes of a claim that the family does not make itself (spec, release annotation, owners, deletion), and of its place."""
+    """Accept changes of a claim that the family does not cause itself (spec, release annotation, owners, deletion), and of its place."""
     old, new = change.old, change.new
     if old is None or new is None:
         return True
@@ -42,7 +42,7 @@ def claim_changed(change: Change) -> bool:
         return True
     old_status, new_status = old.status(), new.status()
     place_changed = any(old_status.get(place) != new_status.get(place) for place in _PLACE_FIELDS)
-    # A claim that names its pool belongs to it whatever its status says; but if only the place was removed, it is restored.
+    # A claim that names its pool belongs to it, whatever its status has; but if only the place was removed, it is restored.
     conditions_unchanged = all(old_status.get(form) == new_status.get(form) for form in ("condition", "conditions"))
     place_was_removed = conditions_unchanged and any(old_status.get(place) for place in _PLACE_FIELDS)
     return place_changed and (place_was_removed or not (new.data().get("spec") or {}).get("pool"))

@@ -1,4 +1,4 @@
-"""The order in which claims wait for a pool, and the rule that lets an older claim block a younger one.
+"""The order of the claims that wait for a pool, and the rule that lets an older claim block a younger claim.
 
 Guarantees: pure, and total: two claims never share a position, so the order does not depend on the order of the cache
 (docs/reference/capsule.md#allocation).

@@ -1,4 +1,4 @@
-"""The claims whose ResourceQuota the API server rejected lately: they are not listed again and again in the pool's status for another try.
+"""The claims whose ResourceQuota the API server rejected lately: they are not listed in the pool's status for another try each time.
 
 Guarantees: pure, and a hint only: after a restart each claim is tried once more. A refusal is forgotten after `retry` seconds, and at once
 if the claim, the pool's spec, or the owner of the ResourceQuota changes.
@@ -39,7 +39,7 @@ class RejectedQuotas:
         basis: Callable[[str], tuple[object, ...]],
         now: float,
     ) -> tuple[dict[str, RejectedQuota], dict[str, RejectedQuota]]:
-        """Return by namespace the refusals that still hold, each with the claims that have not changed since, and those to try again."""
+        """Return by namespace the refusals that still hold, each with its unchanged claims, and the refusals to try again."""
         before = self._by_pool.get(pool)
         if not before:
             return {}, {}

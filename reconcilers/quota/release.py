@@ -1,4 +1,5 @@
-"""The release of claims: what a namespace holds of a pool, and when the pool may allocate it again (shrink first, credit later).
+"""The release of claims: the amounts that a namespace holds of a pool, and when the pool may allocate them again (shrink first, credit
+later).
 
 Guarantees (docs/reference/capsule.md#shrink-first-credit-later): of each resource of the pool a namespace holds the maximum of: the sum of
 its allocated claims; the grant of its ResourceQuota (spec.hard); the limit that admission enforces (status.hard); and the released amount
@@ -16,7 +17,7 @@ names the version of the ResourceQuota, fails if another process has raised the 
 since the version that it names is older than the witness.
 
 A lowered key stays in the ResourceQuota while it is on record: a missing key would mean no limit at all (X26). A terminating namespace
-holds its amounts until it is gone; one that the pool no longer selects, until its ResourceQuota is gone.
+holds its amounts until its deletion ends; a namespace that the pool no longer selects, until the deletion of its ResourceQuota.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ __all__ = ["NamespaceHold", "NamespaceTarget", "hold_of", "summed"]
 class NamespaceTarget:
     """The desired state of a namespace: its ResourceQuota's hard (None: delete it), and the record of the amounts in release.
 
-    `pending`: the next reconcile goes on with a release as soon as record and witness are stored. `witness` is the part of the record for
+    `pending`: the next reconcile continues a release as soon as record and witness are stored. `witness` is the part of the record for
     the annotation.
     """
 
@@ -157,7 +158,7 @@ def hold_of(
     lost: bool = False,
     unconfirmed: bool = False,
 ) -> NamespaceHold:
-    """Return what a namespace holds; `claimed` and `recorded` are from the pool's stored status, and `lost` says that it has no record.
+    """Return the amounts that a namespace holds; `claimed` and `recorded` are from the pool's stored status; `lost`: it has no record.
 
     With `unconfirmed` no release ends, since the ResourceQuota could not be written.
     """

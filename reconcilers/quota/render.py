@@ -1,7 +1,7 @@
 """The rendered objects: the ResourceQuota of a namespace, the status of a claim, the status of a pool.
 
-Guarantees: pure. One function renders the status of a claim for both of its writers, so that stale fields of one go when the other takes
-over (docs/reference/capsule.md#one-writer). lastTransitionTime of a claim's condition changes with type and status, not with the message.
+Guarantees: pure. One function renders the status of a claim for both of its writers, so that each writer removes the other's stale fields
+(docs/reference/capsule.md#one-writer). lastTransitionTime of a claim's condition changes with type and status, not with the message.
 Amounts have the format of the pool's hard.
 """
 
@@ -90,7 +90,7 @@ def _formatted(amounts: Mapping[str, int], pool: PoolView) -> Amounts:
 
 
 def _at_most(used: Mapping[str, int], pool: PoolView) -> Mapping[str, int]:
-    """Return as many amounts as the schema of the status allows, those of the pool's hard first."""
+    """Return as many amounts as the schema of the status allows, the amounts in the pool's hard first."""
     if len(used) <= MAX_USED:
         return used
     return {
@@ -99,7 +99,7 @@ def _at_most(used: Mapping[str, int], pool: PoolView) -> Mapping[str, int]:
 
 
 def claim_condition(claim: ClaimView, decision: ClaimDecision, now: datetime) -> Condition:
-    """Return the one condition of a claim, in the form v0.12."""
+    """Return the single condition of a claim, in the form v0.12."""
     before = claim.condition if claim.semantics == Semantics.V012 else None
     same = (before,) if before is not None and before.type == decision.type else ()
     (condition,) = with_condition(
@@ -125,7 +125,7 @@ def claim_status(
     else:
         (status["condition"],) = write_conditions([claim_condition(claim, decision, now)])
         if claim.has_stale_conditions:
-            status["conditions"] = []  # the list is atomic: this apply takes it over, and the next one removes it
+            status["conditions"] = []  # the list is atomic: this apply takes it over, and the next apply removes it
     for field, (name, uid) in (("pool", place.pool), ("queue", place.queue)):
         if name:
             status[field] = {"name": name, "uid": uid}

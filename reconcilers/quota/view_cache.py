@@ -1,6 +1,6 @@
 """Decoded views, cached between reconciles by resourceVersion.
 
-Guarantees: the views are those of the informer cache now. If one of thousands of objects changed, one is decoded. Entries of deleted
+Guarantees: the views match the informer cache now. Only changed objects are decoded. Entries of deleted
 objects are dropped.
 """
 

@@ -21,7 +21,7 @@ __all__ = ["WakeIndex"]
 
 
 class WakeIndex:
-    """By pool the namespaces with a release and the namespaces looked after; by claim the pool that it waits for."""
+    """By pool: the namespaces with a release, and the namespaces that it is responsible for. By claim: the pool that it waits for."""
 
     def __init__(self, *, by_use: bool = False) -> None:
         self._by_use = by_use
@@ -29,16 +29,16 @@ class WakeIndex:
         self._looked_after: dict[str, frozenset[str]] = {}
         self._selectors: dict[str, tuple[tuple[str, int], tuple[LabelSelector, ...]]] = {}
         self.waiting: dict[tuple[str, str], str] = {}
-        """The claims (namespace and name) that the claim controller looks after, each with the pool that it names, "" for none."""
+        """The claims (namespace and name) of the claim controller, each with the pool that it names, "" for none."""
 
     # --- pools ---------------------------------------------------------------------------------------------------------------
 
     def set_releasing(self, pool: str, namespaces: Iterable[str]) -> None:
-        """Set the namespaces in which a pool waits for use to shrink."""
+        """Set the namespaces whose use has to shrink for a release of the pool."""
         self._giving_back[quota_name(pool)] = frozenset(namespaces)
 
     def set_namespaces(self, pool: str, namespaces: Iterable[str]) -> None:
-        """Set the namespaces that a pool looks after."""
+        """Set the namespaces that a pool is responsible for."""
         self._looked_after[pool] = frozenset(namespaces)
 
     def forget(self, pool: str) -> None:
@@ -50,7 +50,7 @@ class WakeIndex:
     def quota_matters(self, change: Change) -> bool:
         """Whether a change of a ResourceQuota triggers a reconcile.
 
-        A change of its use alone triggers one only during a release (X29), or if claims report their use.
+        A change of only its use triggers a reconcile only during a release (X29), or if claims report their use.
         """
         old, new = change.old, change.new
         if new is None or change.namespace in self._giving_back.get(change.name, ()):
@@ -64,14 +64,14 @@ class WakeIndex:
         return bool(old.data().get("spec") != new.data().get("spec"))
 
     def pool_affects_claims(self, change: Change) -> bool:
-        """Whether a change of a pool affects a claim that the claim controller looks after."""
+        """Whether a change of a pool affects a claim of the claim controller."""
         new = change.new
         if change.old is None or new is None or new.metadata.deleting:
             return True
         return any(pool in ("", change.name) for pool in self.waiting.values())
 
     def pools_of_namespace(self, namespace: str, labels: dict[str, str], caches: Caches) -> list[str]:
-        """Return the pools that select a namespace by these labels, or look after it."""
+        """Return the pools that select a namespace by these labels, or are responsible for it."""
         found = []
         for pool in caches(POOL).all_metadata():
             looked_after = namespace in self._looked_after.get(pool.name, ())

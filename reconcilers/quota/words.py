@@ -1,8 +1,8 @@
 """The vocabulary of the quota family: each name that users, scripts or other programs see is declared here once.
 
-Guarantees: conditions, reasons, messages, labels, annotations, finalizer and metrics are those of Capsule v0.10 to v0.12, which
-Capsule's page shows, so that scripts, dashboards and alerts of its users keep working; what is newer in Capsule or ours alone says so.
-A metric is declared whole (name, labels, help). The functions that make messages are pure.
+Guarantees: conditions, reasons, messages, labels, annotations, finalizer and metrics are from Capsule v0.10 to v0.12, as on Capsule's page,
+so that scripts, dashboards and alerts of its users keep working; a comment marks words of a newer Capsule and our own words. A metric is
+declared whole (name, labels, help). The functions that return messages are pure.
 
 Caveats: the parts of a message have no order; the caller sorts them by resource.
 
@@ -100,7 +100,7 @@ class QuotaReason:
     """Bound=False, in the semantics of v0.14: allocated, and the use of pods does not need this claim."""
     # ours
     UNASSIGNED: Final = "Unassigned"
-    """Assigned=False: the claim names no pool, and none that serves its namespace could ever have room for it."""
+    """Assigned=False: the claim names no pool, and no pool that serves its namespace could ever have room for it."""
     RELEASED: Final = "Released"
     """Bound=False: released by its annotation, until its spec changes or the annotation is removed."""
     OVERALLOCATED: Final = "Overallocated"
@@ -165,7 +165,7 @@ class QuotaAnnotation:
 
 
 class Capsule:
-    """Names in Capsule's Tenant and in the ResourceQuotas that Capsule creates for one, as a migration reads them."""
+    """Names in Capsule's Tenant and in a Tenant's ResourceQuotas, which a migration reads."""
 
     TENANT_LABEL: Final = "capsule.clastix.io/tenant"
     """On a namespace: its tenant."""
@@ -267,7 +267,7 @@ CLAIM_POOL: Final = Metric(
     (MetricLabel.NAME, MetricLabel.TARGET_NAMESPACE, MetricLabel.POOL),
     "The pool that looks after a claim.",
 )
-"""In the semantics of v0.14, whose conditions do not name the pool."""
+"""For the semantics of v0.14, whose conditions do not name the pool."""
 
 METRICS: Final = (
     POOL_LIMIT,
@@ -367,7 +367,7 @@ def join(parts: Iterable[str]) -> str:
 
 
 def fit(message: str) -> str:
-    """Cut a message to the limit of the API for conditions: a longer one would make the whole status invalid.
+    """Cut a message to the limit of the API for conditions: a longer message would invalidate the whole status.
 
     >>> fit("reconciled"), len(fit("a" * 100_000))
     ('reconciled', 32768)
@@ -394,7 +394,7 @@ def no_candidate(namespace: str) -> str:
 
 
 def released_message(pool: str) -> str:
-    """Return the text of the event about a claim that its pool let go (ours).
+    """Return the text of the event about a claim that its pool released (ours).
 
     >>> released_message("solar")
     'Released from pool solar'

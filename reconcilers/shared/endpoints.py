@@ -1,10 +1,10 @@
-"""URLs that tenants write: which scheme, host, port and address the daemon may contact or hand on.
+"""URLs that tenants write: which scheme, host, port and address the daemon may contact or pass on.
 
 A tenant's URL is refused unless it is HTTPS on port 443 of a public host, or the administrator names its host. A host that is an address is
 checked by value. A host name is checked again by its addresses at connect time (`is_public`): a name may resolve to another address
-at every look (DNS rebinding).
+each time (DNS rebinding).
 
-Guarantees: pure. One spelling of a host passes: ASCII, dotted decimal IPv4, no user and password, no control character. Parsers
+Guarantees: pure. Only one spelling of a host is allowed: ASCII, dotted decimal IPv4, no user and password, no control character. Parsers
 disagree about all other spellings, and the check would hold for another host than the request
 (https://url.spec.whatwg.org/#host-parsing). A message repeats neither path nor query, which may be secret.
 
@@ -42,7 +42,7 @@ _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _INTERNAL: Final = frozenset(
     {"cluster", "corp", "home", "internal", "intranet", "lan", "local", "localdomain", "localhost", "private", "svc"}
 )
-"""Top-level names of clusters and private networks; `.home.arpa` is the other one (RFC 8375)."""
+"""Top-level names of clusters and private networks; `.home.arpa` counts as well (RFC 8375)."""
 _EMBEDDED: Final = (
     (IPv6Network("64:ff9b::/96"), 0),  # NAT64, RFC 6052
     (IPv6Network("::/96"), 0),  # IPv4-compatible, RFC 4291
@@ -208,8 +208,9 @@ EndpointEntry: TypeAlias = Annotated[str, AfterValidator(_readable)]
 class EndpointPolicy:
     """The endpoints that tenants may name.
 
-    An entry of `allowed` is a host with an optional port (443 without one), `*.domain` for the hosts below a domain, or a URL with `http://`
-    for a server without TLS. Without entries every public HTTPS host on port 443 is allowed. `setting` names the list in messages.
+    An entry of `allowed` is a host with an optional port (443 without one), `*.domain` for the hosts below a domain, or a URL with
+    `http://` for a server without TLS. Without entries every public HTTPS host on port 443 is allowed. `setting` names the list in
+    messages.
 
     Guarantees: an entry allows exactly its scheme and port. Only an entry without `*` opens a private address.
 

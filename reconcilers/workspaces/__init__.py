@@ -6,14 +6,14 @@ A drop-in for cloudapi-operator (`cloudapi.team-orca.dev/v1alpha1`). Behaviour a
     provider.py    the interface of a provider: three verbs. Pure
     memory.py      workspaces in memory, for tests and the demo
     kcp.py         workspaces of kcp
-    kcp_urls.py    the URLs to which the credentials of kcp may be sent. Pure
+    kcp_urls.py    the URLs that may receive the credentials of kcp. Pure
     secrets.py     the Secret with the kubeconfig. Pure
     observe.py     a claim with its workspace and its Secret
     decide.py      the conditions, and whether a credential is due. Pure
     act.py         a new credential in the Secret
     reconciler.py, install.py
 
-Guarantees: a workspace or Secret that another owner made is neither used nor deleted. A kubeconfig is in no log, Event, status or
+Guarantees: a workspace or Secret of another owner is neither used nor deleted. A kubeconfig is in no log, Event, status or
 exception.
 """
 

@@ -17,9 +17,9 @@ from konverge.runtime import ConditionUpdate, Plan
 __all__ = ["credential_due", "plan_deleting", "plan_status"]
 
 _PART_LEFT: Final = 3
-"""A credential is renewed when a third of its time is left."""
+"""A credential is renewed when a third of its lifetime is left."""
 _AT_LEAST: Final = timedelta(minutes=1)
-"""Between two credentials: kcp may give a short lifetime, or its clock may be behind."""
+"""Between two credentials: kcp may grant a short lifetime, or its clock may be behind."""
 
 
 def credential_due(observed: ObservedWorkspace, now: datetime) -> bool:
@@ -33,7 +33,7 @@ def credential_due(observed: ObservedWorkspace, now: datetime) -> bool:
 
 
 def _renewal(issued: datetime, expires: datetime) -> datetime:
-    """Return when a credential is renewed, by the lifetime that it was given.
+    """Return when a credential is renewed, by the times of its issue and expiry.
 
     >>> from datetime import UTC
     >>> _renewal(datetime(2030, 1, 1, 0, tzinfo=UTC), datetime(2030, 1, 1, 3, tzinfo=UTC)).hour
@@ -48,9 +48,9 @@ def plan_status(observed: ObservedWorkspace, settings: WorkspaceSettings, now: d
     if problem is not None:
         known = problem.reason == WorkspaceReason.PROVIDER_UNAVAILABLE
         before = claim.status.find_condition(WorkspaceCondition.AVAILABLE)
-        # While the provider is away nothing is known of a workspace that was ready: it may well work.
+        # While the provider is unreachable, the state of a workspace that was ready is unknown: it may well work.
         available = None if known and before is not None and before.status != "False" else False
-        # The other problems end by a deed of a person, in kcp or in a namespace, which is not watched; each look is a write.
+        # Other problems need manual action that is not watched, in kcp or in a namespace; each check is a write.
         wait = settings.retry if known else settings.recheck
         return _plan(available, None if known else False, problem.reason, problem.message, degraded=True, wait=wait)
     assert state is not None, "without a problem the provider has responded"

@@ -1,6 +1,6 @@
 """The controller of WorkspaceClaims in a manager: its watches and RBAC rules.
 
-Secrets are watched as metadata, in the namespace of the settings alone.
+Only the metadata of Secrets is watched, and only in the namespace of the settings.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _claim_of(secret: Metadata, _caches: Caches) -> Iterable[Key]:
 
 
 def controller(settings: WorkspaceSettings, provider: WorkspaceProvider) -> Controller[WorkspaceClaim]:
-    """Return the description of the controller. Its objects are shared: a claim decides for its own workspace alone."""
+    """Return the description of the controller. Its objects are shared: a claim only decides for its own workspace."""
     described = (
         Controller.of(WorkspaceClaim)
         .named(CONTROLLER)
@@ -71,7 +71,7 @@ def _provider_of(settings: WorkspaceSettings, manager: Manager) -> WorkspaceProv
 def install(
     manager: Manager, settings: WorkspaceSettings | None = None, *, provider: WorkspaceProvider | None = None
 ) -> None:
-    """Add the controller of WorkspaceClaims to a manager. `provider` replaces the one of the settings.
+    """Add the controller of WorkspaceClaims to a manager. `provider` replaces the provider of the settings.
 
     >>> from konverge.runtime import Manager
     >>> manager = Manager("konverge")

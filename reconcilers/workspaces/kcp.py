@@ -1,16 +1,16 @@
-"""Workspaces of kcp: the provider that asks its API server.
+"""Workspaces of kcp: the provider that uses the API server of kcp.
 
-    ensure       a Workspace below the root that bears the uid of its claim
+    ensure       a Workspace below the root, with the uid of its claim
     credential   in the workspace: a ServiceAccount, cluster-admin there, and a token with a lifetime
-    delete       the Workspace, by its uid and version; kcp deletes the content, and its finalizer goes last
+    delete       the Workspace, by its uid and version; kcp deletes the content, and removes its finalizer last
 
 Guarantees: the credentials of the root go only to the URLs that `kcp_urls.py` allows; redirects are not followed. A Workspace without the
 uid of the claim is not touched. No finalizer is removed. Ready is never kept: a Workspace may become unavailable, and ready again. Nothing
 is written to kcp behind the fence. A new owner of a claim writes its epoch on the Workspace before anything else, by compare-and-swap: from
-then on a write of the former owner that was on its way meets another version, and its calls fail.
+then on a delayed write of the former owner has a stale version, and its calls fail.
 
-Caveats: a create that was on its way has no version to meet. If the new owner has deleted the Workspace of a deleted claim by then, it is
-made once more, and stays.
+Caveats: a delayed create has no version to check. If the new owner has already deleted the Workspace of a deleted claim, the delayed create
+creates it again, and it stays.
 
 Source: docs/reference/workspaces.md#kcp.
 """
@@ -66,7 +66,7 @@ _PHASES: Final = {
     "Terminating": WorkspacePhase.DELETING,
     "Deleting": WorkspacePhase.DELETING,
 }
-"""The others (Scheduling, Initializing, and those of later versions) are not ready."""
+"""The other phases (Scheduling, Initializing, and phases of later versions) are not ready."""
 _CONTENT: Final = "WorkspaceContentDeleted"
 
 
@@ -109,7 +109,7 @@ def kubeconfig_text(server: str, token: str, ca: bytes) -> str:
 def root_of(kubeconfig: str, hosts: tuple[str, ...] = ()) -> FindRoot:
     """Return a function that finds a configuration: of the root, or of the workspace with this name and URL.
 
-    Raises WorkspaceRefused for a URL to which the credentials of the kubeconfig must not be sent.
+    Raises WorkspaceRefused for a URL that must not receive the credentials of the kubeconfig.
     """
 
     async def find(name: str, url: str) -> ClientConfig:
@@ -136,11 +136,11 @@ def _checked_url(name: str, url: str, root: str, hosts: tuple[str, ...]) -> str:
 class KcpWorkspaces:
     """The workspaces below the root of a kcp. `find` returns the configuration of a workspace by its name and URL, of the root by "".
 
-    `hosts` are the servers beside the root's on which workspaces may be, each as `host` or `host:port`.
+    `hosts` are the allowed servers of workspaces beside the root's, each as `host` or `host:port`.
 
-    `fence` is that of the controller, as `Manager.fence_of` gives it; None for a process of which no second one runs.
+    `fence` is the controller's fence (`Manager.fence_of`); None with a single replica.
 
-    Errors: those of a provider; NotLeading behind the fence; RetryAfter if the Workspace changed since it was read.
+    Errors: the errors of a provider; NotLeading behind the fence; RetryAfter if the Workspace changed since it was read.
     """
 
     def __init__(self, find: FindRoot, *, hosts: tuple[str, ...] = (), fence: Fence | None = None) -> None:
@@ -192,7 +192,7 @@ class KcpWorkspaces:
             return replace(state, url=_checked_url(claim.workspace, state.url, client.config.server, self._hosts))
 
     async def credential(self, claim: ClaimOfWorkspace, lifetime: timedelta) -> WorkspaceCredential:
-        """Ask for a token of the ServiceAccount in the workspace, which has no access before it is ready."""
+        """Request a token of the ServiceAccount in the workspace, which has no access before it is ready."""
         state = await self.ensure(claim)
         if state.phase is not WorkspacePhase.READY:
             raise ProviderUnavailable(f"kcp: the workspace {claim.workspace} is not ready any more")
@@ -218,7 +218,7 @@ class KcpWorkspaces:
 
 
 async def _taken_over(client: Client, claim: ClaimOfWorkspace, found: Object) -> Object:
-    """Return the Workspace with the epoch of this owner; raises ProviderUnavailable if that of a later one is on it."""
+    """Return the Workspace with the epoch of this owner; raises ProviderUnavailable if it has the epoch of a later owner."""
     text = found.metadata.annotation(WorkspaceAnnotation.EPOCH)
     known = int(text) if text.isascii() and text.isdigit() else 0
     if not claim.epoch or known == claim.epoch or found.metadata.deleting:

@@ -1,8 +1,8 @@
-"""The URL of a workspace of kcp, to which the credentials of the root are sent. Pure.
+"""The URL of a workspace of kcp, which receives the credentials of the root. Pure.
 
 kcp writes the URL into `spec.URL` of a Workspace: the address of a shard, and the path of the root with the name of the workspace
 (https://github.com/kcp-dev/kcp, workspace_reconcile_scheduling.go). Another URL there would receive the credentials of the root, or name
-another workspace, in which the claim would become cluster-admin.
+another workspace, and the claim would become cluster-admin in it.
 
 Guarantees: the URL that is used is built from the kubeconfig of the root, the setting and the name of the workspace. The URL in the
 Workspace only selects among these, so that no two parsers can disagree about it.

@@ -1,6 +1,6 @@
 """Workspaces in memory: a provider for tests and for the demo.
 
-Guarantees: a call with an epoch below the highest one of its claim is refused, and noted in `late`.
+Guarantees: a call with an epoch below the highest epoch of its claim is refused, and recorded in `late`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Workspace:
 
 
 class MemoryWorkspaces:
-    """A provider whose workspaces become ready, and go, after some seconds.
+    """A provider whose workspaces become ready, and disappear, after some seconds.
 
     >>> MemoryWorkspaces().url("acme")
     'https://workspaces.example.com/clusters/root:acme'
@@ -44,9 +44,9 @@ class MemoryWorkspaces:
         self.away = ""
         """Why no call succeeds, "" if they do."""
         self.created: list[str] = []
-        """The names of the workspaces that were made, in their order."""
+        """The names of the created workspaces, in the order of their creation."""
         self.issued: list[str] = []
-        """The names of the workspaces for which a credential was issued."""
+        """The names of the workspaces of the issued credentials."""
         self.late: list[tuple[str, int]] = []
         """Calls of a former owner: the workspace, and the epoch."""
         self._epochs = {} if epochs is None else epochs
@@ -61,15 +61,15 @@ class MemoryWorkspaces:
         return tuple(name for name in self._workspaces if self._state(name).phase is not WorkspacePhase.GONE)
 
     def make_by_hand(self, workspace: str, owner: str = "") -> None:
-        """Make a workspace that is ready, for another owner."""
+        """Create a workspace that is ready, for another owner."""
         self._workspaces[workspace] = _Workspace(owner, self._now(), f"by-hand-{workspace}")
 
     def break_down(self, workspace: str, why: str) -> None:
-        """Make a workspace unavailable, until it is called with ""."""
+        """Set a workspace to unavailable, until it is called with ""."""
         self._workspaces[workspace].outage = why
 
     async def ensure(self, claim: ClaimOfWorkspace) -> WorkspaceState:
-        """Make the workspace if it does not exist."""
+        """Create the workspace if it does not exist."""
         self._check(claim)
         if self._state(claim.workspace).phase is WorkspacePhase.GONE:
             self.created.append(claim.workspace)

@@ -38,7 +38,7 @@ _ID: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceProblem:
-    """The reason for which the state of a workspace is unknown, or no workspace can exist."""
+    """The reason why the state of a workspace is unknown, or no workspace can exist."""
 
     reason: str
     message: str

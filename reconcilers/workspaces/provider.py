@@ -1,6 +1,6 @@
 """The interface of a provider of workspaces.
 
-Guarantees asked of a provider: each verb can be repeated. A workspace belongs to the claim with which `ensure` made it; for any other claim
+Guarantees of a provider: each verb can be repeated. A workspace belongs to the claim whose `ensure` created it; for any other claim
 `ensure` and `credential` raise WorkspaceTaken, and `delete` deletes nothing.
 """
 
@@ -26,11 +26,11 @@ __all__ = [
 
 
 class ProviderUnavailable(KonvergeError):
-    """The provider did not respond, or refused: nothing is known of the workspace, and the verb is tried again."""
+    """The provider did not respond, or refused: the state of the workspace is unknown, and the verb is tried again."""
 
 
 class WorkspaceTaken(KonvergeError):
-    """A workspace of this name belongs to another claim, or was made by hand."""
+    """A workspace of this name belongs to another claim, or was created by hand."""
 
 
 class WorkspaceRefused(KonvergeError):
@@ -43,7 +43,7 @@ class WorkspacePhase(Enum):
     PREPARING = "preparing"
     READY = "ready"
     UNAVAILABLE = "unavailable"
-    """It was ready, or cannot become so for now; it may become ready again."""
+    """The workspace was ready, or cannot become ready for now; it may become ready again."""
     DELETING = "deleting"
     GONE = "gone"
 
@@ -55,7 +55,7 @@ class ClaimOfWorkspace:
     workspace: str
     uid: str
     epoch: int = 0
-    """Greater with each replica that owns the claim: a provider that keeps it can refuse a late call of the owner before."""
+    """Greater with each replica that owns the claim: a provider that keeps it can refuse a late call of the former owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ class WorkspaceState:
     phase: WorkspacePhase
     url: str = ""
     message: str = ""
-    """Why it is not ready, or not gone."""
+    """Why it is not ready, or not deleted yet."""
     identity: str = ""
-    """Another one for each workspace of the same name."""
+    """Differs for each workspace of the same name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +79,16 @@ class WorkspaceCredential:
 
 
 class WorkspaceProvider(Protocol):
-    """Makes workspaces, credentials for them, and deletes them.
+    """Creates workspaces, issues credentials for them, and deletes them.
 
     Errors: ProviderUnavailable, WorkspaceRefused, WorkspaceTaken.
     """
 
     async def ensure(self, claim: ClaimOfWorkspace) -> WorkspaceState:
-        """Make the workspace if it does not exist, and return its state."""
+        """Create the workspace if it does not exist, and return its state."""
 
     async def credential(self, claim: ClaimOfWorkspace, lifetime: timedelta) -> WorkspaceCredential:
-        """Issue a credential for a workspace that is ready; its lifetime may be another."""
+        """Issue a credential for a workspace that is ready; the granted lifetime may differ."""
 
     async def delete(self, claim: ClaimOfWorkspace) -> WorkspaceState:
         """Begin to delete the workspace, and return its state: GONE if it does not exist, or belongs to another claim."""

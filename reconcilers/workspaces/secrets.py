@@ -1,6 +1,6 @@
 """The Secret with the kubeconfig of a workspace. Pure.
 
-Guarantees: its content is in `WorkspaceCredential` alone, whose repr hides it. Its times are in annotations, so they are known without it.
+Guarantees: only `WorkspaceCredential` has its content, and its repr hides it. Its times are in annotations, so they are known without it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KEY: Final = "kubeconfig"
 
 @dataclass(frozen=True, slots=True)
 class KubeconfigSecret:
-    """The Secret as far as the decision depends on it."""
+    """The properties of the Secret that the decision needs."""
 
     uid: str
     ours: bool
@@ -46,7 +46,7 @@ def secret_name(workspace: str) -> str:
 
 
 def kubeconfig_secret(claim: WorkspaceClaim, found: Object | None) -> KubeconfigSecret | None:
-    """Return what is known of the Secret that was found."""
+    """Return the properties of an existing Secret."""
     if found is None:
         return None
     controller = found.metadata.controller
@@ -64,7 +64,7 @@ def kubeconfig_secret(claim: WorkspaceClaim, found: Object | None) -> Kubeconfig
 
 
 def content(state: WorkspaceState, credential: WorkspaceCredential, now: datetime, *, uid: str) -> dict[str, Any]:
-    """Return what a credential changes in the Secret: a merge patch."""
+    """Return the merge patch of the Secret for a credential."""
     annotations = {
         WorkspaceAnnotation.ISSUED: rfc3339(now),
         WorkspaceAnnotation.EXPIRES: rfc3339(credential.expires),

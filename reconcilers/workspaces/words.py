@@ -1,6 +1,6 @@
 """The vocabulary of the family: finalizer, labels, condition types and reasons, phases, events.
 
-Guarantees: condition types, the reason Reconciled and the phases are those of cloudapi-operator; the others are ours.
+Guarantees: condition types, the reason Reconciled and the phases are the same as in cloudapi-operator; the others are ours.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = [
 
 CONTROLLER: Final = "workspaceclaim"
 FINALIZER: Final = "cloudapi.team-orca.dev/workspace"
-"""Holds a deleted claim until its Secret and its workspace are gone."""
+"""Holds a deleted claim until its Secret and its workspace are deleted."""
 
 
 class WorkspaceLabel:
@@ -38,13 +38,13 @@ class WorkspaceAnnotation:
     ISSUED: Final = "cloudapi.team-orca.dev/issued-at"
     """On the Secret: when it was issued."""
     IDENTITY: Final = "cloudapi.team-orca.dev/workspace-uid"
-    """On the Secret: the workspace for which it was issued; one that was deleted and made again knows it no more."""
+    """On the Secret: the workspace that it was issued for; a recreated workspace does not accept the credential."""
     URL: Final = "cloudapi.team-orca.dev/cluster-url"
     """On the Secret: the server of the kubeconfig."""
     CLAIM: Final = "cloudapi.team-orca.dev/workspace-claim-uid"
-    """On a workspace of kcp: the uid of the claim that it was made for."""
+    """On a workspace of kcp: the uid of the claim that it was created for."""
     EPOCH: Final = "cloudapi.team-orca.dev/workspace-claim-epoch"
-    """On a workspace of kcp: since which epoch the replica owns the claim that wrote to it last."""
+    """On a workspace of kcp: the epoch of the replica that wrote to it last."""
 
 
 class WorkspaceCondition:

@@ -1,7 +1,7 @@
 """The validating webhook of Operations: refuses a spec that can never work before it is stored, by the rules of the reconciler.
 
-An Operation that another object keeps from starting (a conflict, a target that is missing, an approval) is admitted, and Blocked until that
-changes. An edit that would make its target invalid is refused, if the cache has the target. Fields that cannot be changed are the schema's.
+An Operation that another object keeps from starting (a conflict, a missing target, an approval) is admitted, and Blocked until that
+changes. An edit that would make its target invalid is refused, if the cache has the target. The schema refuses changes of immutable fields.
 
 A convenience: if the webhook cannot be reached the write is stored (failurePolicy Ignore), and the reconciler ends the Operation as Failed.
 An update is checked only if it changes the parameters, so an Operation that was stored earlier can still be cancelled and deleted.
@@ -58,7 +58,7 @@ def _checks(
 def validating_webhook(
     settings: OperationSettings, rows: tuple[EngineRow, ...], instances: Settings | None = None
 ) -> Webhook[Object]:
-    """Return the description of the webhook; `instances` are the settings by which the edit of a target is checked.
+    """Return the description of the webhook; `instances` are the settings that check the edit of a target.
 
     >>> validating_webhook(OperationSettings(), ()).path
     '/validate-ops-vworkspace-io-v1alpha1-operation'

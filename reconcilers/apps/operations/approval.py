@@ -1,7 +1,7 @@
-"""Approvals: a claim binds one Operation, in one cluster, as it is written, until a moment.
+"""Approvals: a claim binds one Operation, in one cluster, with its present spec, until an expiry.
 
 The claim is a JSON object with `cluster`, `namespace`, `name`, `digest` and `expires`. The digest covers target, type, engine, parameters
-and timeout, so that an edited Operation, or another one of the same name, needs another claim.
+and timeout, so that an edited Operation, or another Operation of the same name, needs another claim.
 
 Guarantees: pure. A malformed claim does not approve; the messages name the field that does not fit.
 

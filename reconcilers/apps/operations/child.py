@@ -1,10 +1,10 @@
 """The object of an engine: its labels and owner, how it is found again, created once, edited once and stopped.
 
-Its place (namespace and name) follows from the UID of the Operation and from the settings. No status, label or annotation leads
-elsewhere, so a forged `status.engineRef` reaches no other object.
+Its place (namespace and name) is derived from the UID of the Operation and from the settings. No status, label or annotation changes it, so
+a forged `status.engineRef` reaches no other object.
 
 An object in another namespace has no owner reference, because the garbage collector would delete it
-(docs/reference/runtime.md#owner-references); labels and annotations tie it to its Operation, whose finalizer looks after it.
+(docs/reference/runtime.md#owner-references); labels and annotations link it to its Operation, whose finalizer deletes it.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def ref_to(made: Rendered | Edit) -> EngineRef:
 
 
 def own_ref(kind: Kind[Object], place: ObjectKey, reported: EngineRef | None) -> EngineRef:
-    """Return the reference to the object of an Operation, at the place that follows from the Operation's UID.
+    """Return the reference to the object of an Operation, at the place that is derived from the Operation's UID.
 
-    Of the reported reference count the UID (the object was created) and the generation: another writer may have changed the status.
+    From the reported reference only the UID (the object was created) and the generation count: another writer may have changed the status.
     """
     return EngineRef(
         api_version=kind.api_version,
@@ -118,16 +118,16 @@ def is_of(child: Object, operation: Operation) -> bool:
 
 
 def edited_by(instance: Object, operation: Operation) -> bool:
-    """Tell whether this Operation's edit is the last one in the object."""
+    """Tell whether this Operation's edit is the last edit of the object."""
     return instance.metadata.annotation(OpAnnotation.LAST_OPERATION) == operation.metadata.uid
 
 
 async def find_child(
     kind: Kind[Object], ref: EngineRef, operation: Operation, ctx: Context[Operation], *, live: bool = False
 ) -> Object | None:
-    """Return the object of the reference; one that the cache lacks is read live, since its label may have been removed.
+    """Return the object of the reference; an object that the cache lacks is read live, since its label may have been removed.
 
-    `live`: the cache is out of date, so it is not looked at.
+    `live`: the cache is out of date, so it is not read.
     """
     namespace = ref.namespace or ""
     found = None if live else ctx.cache(kind).find(namespace, ref.name)
@@ -137,7 +137,7 @@ async def find_child(
 
 
 async def find_in_list(what: Kind[R] | type[R], namespace: str, name: str, ctx: Context[Operation]) -> R | None:
-    """Return an object as it is stored now without the right to get it: a watch needs the right to list, whose answer is as fresh."""
+    """Return the stored object without the right to get it: a watch needs the right to list, and a list is as fresh as a get."""
     found = await ctx.client.list(what, namespace, fields=f"metadata.name={name}")
     return next(iter(found.items), None)
 
@@ -147,7 +147,7 @@ def _same(found: Object, ref: EngineRef, operation: Operation) -> bool:
 
 
 async def send_edit(operation: Operation, edit: Edit, found: Object, ctx: Context[Operation]) -> Object:
-    """Send the edit together with the note of who made it; Conflict if the object changed since it was read."""
+    """Send the edit together with the UID of its Operation; Conflict if the object changed since it was read."""
     note = {"annotations": {OpAnnotation.LAST_OPERATION: operation.metadata.uid}}
     return await ctx.patch(edit.kind, expect=found, patch={**edit.patch, "metadata": note})
 
@@ -159,7 +159,7 @@ def _contains(found: Any, wanted: Any) -> bool:
 
 
 async def stop_child(action: CancelAction, child: Object, ctx: Context[Operation]) -> Object | None:
-    """Do what stops the object; returns it as it is then, None if it is gone."""
+    """Carry out the action that stops the object; returns the object afterwards, None if it does not exist any more."""
     kind, metadata = kind_of(child), child.metadata
     if isinstance(action, DeleteChild):
         if metadata.deleting:

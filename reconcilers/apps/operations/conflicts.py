@@ -1,10 +1,11 @@
-"""Which Operations exclude each other on one target, and in which order they get their turn.
+"""Which Operations exclude each other on one target, and the order in the queue for the target.
 
 The matrix is symmetric. A Restore excludes everything but commands; upgrades and migrations exclude each other and restores; a command
-marked `exclusive` excludes everything. Backups run beside each other, and beside an upgrade.
+marked `exclusive` excludes everything. Backups run in parallel, also with an upgrade.
 
-Only Operations that have had their turn block others. Of those that wait, the older goes first (creationTimestamp, then UID): a younger one
-lets it pass for `PATIENCE` after the last event that could have let it start, and no longer, so that an Operation that cannot start blocks
+Only Operations that have started block others. Of the waiting Operations the oldest starts first (creationTimestamp, then UID). A younger
+Operation waits for it for `PATIENCE` after the last event that could have let it start, and no longer, so that an Operation that cannot
+start blocks
 no other.
 
 Guarantees: pure. Source: docs/reference/operations.md#order.
@@ -33,10 +34,10 @@ __all__ = [
 ]
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed", "Cancelled"})
-"""The phases that nothing leaves."""
+"""The final phases."""
 
 PATIENCE: Final = timedelta(seconds=30)
-"""How long an older Operation that waits may take to start before a younger one overtakes it."""
+"""How long a waiting Operation may take to start before a younger Operation overtakes it."""
 
 _CHANGES: Final = frozenset({"Upgrade", "Migration"})
 _COMMANDS: Final = frozenset({"RunCommand", "Runbook"})
@@ -57,7 +58,7 @@ def conflicting(first: str, second: str, *, exclusive: bool = False) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """An Operation as far as the order on its target depends on it."""
+    """The properties of an Operation that decide the order on its target."""
 
     uid: str
     name: str
@@ -68,13 +69,13 @@ class Contestant:
     finished: datetime | None = None
     """When it ended; None while it has not."""
     waits_for_turn: bool = False
-    """Nothing but a conflict kept it from starting, when it was last looked at, or it has not been looked at yet."""
+    """At its last reconcile nothing but a conflict kept it from starting, or it was not reconciled yet."""
     waits_for_window: bool = False
-    """Nothing but a maintenance window kept it from starting, when it was last looked at."""
+    """At its last reconcile nothing but a maintenance window kept it from starting."""
 
     @property
     def order(self) -> tuple[str, str]:
-        """The place in the line."""
+        """The place in the queue."""
         return ("" if self.created is None else self.created.isoformat(), self.uid)
 
     def excludes(self, other: Contestant) -> bool:
@@ -83,7 +84,7 @@ class Contestant:
 
 
 def is_exclusive(spec: Mapping[str, Any]) -> bool:
-    """Tell whether a command is marked to run alone."""
+    """Tell whether a command excludes everything else."""
     parameters = spec.get("parameters")
     return isinstance(parameters, dict) and parameters.get("exclusive") is True
 
@@ -123,7 +124,7 @@ def contestant_of(operation: Object) -> Contestant:
 
 
 def blocker(mine: Contestant, others: Iterable[Contestant]) -> Contestant | None:
-    """Return the oldest Operation that has had its turn, has not ended, and excludes this one."""
+    """Return the oldest Operation that has started, has not ended, and excludes this Operation."""
     found = [one for one in others if one.started and one.finished is None and mine.excludes(one)]
     return min(found, key=lambda one: one.order, default=None)
 
@@ -137,16 +138,16 @@ def _older(mine: Contestant, others: Iterable[Contestant]) -> list[Contestant]:
 
 
 def is_behind(mine: Contestant, others: Iterable[Contestant]) -> bool:
-    """Tell whether an older Operation that excludes this one waits as well."""
+    """Tell whether an older Operation that excludes this Operation waits as well."""
     return bool(_older(mine, others))
 
 
 def first_in_line(
     mine: Contestant, others: Iterable[Contestant], now: datetime, *, ended: Callable[[], Iterable[Contestant]] = tuple
 ) -> tuple[Contestant, timedelta] | None:
-    """Return an older Operation that this one lets pass, and for how long at most; None if it is this one's turn.
+    """Return an older Operation that this Operation waits for, and for how long at most; None if this Operation is the next.
 
-    `ended` returns the Operations of the target that have ended; it is called only if there is an older one.
+    `ended` returns the Operations of the target that have ended; it is called only if there is an older Operation.
     """
     older = _older(mine, others)
     if not older:

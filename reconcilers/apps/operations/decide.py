@@ -1,7 +1,8 @@
-"""The order of preconditions: what an Operation waits for before it gets its turn.
+"""The order of preconditions of an Operation, before it holds its target.
 
-TargetExists, TargetReady or TargetSettled (`readiness.py`), CapabilityAdvertised, approval, NoConflictingOperation, then what the engine
-needs (its CustomResourceDefinition, related objects, Secrets), then what the namespace allows and the maintenance window (`policy.py`). The
+TargetExists, TargetReady or TargetSettled (`readiness.py`), CapabilityAdvertised, approval, NoConflictingOperation, then the needs of the
+engine (its CustomResourceDefinition, related objects, Secrets), then the policy of the namespace and the maintenance window (`policy.py`).
+The
 first that does not hold is reported.
 
 Guarantees: pure.
@@ -63,7 +64,7 @@ def check_target(
 ) -> OpPlan | None:
     """Return the plan of an Operation whose target does not let it start, None if it does.
 
-    A missing approval is reported whatever else blocks: a claim can be written while the target is mended.
+    A missing approval is reported in addition to any other blockade: a claim can be written while the target is repaired.
     """
     lacking = lacking_approval(operation, settings, cluster, now)
     obstacle = _obstacle(operation, instance, settings)
@@ -107,9 +108,10 @@ def _engines(text: str) -> frozenset[str]:
 
 
 def conflict(name: str, wait: timedelta | None = None) -> OpPlan:
-    """Return the plan of an Operation that another one excludes; its end wakes this one.
+    """Return the plan of an Operation that another Operation excludes; the end of the other enqueues this Operation.
 
-    `name` is "" if older ones wait as well. Naming the one that runs would then be a write of every Operation in line at each turn.
+    `name` is "" if older Operations wait as well: with the name of the running Operation, each start would write the status of every
+    Operation in the queue.
     """
     message = (
         f"waits until Operation {name} has ended" if name else "waits in line: older Operations of its target go first"
@@ -123,7 +125,7 @@ def conflict(name: str, wait: timedelta | None = None) -> OpPlan:
 def check_turn(
     mine: Contestant, others: Iterable[Contestant], now: datetime, *, ended: Callable[[], Iterable[Contestant]] = tuple
 ) -> OpPlan | None:
-    """Return the plan of an Operation whose turn it is not, as far as the cache shows; None if it is."""
+    """Return the plan of an Operation that is not the next in the queue, by the cache; None if it is."""
     there = tuple(others)
     running, behind = blocker(mine, there), is_behind(mine, there)
     if running is not None:

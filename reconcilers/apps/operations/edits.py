@@ -1,4 +1,4 @@
-"""The spec of a target as an edit would leave it, checked before the edit is sent.
+"""The spec of a target after an edit, checked before the edit is sent.
 
 An edit that the instance reconciler refuses would block the instance, and with it each later Operation. So the merged spec is checked by
 the rules of the instance itself: by the reconciler before the edit, and by the webhook.
@@ -47,7 +47,7 @@ def _problems(data: Mapping[str, Any], settings: Settings) -> list[str]:
 
 
 def edit_refusal(instance: Object, edit: Edit, settings: Settings, *, new_only: bool = False) -> str:
-    """Return why the edited instance would be refused, "" if it would not; `new_only` leaves out what is wrong with it already."""
+    """Return why the edited instance would be refused, "" if it would not; `new_only` leaves out problems that it already has."""
     before = _problems(instance.to_dict(), settings) if new_only else []
     found = _problems(merge_patch(instance.to_dict(), edit.patch), settings)
     problems = [problem for problem in found if problem not in before]

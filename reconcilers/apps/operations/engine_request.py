@@ -40,12 +40,12 @@ __all__ = ["Engines", "absent", "denied", "not_served"]
 _ROUNDS: Final = 4
 """How often an engine may name further related objects."""
 _UNKNOWN: Final = timedelta(seconds=10)
-"""After this time an Operation looks again at a kind of which it is not known whether it is served; the answer enqueues it earlier."""
+"""The delay until an Operation checks again whether a kind is served, if that is unknown; discovery enqueues it earlier."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """The engines that there are, and the settings that they are asked with."""
+    """The existing engines, and the settings of their requests."""
 
     settings: OperationSettings
     rows: tuple[EngineRow, ...]
@@ -53,7 +53,7 @@ class Engines:
     namespace: str = ""
     """The namespace of the operator, of the Leases; "" for the client's own."""
     instances: Settings = field(default_factory=Settings)
-    """The settings of the targets, by which an edit is checked before it is sent."""
+    """The settings of the targets, which check an edit before it is sent."""
 
     def home(self, ctx: Context[Operation]) -> str:
         """Return the namespace of the Leases."""
@@ -85,7 +85,7 @@ class Engines:
     async def request(
         self, operation: Operation, row: EngineRow, target: Target, ctx: Context[Operation], *, live: bool
     ) -> EngineRequest | EngineBlocked:
-        """Return the request with the related objects; those that are read live are left out if `live` is False."""
+        """Return the request with the related objects; `live` False leaves out the objects that are read live."""
         request = request_for(operation, target, self.settings, ctx.now())
         objects: dict[ObjectRef, Mapping[str, Any] | None] = {}
         for _ in range(_ROUNDS):
@@ -106,7 +106,7 @@ class Engines:
 
 
 def absent(kind: Kind[Object], ctx: Context[Operation]) -> EngineBlocked | None:
-    """Return the blockade of an Operation whose engine is not installed, or may not be listed; None if there is a cache of the kind.
+    """Return the blockade of an Operation whose engine is not installed, or may not be listed; None if the kind has a cache.
 
     Raises RetryAfter while that is unknown: objects of the kind may exist.
     """
@@ -122,7 +122,7 @@ def absent(kind: Kind[Object], ctx: Context[Operation]) -> EngineBlocked | None:
 
 
 def unwatched(kind: Kind[Object], ctx: Context[Operation]) -> EngineBlocked | None:
-    """Return the blockade of an Operation that needs an up-to-date cache of a kind; None if there is one, as far as is known."""
+    """Return the blockade of an Operation that needs an up-to-date cache of a kind; None if there is a cache, as far as is known."""
     return denied(kind, ctx) or absent(kind, ctx)
 
 

@@ -1,10 +1,11 @@
-"""After the start of an Operation: its object is created if it was not, observed until it ends, and stopped if that is wanted.
+"""After the start of an Operation: its object is created if it was not, observed until it ends, and stopped if requested.
 
 Guarantees
-- The object is looked for only at the place that follows from the Operation's UID; `status.engineRef` reports it, and leads nowhere.
-- An object is created only while the stored status, read live, says that it was named and not yet created, while the Lease records the
-  turn, and only for as long as an object that was created still exists (`Rendered.kept`). So no engine works twice for one Operation.
-- An Operation whose object the operator has no right to make gives its turn back, after a minute in which the object has not appeared.
+- The object is read only at the place that is derived from the Operation's UID; `status.engineRef` reports it, and is never followed.
+- An object is created only while the stored status, read live, has its name and no record of its creation, while the Lease records the
+  Operation as a holder, and only for as long as a created object still exists (`Rendered.kept`). So no engine works twice for one
+  Operation.
+- If the operator lacks the right to create the object, the Operation releases its target once the object has been absent for a minute.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
 __all__ = ["LOOK_AGAIN", "follow"]
 
 LOOK_AGAIN: Final = timedelta(seconds=30)
-"""After this time an Operation looks again at objects that are not watched, and a finalizer at an engine that is silent."""
+"""The delay until an Operation reads unwatched objects again, and a finalizer a silent engine."""
 _IN_FLIGHT: Final = timedelta(seconds=60)
 """How long a request may be under way: a `create` of an earlier process, from before the right was taken away, is over after this time."""
 
@@ -105,7 +106,7 @@ async def follow(operation: Operation, engines: Engines, memory: Memory, ctx: Co
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """One look at an Operation that has started, and at its object."""
+    """One reconcile of a started Operation and its object."""
 
     operation: Operation
     engines: Engines
@@ -162,7 +163,7 @@ class _Running:
     async def _create(self, found: Object | None) -> Object | EngineBlocked | OpPlan:
         """Create or edit the object, or return why not.
 
-        A turn counts only if the Lease in the operator's namespace records it: a forged status must not pass the preconditions by.
+        The target is held only if the Lease in the operator's namespace records it: a forged status must not bypass the preconditions.
         """
         operation, ctx = self.operation, self.ctx
         made = await self.engines.render(operation, self.row, self.target, ctx)
@@ -188,17 +189,17 @@ class _Running:
         return await send_edit(operation, made, found, ctx)
 
     def _may_be_gone(self, made: Rendered, since: datetime | None = None) -> bool:
-        """Whether an object that was made may have been removed since, so that its absence tells nothing.
+        """Whether a created object may have been removed since, so that its absence proves nothing.
 
-        `since` is the record of the turn: a status that claims a later start gives no second object.
+        `since` is the time in the Lease: a status that claims a later start gets no second object.
         """
         started = self.stop.started if since is None else min(since, self.stop.started)
         return self.ctx.now() - started > made.kept
 
     async def _stored(self, kind: Kind[Object]) -> tuple[Object | None, Forbidden | None]:
-        """Return the object as it is stored, and the error of a right to get that is missing: then it was found, or not, by a list.
+        """Return the stored object, and the error of a missing right to get it: then a list was used.
 
-        The Operation still claims it. Raises Forbidden if it may not be listed either: whether it exists is unknown then.
+        The Operation still claims it. Raises Forbidden if it may not be listed either: its existence is unknown then.
         """
         operation, ref, ctx = self.operation, self.ref, self.ctx
         place = ref.namespace or ""
@@ -213,17 +214,18 @@ class _Running:
                 raise error from None
 
     async def _without_sight(self, error: Forbidden) -> OpPlan:
-        """Give the turn back of an object that may not be read, and that a list does not show: unless it was made and is gone again."""
+        """Release the target if the object can be neither read nor listed, unless it may have existed."""
         made = await self.engines.render(self.operation, self.row, self.target, self.ctx)
         if isinstance(made, Rendered) and self._may_be_gone(made):
             raise error
         return self._without_right(error)
 
     def _without_right(self, error: Forbidden) -> OpPlan:
-        """Give the turn back if the right has been missing for so long that the object cannot have been made; raise the error before.
+        """Release the target if the right has been missing for so long that the object cannot have been created; before that, raise the
+        error.
 
-        `_create` sends nothing once an object that was made might be gone again. So what is missing here was never made, and the next turn
-        makes the first object of this Operation.
+        `_create` sends nothing once a created object might have been removed again. So a missing object was never created here, and after
+        the next start of this Operation `_create` creates its first object.
         """
         now, uid = self.ctx.now(), self.operation.metadata.uid
         plan = report.turn_given_back(error, RequeueAfter(LOOK_AGAIN))
@@ -232,7 +234,7 @@ class _Running:
         return plan
 
     async def observe(self, child: Object | None) -> OpPlan:
-        """Report the state of the object, and stop it if that is wanted."""
+        """Report the state of the object, and stop it if requested."""
         if child is not None and child.metadata.uid != self.ref.uid:
             return await replace(self, ref=self.ref.model_copy(update={"uid": child.metadata.uid})).observe(child)
         now, engine, stop, request = self.ctx.now(), self.row.engine, self.stop, self.request
@@ -267,7 +269,7 @@ class _Running:
         return report.observed(replace(seen, blocked=blocked), status, ref=self._corrected, outcome=outcome)
 
     async def _with_cause(self, seen: Observation, job: Object) -> Observation:
-        """Return the observation of a Job with the cause for which no pod runs, once a pod has had the time to start."""
+        """Return the observation of a Job with the reason why no pod runs, once a pod has had the time to start."""
         left = time_to_start(self.stop.started, self.ctx.now())
         if left > timedelta(0):
             return replace(seen, recheck_after=left)
@@ -287,12 +289,12 @@ class _Running:
         return None if self.ref == self.operation.status.engine_ref else self.ref
 
     async def _seen(self, request: EngineRequest, child: Object) -> tuple[EngineRequest, EngineBlocked | None]:
-        """Return the request with the last change of the object: as this process saw it, or once that is long ago, as it says itself.
+        """Return the request with the last change of the object: as this process saw it, or, once that is long ago, by its managedFields.
 
-        Also the right that is missing for that, if one is: the request names no last change then, so no engine is called silent.
+        Also returns the missing right for that, if any: the request has no last change then, so no engine is reported as silent.
         """
         kind, metadata, now = kind_of(child), child.metadata, self.ctx.now()
-        if kind == INSTANCE:  # edited, not made: its controller is this operator
+        if kind == INSTANCE:  # edited, not created: its controller is this operator
             return request, self.blind
         lacking = (denied(ref.kind, self.ctx) for ref in request.related.objects if not ref.live)
         blind = self.blind or next((one for one in lacking if one is not None), None)
@@ -318,7 +320,7 @@ class _Running:
         return replace(request, written=seen.stored, watched=seen.at), None
 
     def _check_still_claimed(self, stored: Operation | None) -> None:
-        """Raise RetryAfter unless the stored Operation still says that its object was named and not created: a cache may lag."""
+        """Raise RetryAfter unless the stored Operation has the name of its object and no record of its creation: a cache may lag."""
         operation = self.operation
         same = (
             stored is not None
@@ -340,7 +342,7 @@ class _Running:
 def _engine_gone(
     row: EngineRow, request: EngineRequest, operation: Operation, kind: Kind[Object], stop: Stop, now: datetime
 ) -> OpPlan:
-    """Return the plan while the cluster does not serve the kind: so its objects do not exist either."""
+    """Return the plan while the cluster does not serve the kind: then its objects do not exist either."""
     if stop.asked or stop.late:
         return report.ended(stop.end(row.engine.lost(request, asked_to_cancel=True)), operation.status, now)
     seen = Observation(EngineState.ACCEPTED, RunningReason.ENGINE_OBJECT_MISSING, blocked=not_served(kind))
@@ -355,7 +357,7 @@ def _missing(
     grace: timedelta,
     now: datetime,
 ) -> OpPlan:
-    """Return the plan while the object is missing: for a grace time it may only be out of sight."""
+    """Return the plan while the object is missing: for a grace time only a lagging cache may lack it."""
     text = operation.status.engine_missing_since
     since = moment(text, now, otherwise=now)
     if since + grace <= now:

@@ -1,4 +1,4 @@
-"""When an Operation that has ended is deleted. Guarantees: pure; the objects of engines are not looked at."""
+"""When an Operation that has ended is deleted. Guarantees: pure; the objects of engines do not matter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["beyond_limit", "expiry"]
 
 
 def expiry(operation: Operation, now: datetime) -> datetime | None:
-    """Return when its time to live ends, None without one."""
+    """Return when its ttl ends, None without a ttl."""
     ttl, end = operation.spec.ttl_seconds_after_finished, operation.status.finished_at
     if ttl is None or end is None or operation.deleting:
         return None
@@ -21,7 +21,7 @@ def expiry(operation: Operation, now: datetime) -> datetime | None:
 
 
 def beyond_limit(operation: Operation, ended: Iterable[Contestant], limit: int | None) -> bool:
-    """Tell whether at least `limit` Operations of the target ended after this one."""
+    """Tell whether at least `limit` Operations of the target ended after this Operation."""
     if limit is None or operation.deleting:
         return False
     ends = sorted(((one.finished, one.uid) for one in ended if one.finished is not None), reverse=True)

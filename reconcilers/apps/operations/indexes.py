@@ -1,4 +1,4 @@
-"""Indexes of Operations, and which of them a change of another object concerns.
+"""Indexes of Operations, and which Operations a change of another object concerns.
 
 An idle daemon holds thousands of Operations that have ended: no event but their own enqueues them.
 """
@@ -54,7 +54,7 @@ _NOT_BY_ENGINE: Final = frozenset(
         *(BlockedReason.RBAC_PROFILE_MISSING, BlockedReason.AWAITING_RESUME, BlockedReason.VALIDATION_FAILED),
     }
 )
-"""Reasons of Blocked that no object which the engine needs can end."""
+"""Reasons of Blocked that no object of the engine's needs can end."""
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -93,7 +93,7 @@ def _object_key(kind: Kind[Any], namespace: str, name: str) -> str:
 def waits_for(rows: Iterable[EngineRow], settings: OperationSettings) -> Callable[[Object], tuple[str, ...]]:
     """Return the function with the values of the index WAITS_FOR: the cached objects that the engine of a blocked Operation names first.
 
-    An object that the engine names later, because an earlier object leads to it, is looked at again after a time.
+    An object that the engine names later, because an earlier object refers to it, is read again after a delay.
     """
     known = tuple(rows)
 
@@ -116,7 +116,7 @@ def waits_for(rows: Iterable[EngineRow], settings: OperationSettings) -> Callabl
 
 
 def affects_others(change: Change) -> bool:
-    """Select changes of an Operation after which another one of its target may start, or has to go."""
+    """Select changes of an Operation that may let another Operation of its target start, or require its deletion."""
     if change.old is None or change.new is None:
         return change.new is None
     return _standing(change.old) != _standing(change.new)
@@ -128,7 +128,7 @@ def _standing(cached: Cached) -> tuple[bool, bool, bool]:
 
 
 def others_of(*, ended: bool) -> Callable[[Object, Caches], Iterable[Key]]:
-    """Return the map function from an Operation to the others of its target; with `ended` also to those that have ended."""
+    """Return the map function from an Operation to the other Operations of its target; with `ended` also to the ended Operations."""
     indexes = (ACTIVE, ENDED) if ended else (ACTIVE,)
 
     def others(operation: Object, caches: Caches) -> Iterable[Key]:

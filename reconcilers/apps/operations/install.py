@@ -65,8 +65,8 @@ def controller(
 ) -> Controller[Operation]:
     """Return the description of the controller.
 
-    `watch_secrets` and `secret_namespaces` are those of the family: engines that read Secrets are left out, or have the right there alone.
-    `namespace` is the operator's own, in which alone it writes Leases. `instances` are the settings by which edits of targets are checked.
+    `watch_secrets` and `secret_namespaces` are the family's settings: engines that read Secrets are left out, or have the right only there.
+    `namespace` is the operator's own, the only namespace for its Leases. `instances` are the settings that check edits of targets.
     """
     chosen = OperationSettings() if settings is None else settings
     rows = chosen_rows(chosen, rows, watch_secrets=watch_secrets)

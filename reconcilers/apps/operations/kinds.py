@@ -1,4 +1,4 @@
-"""The kinds that Operations read and write besides those of their engines, as thin views."""
+"""The kinds that Operations read and write besides the kinds of their engines, as thin views."""
 
 from __future__ import annotations
 

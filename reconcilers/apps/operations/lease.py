@@ -1,4 +1,4 @@
-"""Taking a turn: the compare-and-swap of a namespace's Lease; `turns.py` holds its form."""
+"""Makes an Operation the holder of its target: the compare-and-swap of a namespace's Lease; `turns.py` has the format of the Lease."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ __all__ = ["TargetKey", "give_turn_back", "take_turn", "turn_since"]
 _TRIES: Final = 8
 """Operations of one namespace write one Lease, as many at once as there are workers."""
 _FRESH: Final = timedelta(minutes=1)
-"""An own entry that is older is written anew: another process may be about to drop it as unconfirmed."""
+"""An older own entry is written again: another process may be about to drop it as unconfirmed."""
 _LOOK_AGAIN: Final = timedelta(seconds=30)
-"""After this time the Lease is read again because of a holder that has not started: it may give its turn back without an event."""
+"""After this time the Lease is read again because of a holder that has not started: it may release the target without an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class TargetKey:
 
 
 async def _left(holder: Holder, target: TargetKey, ctx: Context[Operation]) -> timedelta | None:
-    """Return for how long a holder counts at least: None if it has no end that time brings, zero if it no longer counts."""
+    """Return for how long a holder counts at least: None if only an event ends it, zero if it no longer counts."""
     unconfirmed = _unconfirmed(from_rfc3339(holder.since), ctx.now())
     cached = ctx.cache(VIEW).find(target.namespace, holder.name)
     if cached is not None and cached.metadata.uid != holder.uid:
@@ -68,13 +68,13 @@ def _ended(operation: Object) -> bool:
 
 
 def _unconfirmed(since: datetime, now: datetime) -> timedelta:
-    """Return for how long the entry of an Operation that has not started still counts: one from far in the future does not."""
+    """Return for how long the entry of an Operation that has not started still counts: an entry from far in the future does not."""
     left = (since - now) + UNCONFIRMED  # not since + UNCONFIRMED, which may be beyond the calendar
     return left if timedelta(0) < left <= 2 * UNCONFIRMED else timedelta(0)
 
 
 async def take_turn(mine: Contestant, target: TargetKey, home: str, ctx: Context[Operation]) -> OpPlan | None:
-    """Add the Operation to the holders of its namespace's Lease; returns the plan of an Operation that another one keeps waiting.
+    """Add the Operation to the holders of its namespace's Lease; returns the plan of an Operation that has to wait for another.
 
     Raises Conflict or AlreadyExists after several races.
     """
@@ -118,7 +118,8 @@ async def take_turn(mine: Contestant, target: TargetKey, home: str, ctx: Context
 async def _behind_an_earlier_release(mine: Contestant, target: TargetKey, ctx: Context[Operation]) -> OpPlan | None:
     """Return the plan behind an Operation that runs without an entry.
 
-    A release that kept its Leases elsewhere started it, or the Lease was deleted. The list is live, because the cache may not show yet what
+    A release that kept its Leases elsewhere started it, or the Lease was deleted. The list is live, because the cache may not show yet the
+    Operations that
     another process started.
     """
     stored = (await ctx.client.list(VIEW, target.namespace)).items
@@ -128,7 +129,7 @@ async def _behind_an_earlier_release(mine: Contestant, target: TargetKey, ctx: C
 
 
 async def turn_since(operation: Operation, home: str, ctx: Context[Operation]) -> datetime | None:
-    """Return since when the Lease records the turn of an Operation on the target that it names; None without a record."""
+    """Return since when the Lease records the Operation as a holder of the target that it names; None without a record."""
     lease = await ctx.live(LEASE).find(home, lease_name(operation.namespace))
     for holder in holders_of(lease):
         if (holder.uid, holder.target) == (operation.metadata.uid, operation.spec.target_ref.name):
@@ -137,7 +138,7 @@ async def turn_since(operation: Operation, home: str, ctx: Context[Operation]) -
 
 
 async def give_turn_back(operation: Metadata, home: str, ctx: Context[Operation]) -> None:
-    """Remove the Operation from the holders of its namespace's Lease, after its status has told so.
+    """Remove the Operation from the holders of its namespace's Lease, after its status has reported that.
 
     An entry that stays (a crash in between, several races) counts for `UNCONFIRMED`.
     """

@@ -1,9 +1,9 @@
 """The metrics of Operations: how many there are in each phase, why they are blocked, how they ended, and how long that took.
 
-Guarantees: the values of labels are words of fixed sets, those of the API and of `words`; any other word counts as "other". So the number
-of series does not depend on the objects that tenants make.
+Guarantees: the values of labels are words of fixed sets, from the API and from `words`; any other word counts as "other". So the number of
+series does not depend on the objects that tenants create.
 
-Caveats: `ended`, `wait` and `duration` are counted by the process that reconciles, from its start on; an end whose status write has to be
+Caveats: the process that reconciles counts `ended`, `wait` and `duration`, from its start on; an end whose status write has to be
 repeated is counted twice.
 """
 
@@ -78,7 +78,7 @@ def counted(described: Controller[Operation]) -> Controller[Operation]:
 
 
 class OperationMetrics:
-    """The instruments, registered on first use. Every end that can come has a series from the start, so that the first one is a rise."""
+    """The instruments, registered on first use. Every possible end has a series from the start, so that the first end is an increase."""
 
     def __init__(self, metrics: Metrics) -> None:
         registry = metrics.registry
@@ -113,7 +113,7 @@ class OperationMetrics:
         return found
 
     def record(self, operation: Operation, draft: OperationStatus | None, now: datetime) -> None:
-        """Count what a reconcile has made of an Operation: a turn, or an end."""
+        """Count the step of an Operation in a reconcile: a start, or an end."""
         if draft is None:
             return
         spec, before = operation.spec, operation.status

@@ -1,4 +1,4 @@
-"""Moments in a status, which another writer may have put there: unreadable ones and those in the future are replaced."""
+"""Times in a status, which another writer may have set: unreadable and future times are replaced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["LastWrites", "LocalStarts", "Memory", "Refusals", "moment"]
 
 
 def moment(text: str | None, now: datetime, *, otherwise: datetime) -> datetime:
-    """Return a moment that is not in the future; `otherwise` in place of one that cannot be true.
+    """Return a time that is not in the future; `otherwise` in place of an impossible time.
 
     >>> from datetime import UTC
     >>> made, now = datetime(2030, 1, 1, tzinfo=UTC), datetime(2031, 1, 1, tzinfo=UTC)
@@ -50,7 +50,7 @@ class LocalStarts:
         return found
 
     def forget(self, uid: str) -> None:
-        """Drop what is remembered of an Operation that has ended."""
+        """Forget an Operation that has ended."""
         self._first_seen.pop(uid, None)
 
 
@@ -63,7 +63,7 @@ class LastSeen:
     at: datetime
     """When this process saw them first, by its own clock: the clock of another process may differ from it."""
     stored: datetime | None = None
-    """When the object was last written, as it says itself; read after a restart, and once nothing has changed for long."""
+    """When the object was last written, by its managedFields; read after a restart, and once nothing has changed for long."""
 
 
 class LastWrites:
@@ -85,17 +85,17 @@ class LastWrites:
         """
         known = self._known.get(uid)
         if known is None or known.version != version:
-            # A change that this process sees happens now; the first look at an object says nothing of its age.
+            # A change that this process sees happens now; the first read of an object does not show its age.
             known = self._known[uid] = LastSeen(version, now, None if known is None else now)
         return known
 
     def forget(self, uid: str) -> None:
-        """Drop what is remembered of an Operation that has ended."""
+        """Forget an Operation that has ended."""
         self._known.pop(uid, None)
 
 
 class Refusals:
-    """Since when this process has lacked the right to make, or to read, the object of an Operation.
+    """Since when this process has lacked the right to create, or to read, the object of an Operation.
 
     Memory: an entry for each such Operation that has not ended.
     """
@@ -114,16 +114,16 @@ class Refusals:
         return self._since.setdefault(uid, now)
 
     def knows(self, uid: str) -> bool:
-        """Tell whether the right was missing when it was needed last."""
+        """Tell whether the right was missing at its last use."""
         return uid in self._since
 
     def forget(self, uid: str) -> None:
-        """Drop what is remembered of an Operation whose object was made, or may be."""
+        """Forget an Operation whose object was created, or may be."""
         self._since.pop(uid, None)
 
 
 class Memory:
-    """The memory of a process about Operations that run. A restart loses it, and delays at most what depends on it."""
+    """The memory of a process about running Operations. A restart loses it, and only delays what depends on it."""
 
     def __init__(self) -> None:
         self.starts = LocalStarts()
@@ -131,7 +131,7 @@ class Memory:
         self.refusals = Refusals()
 
     def forget(self, uid: str) -> None:
-        """Drop what is remembered of an Operation that has ended."""
+        """Forget an Operation that has ended."""
         self.starts.forget(uid)
         self.writes.forget(uid)
         self.refusals.forget(uid)

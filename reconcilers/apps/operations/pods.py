@@ -1,4 +1,4 @@
-"""The pods of an engine's object: the account as which they run, and why none of them runs.
+"""The pods of an engine's object: their service account, and why none of them runs.
 
 The Job controller writes no status while it cannot create a pod, and a Job looks alike whether its pod waits for a node, for its image, or
 for a Secret. So the cause is in the status of the newest pod, and in Events of the Job and of that pod.
@@ -41,7 +41,7 @@ EVENT: Final = kind("v1", "Event", namespaced=True, plural="events")
 _PATIENCE: Final = timedelta(seconds=20)
 """How long a pod may take to start before its Operation looks for the cause."""
 LOOK_AGAIN_AT_PODS: Final = timedelta(seconds=20)
-"""After this time an Operation without a running pod looks again."""
+"""After this time an Operation without a running pod is reconciled again."""
 _LONGEST: Final = 400
 """The most characters of a cause."""
 _STARTING: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
@@ -65,7 +65,7 @@ def time_to_start(started: datetime, now: datetime) -> timedelta:
 def cause_of(job: Object, pods: Iterable[Object], events: Iterable[Object]) -> str:
     """Return why no pod of a Job runs, "" if that is not known.
 
-    The newest pod counts: the Job controller replaces a pod that failed. `events` are those of the Job and of that pod.
+    The newest pod counts: the Job controller replaces a pod that failed. `events` are the Events of the Job and of that pod.
     """
     pod = _newest_pod(job, pods)
     warnings = [event for event in events if event.get("type") == "Warning"]
@@ -100,7 +100,7 @@ def _text(event: Object) -> str:
 
 
 def _cause_in(pod: Object) -> str:
-    """Return what the status of a pod says: not scheduled, or a container that cannot start."""
+    """Return the problem in the status of a pod: not scheduled, or a container that cannot start."""
     for condition in _mappings(pod.get("status", "conditions")):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             why = excerpt(condition.get("message") or condition.get("reason"), _LONGEST)
@@ -164,7 +164,7 @@ async def cause_without_pods(job: Object, ctx: Context[Operation]) -> str:
     except Forbidden:
         return f"the operator may not list pods and events; see kubectl describe job {job.name} -n {namespace}"
     except ApiError:
-        return ""  # the next look repeats the reads
+        return ""  # the next reconcile repeats the reads
     return cause_of(job, pods, events)
 
 

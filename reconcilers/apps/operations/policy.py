@@ -1,7 +1,7 @@
-"""Policies of namespaces and targets: the types of Operations that may start, and maintenance windows for disruptive ones.
+"""Policies of namespaces and targets: the types of Operations that may start, and maintenance windows for disruptive types.
 
-Guarantees: pure. An annotation that cannot be read allows nothing, and the message says what to write. Only the start is held back: an
-Operation that runs when its window ends goes on.
+Guarantees: pure. An unreadable annotation allows nothing, and the message has the remedy. Only the start is held back: an Operation that
+runs when its window ends continues.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _outside(message: str, left: timedelta) -> OpPlan:
 def first_at_opening(
     mine: Contestant, others: Iterable[Contestant], opened: datetime | None, now: datetime
 ) -> tuple[Contestant, timedelta] | None:
-    """Return an older Operation that waited for the window, too, and that this one lets pass, and for how long at most."""
+    """Return an older Operation that waited for the window, too, and that this Operation waits for, and for how long at most."""
     left = timedelta(0) if opened is None else opened + PATIENCE - now
     older = [one for one in others if one.waits_for_window and mine.excludes(one) and one.order < mine.order]
     if left <= timedelta(0) or not older:

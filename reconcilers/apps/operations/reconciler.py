@@ -1,13 +1,13 @@
 """The reconciler of Operations: the async shell around the pure decisions of this folder.
 
-`reconcile` of an Operation that has ended only deletes it when its time has come. Before the start (`start.py`): preconditions, then the
-turn on the target (a compare-and-swap, `lease.py`), then the name of the engine's object in the status. After the start (`follow.py`): the
+`reconcile` of an Operation that has ended only deletes it when it is due. Before the start (`start.py`): preconditions, then the hold on
+the target (a compare-and-swap, `lease.py`), then the name of the engine's object in the status. After the start (`follow.py`): the
 object is created if it was not, and its state is reported until it ends. `finalize`: an Operation that runs is cancelled; its end releases
 the finalizer.
 
 Guarantees
 - Level-triggered: a reconcile can be killed at any point and repeated, and no engine works twice for one Operation (`follow.py`).
-- A terminal phase is never left; neither its target nor other Operations are looked at again.
+- A terminal phase is final; neither its target nor other Operations are read again.
 - Nothing is written at rest.
 """
 
@@ -100,7 +100,7 @@ class OperationReconciler:
         return await self._carry_out(plan, operation, ctx)
 
     async def _report_missing_right(self, operation: Operation, error: Forbidden, ctx: Context[Operation]) -> None:
-        """Report a right that is missing, and try again soon: a granted right sends no event. Readiness names the right as well."""
+        """Report a missing right, and try again soon: a granted right sends no event. Readiness names the right as well."""
         plan = report.without_right(operation, error)
         if plan is not None:
             await self._carry_out(plan, operation, ctx)
@@ -123,7 +123,7 @@ class OperationReconciler:
         return await start(operation, self.engines, self._memory, ctx)
 
     async def _keep(self, operation: Operation, ctx: Context[Operation]) -> Outcome:
-        """Delete the Operation when its time has come, or when enough younger ones of its target have ended."""
+        """Delete the Operation when its ttl ends, or when enough younger Operations of its target have ended."""
         now, limit = ctx.now(), self.engines.settings.history_limit
         end = expiry(operation, now)
         others = (

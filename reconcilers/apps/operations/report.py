@@ -1,7 +1,7 @@
 """From the stage of an Operation to its phase and conditions.
 
-Guarantees: pure. Accepted, Running, Succeeded and Blocked are always set; Failed and Cancelled exist only while True. A report of an end is
-the last one that is ever made of an Operation.
+Guarantees: pure. Accepted, Running, Succeeded and Blocked are always set; Failed and Cancelled exist only while True. The report of an end
+is the last report of an Operation.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _plan(
 
 
 def _reason(conditions: tuple[ConditionUpdate, ...]) -> str:
-    """Return the reason that explains the phase: of the end, of what blocks, or of Running."""
+    """Return the reason that explains the phase: of the end, of the blockade, or of Running."""
     true = {update.type: update.reason for update in conditions if update.status}
     running = next(update.reason for update in conditions if update.type == OpCondition.RUNNING)
     return next((true[type_] for type_ in _EXPLAINS if type_ in true), running)
@@ -96,7 +96,7 @@ def _unblocked() -> ConditionUpdate:
 
 
 def waiting(blocked: EngineBlocked, *, not_accepted: str = "", outcome: Outcome | None = None) -> OpPlan:
-    """Return the plan of an Operation that waits for its turn; `not_accepted` is the reason of Accepted=False."""
+    """Return the plan of an Operation that waits for its start; `not_accepted` is the reason of Accepted=False."""
     accepted = _condition(OpCondition.ACCEPTED, False, not_accepted, blocked.message) if not_accepted else _accepted()
     return _plan(
         (accepted, *_pending(), _condition(OpCondition.BLOCKED, True, blocked.reason, blocked.message)),
@@ -115,7 +115,7 @@ def missing_right(error: Forbidden, then: str = "the Operation goes on") -> Engi
 
 
 def rbac_profile_missing(verbs: Iterable[str], resources: Iterable[str], group: str, then: str) -> EngineBlocked:
-    """Return the blockade of an Operation for which this operator lacks a right; `then`: what follows when it is granted."""
+    """Return the blockade of an Operation if this operator lacks a right; `then`: the effect of a grant, for the message."""
     message = (
         f"the operator lacks the right to {', '.join(verbs)} {', '.join(resources)}{f' of API group {group}' if group else ''}; "
         f"add it to its role, and {then}"
@@ -124,7 +124,7 @@ def rbac_profile_missing(verbs: Iterable[str], resources: Iterable[str], group: 
 
 
 def without_right(operation: Operation, error: Forbidden) -> OpPlan | None:
-    """Return the plan of an Operation for which this operator lacks a right; None if an RBAC rule would not help."""
+    """Return the plan of an Operation if this operator lacks a right; None if an RBAC rule would not help."""
     started = operation.status.started_at is not None
     missing = missing_right(error, _KEEPS_TURN) if started else missing_right(error)
     if missing is None or not started:
@@ -133,7 +133,7 @@ def without_right(operation: Operation, error: Forbidden) -> OpPlan | None:
 
 
 def turn_given_back(error: Forbidden, outcome: Outcome) -> OpPlan | None:
-    """Return the plan of an Operation that had its turn, and whose object was not made for want of a right: it waits as before its turn."""
+    """Return the plan of a started Operation whose object a missing RBAC rule forbids: back to Pending."""
     missing = missing_right(error)
     if missing is None:
         return None
@@ -141,7 +141,7 @@ def turn_given_back(error: Forbidden, outcome: Outcome) -> OpPlan | None:
 
 
 def turn_missing(outcome: Outcome) -> OpPlan:
-    """Return the plan of an Operation whose status claims a turn that no Lease records: it waits as before its turn."""
+    """Return the plan of an Operation whose status claims a start that no Lease records: back to Pending."""
     message = "no turn on its target is recorded, although the status claims one; it takes its place in line again"
     return _back_in_line(EngineBlocked(BlockedReason.CONFLICTING_OPERATION, message), outcome)
 
@@ -152,13 +152,13 @@ def _back_in_line(blocked: EngineBlocked, outcome: Outcome) -> OpPlan:
 
 
 def gives_back(plan: OpPlan) -> bool:
-    """Tell whether the plan takes the turn from an Operation that has not ended."""
+    """Tell whether the plan releases the target of an Operation that has not ended."""
     draft = plan.draft
     return draft is not None and "started_at" in draft.model_fields_set and draft.started_at is None
 
 
 def claimed(now: datetime, ref: EngineRef, outputs: Mapping[str, str], outcome: Outcome) -> OpPlan:
-    """Return the plan of an Operation that got its turn: its object is named before it is made."""
+    """Return the plan of an Operation that now holds its target: its object is named before it is created."""
     draft = OperationStatus(phase="Pending", started_at=rfc3339(now), engine_ref=ref, outputs=dict(outputs))
     return _plan((_accepted(), *_pending(), _unblocked()), draft, remove=_NOT_ENDED, outcome=outcome)
 
@@ -203,7 +203,7 @@ def ended(
     ref: EngineRef | None = None,
     outcome: Outcome | None = None,
 ) -> OpPlan:
-    """Return the last plan of an Operation: its object has ended, or was never made."""
+    """Return the last plan of an Operation: its object has ended, or was never created."""
     draft = _results(seen, before)
     draft.finished_at = rfc3339(now)
     draft.engine_missing_since = None

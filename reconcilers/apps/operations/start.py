@@ -1,4 +1,4 @@
-"""Before the start of an Operation: its target, its turn, the policy, and the claim; nothing is created here.
+"""Before the start of an Operation: its target, the order on the target, the policy, and the claim; nothing is created here.
 
 The last write names the engine's object in the status; `follow.py` creates it.
 """
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 __all__ = ["start"]
 
 _LOOK_AGAIN: Final = timedelta(seconds=30)
-"""After this time an Operation looks again at objects that are not watched."""
+"""After this time an Operation reads unwatched objects again."""
 
 
 async def start(operation: Operation, engines: Engines, memory: Memory, ctx: Context[Operation]) -> OpPlan:
-    """Return how an Operation that has not started goes on; takes the turn on its target when all else is settled."""
+    """Return the next step of an Operation that has not started; it becomes the holder of its target after all other checks."""
     now, namespace, spec = ctx.now(), operation.namespace, operation.spec
     wrong = refusal(operation, engines.settings, engines.rows, now)
     row = engines.row(operation)
@@ -104,9 +104,9 @@ def _lacked_a_right(operation: Operation) -> bool:
 async def _try_out(
     operation: Operation, made: Rendered | Edit, target: Target, cluster_id: str, ctx: Context[Operation]
 ) -> None:
-    """Read the object, and make it in a dry run, which raises Forbidden as long as a right is missing: no turn is taken for nothing.
+    """Read the object, and create it in a dry run, which raises Forbidden if a right is missing: no target is held in vain.
 
-    The attempt that counts reports any other refusal.
+    The real attempt reports any other refusal.
     """
     ref = ref_to(made)
     kind = made.kind if isinstance(made, Edit) else kind_of(made.object)

@@ -1,4 +1,4 @@
-"""Whether and why a running Operation has to stop, and what its end is called then. Pure."""
+"""Whether and why a running Operation has to stop, and the reason of its end then. Pure."""
 
 from __future__ import annotations
 

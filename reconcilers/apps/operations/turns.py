@@ -1,13 +1,14 @@
-"""The Lease of a tenant's namespace: which Operations have their turn on their targets, written by compare-and-swap.
+"""The Lease of a tenant's namespace: which Operations hold their targets, written by compare-and-swap.
 
-A list of Operations, even a live one, cannot order two starts that race. So every Operation adds itself to the Lease of its namespace
-before anything is created, in a replace that names the version that it read: of two that race, one conflicts and reads the other's name.
+A list of Operations, even a live list, cannot order two starts that race. So before anything is created, every Operation adds itself to the
+Lease of its namespace, in a replace with the resourceVersion that it read: of two racing writes, one conflicts and then reads the other's
+name.
 
-The Leases are in the operator's own namespace, in which no tenant writes: a turn can be neither stolen nor blocked by hand, and the entry
+The Leases are in the operator's own namespace, and no tenant writes there: a hold can be neither stolen nor blocked by hand, and the entry
 proves that the operator itself let the Operation start. One Lease for each namespace, and not for each target: their number does not grow
 with the objects that a tenant creates and deletes (docs/adr/0025-turns-are-in-leases-of-the-operators-namespace.md).
 
-Nothing is written when an Operation ends: who takes a turn drops the holders that have ended. A holder that wrote the Lease and not its own
+Nothing is written when an Operation ends: the next holder drops the holders that have ended. A holder that wrote the Lease and not its own
 status (a crash in between) is dropped after `UNCONFIRMED`, which is longer than a reconcile can take.
 
 Guarantees: pure.
@@ -35,7 +36,7 @@ __all__ = ["LEASE", "UNCONFIRMED", "Holder", "holders_of", "lease_name", "with_h
 LEASE: Final = kind("coordination.k8s.io/v1", "Lease", namespaced=True, plural="leases")
 
 UNCONFIRMED: Final = timedelta(minutes=5)
-"""How long a holder counts whose status does not say that it has its turn."""
+"""How long a holder counts whose status does not report a start."""
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _MOST_BYTES: Final = 200_000
@@ -44,7 +45,7 @@ _MOST_BYTES: Final = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """One Operation that has its turn."""
+    """An Operation that holds its target."""
 
     uid: str
     name: str
@@ -96,9 +97,9 @@ def _holder(entry: Any) -> Holder | None:
 
 
 def with_holders(lease: Object | None, holders: Iterable[Holder], *, name: str, namespace: str) -> Object | None:
-    """Return the Lease to store: a new one, or the read one with these holders, under the version that was read.
+    """Return the Lease to store: a new Lease, or the read Lease with these holders and its resourceVersion.
 
-    None if the holders have no room in one object.
+    None if one object is too small for the holders.
     """
     found = tuple(holders)
     text = json.dumps([asdict(one) for one in found], separators=(",", ":"))

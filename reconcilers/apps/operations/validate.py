@@ -1,8 +1,8 @@
-"""Whether an Operation can ever work, as far as its own spec shows: for the reconciler and for the webhook, so that both say the same.
+"""Whether an Operation can ever work, as far as its own spec shows: the same check for the reconciler and the webhook.
 
-Guarantees: pure. The parameters are checked by the engine itself: without related objects, `render` refuses only what the parameters rule
-out. Whatever depends on another object (a backup, another Operation, an approval) is left to the preconditions. An edit is checked with the
-target that it edits, if the target exists.
+Guarantees: pure. The engine itself checks the parameters: without related objects, `render` only refuses parameters that can never work.
+The preconditions check everything that depends on another object (a backup, another Operation, an approval). An edit is checked with its
+target, if the target exists.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["SpecRefusal", "refusal", "target_refusal"]
 
 @dataclass(frozen=True, slots=True)
 class SpecRefusal:
-    """A reason of Accepted=False, and what to write instead."""
+    """A reason of Accepted=False, and the remedy."""
 
     reason: str
     message: str
@@ -66,7 +66,7 @@ def target_refusal(
 ) -> str:
     """Return why the Operation's edit of a target as it is now would be refused; "" for an engine that edits no target.
 
-    A problem that the target has already may be mended before the Operation starts, so the edit is not refused for it yet.
+    A problem that the target has already may be repaired before the Operation starts, so the edit is not refused for it yet.
     """
     row = row_of(operation.spec.type, operation.spec.engine, rows)
     if row is None or INSTANCE not in row.engine.makes:

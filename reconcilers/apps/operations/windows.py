@@ -5,8 +5,8 @@
     zone    a name of the IANA time zone database; without it UTC
 
 Guarantees: pure, but for the first read of a zone from the database. A window ends when the clock of the zone shows its end, so on the
-day of a change of the clocks it is an hour shorter or longer. A time that is left out on such a day is an hour later; one that comes twice
-is the first.
+day of a change of the clocks it is an hour shorter or longer. A time that is left out on such a day is an hour later; a time that occurs
+twice is the first occurrence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EXAMPLE: Final = "write for instance Sat,Sun 22:00-06:00 Europe/Berlin; Wed 02:
 
 
 class BadWindow(Exception):
-    """A text that cannot be read as windows; the message says what to write."""
+    """A text that cannot be read as windows; the message has the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def _zone(name: str) -> ZoneInfo:
 
 
 def _around(windows: tuple[Window, ...], now: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """Yield the windows that are open, and those that open within a week."""
+    """Yield the windows that are open, and the windows that open within a week."""
     for window in windows:
         today = now.astimezone(window.zone).date()
         for step in range(-1, len(_DAYS) + 2):

@@ -1,7 +1,7 @@
 """The vocabulary of Operations: every word of their API is declared here once.
 
-Condition types and reasons are those of the original operator (docs/reference/operations.md#conditions), so that its users' dashboards
-and scripts keep working; those below "ours" have no counterpart there.
+Condition types and reasons are the original operator's (docs/reference/operations.md#conditions), so that its users' dashboards and scripts
+keep working; the reasons below "ours" have no counterpart there.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RunningReason:
     SUSPENDED: Final = "Suspended"
     """Another controller or a person suspended the object of the engine."""
     STOPPING: Final = "Stopping"
-    """The engine was asked to stop, and has not yet."""
+    """A stop was requested, and the engine has not stopped yet."""
     ENGINE_OBJECT_MISSING: Final = "EngineObjectMissing"
     """The object of the engine is missing, for less than the grace time."""
     MOVER_RETRYING: Final = "MoverRetrying"
@@ -87,7 +87,7 @@ class SucceededReason:
 
 
 class FailedReason:
-    """Reasons of Failed. Reasons of engines (a Job's `BackoffLimitExceeded`) stand in their place, under the engine's name."""
+    """Reasons of Failed. The reasons of engines (a Job's `BackoffLimitExceeded`) are used as they are, under the engine's name."""
 
     ENGINE_FAILED: Final = "EngineFailed"
     TIMEOUT: Final = "Timeout"
@@ -159,15 +159,17 @@ class OpAnnotation:
     MAINTENANCE_WINDOW: Final = "ops.vworkspace.io/maintenance-window"
     """On a target, and on a namespace for its targets: when disruptive Operations may start (`windows.py`); both have to be open."""
     ALLOWED_NAMESPACES: Final = "ops.vworkspace.io/allowed-namespaces"
-    """On a BackupStorageLocation: the namespaces whose Operations may use it, separated by commas; without it all of them."""
+    """On a BackupStorageLocation: the namespaces whose Operations may use it, separated by commas; without the annotation all
+    namespaces.
+    """
     OPERATION_NAME: Final = "ops.vworkspace.io/operation-name"
     """On the object of an engine: `namespace/name` of the Operation."""
     NAMESPACE_UID: Final = "ops.vworkspace.io/namespace-uid"
-    """On a Velero Backup: the UID of the namespace that it holds. A namespace of the same name that was made later is another one."""
+    """On a Velero Backup: the UID of the namespace that it holds. A later namespace of the same name has another UID."""
     SPEC_DIGEST: Final = "ops.vworkspace.io/spec-digest"
     """On the object of an engine: the digest of the Operation's spec, as far as it cannot be changed."""
     HOLDERS: Final = "ops.vworkspace.io/holders"
-    """On the Lease of a namespace: the Operations that have their turn on their targets, as JSON."""
+    """On the Lease of a namespace: the Operations that hold their targets, as JSON."""
     LAST_OPERATION: Final = "ops.vworkspace.io/last-operation"
     """On an ApplicationInstance: the UID of the Operation that edited its spec last."""
 

@@ -1,8 +1,8 @@
 """Creates the Cluster and the objects that it refers to, and keeps the kubeconfig that Cluster API uses for its Nodes. Background work.
 
-Guarantees: an existing object is never changed. A kubeconfig without the annotation of its token's end is not changed
-either. A token is renewed before the check after which it would expire, also if the clock of this process is wrong: a token that was issued
-to this process is measured by its age, and a token that seems to live too long is replaced.
+Guarantees: an existing object is never changed, even if another client created it. A kubeconfig without the annotation of its token's end
+is not changed either. A token is renewed at the last check before it would expire, also if the clock of this process is wrong: a token that
+was issued to this process is measured by its age, and a token that seems to live too long is replaced.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ClusterKeeper:
             await asyncio.sleep(_LOOK_AGAIN)
 
     async def _keep_objects(self) -> str:
-        """Return what is wrong with the Cluster, "" if nothing is."""
+        """Return the problem of the Cluster, "" if there is none."""
         settings, problem = self._settings, ""
         wanted = cluster_objects(
             settings.cluster_name,

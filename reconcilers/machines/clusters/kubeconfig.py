@@ -22,7 +22,7 @@ __all__ = ["LIFE", "is_due", "is_ours", "kubeconfig", "kubeconfig_secret", "reac
 LIFE: Final = timedelta(hours=1)
 """The life of a token in the TokenRequest; the API server may grant another."""
 _LEFT: Final = timedelta(minutes=10)
-"""With less than this left a token is replaced."""
+"""A token with less than this left is replaced."""
 _LONGEST: Final = timedelta(days=1)
 """A token that claims a longer life is another writer's, and would end unnoticed."""
 _TYPE: Final = "cluster.x-k8s.io/secret"
@@ -30,7 +30,7 @@ _KEY: Final = "value"
 
 
 def secret_name(cluster: str) -> str:
-    """Return the name under which Cluster API reads the kubeconfig.
+    """Return the name of the Secret that Cluster API reads.
 
     >>> secret_name("acme--blue")
     'acme--blue-kubeconfig'

@@ -75,7 +75,7 @@ class NstanceClusterReconciler:
         return Done()
 
     async def _read_document(self, namespace: str, ctx: Context[NstanceCluster]) -> str:
-        """Use the document of shards; returns what is wrong with it."""
+        """Use the document of shards; returns its problem, "" if there is none."""
         name = self._service.settings.shards_configmap
         found = await ctx.live(CONFIG_MAP).find(namespace, name)
         if found is None:
@@ -130,7 +130,7 @@ class NstanceClusterReconciler:
                 )
             except AlreadyExists:
                 self._report(found.group, "the name is taken by a pool of another group", ctx)
-            except ValidationError as error:  # the server's limits are not those of the definition
+            except ValidationError as error:  # the server has other limits than the definition
                 first = misfits(error)[0]
                 self._report(found.group, f"{path_of(first['loc'])}: {problem_words(first)}", ctx)
             except (BadRequest, Invalid) as error:

@@ -26,7 +26,7 @@ _OURS = {MachinesAnnotation.MANAGED_BY: MachinesAnnotation.OPERATOR}
 def cluster_objects(
     name: str, namespace: str, labels: Mapping[str, str], *, control_plane: bool
 ) -> tuple[Resource, ...]:
-    """Return the NstanceControlPlane, the NstanceCluster and the Cluster, in the order of their creation: each before what refers to it."""
+    """Return the NstanceControlPlane, the NstanceCluster and the Cluster, in the order of their creation: a referenced object is first."""
     spec: dict[str, Any] = {"infrastructureRef": {"apiGroup": GROUP, "kind": "NstanceCluster", "name": name}}
     stub: tuple[Resource, ...] = ()
     if control_plane:

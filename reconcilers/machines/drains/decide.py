@@ -31,7 +31,7 @@ class PodsLeft:
 
     evict: tuple[Object, ...] = ()
     ending: tuple[Object, ...] = ()
-    """Those that are being deleted already."""
+    """The pods that are being deleted already."""
 
     def __len__(self) -> int:
         return len(self.evict) + len(self.ending)
@@ -42,9 +42,9 @@ class DrainTimes:
     """The times of a drain, in seconds from now; a negative time is past."""
 
     give_up: float
-    """Until then pods are waited for."""
+    """The drain waits for pods until this time."""
     delete: float
-    """Then the server deletes the instance."""
+    """The server deletes the instance at this time."""
 
 
 def pods_left(pods: Iterable[Object]) -> PodsLeft:

@@ -1,6 +1,6 @@
 """Shard groups: a group on one shard, kept as its NstanceShardGroup specifies.
 
-decide       what is sent, and what a failure means (pure)
+decide       which settings are sent, and the meaning of a failure (pure)
 reconciler   the controller
 """
 

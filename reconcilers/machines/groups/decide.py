@@ -1,6 +1,7 @@
 """Whether a group is sent to its shard, and which settings are sent. Pure.
 
-A server merges what it gets: an empty setting keeps the old value, and no call removes a key of vars. So only settings of the spec are
+A server merges the settings that it receives: an empty setting keeps the old value, and no call removes a key of vars. So only settings of
+the spec are
 compared. A static group is sent without template and subnet pool, which the server refuses.
 """
 
@@ -90,7 +91,7 @@ def has_share_name(group: NstanceShardGroup) -> bool:
 
 
 def pool_share(group: NstanceShardGroup, pool: Object | None) -> NstanceShardGroupSpec | None:
-    """Return what is sent for a shard group: its size with the settings of the pool, None if the pool has no such share.
+    """Return the settings to send for a shard group: its size with the settings of the pool, None if the pool has no such share.
 
     The settings of the shard group are a copy, and another writer can add a key of vars to it: only the pool's own vars count.
     """
@@ -129,7 +130,7 @@ def wanted_config(spec: NstanceShardGroupSpec) -> GroupConfig:
 
 
 def next_step(wanted: GroupConfig, view: GroupView, *, accepted: bool, static: bool) -> GroupStep:
-    """Return what to do: `accepted` if the shard accepted this generation, `static` as in the status."""
+    """Return the next step: `accepted` if the shard accepted this generation, `static` as in the status."""
     if not view.known or view.problem:
         return WaitForShard(view.problem)
     shown = view.listed

@@ -72,7 +72,7 @@ class ShardGroupReconciler:
         self._delays = FailureDelays(service.settings)
 
     async def reconcile(self, group: NstanceShardGroup, ctx: Context[NstanceShardGroup]) -> Outcome:
-        """Send the group if its shard lacks it, and show what the shard has."""
+        """Send the group if its shard lacks it, and show the shard's group."""
         states, settings = self._service.states, self._service.settings
         if not self._service.acts_in(group.namespace):
             show_other_namespace(ctx)

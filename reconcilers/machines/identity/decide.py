@@ -1,4 +1,4 @@
-"""The next step of an enrolment, from what is stored.
+"""The next step of an enrolment, from the stored objects.
 
 The order makes every step safe to repeat after a crash: the key is stored before it is registered, the certificate before the nonce is
 deleted, and the nonce is deleted only when the stored certificate was read back and accepted.

@@ -30,7 +30,7 @@ class IdentityStore:
         self._seen: dict[str, Object] = {}
 
     async def read(self) -> StoredIdentity:
-        """Return what is stored now."""
+        """Return the stored objects as they are now."""
         self._seen.clear()
         authority = await self._client.find(CONFIG_MAP, self.names.ca_configmap, self._namespace)
         certificate = await self._data(self.names.certificate_secret)

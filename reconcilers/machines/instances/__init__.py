@@ -1,6 +1,6 @@
 """NstanceMachines: one instance on demand for each Machine.
 
-decide       where an instance is placed, under which id, and what its state means (pure)
+decide       the place and id of an instance, and the meaning of its state (pure)
 reconciler   the controller
 """
 

@@ -1,4 +1,4 @@
-"""Where a new instance is placed, and what its state means for an NstanceMachine. Pure.
+"""The place of a new instance, and the meaning of its state for an NstanceMachine. Pure.
 
 The shard and the id are chosen and stored before the instance is created, so that a crash at any point leaves them known. The id is derived
 from the object: its time of creation, then a hash of its uid.
@@ -104,7 +104,7 @@ def plan_instance(
     published: str = "",
     node_ids: Iterable[str] = (),
 ) -> InstancePlan:
-    """Return what the state of an instance means; None: the server does not know the instance any more.
+    """Return the meaning of an instance's state; None: the server does not know the instance any more.
 
     `recorded` is the provider id of the status, as the server named it before. `published` is the provider id of the spec: it stays if it
     is the id of a matched Node, and is replaced if it names another instance. `provisioned` was true before, and stays.

@@ -1,8 +1,9 @@
 """Which instance belongs to an NstanceMachine. Pure.
 
 Anyone who may write an NstanceMachine writes its annotations, its owner references and `spec.providerID`, so none of them proves that an
-instance was created for the object. Two facts do: the id that follows from uid and time of creation, and the status, which no user writes.
-After a move an administrator may allow to take over what an annotation names. An instance belongs to one object at most.
+instance was created for the object. Two facts do: the id that is derived from uid and time of creation, and the status, which no user
+writes. After a move an administrator may permit the takeover of the instance that an annotation names. An instance belongs to one object at
+most.
 """
 
 from __future__ import annotations

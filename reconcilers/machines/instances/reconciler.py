@@ -228,7 +228,7 @@ class NstanceMachineReconciler:
         return owned_place(own, others.values(), adopts=self._service.settings.adopt_instances)
 
     async def _group_of(self, machine: NstanceMachine, place: InstancePlace, state: InstanceState | None) -> str:
-        """Return the group for which the server counts an inherited instance, "" for none: an instance on demand counts for no group.
+        """Return the group that the server counts an inherited instance for, "" if none: an instance on demand counts for no group.
 
         The groups are listed now, because the last listing may be older than the instance.
         """

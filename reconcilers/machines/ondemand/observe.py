@@ -62,9 +62,9 @@ class PodState(enum.Enum):
     WAITING = "waiting"
     """No Node was chosen for it yet."""
     SCHEDULED = "scheduled"
-    """It has a Node, or is being deleted: it neither gets an instance nor loses one."""
+    """The Pod has a Node, or is being deleted: it neither gets an instance nor loses an instance."""
     ENDED = "ended"
-    """It finished, or does not exist any more."""
+    """The Pod finished, or does not exist any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def demand_of(metadata: Metadata) -> Demand | None:
 
 
 def pod_state(pod: Object | None, uid: str) -> PodState:
-    """Return the state of the Pod with this uid from what the API server has under its name.
+    """Return the state of the Pod with this uid from the object that the API server has under its name.
 
     A Pod that is being deleted may still run on its instance: it counts as scheduled until its deletion.
     """

@@ -1,7 +1,7 @@
 """The reconciler of Pods on demand: the async shell around `decide`.
 
-One key, the NstanceCluster of the operator, for all Pods: what is to be deleted is found from the labels of Machines, so a Pod that
-finished or was deleted while the operator was down is found as any other, and no finalizer has to hold it.
+One key, the NstanceCluster of the operator, for all Pods. The labels of Machines show which objects to delete, so a Pod that finished or
+was deleted while the operator was down is handled like any other, and needs no finalizer.
 
 Guarantees: before an object is created for a Pod, the Pod and all objects of Pods are read live, so no stale cache gives a Pod two
 Machines. An object is deleted only if a live read shows that the Pod finished, that no Pod has its uid, or that the NstanceMachine of its
@@ -54,7 +54,7 @@ class OnDemandReconciler:
         self._refused: set[str] = set()
 
     async def reconcile(self, cluster: Object, ctx: Context[Object]) -> Outcome:
-        """Create and delete what the Pods demand."""
+        """Create and delete the objects of Pods."""
         ctx.status.skip_write()  # another controller has it
         settings, metadata = self._service.settings, cluster.metadata
         if (metadata.namespace, metadata.name) != (self._service.namespace, settings.cluster_name):

@@ -1,4 +1,4 @@
-"""The sizes of a pool's shard groups, and what its status shows. Pure.
+"""The sizes of a pool's shard groups, and its status. Pure.
 
 Guarantees: sizes come from the MachinePool only. A pool is Ready only if each shard has accepted the present settings. While a pool is
 invalid, a duplicate, or without MachinePool, its shard groups stay as they are; in particular no shard group is deleted.
@@ -72,10 +72,10 @@ class SeenPool:
 
 @dataclass(frozen=True, slots=True)
 class MachinePoolPlan:
-    """The sizes to distribute, and what the status shows."""
+    """The sizes to distribute, and the content of the status."""
 
     sizes: Mapping[str, int] | None = None
-    """By shard; None: the shard groups stay as they are."""
+    """The sizes by shard; None: the shard groups stay as they are."""
     ready: bool = False
     reason: str = MachinePoolReason.RECONCILING
     message: str = ""

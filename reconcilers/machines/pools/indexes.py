@@ -95,7 +95,7 @@ def pool_of_machine_pool(machine_pool: Object, _: Caches) -> Iterable[Key]:
 
 
 def pools_of_group(pool: Object, caches: Caches) -> Iterable[Key]:
-    """Map a pool to the others with its group."""
+    """Map a pool to the other pools with its group."""
     others = (other for group in by_group(pool) for other in caches(POOL).metadata_by_index(BY_GROUP, group))
     return [_key(other.namespace, other.name) for other in others if other.uid != pool.metadata.uid]
 

@@ -1,4 +1,4 @@
-"""The webhook that protects static pools: what no server would do, or what would delete machines that their configuration wants.
+"""The webhook that protects static pools from changes that no server would accept, and from changes that would delete machines.
 
 Guarantees: of a static pool, template, subnets and shards stay (the order of shards does not count), and instance type, vars and the
 replicas of its MachinePool may change. It is deleted with an annotation or with its namespace. Writes of status, metadata and provider

@@ -170,7 +170,7 @@ class MachinePoolReconciler:
         if plan.reason == MachinePoolReason.DUPLICATE_GROUP:
             return
         draft.replicas, draft.is_static = plan.replicas, plan.is_static
-        # Cluster API watches no Node of a Cluster that is not initialized: the change of this status makes it read the Nodes.
+        # Cluster API watches no Node of a Cluster that is not initialized: a change of this status triggers a read of the Nodes.
         nodes = ctx.cache(NODE)
         draft.nodes = sum(len(nodes.metadata_by_index(BY_PROVIDER_ID, one)) for one in plan.provider_ids)
         draft.template, draft.subnets = plan.template, plan.subnets

@@ -2,7 +2,7 @@
 
 addresses     the document of shards, and what a new document changes (pure)
 messages      the contents of messages that the family needs for decisions (pure)
-failures      the failures of calls, by what can be done about them (pure)
+failures      the failures of calls, by the possible reaction (pure)
 client        the calls of one shard; the only module that knows grpclib, together with `dialing`
 dialing       channels over TLS 1.3
 session       one shard: connected, listed, followed; or waiting to connect again

@@ -177,7 +177,7 @@ def _shards(listed: Mapping[Any, Any]) -> dict[str, ShardAddresses]:
 
 
 def _check_distinct(shards: Mapping[str, ShardAddresses]) -> None:
-    """Raise ConfigError if two shards have one operator address: one server would get both shards' groups, each deleting the other's."""
+    """Raise ConfigError if two shards have one operator address: on one server the two shards would overwrite each other's groups."""
     holders: dict[Address, str] = {}
     for name, found in sorted(shards.items()):
         other = holders.setdefault(found.operator.plain, name)

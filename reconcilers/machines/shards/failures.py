@@ -1,4 +1,4 @@
-"""The failures of calls to a shard, by what can be done about them.
+"""The failures of calls to a shard, by the possible reaction.
 
 Guarantees: every error of grpclib, of TLS, of the connection and of decoding becomes a `ShardFailure`. Its text names the shard.
 """

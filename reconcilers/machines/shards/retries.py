@@ -1,4 +1,4 @@
-"""The delay after a call that failed, for the reconcilers that send what one object wants."""
+"""The delay after a failed call, for the reconcilers that send one object's settings."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class ShardSession:
         self._client = client = ShardClient(self.shard, channel, seconds=self._pace.call)
         changed = asyncio.Event()
         try:
-            await self._list(client)  # before any stream: a server that does not respond gets no three of them
+            await self._list(client)  # before any stream: a server that does not respond gets no streams
             await wait_first(
                 self._poll(client, changed),
                 self._follow_groups(client, changed),

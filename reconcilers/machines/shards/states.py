@@ -61,7 +61,7 @@ class ShardStates:
         self._listings: dict[str, dict[str, Group]] = {}
         self._failures: dict[str, str] = {}
         self._deleted: dict[Place, float] = {}
-        """The groups that we deleted, until a later listing of their shard shows what is left of them."""
+        """The groups that we deleted, until a later listing of their shard shows the result."""
         self._errors: dict[Place, list[str]] = {}
         self._followers: dict[Place, set[Key]] = {}
         self._places: dict[Key, Place] = {}
@@ -90,7 +90,7 @@ class ShardStates:
             self._metrics.forget_shard(shard)
 
     def expect(self, shards: Collection[str]) -> None:
-        """Take the shards of a new document; those that it does not name are forgotten."""
+        """Take the shards of a new document; shards that it does not name are forgotten."""
         before, self.expected = self.expected or (), tuple(sorted(shards))
         self._wake_waiting()
         for shard in sorted(set(self.expected) - set(before)):

@@ -1,5 +1,3 @@
-"""The controllers of Nextclouds: one controller takes an instance for a Nextcloud, and one reclaims instances whose Nextcloud was
-deleted.
-"""
+"""The controllers of Nextclouds: one takes an instance for a Nextcloud, and one reclaims instances of deleted Nextclouds."""
 
 from __future__ import annotations

@@ -163,9 +163,7 @@ class Acquirer:
         *,
         but: str = "",
     ) -> NominatedInstance | Hindrance:
-        """Return an instance of a pool that serves the namespace, other than the instance of the UID `but`; the recorded instance if it
-        is free.
-        """
+        """Return an instance of a pool that serves the namespace, and not of the UID `but`; the recorded instance if it is free."""
         selector = nextcloud.spec.pool_selector
         assert selector is not None
         key = selector_key(selector.match_labels)

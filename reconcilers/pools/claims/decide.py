@@ -1,4 +1,4 @@
-"""The mode of a Nextcloud, and what keeps it from its instance. Pure.
+"""The mode of a Nextcloud, and the reason why it has no instance. Pure.
 
 The modes in their order: the instance that it names, an idle instance of a pool, a new instance with the defaults of a profile, a new bare
 instance. None falls back to another: a named object that is missing blocks.
@@ -59,7 +59,7 @@ def mode_of(spec: NextcloudSpec) -> ClaimMode:
 def check_named(path: str, instance: Object, namespace: str) -> Hindrance | None:
     """Return why an instance that the namespace may use cannot be bound, None if it can.
 
-    The message names nothing of the tenant that has the instance.
+    The message does not identify the tenant that has the instance.
     """
     if is_taken(instance):
         message = f"NextcloudInstance {path} belongs to another Nextcloud; name another instance"

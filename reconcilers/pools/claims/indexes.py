@@ -183,7 +183,7 @@ def _with_a_turn(labels: dict[str, str], caches: Caches) -> list[Key]:
 def claims_of_instance(instance: Object, caches: Caches, *, default_namespace: str) -> Iterable[Key]:
     """Map an instance to the Nextcloud that has it, to the Nextclouds that name it, and to the Nextclouds that are next to take it.
 
-    spec.claimRef is not read: its writer could wake any Nextcloud.
+    spec.claimRef is not read: its writer could enqueue any Nextcloud.
     """
     nextclouds = caches(NEXTCLOUD)
     keys = [_key(one.namespace, one.name) for one in keepers_of(instance.metadata, nextclouds)]
@@ -202,7 +202,7 @@ def claims_of_pool(pool: Object, caches: Caches) -> Iterable[Key]:
 
 
 def opens_pool(change: Change) -> bool:
-    """Accept changes of a pool after which it has other members or serves other namespaces."""
+    """Accept changes of a pool's members or of the namespaces that it serves."""
     return change.new is not None and (change.old is None or _service(change.old) != _service(change.new))
 
 
@@ -239,7 +239,7 @@ def others_in_line(nextcloud: Object, caches: Caches) -> Iterable[Key]:
 
 
 def leaves_the_line(change: Change) -> bool:
-    """Accept changes after which a Nextcloud no longer waits for the instances that it waited for."""
+    """Accept changes that end a Nextcloud's wait for the instances that it waited for."""
     old = _line(change.old)
     return bool(old) and old != _line(change.new)
 

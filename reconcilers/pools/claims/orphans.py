@@ -2,7 +2,7 @@
 
 Guarantees: an instance is an orphan only if the API server itself has no Nextcloud of its claim's UID, or if a pool has it in its record
 and the Nextcloud does not: then the claim is not the operator's. It is marked first, with an event, and reclaimed by its policy after a
-grace time. It never returns to a pool. An orphan whose deletion was refused is marked and released as any other.
+grace time. It never returns to a pool. An orphan whose deletion was refused is marked and released like any other orphan.
 
 Caveats: every writer of spec.claimRef of an instance can have that instance reclaimed, and only that instance.
 """

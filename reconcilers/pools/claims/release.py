@@ -27,8 +27,9 @@ def is_retained(instance: Object) -> bool:
 
 
 async def release_step(instance: Object, uid: str, ctx: Context[Resource]) -> bool:
-    """Take the next step of the release of an instance that was read live; returns whether to wait for its end. Raises RetryAfter if it
-    changed.
+    """Take the next step of an instance's release; returns whether to wait for its deletion. Raises RetryAfter if it changed.
+
+    The instance has to be read live.
     """
     metadata = instance.metadata
     try:
@@ -39,7 +40,7 @@ async def release_step(instance: Object, uid: str, ctx: Context[Resource]) -> bo
         if is_retained(instance):
             return metadata.deleting
         if not metadata.deleting:
-            # The version too: an administrator may set Retain at this very moment.
+            # The version too: an administrator may set Retain at this very time.
             await ctx.delete(INSTANCE, expect=instance)
     except ObjectChanged as race:
         if race.deleted:

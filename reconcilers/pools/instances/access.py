@@ -1,6 +1,6 @@
 """The account of an S3 server, from the Secret that `s3.credentialsSecret` names.
 
-Keys are those that ObjectBucketClaims and most tools use: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; optional are endpoint, region and
+Keys are the keys of ObjectBucketClaims and most tools: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; optional are endpoint, region and
 ca.crt.
 
 Guarantees: pure; only `S3Access` has the content, and its repr hides it. Credentials of the administrators are given to no server that

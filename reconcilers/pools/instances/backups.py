@@ -1,6 +1,6 @@
 """Backups of the managed database: CloudNativePG writes them to a bucket, on a schedule. Pure.
 
-The backups of the files are in file_backups.py. BackupsReady is about both, and never keeps an instance from being ready.
+The backups of the files are in file_backups.py. BackupsReady reports both, and never keeps an instance from being ready.
 
 Source: docs/reference/cloudnativepg.md#backups.
 """

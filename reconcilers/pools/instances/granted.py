@@ -24,9 +24,7 @@ def tenant_of(instance: NextcloudInstance) -> str:
 async def granted_secret(
     instance: NextcloudInstance, field: str, name: str, ctx: Context[NextcloudInstance]
 ) -> Object | None:
-    """Return the Secret that a field of the spec names; None if it does not exist, or if its label does not name the tenant that named
-    it.
-    """
+    """Return the Secret that a field of the spec names; None if it does not exist, or if its label does not allow the tenant."""
     secret = await ctx.live(SECRET).find(instance.namespace, name)
     by_tenant = field in (instance.spec.tenant_fields or ())
     return None if by_tenant and not grants(secret, tenant_of(instance)) else secret

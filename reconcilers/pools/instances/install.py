@@ -59,7 +59,7 @@ def _is_in(namespaces: InstanceNamespaces, metadata: Metadata, _caches: Caches) 
 
 
 def rules(settings: MaterialSettings, namespace: str) -> tuple[Rule, ...]:
-    """Return the rights on the parts of instances in a namespace, "" for every namespace, beside those on owned kinds.
+    """Return the rights on the parts of instances in a namespace, "" for every namespace, beside the rights on owned kinds.
 
     A Role also gives the right on the namespace that it belongs to.
 

@@ -1,6 +1,4 @@
-"""The steps that create an instance, each from the state that it finds. The shell: it reads and writes, the decisions are in other
-modules.
-"""
+"""The steps that create an instance, each from the state that it finds. The shell: it reads and writes; other modules decide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of one step of an instance, and the phase that follows from all of them. Pure."""
+"""The state of one step of an instance, and the phase that is derived from all steps. Pure."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def is_protected(instance: NextcloudInstance) -> bool:
 
 
 def refusal(instance: NextcloudInstance) -> str:
-    """Return why the deletion of a protected instance waits, and what ends the wait."""
+    """Return why the deletion of a protected instance waits, and how to end the wait."""
     claim, since = instance.spec.claim_ref, instance.metadata.annotation(PoolsAnnotation.ORPHANED_SINCE)
     force = f"label the instance {PoolsLabel.FORCE_DELETE}={PoolsLabel.TRUE}"
     if claim is None:

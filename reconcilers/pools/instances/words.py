@@ -70,13 +70,13 @@ class SecretReason:
 
 
 class BucketState:
-    """Reasons of BucketReady, beside those of failures (reconcilers/pools/buckets/words.py)."""
+    """Reasons of BucketReady, beside the reasons of failures (reconcilers/pools/buckets/words.py)."""
 
     READY: Final = "BucketReady"
     GIVEN: Final = "BucketGiven"
     """The spec names the bucket: it is neither created nor ever deleted."""
     RECORDED: Final = "BucketRecorded"
-    """The status has the name of the bucket that is about to be created."""
+    """The status has the name of the bucket that will be created next."""
 
 
 class BackupReason:

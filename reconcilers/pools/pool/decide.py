@@ -113,7 +113,7 @@ class PoolPlan:
 
 
 def counts_of(members: tuple[Member, ...], now: datetime, limits: PoolLimits, assigned: int = 0) -> PoolCounts:
-    """Count the members by state, without those that are being deleted or have a claim."""
+    """Count the members by state, without members that are being deleted or have a claim."""
     free = [member for member in members if not member.deleting and not member.taken]
     ready = sum(member.ready for member in free)
     failed = sum(not member.ready and member.failed(now, limits.deadline) for member in free)
@@ -242,7 +242,7 @@ def _tokens(state: PoolState, now: datetime, limits: PoolLimits) -> tuple[int, t
     since = now - limits.window
     moments = {member.name: member.created for member in state.members}
     for name, moment in state.recent:
-        # A name is recorded before its instance exists: the later moment is nearer to the creation.
+        # A name is recorded before its instance exists: the later time is nearer to the creation.
         moments[name] = max(moment, moments.get(name, moment))
     used = sorted(moment for moment in moments.values() if moment > since)
     left = max(0, limits.creates - len(used))

@@ -62,7 +62,7 @@ def pools_of_nextcloud(nextcloud: Object, _: Caches) -> Iterable[Key]:
 
 
 def changes_service(change: Change) -> bool:
-    """Accept changes of a Nextcloud after which a pool serves another number, or which confirm a claim."""
+    """Accept changes of a Nextcloud that change the number of served Nextclouds of a pool, or confirm a claim."""
     return _service(change.old) != _service(change.new)
 
 

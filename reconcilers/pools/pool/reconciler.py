@@ -196,7 +196,7 @@ class NextcloudPoolReconciler:
         return take_census(replace(record, adopts=False), found, partial(_is_served, ctx=ctx), complete=False)
 
     async def _listed(self, pool: NextcloudPool, record: MemberRecord, ctx: Context[NextcloudPool]) -> Census:
-        """Return the members that the API server has, also those that lost the label of the pool or are in a former namespace."""
+        """Return the members from the API server, including members that lost the label of the pool or are in a former namespace."""
         listed = list(await ctx.live(INSTANCE).list(record.namespace, labels=f"{PoolsLabel.POOL}={pool.name}"))
         seen = {one.metadata.uid for one in listed}
         for uid in record.uids:
@@ -209,7 +209,7 @@ class NextcloudPoolReconciler:
         return take_census(record, listed, partial(_is_served, ctx=ctx), complete=True)
 
     async def _corrected(self, pool: NextcloudPool, census: Census, ctx: Context[NextcloudPool]) -> tuple[Census, bool]:
-        """Set the labels and annotations of members back; returns the members as they are then, and whether one of them had changed."""
+        """Reset the labels and annotations of members; returns the members after that, and whether one of them had changed."""
         changed, members = False, list[Object]()
         for member in census.members:
             metadata = member.metadata

@@ -7,7 +7,7 @@
     facts.py       the input of the translation, and its result
     translate.py   facts -> conditions; progress.py: the deadline of a rollout
     rollout.py     the record of a finished rollout
-    messages.py    texts; redaction.py removes values and credentials from those of Flux
+    messages.py    texts; redaction.py removes values and credentials from Flux's texts
 
 Behaviour of Flux: docs/reference/flux.md. The rows: docs/reference/apps.md#translation.
 """

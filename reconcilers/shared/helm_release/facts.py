@@ -29,7 +29,7 @@ class ConditionValue:
 class Translation:
     """New values of the conditions. None keeps Ready, Reconciling or Degraded; None removes Stalled.
 
-    `rolled_out` is True if the present intent runs; `recheck` is the time at which the translation can change without an event.
+    `rolled_out` is True if the present intent runs; `recheck` is when the translation can change without an event.
     """
 
     row: str
@@ -47,7 +47,7 @@ class ReleaseFacts:
     """The input of the rows: status of the Flux objects, the desired release, the time, and the deadlines.
 
     `first` is True until the instance was ready once; `held` while other managers own fields of a child, so that its apply is held.
-    `waiting_since` is the time since which the conditions of a running rollout have not changed; for a new rollout it is `now`.
+    `waiting_since` is the last change of the conditions of a running rollout; for a new rollout it is `now`.
     """
 
     release: FluxRelease | None

@@ -1,7 +1,7 @@
-"""The status of a HelmRelease and its sources, and which part of it is about the present spec.
+"""The status of a HelmRelease and its sources, and the part of it that concerns the present spec.
 
 Guarantees: pure; a malformed field of a status reads as absent. The rules (docs/reference/flux.md#freshness): a condition other than
-Reconciling counts only if its observedGeneration is the object's generation. The generation alone does not suffice: Flux writes it on a
+Reconciling counts only if its observedGeneration is the object's generation. The generation is not enough: Flux writes it on a
 suspended release too, and editing `OCIRepository.spec.ref` or a Secret with values changes no generation at all. So a release is `current`
 only if the attempt was of this generation, for OCI also of this version, and if Flux has handled the family's last request for new values.
 Another URL of the source does not change the release either: only the source shows whether Flux has fetched from it
@@ -33,7 +33,7 @@ _OF_A_DIGEST: Final = re.compile(r"[0-9a-f]{12}")
 class DesiredRelease:
     """The desired state of a release: its chart version, its kind of source, and the digest of the whole intent.
 
-    `source` is the digest of the source alone. `token` is the state of the Secret or ConfigMap with the values, "" for inline values.
+    `source` is only the digest of the source. `token` is the state of the Secret or ConfigMap with the values, "" for inline values.
     """
 
     version: str
@@ -43,7 +43,7 @@ class DesiredRelease:
     token: str = ""
 
     def is_version(self, reported: str) -> bool:
-        """Tell whether a chart version that Flux reports is the desired one."""
+        """Tell whether a chart version that Flux reports is the desired version."""
         return same(reported, self.version, ignore_build=self.oci)
 
     def is_rolled_out_on(self, release: Object) -> bool:
@@ -82,7 +82,7 @@ def _build(version: str) -> str:
 
 
 def _is_of(digest: str, evidence: str) -> bool:
-    """Tell whether the digest that Flux reports of a chart can be this one; True if either is unknown."""
+    """Tell whether the digest that Flux reports of a chart can equal this digest; True if either is unknown."""
     if not digest or not evidence:
         return True
     return evidence == digest if ":" in evidence else digest.partition(":")[2].startswith(evidence)
@@ -100,7 +100,7 @@ def _current_conditions(what: Object, *, always: str) -> dict[str, Condition]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FluxRelease:
-    """The fields of a HelmRelease that the translation uses. `conditions` are those of the present generation."""
+    """The fields of a HelmRelease that the translation uses. `conditions` are the conditions of the present generation."""
 
     generation: int
     observed: int | None
@@ -181,7 +181,7 @@ class FluxRelease:
     def has_attempted(self, desired: DesiredRelease, digest: str = "") -> bool:
         """Tell whether Flux's last attempt was of the desired version; only OCI sources can change it without a generation.
 
-        `digest` is that of the version in the registry, "" if unknown or irrelevant.
+        `digest` is the digest of the version in the registry, "" if unknown or irrelevant.
         """
         return not desired.oci or (
             desired.is_version(self.attempted_version)

@@ -80,7 +80,7 @@ def held_back(version: str) -> str:
 
 
 def source_behind() -> str:
-    """The release is as the spec says, but its chart came from another source."""
+    """The release matches the spec, but its chart is from another source."""
     return "Flux has not fetched from the source as the spec names it now"
 
 

@@ -1,8 +1,8 @@
 """The progress deadline of a rollout: since when Flux has reported no progress, and when the instance is Stalled.
 
 Two cases differ. A controller that took the release up and hangs (Ready stays Unknown although Helm is done,
-docs/reference/flux.md#traps, 5) gets a reconcile request first, since that mends it, and the instance is Stalled after twice the
-deadline. A spec that was not taken up at all (the controller, or source-controller below it, is frozen or gone) is Stalled after the
+docs/reference/flux.md#traps, 5) gets a reconcile request first, since that repairs it, and the instance is Stalled after twice the
+deadline. A spec that was not taken up at all (the controller, or source-controller below it, is frozen or missing) is Stalled after the
 deadline itself, for an install and an upgrade alike; the request is sent then too.
 
 Guarantees: pure.

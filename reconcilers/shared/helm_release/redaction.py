@@ -1,8 +1,9 @@
 """Redacts texts of other programs for a status and its Events: passes on the cause, never a quoted value.
 
-A status and an Event are read by more people than a Secret, and go into logs and dashboards. An API server's refusal quotes the
+More people read a status and an Event than a Secret, and both appear in logs and dashboards. An API server's refusal quotes the
 refused value, a chart's `fail` contains free text, a schema error shows the value that breaks it, a policy's denial may show the object.
-So for every reason but those of `_PLAIN` only known forms are extracted from the text: the action and its object, the refused field and
+So for every reason except the reasons of `_PLAIN`, only known forms are extracted from the text: the action and its object, the refused
+field and
 the kind of refusal, the object that was waited for. The full text stays in the HelmRelease, and the message refers to it.
 
 Guarantees: pure; the output consists of constants of this module and of matches of patterns for names, paths and counts.
@@ -25,7 +26,7 @@ _PLAIN: Final = frozenset(
         *("DependencyNotReady", "SourceNotReady", "ArtifactFailed", "AccessDenied", "HealthCheckCanceled"),
     }
 )
-"""Reasons whose texts are made of names and counts alone."""
+"""Reasons whose texts only contain names and counts."""
 
 _NAME = r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
 _KIND = r"[A-Z][A-Za-z0-9]{0,62}"

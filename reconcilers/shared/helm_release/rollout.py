@@ -1,4 +1,4 @@
-"""The record of a finished rollout: annotations on the HelmRelease, with which a later status of Flux is compared.
+"""The record of a finished rollout: annotations on the HelmRelease, to compare with a later status of Flux.
 
 Guarantees: pure.
 """

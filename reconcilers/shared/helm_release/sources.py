@@ -1,7 +1,7 @@
 """The sources of a release: why a chart cannot be fetched, since when, and whether the grace time has passed.
 
 Rules (docs/reference/apps.md#translation): the grace time counts from the failure of the source, not from the release's Ready, whose
-time restarts at each retry. The HelmChart comes before the HelmRepository. A missing source fails since the release reported it. A
+time restarts at each retry. The HelmChart has precedence over the HelmRepository. A missing source fails since the release reported it. A
 failure within the grace time is not reported: at each version change a healthy source fails for up to half a second.
 
 A new URL changes neither the generation nor the version of a release, so `fetched_desired` decides by the sources whether Flux has
@@ -49,7 +49,7 @@ def _failure_message(source: FluxSource) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FluxSources:
-    """The sources of one release: for `helm` a chart and a repository, for `oci` a repository alone."""
+    """The sources of one release: for `helm` a chart and a repository, for `oci` only a repository."""
 
     oci: bool
     chart: FluxSource | None = None
@@ -58,7 +58,7 @@ class FluxSources:
     def unchanged(self, release: FluxRelease, desired: DesiredRelease) -> bool:
         """Tell whether the last rollout was from this fetch of this source.
 
-        A source that is suspended, unreachable or recreated does not make the rollout outdated.
+        After a rollout, a suspended, unreachable or recreated source leaves the rollout current.
         """
         repository, noted = self.repository, release.rolled_out_source
         if repository is None:

@@ -1,4 +1,5 @@
-"""Translates Flux's conditions into those of an ApplicationInstance: the first row that matches wins (docs/reference/apps.md#translation).
+"""Translates Flux's conditions into an ApplicationInstance's conditions: the first row that matches wins
+(docs/reference/apps.md#translation).
 
 Guarantees: pure; every HelmRelease matches a row. Each row is a function named by the state that it recognises, in the order of `ROWS`;
 its docstring gives the row's number in the reference.
@@ -137,7 +138,7 @@ def stalled(facts: ReleaseFacts) -> Translation | None:
 
 
 def waiting_for_dependency(facts: ReleaseFacts) -> Translation | None:
-    """Row 6: a release that this one depends on is not ready."""
+    """Row 6: another release, which this release depends on, is not ready."""
     if not facts.ready_is("False", Flux.DEPENDENCY_NOT_READY):
         return None
     message = redacted(facts.ready) if facts.ready else ""
@@ -332,7 +333,7 @@ def _without_reconciling_if_stalled(translation: Translation) -> Translation:
 
 
 def _with_recheck(facts: ReleaseFacts, translation: Translation) -> Translation:
-    """Set the time at which the translation changes without an event: the end of a source's grace time, or a progress deadline."""
+    """Set when the translation changes without an event: the end of a source's grace time, or a progress deadline."""
     moments = []
     source_failure, progress = facts.source_failure, no_progress(facts)
     if source_failure is not None and not source_failure.outlasted(facts.now, facts.grace):

@@ -1,7 +1,7 @@
 """Values in a Secret or ConfigMap: their state, and the requests that make Flux read them again.
 
 Editing them changes no generation, and helm-controller watches only objects that carry a label of its own
-(docs/reference/flux.md#freshness). So a token is made of the referent's uid and resourceVersion; when it changes, the token is written
+(docs/reference/flux.md#freshness). So a token contains the referent's uid and resourceVersion; when it changes, the token is written
 into `reconcile.fluxcd.io/requestedAt`, which requests a reconcile from Flux.
 
 Invariants: the applied intent does not contain that annotation, because `flux reconcile` writes it too. So such a request is never a

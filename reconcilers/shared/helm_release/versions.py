@@ -1,6 +1,6 @@
 """Versions of charts: exact SemVer 2.0.0, with the leading `v` that some charts carry.
 
-Guarantees: `parse` accepts exact versions only, no ranges. `same` tells whether a chart version that Flux reports is the desired one;
+Guarantees: `parse` accepts exact versions only, no ranges. `same` tells whether a chart version that Flux reports is the desired version;
 for OCI charts build metadata is ignored on both sides, because Flux appends `+<digest>` (docs/reference/flux.md#freshness).
 Ordering is SemVer precedence (https://semver.org/#spec-item-11).
 """
@@ -68,7 +68,7 @@ def parse(text: str) -> ChartVersion:
 
 
 def same(reported: str, desired: str, *, ignore_build: bool) -> bool:
-    """Tell whether a reported chart version is the desired one; versions that are not SemVer are compared as text.
+    """Tell whether a reported chart version is the desired version; versions that are not SemVer are compared as text.
 
     >>> same("1.1.0+c87b47444f34", "1.1.0", ignore_build=True), same("1.1.0+a", "1.1.0", ignore_build=False)
     (True, False)
@@ -112,5 +112,5 @@ class VersionRange:
         return cls(text, tuple(comparators))
 
     def holds(self, version: ChartVersion) -> bool:
-        """Tell whether the version lies in the range."""
+        """Tell whether the range contains the version."""
         return all(_COMPARATORS[sign](version, bound) for sign, bound in self.comparators)

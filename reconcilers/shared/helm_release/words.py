@@ -1,6 +1,6 @@
 """The vocabulary of a HelmRelease: condition types and reasons of the owner of a release, annotations on it, and words of Flux.
 
-Reasons are those of the vworkspace operator (docs/reference/apps.md#conditions); those below "ours" have no counterpart there. Flux's
+Reasons are the vworkspace operator's (docs/reference/apps.md#conditions); the reasons below "ours" have no counterpart there. Flux's
 reasons are passed on under Flux's names, which `Flux` lists.
 """
 
@@ -75,7 +75,7 @@ class ReleaseAnnotation:
     APPLIED_GENERATION: Final = "vworkspace.io/last-applied-generation"
     """On the HelmRelease: the generation of the instance that was rolled out last."""
     APPLIED_SOURCE: Final = "vworkspace.io/applied-source"
-    """On the HelmRelease: `digest@uid/generation` of the source from which was rolled out last, as it was fetched."""
+    """On the HelmRelease: `digest@uid/generation` of the rolled-out source, as it was fetched."""
     VALUES_TOKEN: Final = "apps.vworkspace.io/values-token"  # noqa: S105  # an annotation
     """On the HelmRelease: the state of the Secret or ConfigMap that Flux was last requested to read, or read at the install."""
 
@@ -119,7 +119,7 @@ class Flux:
             "InvalidCELExpression",
         }
     )
-    """Reasons of Ready=False before any release action, none of which is about the chart."""
+    """Reasons of Ready=False before any release action; none of them is about the chart."""
 
     DEPLOYED: Final = "deployed"
     """Status of a release in `status.history`."""
@@ -128,5 +128,5 @@ class Flux:
     """Annotation that requests a reconcile; `flux reconcile` writes it too."""
     FINALIZER: Final = "finalizers.fluxcd.io"
     CHART_OF_RELEASE: Final = "helm.toolkit.fluxcd.io/name"
-    """Label of a HelmChart: the HelmRelease that it was made for."""
+    """Label of a HelmChart: the HelmRelease that it was created for."""
     CHART_OF_NAMESPACE: Final = "helm.toolkit.fluxcd.io/namespace"

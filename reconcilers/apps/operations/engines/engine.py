@@ -1,10 +1,10 @@
-"""The interface of an engine, and the data that goes through it.
+"""The interface of an engine, and the data that it receives and returns.
 
-An engine is a pure translation: `render` makes its object from an `EngineRequest`, `observe` and `lost` read the result, `cancel` says how
-to stop it. Reads, writes, labels, owner references, order and deadlines are the reconciler's.
+An engine is a pure translation: `render` returns its object for an `EngineRequest`, `observe` and `lost` read the result, `cancel` returns
+how to stop it. The reconciler is responsible for reads, writes, labels, owner references, order and deadlines.
 
 Guarantees
-- The object is created at most once, at the `place` that follows from the UID of the Operation; it is never applied again. Its label
+- The object is created at most once, at the `place` that is derived from the UID of the Operation; it is never applied again. Its label
   names that UID, its annotation the digest of the spec.
 - `observe` is called with the present object while the Operation has not ended. Its SUCCEEDED, FAILED or CANCELLED is final.
 - All methods are pure. `needs` is called again after the objects that it named were read, so that it may name more.
@@ -54,7 +54,7 @@ class EngineState(Enum):
     """The state of an engine's object."""
 
     ACCEPTED = "Accepted"
-    """Made, and not begun."""
+    """Created, and not begun."""
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
@@ -99,7 +99,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """The objects that an engine named in `needs`: None for one that does not exist.
+    """The objects that an engine named in `needs`: None for an object that does not exist.
 
     >>> from konverge.kinds import kind
     >>> secret = ObjectRef(kind("v1", "Secret"), "web", "key")
@@ -137,12 +137,12 @@ class EngineRequest:
     written: datetime | None = None
     """When the object of the engine was last written, by any writer; None before it is observed."""
     watched: datetime | None = None
-    """Since when this process has seen neither the object nor the related ones change."""
+    """Since when this process has seen no change of the object and of the related objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Parameters that can never work: the Operation fails before anything is made.
+    """Parameters that can never work: the Operation fails before anything is created.
 
     `reason` of the condition Failed; with ValidationFailed the Operation is not Accepted either.
     """
@@ -153,7 +153,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class EngineBlocked:
-    """An object is missing or not ready, or a person has to act; a change of a related object wakes the Operation."""
+    """An object is missing or not ready, or a person has to act; a change of a related object enqueues the Operation."""
 
     reason: str
     message: str
@@ -208,7 +208,7 @@ CancelAction: TypeAlias = PatchChild | DeleteChild | WaitForEnd
 class Observation:
     """The state of an engine's object in the terms of the Operation.
 
-    `reason` is that of the condition that `state` makes true (Failed, Cancelled), or of Running. An ACCEPTED one is Running=False.
+    `reason` is the reason of the condition that `state` sets to True (Failed, Cancelled), or of Running. ACCEPTED is Running=False.
     """
 
     state: EngineState
@@ -217,13 +217,13 @@ class Observation:
     outputs: Mapping[str, str] = field(default_factory=dict)
     logs: LogsRef | None = None
     blocked: EngineBlocked | None = None
-    """The engine waits for a person (AwaitingResume), or for an object or a right that is missing."""
+    """The engine waits for a person (AwaitingResume), or for a missing object or right."""
     recheck_after: timedelta | None = None
     """After this time the same object means something else (a grace time ends)."""
     stop: CancelAction | None = None
-    """The engine would go on after this end: how its object is stopped."""
+    """The engine would continue after this end: how its object is stopped."""
     awaits_pods: bool = False
-    """The object is a Job that should run and of which no pod is ready: the shell looks for the cause (`pods.py`)."""
+    """The object is a Job that should run but has no ready pod: the shell looks for the cause (`pods.py`)."""
 
 
 class Engine(Protocol):
@@ -235,7 +235,7 @@ class Engine(Protocol):
 
     @property
     def makes(self) -> tuple[Kind[Object], ...]:
-        """The kinds of objects that the engine makes; they are watched, and need not exist in the cluster."""
+        """The kinds of objects that the engine creates; they are watched, and need not exist in the cluster."""
 
     @property
     def reads(self) -> tuple[Kind[Object], ...]:
@@ -255,9 +255,9 @@ class Engine(Protocol):
         """Return the related objects to read; called again with `request.related` until it names none that was not read."""
 
     def render(self, request: EngineRequest) -> Rendered | Edit | Refused | EngineBlocked:
-        """Return the object to create, or why there is none. A function of the request alone.
+        """Return the object to create, or why there is none. A function of the request only.
 
-        Without related objects it refuses whatever the parameters rule out, and nothing else: validation calls it so.
+        Without related objects it refuses only parameters that can never work: validation calls it in this way.
         """
 
     def observe(
@@ -269,7 +269,7 @@ class Engine(Protocol):
         started: datetime,
         now: datetime,
     ) -> Observation:
-        """Translate the present object, which may be in deletion. `started`: since when the Operation has had its turn."""
+        """Translate the present object, which may be in deletion. `started`: since when the Operation holds its target."""
 
     def lost(self, request: EngineRequest, *, asked_to_cancel: bool) -> Observation:
         """Return the end of an Operation whose object no longer exists (`object_lost`, unless the engine knows more)."""
@@ -298,7 +298,7 @@ def child_place(request: EngineRequest) -> ObjectKey:
 
 
 def object_lost(what: str, *, asked_to_cancel: bool) -> Observation:
-    """Return the end of an Operation whose object is gone: cancelled if that was asked for, else lost.
+    """Return the end of an Operation whose object is missing: cancelled if a cancel was requested, else lost.
 
     >>> object_lost("Job web/nightly", asked_to_cancel=True).state
     <EngineState.CANCELLED: 'Cancelled'>

@@ -1,11 +1,11 @@
-"""The engine `helm`: edits the spec of the ApplicationInstance, and waits until its release runs that.
+"""The engine `helm`: edits the spec of the ApplicationInstance, and waits until its release runs the edited spec.
 
-The instance has one desired state, its spec. The edit is one merge patch, so version and values stay what the Operation made them, and the
+The instance has one desired state, its spec. The edit is one merge patch, so the version and values of the Operation stay, and the
 instance reconciler rolls them out (docs/adr/0013-an-upgrade-is-one-merge-patch-of-the-instance.md).
 
-Helm cannot be stopped, and a release may never settle: Flux tries a chart that it cannot fetch for ever. So an Operation that has to stop
-waits only for an action of Helm that has begun, no longer than that action may take, and ends. The edit stays, and the end says so: an undo
-would be a second rollout that the user did not ask for.
+Helm cannot be stopped, and a release may never settle: Flux retries a chart that it cannot fetch for ever. So an Operation that has to stop
+waits only for an action of Helm that has begun, no longer than that action may take, and ends. The edit stays, and the end reports that: an
+undo would be a second rollout that the user did not request.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ _KNOWN: Final = ("targetVersion", "valuesPatch", "exclusive")
 """The parameters of an upgrade."""
 _ATTEMPTS: Final = frozenset({"install", "upgrade"})
 _LATE: Final = timedelta(minutes=1)
-"""How long the end of an action, or its report by the instance, may be overdue: then its controller may be gone."""
+"""How long the end of an action, or its report by the instance, may be overdue: then its controller may be down."""
 _LONGEST: Final = timedelta(days=1)
-"""The longest timeout of an action that is believed: it is text that another controller wrote."""
+"""The longest plausible timeout of an action: another controller wrote the text."""
 _GAVE_UP: Final = frozenset({Ready.HELM_RELEASE_FAILED, Ready.ROLLED_BACK, Ready.REMEDIATION_FAILED})
 
 
@@ -141,7 +141,7 @@ class HelmEngine:
         started: datetime,  # noqa: ARG002  # of the interface
         now: datetime,
     ) -> Observation:
-        """Return the state of the rollout; one that has to stop and has not ended is over if Helm does not act."""
+        """Return the state of the rollout; an Operation that has to stop, and has not ended, is over if Helm does not act."""
         seen = self._rollout(request, Object(dict(child)))
         if not asked_to_cancel or seen.state.final:
             return seen
@@ -149,7 +149,7 @@ class HelmEngine:
         return _let_go(request, seen) if left is None else replace(seen, recheck_after=left)
 
     def _rollout(self, request: EngineRequest, instance: Object) -> Observation:
-        """Return the state of the rollout, from the conditions of the instance that speak of the edited spec."""
+        """Return the state of the rollout, from the conditions of the instance that are about the edited spec."""
         if instance.metadata.deleting:
             return _failed(FailedReason.ENGINE_FAILED, "the ApplicationInstance is being deleted")
         if instance.metadata.generation < (
@@ -224,7 +224,7 @@ def _keeps(found: Any, patch: Any) -> bool:
 
 
 def _left(request: EngineRequest, now: datetime) -> timedelta | None:
-    """Return for how long the end of an action of Helm is worth waiting for; None if Helm does not act.
+    """Return how long to wait for the end of an action of Helm; None if Helm does not act.
 
     The condition Reconciling names the action from its begin to its last write. The instance repeats the result a moment later. A repeated
     attempt of a release that has failed is not waited for: Flux may repeat it for ever.

@@ -1,7 +1,7 @@
 """The engine `helmHookJob`: runs a Job that the chart declares as a hook.
 
-Hooks are not part of the release's manifest. Helm keeps them in the record of the release, a Secret that is read by its name alone; it also
-holds all values, so nothing of it goes into a message or an output (docs/reference/helm.md#release-records). A hook that reaches for
+Hooks are not part of the release's manifest. Helm keeps them in the record of the release, a Secret that is read by name only; it also
+holds all values, so nothing of it is copied into a message or an output (docs/reference/helm.md#release-records). A hook that reaches for
 the node is refused.
 """
 
@@ -42,9 +42,9 @@ _KNOWN: Final = ("hookName", *LIMITS)
 """The parameters of a hook's Job."""
 _GZIP: Final = b"\x1f\x8b\x08"
 _LARGEST: Final = 32 * 1024 * 1024
-"""Bytes of an unpacked record at most: a Secret holds 1 MiB, and a small one can unpack to any size."""
+"""Bytes of an unpacked record at most: a Secret holds 1 MiB, and a small record can unpack to any size."""
 _MOST_VALUES: Final = 100_000
-"""Values in the manifest of a hook at most, aliases counted as often as they stand: a few lines of YAML can name more than memory holds."""
+"""Values in the manifest of a hook at most, aliases counted at each use: a few lines of YAML can expand beyond the memory."""
 _HELM: Final = "helm.sh/"
 _BASELINE: Final = frozenset(
     {
@@ -183,10 +183,10 @@ def _clone(hook: Mapping[str, Any], name: str, limits: Mapping[str, Any], reques
 
 
 def _escape(pod: Any) -> str:
-    """Return the field by which a pod would leave its namespace for the node, "" without such a field.
+    """Return the field that would let a pod leave its namespace for the node, "" without such a field.
 
     Helm creates a hook with the rights of the chart's service account, this operator with its own: a tenant who writes the record of a
-    release must not get a privileged pod from it. The fields are those of the Pod Security Standard "baseline".
+    release must not get a privileged pod from it. The fields are from the Pod Security Standard "baseline".
     """
     spec = pod if isinstance(pod, dict) else {}
     for field in ("hostNetwork", "hostPID", "hostIPC"):
@@ -228,7 +228,7 @@ def _is_bounded(value: Any) -> bool:
 
 
 def _untied(metadata: Any) -> dict[str, Any]:
-    """Return labels and annotations of a hook, without those that Helm and the Job controller act on."""
+    """Return labels and annotations of a hook, without the labels and annotations that Helm and the Job controller act on."""
     given = metadata if isinstance(metadata, dict) else {}
     labels = {key: value for key, value in (given.get("labels") or {}).items() if key not in _OF_ANOTHER_JOB}
     annotations = {key: value for key, value in (given.get("annotations") or {}).items() if not key.startswith(_HELM)}

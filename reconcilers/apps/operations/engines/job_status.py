@@ -1,8 +1,8 @@
-"""From the status of a Job to the state of its Operation; shared by the engines that make Jobs.
+"""From the status of a Job to the state of its Operation; shared by the engines that create Jobs.
 
-Each step of an end is a write of its own: SuccessCriteriaMet or FailureTarget come first, and the pods may still run; only Complete and
+Each step of an end is a write of its own: SuccessCriteriaMet or FailureTarget are set first, and the pods may still run; only Complete and
 Failed are ends. Suspension lags behind `spec.suspend` in both directions, so both are read. A startTime without active pods is a Job
-between two attempts, or one whose pods a quota refuses. Conditions count in a Job that is being deleted, too.
+between two attempts, or a Job whose pods a quota refuses. Conditions also count in a Job that is being deleted.
 
 Guarantees: pure. Source: docs/reference/job.md#translation.
 """
@@ -78,7 +78,7 @@ def observe_job(job: Mapping[str, Any], *, asked_to_cancel: bool) -> Observation
 
 
 def stop_job(_job: Mapping[str, Any]) -> CancelAction:
-    """Return how to stop a Job: suspended, it ends its pods, and shows when none is left."""
+    """Return how to stop a Job: a suspended Job ends its pods, and its status shows when none is left."""
     return _SUSPENDED
 
 

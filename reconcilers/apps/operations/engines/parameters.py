@@ -31,7 +31,7 @@ class Parameters:
         self._given = given
 
     def _found(self, *names: str) -> tuple[str, Any]:
-        """Return the one of several spellings that was written."""
+        """Return the spelling that was written, of several allowed spellings, with its value."""
         there = [name for name in names if self._given.get(name) is not None]
         if len(there) > 1:
             raise BadParameter(f"parameters.{there[0]} and parameters.{there[1]} mean the same; write one of them")

@@ -1,8 +1,8 @@
-"""An engine whose controller gives no sign any more: what its Operation reports, and how one that has to stop ends without it.
+"""An engine whose controller gives no sign any more: the report of its Operation, and the end of an Operation that has to stop.
 
-A sign is any write to the object, and what an engine knows besides (Velero validates its locations once a minute).
+A sign is any write to the object, and other evidence of the engine (Velero validates its locations once a minute).
 
-Guarantees: pure. An Operation ends so only if it has to stop: a controller that comes back in time loses nothing.
+Guarantees: pure. An Operation ends in this way only if it has to stop: a controller that recovers in time loses nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Silence:
     left: timedelta = timedelta(0)
     """The time until the silence is reported; 0 or less once it is."""
     left_to_end: timedelta = timedelta(0)
-    """The time until an Operation that has to stop ends: this process itself has seen no sign for so long, whatever other clocks say."""
+    """The time until an Operation that has to stop ends: this process itself has seen no sign for so long, whatever other clocks show."""
 
     def judge(
         self,
@@ -51,8 +51,8 @@ class Silence:
     ) -> Observation:
         """Return the observation of a silent object.
 
-        `cancel`: how the object is stopped, None if it need not stop. The Operation ends without its controller only after that was sent;
-        `stop` is done to the object then. `usual`: healthy work is as silent, so only the message says it.
+        `cancel`: how the object is stopped, None if it need not stop. The Operation ends without its controller only after `cancel` was
+        sent; then `stop` is applied to the object. `usual`: healthy work is as silent, so only the message mentions the silence.
         """
         if self.last is None or seen.state.final or (seen.blocked is not None and cancel is None):
             return seen
@@ -88,7 +88,7 @@ def _was_sent(cancel: CancelAction, child: Mapping[str, Any]) -> bool:
 def silence(request: EngineRequest, object_: str, now: datetime, *signs: datetime) -> Silence:
     """Return the silence of the controller, from the last write of the object and other signs of its life.
 
-    A sign from the future is of a clock that differs from ours, and counts as one of now.
+    A sign from the future is from a clock that differs from ours, and counts as now.
     """
     if request.written is None:
         return Silence(object_, None)
@@ -98,7 +98,7 @@ def silence(request: EngineRequest, object_: str, now: datetime, *signs: datetim
 
 
 def last_write(stored: Mapping[str, Any], now: datetime) -> datetime:
-    """Return when an object was last written, from its managedFields; `now` if they do not say.
+    """Return when an object was last written, from its managedFields; `now` if they have no time.
 
     >>> from datetime import UTC
     >>> now = datetime(2031, 1, 1, tzinfo=UTC)

@@ -33,11 +33,11 @@ class EngineParameters(ParameterGroup):
     """The parameters of one engine for one type of Operation."""
 
     exclusive: bool = False
-    """Read by the order of Operations alone: nothing else may run on the target meanwhile."""
+    """Read only by the order of Operations: nothing else may run on the target at the same time."""
 
 
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-"""The name of another object. One of another form cannot exist, so an Operation that waited for it would wait for ever."""
+"""The name of another object. A name of another form cannot exist, so an Operation that waited for it would wait for ever."""
 
 P = TypeVar("P", bound=EngineParameters)
 
@@ -60,7 +60,7 @@ def go_duration(value: Any) -> str:
 
 
 GoDuration = Annotated[str, BeforeValidator(go_duration)]
-"""A duration in which days may stand (`30d`), as a Go duration."""
+"""A duration that may contain days (`30d`), as a Go duration."""
 
 
 def read_parameters(model: type[P], parameters: Mapping[str, Any]) -> P | Refused:

@@ -1,9 +1,9 @@
 """The engine `volsync`: one run of a ReplicationSource or ReplicationDestination (docs/reference/volsync.md).
 
-The run has a token, the UID of the Operation, in `spec.trigger.manual`. Only `status.lastManualSync` says that this very run is over:
+The run has a token, the UID of the Operation, in `spec.trigger.manual`. Only `status.lastManualSync` shows that this very run is over:
 conditions and `latestMoverStatus` survive from the run before, and Synchronizing is False/Error for seconds in healthy runs.
 
-VolSync never gives up: a failed mover is made again for ever. So a run whose mover failed ends as Failed after `retrySeconds`, and the
+VolSync never gives up: it recreates a failed mover for ever. So a run whose mover failed ends as Failed after `retrySeconds`, and the
 object is deleted then.
 """
 
@@ -98,7 +98,7 @@ class Retention(ParameterGroup):
     within: str | None = None
 
     def wire(self) -> dict[str, Any]:
-        """Return the field `retain`, in which `last` is a text."""
+        """Return the field `retain`; its `last` is a text."""
         found = self.model_dump(by_alias=True, exclude_none=True)
         return {name: str(value) if name == "last" else value for name, value in found.items()}
 
@@ -115,7 +115,7 @@ class VolSyncParameters(EngineParameters):
     retain: Retention | None = None
     schedule: Annotated[str, Field(min_length=1)] | None = None
     retry_seconds: Annotated[int, Field(ge=0)] = 1800
-    """How long after its beginning a run is given up whose mover has failed."""
+    """The time from the beginning of a run until it fails, if its mover has failed."""
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -135,7 +135,7 @@ class VolSyncEngine:
     name: Final = "volsync"
     makes: Final = (REPLICATION_SOURCE, REPLICATION_DESTINATION)
     reads: Final[tuple[Kind[Object], ...]] = ()
-    """Missing volumes and Secrets are reported by VolSync, which goes on by itself once they are there."""
+    """VolSync reports missing volumes and Secrets, and continues by itself once they exist."""
     gets: Final[tuple[Kind[Object], ...]] = ()
 
     def kind(self, request: EngineRequest) -> Kind[Object]:
@@ -170,7 +170,7 @@ class VolSyncEngine:
         if not into:
             spec["sourcePVC"] = parameters.pvc
         made = self.kind(request).new(_name(request), request.operation.namespace, spec=spec)
-        # The VolumeSnapshot that is the result of such a destination goes with it.
+        # The VolumeSnapshot that is the result of such a destination is deleted with it.
         return Rendered(made, {"replicationName": made.name}, owned=not (into and method == "Snapshot"))
 
     def observe(
@@ -182,7 +182,7 @@ class VolSyncEngine:
         started: datetime,
         now: datetime,
     ) -> Observation:
-        """Translate the status; only before its begin a silent run says that VolSync is gone, since a mover may take hours."""
+        """Translate the status; silence shows that VolSync is down only before the run begins, since a mover may take hours."""
         seen = self._state(request, child, asked_to_cancel=asked_to_cancel, started=started, now=now)
         begun = bool((child.get("status") or {}).get("lastSyncStartTime"))
         return silence(request, f"{self.kind(request).kind} {_name(request)}", now).judge(
@@ -225,16 +225,16 @@ class VolSyncEngine:
         return found if found.state.final else _with_error(found, status, now)
 
     def lost(self, request: EngineRequest, *, asked_to_cancel: bool) -> Observation:
-        """Return the end of an Operation whose object is gone."""
+        """Return the end of an Operation whose object is missing."""
         return object_lost(f"{self.kind(request).kind} {_name(request)}", asked_to_cancel=asked_to_cancel)
 
     def cancel(self, request: EngineRequest, child: Mapping[str, Any]) -> CancelAction:  # noqa: ARG002  # the interface
-        """Delete it: its Job and temporary volumes go with it. `paused` alone would end the pod and leave the run open."""
+        """Delete it: its Job and temporary volumes are deleted with it. `paused` would end the pod but leave the run open."""
         return DeleteChild()
 
 
 def _name(request: EngineRequest) -> str:
-    """Return a short name: VolSync makes the name of its Job from it, which takes 63 characters."""
+    """Return a short name: VolSync derives the name of its Job from it, and a Job's name has 63 characters at most."""
     return f"op-{request.uid}"
 
 
@@ -255,7 +255,7 @@ def _results(status: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _awaits(request: EngineRequest, child: Mapping[str, Any]) -> bool:
-    """Tell whether the end of the run will be credited to this Operation: VolSync credits it to the token that stands there then."""
+    """Tell whether the end of the run will be credited to this Operation: VolSync credits it to the present token."""
     return bool(((child.get("spec") or {}).get("trigger") or {}).get("manual") == request.uid)
 
 
@@ -273,7 +273,7 @@ def _ran(begun: datetime, started: datetime, now: datetime) -> timedelta:
 def _mover_failed(
     request: EngineRequest, status: Mapping[str, Any], outputs: Mapping[str, str], ran: timedelta
 ) -> Observation:
-    """Return the state of a run whose mover has failed. VolSync makes the Job again without end and never reports a failure."""
+    """Return the state of a run whose mover has failed. VolSync recreates the Job without end and never reports a failure."""
     parameters = read_parameters(VolSyncParameters, request.parameters)
     patience = timedelta(seconds=0 if isinstance(parameters, Refused) else parameters.retry_seconds)
     text = f"the mover failed: {_log_tail(status)}"
@@ -283,7 +283,7 @@ def _mover_failed(
 
 
 def _with_error(found: Observation, status: Mapping[str, Any], now: datetime) -> Observation:
-    """Add the error of the condition Synchronizing if it has lasted: VolSync shows one for a moment in most runs."""
+    """Add the error of the condition Synchronizing if it has lasted: VolSync shows an error for a moment in most runs."""
     conditions = status.get("conditions") or ()
     error = next((c for c in conditions if c.get("type") == "Synchronizing" and c.get("reason") == "Error"), None)
     if error is None or found.reason == RunningReason.STOPPING:

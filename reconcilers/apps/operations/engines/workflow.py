@@ -1,6 +1,6 @@
 """The engine `workflow`: a Workflow of Argo from a WorkflowTemplate in the Operation's namespace (docs/reference/argo.md).
 
-The whole spec is written once. The minimal CRD of Argo makes the spec one value, so applying it again would erase the `shutdown` of a
+The whole spec is written once. Argo's minimal CRD treats the spec as one value, so another apply would erase the `shutdown` of a
 cancel (docs/reference/argo.md#crds).
 """
 
@@ -76,7 +76,7 @@ class WorkflowParameters(EngineParameters):
     target_chart_version: str | None = None
     snapshot_class_name: str | None = None
     failure_action: str | None = None
-    """This and the two before are handed to the template as parameters of the same names."""
+    """This parameter and the two before are passed to the template as parameters of the same names."""
     timeout_seconds: Annotated[int, Field(ge=1)] | None = None
     """How long Argo lets the Workflow run."""
     cancel_strategy: Literal["Stop", "Terminate"] = "Stop"
@@ -108,7 +108,7 @@ class WorkflowParameters(EngineParameters):
 
 
 def _text(value: Any) -> str:
-    """Write a value as Argo wants it, which takes texts alone."""
+    """Write a value for Argo, which only takes texts."""
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
@@ -123,7 +123,7 @@ class WorkflowEngine:
 
     Guarantees
     - The template exists before the Workflow is created: Argo ends a Workflow without one for good.
-    - A cancel is final when the Workflow is; one that succeeded in spite of `shutdown` has succeeded.
+    - A cancel is final when the Workflow is; a Workflow that succeeded in spite of `shutdown` has succeeded.
     """
 
     name: Final = "workflow"
@@ -184,7 +184,7 @@ class WorkflowEngine:
         started: datetime,
         now: datetime,
     ) -> Observation:
-        """Translate the phase; a Workflow that its controller does not shut down is deleted, and its pods with it."""
+        """Translate the phase; a Workflow that its controller does not shut down is deleted together with its pods."""
         seen = self._phase(request, child, asked_to_cancel=asked_to_cancel, waited=now - started)
         phase = (child.get("status") or {}).get("phase")
         return silence(request, f"Workflow {seen.outputs['workflowName']}", now).judge(
@@ -220,7 +220,7 @@ class WorkflowEngine:
         return _running(child, status, outputs, logs, asked_to_cancel=asked_to_cancel)
 
     def lost(self, request: EngineRequest, *, asked_to_cancel: bool) -> Observation:
-        """Return the end of an Operation whose Workflow is gone."""
+        """Return the end of an Operation whose Workflow is missing."""
         return object_lost(f"Workflow {child_name(request)}", asked_to_cancel=asked_to_cancel)
 
     def cancel(self, request: EngineRequest, child: Mapping[str, Any]) -> CancelAction:
@@ -273,7 +273,7 @@ def _running(
 
 
 def _nodes(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the nodes by their id. They may be absent: Argo compresses large ones, or stores them elsewhere."""
+    """Yield the nodes by their id. They may be absent: Argo compresses large nodes, or stores them elsewhere."""
     nodes = status.get("nodes")
     if isinstance(nodes, Mapping):
         for _, node in sorted(nodes.items()):
@@ -282,7 +282,7 @@ def _nodes(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _suspended_at(status: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the steps at which a person is waited for: the phase stays Running, and a step with a duration goes on by itself."""
+    """Yield the steps that wait for a person: the phase stays Running, and a step with a duration continues by itself."""
     for node in _nodes(status):
         if node.get("type") == "Suspend" and node.get("phase") == "Running" and not _resumes_itself(status, node):
             yield f"step {node.get('displayName') or node.get('name', '')}"
@@ -298,7 +298,7 @@ def _resumes_itself(status: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
 
 
 def _parameters(status: Mapping[str, Any]) -> dict[str, str]:
-    """Return the global output parameters; they come with the last write. Argo's smaller CRDs admit any shape."""
+    """Return the global output parameters; Argo writes them last. Argo's smaller CRDs admit any shape."""
     outputs = status.get("outputs")
     found = outputs.get("parameters") if isinstance(outputs, Mapping) else None
     entries = [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
@@ -311,7 +311,7 @@ def _parameters(status: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _failure(status: Mapping[str, Any], phase: str) -> str:
-    """Return why it failed. The message of the Workflow names a node by its id alone, so the failed leaf is quoted."""
+    """Return why it failed. The message of the Workflow names a node only by its id, so the failed leaf is quoted."""
     message = excerpt(status.get("message"))
     if message and not message.startswith("child "):
         return message

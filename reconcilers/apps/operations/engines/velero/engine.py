@@ -49,7 +49,7 @@ class VeleroEngine:
     """Backups and Restores of a namespace.
 
     Guarantees
-    - A Restore of a Backup that no Operation of its own namespace made is refused, and so is one of a namespace of the same name that was
+    - A Restore is refused if no Operation of its own namespace created the Backup, and if the Backup's namespace, of the same name, was
       deleted since: the UID identifies the namespace.
     - A Backup is never deleted once it has begun: its data would stay in the object store and hold the name.
     """
@@ -106,7 +106,7 @@ class VeleroEngine:
         )
 
     def lost(self, request: EngineRequest, *, asked_to_cancel: bool) -> Observation:
-        """Return the end of an Operation whose Backup or Restore is gone."""
+        """Return the end of an Operation whose Backup or Restore is missing."""
         place = velero_place(request)
         what = f"{self.kind(request).kind} {place.namespace}/{place.name}"
         return object_lost(what, asked_to_cancel=asked_to_cancel)
@@ -119,7 +119,7 @@ class VeleroEngine:
 
 
 def _validations(request: EngineRequest) -> Iterator[datetime]:
-    """Yield when the server validated the location last: by default it does so once a minute, also while a Backup shows no progress."""
+    """Yield the last validation of the location by the server: once a minute by default, also while a Backup shows no progress."""
     for ref, found in request.related.objects.items():
         last = {} if found is None or ref.kind != BACKUP_STORAGE_LOCATION else found.get("status") or {}
         with suppress(ValueError):

@@ -1,12 +1,12 @@
-"""The resources that a Restore leaves out, since Velero writes them with its own rights, and those are the cluster's.
+"""The resources that a Restore leaves out, because Velero writes them with its own cluster-wide rights.
 
-A backup holds what a namespace held at some time. A right that was withdrawn since, or a limit that was lowered, would return with a
+A backup holds a former state of a namespace. A right that was withdrawn since, or a limit that was lowered, would return with a
 Restore, and a person who may not write a RoleBinding could write one in this way. So a Restore leaves out every kind that grants rights,
 that limits a tenant, or that another controller carries out with rights of its own.
 
-`excludedResources` is what holds: Velero resolves each entry to a resource by discovery, and an excluded resource is left out however
-`includedResources` spells it. The refusal of such an entry only explains that. Of cluster-wide resources a Restore of one namespace takes
-only those that its objects need: the PersistentVolume of a claim, the content of a VolumeSnapshot.
+`excludedResources` is the enforcement: Velero resolves each entry to a resource by discovery, and leaves an excluded resource out however
+`includedResources` spells it. The refusal of such an entry only explains that. Of cluster-wide resources a Restore of one namespace only
+takes the resources that its objects need: the PersistentVolume of a claim, the content of a VolumeSnapshot.
 
 Guarantees: pure. Source: velero-io/velero pkg/restore/restore.go, pkg/util/collections/includes_excludes.go.
 """
@@ -38,7 +38,7 @@ NEVER_RESTORED: Final = (
     "operations.ops.vworkspace.io",
     "validatingwebhookconfigurations.admissionregistration.k8s.io",
 )
-"""An instance would come back with another UID and without its status, an Operation would run again, and the labels of a namespace set
+"""A restored instance would have another UID and no status, an Operation would run again, and the labels of a namespace set
 its Pod Security Standard. The rest are rights of the whole cluster."""
 
 NOT_RESTORED: Final = (
@@ -49,7 +49,7 @@ NOT_RESTORED: Final = (
     "kustomizations.kustomize.toolkit.fluxcd.io",
     "ocirepositories.source.toolkit.fluxcd.io",
 )
-"""Left out unless `includedResources` names them: Flux objects of the instance would come back without their owner, and Jobs would run
+"""Left out unless `includedResources` names them: Flux objects of the instance would return without their owner, and Jobs would run
 again."""
 
 _OTHER_NAMES: Final = {
@@ -74,7 +74,7 @@ def _means(entry: str, resource: str) -> bool:
 
 
 def refused_entries(included: Iterable[str], allowed: Collection[str]) -> list[str]:
-    """Return the entries of `includedResources` that denote a resource which a Restore leaves out whatever they say.
+    """Return the entries of `includedResources` that denote a resource which a Restore always leaves out.
 
     >>> refused_entries(["RoleBinding", "roles.rbac", "deployments", "roles.example.com"], frozenset())
     ['RoleBinding', 'roles.rbac']

@@ -1,4 +1,4 @@
-"""The kinds of Velero that the engine makes and reads."""
+"""The kinds of Velero that the engine creates and reads."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from konverge.reconcilers.apps.operations.words import CancelledReason, FailedRe
 __all__ = ["NOT_BEGUN", "observe"]
 
 NOT_BEGUN: Final = frozenset({"", "New", "Queued", "ReadyToStart"})
-"""Phases in which a deletion stops the object before it does anything."""
+"""A deletion in one of these phases stops the object before it has any effect."""
 
 _FAILURES: Final = {
     "Failed": FailedReason.ENGINE_FAILED,
@@ -25,12 +25,11 @@ _FAILURES: Final = {
     "PartiallyFailed": FailedReason.PARTIALLY_FAILED,
 }
 _ENDS: Final = frozenset({"Completed", "Deleting", *_FAILURES})
-"""Any other phase is taken for a running one: a later Velero may have more."""
+"""Any other phase counts as running: a later Velero may have more phases."""
 _RUNNING_WITH_ERRORS: Final = frozenset({"WaitingForPluginOperationsPartiallyFailed", "FinalizingPartiallyFailed"})
 
 _UNSEEN: Final = timedelta(minutes=2)
-"""After this time a phase that stays empty is worth a hint. The server looks at its queue once a minute, and Restores wait for each
-other."""
+"""After this time an empty phase is worth a hint. The server reads its queue once a minute, and Restores wait for each other."""
 
 
 def observe(
@@ -106,7 +105,7 @@ def _progress(status: Mapping[str, Any]) -> str:
 
 
 def _counts(status: Mapping[str, Any]) -> dict[str, str]:
-    """Return the counts of an end as outputs; a Restore that left changed objects as they were tells it by its warnings alone."""
+    """Return the counts of an end as outputs; the warnings are the only sign of changed objects that a Restore did not overwrite."""
     counts = {"itemCount": _items(status), "warnings": _number(status, "warnings"), "errors": _number(status, "errors")}
     found = {name: str(count) for name, count in counts.items() if count or name == "itemCount"}
     return {**found, **({"expiration": str(status["expiration"])} if status.get("expiration") else {})}

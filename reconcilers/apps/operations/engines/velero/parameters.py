@@ -70,7 +70,7 @@ class RestoreParameters(_Selection):
     """Parameters of a Restore."""
 
     backup_name: ObjectName
-    """The Velero Backup, as in the outputs of the Operation that made it."""
+    """The Velero Backup, as in the outputs of the Operation that created it."""
     namespace_mapping: dict[str, str] = Field(default_factory=dict)
     # camelCase of the library would be restorePvs
     restore_pvs: Annotated[bool | None, Field(alias="restorePVs")] = None

@@ -1,12 +1,12 @@
 """Backups and Restores as Operations need them.
 
-Both stand in the namespace of the Velero server, which watches no other, under a name of the Operation's UID: names are shared by all
-tenants and by the object store, where a second Backup of a name fails (docs/reference/velero.md#names).
+Both are in the namespace of the Velero server, which watches no other. Their name contains the Operation's UID, because all tenants and the
+object store share names, and a second Backup of a name fails in the object store (docs/reference/velero.md#names).
 
-Neither is owned by its Operation, even if Velero is installed in the Operation's namespace: a Backup stays when the Operation goes.
+Neither is owned by its Operation, even if Velero is installed in the Operation's namespace: a Backup outlives its Operation.
 
-A Restore takes only a Backup that an Operation of its own namespace made, of that namespace alone, and restores it in place. The UID,
-which the Backup records, identifies the namespace: one of the same name that was made later may belong to another tenant.
+A Restore only takes a Backup that an Operation of its own namespace created, of that namespace only, and restores it in place. The UID,
+which the Backup records, identifies the namespace: a later namespace of the same name may belong to another tenant.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _unusable(request: EngineRequest, name: str, *, written: bool) -> EngineBloc
 
 
 def _is_open_to(namespace: str, location: Mapping[str, Any]) -> bool:
-    """Tell whether a location is for Operations of a namespace: for all of them, unless its owner names some in an annotation."""
+    """Tell whether a location is for Operations of a namespace: for all namespaces, unless its owner names some in an annotation."""
     annotations = location.get("metadata", {}).get("annotations") or {}
     names = annotations.get(OpAnnotation.ALLOWED_NAMESPACES)
     return names is None or namespace in {name.strip() for name in str(names).split(",")}
@@ -165,7 +165,7 @@ def restore_needs(request: EngineRequest) -> tuple[ObjectRef, ...]:
 
 
 def _is_ours(request: EngineRequest, backup: Mapping[str, Any]) -> bool:
-    """Tell whether an Operation of this namespace made the Backup, and of this namespace alone. Only this operator writes there."""
+    """Tell whether an Operation of this namespace created the Backup, and of this namespace only. Only this operator writes there."""
     annotations = backup.get("metadata", {}).get("annotations") or {}
     namespace, _, _ = str(annotations.get(OpAnnotation.OPERATION_NAME, "")).partition("/")
     spec = backup.get("spec", {})
@@ -174,7 +174,7 @@ def _is_ours(request: EngineRequest, backup: Mapping[str, Any]) -> bool:
 
 
 def _of_another_life(request: EngineRequest, name: str, backup: Mapping[str, Any]) -> Refused | EngineBlocked | None:
-    """Return why the Backup is not of this namespace, although of its name: the name may have another tenant now."""
+    """Return why the Backup is not of this namespace, although the names are equal: the name may have another tenant now."""
     uid, namespace = _namespace_uid(request), request.target.namespace
     if not uid:
         return _without_namespace(request)
