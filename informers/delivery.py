@@ -5,11 +5,12 @@ Guarantees, per handler
   merged into one change from the first old to the last new object, so a slow handler costs memory per key, not per event.
 - An object that was replaced by another of the same name (its uid changed) arrives as two changes: its deletion, then the addition.
 - An object that was added and deleted before its addition was delivered arrives as both: a reconcile may have read it in the cache, or
-  created it, and no other change reports the deletion. Of several such objects of one name, only the last object arrives.
+  created it, and no other change shows its deletion. Of several such objects of one name, the last one arrives.
 - Each object that exists when the handler is added, or when the store is first synced, arrives exactly once with `initial` set, before
   any other change of its key, unless it was deleted before. `has_synced` holds once the store is synced and these were delivered.
 - A handler that raises loses only that change; the error is counted, and logged at most once in `_LOG_EVERY` seconds.
-- Delivery yields to the event loop (`konverge.informers.yield_budget`).
+- The tasks that share a `YieldBudget` share one slice of time per turn of the loop, so twenty informers that sync at once stall the loop
+  hardly longer than one. The slice begins at the end of the first piece of work in a turn, and each task does at least one piece per turn.
 
 `HandlerQueue` decides and does not await; `Registration` is the task around it.
 
@@ -26,14 +27,45 @@ from typing import TypeAlias
 
 from konverge.errors import stack_of
 from konverge.informers.cached import Cached, Change
-from konverge.informers.index import Path
 from konverge.informers.statistics import HandlerStatistics
-from konverge.informers.store import Table
-from konverge.informers.yield_budget import YieldBudget
+from konverge.informers.store import Path, Table
 from konverge.logs import get_logger
 from konverge.words import LogKey
 
-__all__ = ["Handler", "HandlerQueue", "Registration"]
+__all__ = ["Handler", "HandlerQueue", "Registration", "YieldBudget"]
+
+
+class YieldBudget:
+    """One slice of time per iteration of the running loop.
+
+    A task calls `spent()` after each piece of work, and awaits `yield_turn()` if it returns true.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # The end of this iteration's slice; None until the first call of `spent` in an iteration.
+        self._until: float | None = None
+
+    def spent(self) -> bool:
+        """Report whether this iteration's slice is used up; the first call in an iteration begins the slice."""
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        if self._until is None:
+            self._until = loop.time() + self._seconds
+            # Runs at the beginning of the next iteration, before the tasks that yield in this iteration continue.
+            loop.call_soon(self._renew)
+            return False
+        return loop.time() >= self._until
+
+    def _renew(self) -> None:
+        self._until = None
+
+    async def yield_turn(self) -> None:
+        """Yield to the event loop once."""
+        await asyncio.sleep(0)
+
 
 _LOG = get_logger("konverge.informers")
 _LOG_EVERY = 10.0

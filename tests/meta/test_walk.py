@@ -11,7 +11,7 @@ from walk import Walk, is_wrapper, walk
 from konverge_testing.loop import VirtualTimeLoop
 
 LANDMARKS = (
-    "client/watch_stream.py",
+    "client/responses.py",
     "client/transport.py",
     "informers/decode.py",
     "informers/store.py",
@@ -26,8 +26,8 @@ LANDMARKS = (
     "runtime/controller/requeue.py",
     "runtime/controller/reports.py",
 )
-MOST_FILES = 66
-MOST_WRAPPERS = 15
+MOST_FILES = 58
+MOST_WRAPPERS = 16
 
 
 @pytest.fixture(scope="module")

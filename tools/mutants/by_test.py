@@ -168,7 +168,7 @@ BY_TEST: Final = (
     Mutant(
         "index-by-name-alone",
         "an index does not distinguish objects of one name in different namespaces",
-        "konverge.informers.index",
+        "konverge.informers.store",
         "Index.put",
         "held != path",
         "held[1] != path[1]",
@@ -232,7 +232,7 @@ BY_TEST: Final = (
     Mutant(
         "index-keeps-values-of-before",
         "an object whose index function comes to raise is still found by its old values",
-        "konverge.informers.index",
+        "konverge.informers.store",
         "Index.put",
         "values = ()",
         "return",

@@ -113,7 +113,7 @@ _QUEUE: Final = (
     Mutant(
         "queue-failures-kept",
         "success does not reset the backoff of a key",
-        QUEUE + "retry_deadlines",
+        QUEUE + "backoff",
         "RetryDeadlines.forget",
         "self._deadlines.pop(key, None)\nself._limiter.forget(key)",
         "self._limiter.failures(key)",
@@ -123,7 +123,7 @@ _QUEUE: Final = (
     Mutant(
         "queue-backoff-lost",
         "a failed key is retried at once, again and again",
-        QUEUE + "retry_deadlines",
+        QUEUE + "backoff",
         "RetryDeadlines.retry_at",
         "deadline = self._deadlines[key] = now + max(0.0, self._limiter.when(key, now))",
         "self._limiter.when(key, now)\ndeadline = self._deadlines[key] = now",
@@ -133,7 +133,7 @@ _QUEUE: Final = (
     Mutant(
         "queue-timetable-order",
         "an entry that is moved to an earlier time keeps the later one",
-        QUEUE + "timetable",
+        QUEUE + "schedule",
         "Timetable.put",
         "if entry.ticket and at >= entry.ready_at:\n    entry.ready_at = at\n    return",
         "if entry.ticket:\n    return",
@@ -211,7 +211,7 @@ _INFORMERS: Final = (
     Mutant(
         "index-keeps-moved",
         "an object stays in the index under a value that it no longer has",
-        INFORMERS + "index",
+        INFORMERS + "store",
         "Index.drop",
         "self._values.pop(path, ())",
         "self._values.get(path, ())[1:]",

@@ -40,7 +40,7 @@ class View(enum.Enum):
 
 def look(write: Write, informer: Informer | None) -> View:
     """Compare the cache of a kind with a write of ours."""
-    if informer is None or not informer.synced:
+    if informer is None or not informer.store.synced:
         return View.UNWATCHED
     selection, store = informer.selection, informer.store
     if write.namespace and selection.namespace not in (None, write.namespace):

@@ -15,8 +15,8 @@ JOB = kind("batch/v1", "Job")
 
 
 def informer(*, synced: bool = True, shows: bool | None = True, has_uid: bool = False) -> Any:
-    store = SimpleNamespace(shows=lambda *_: shows, has_uid=lambda *_: has_uid)
-    return SimpleNamespace(synced=synced, store=store, selection=Selection(JOB))
+    store = SimpleNamespace(synced=synced, shows=lambda *_: shows, has_uid=lambda *_: has_uid)
+    return SimpleNamespace(store=store, selection=Selection(JOB))
 
 
 def write(state: WriteState) -> Write:

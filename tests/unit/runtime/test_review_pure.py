@@ -84,8 +84,8 @@ def test_claims_are_bounded() -> None:
     ],
 )
 def test_the_barrier_knows_what_a_cache_will_never_hold(selection: Selection, cached: Any, view: View) -> None:
-    store = SimpleNamespace(shows=lambda *_: False, get=lambda *_: cached)
-    informer: Any = SimpleNamespace(synced=True, store=store, selection=selection)
+    store = SimpleNamespace(synced=True, shows=lambda *_: False, get=lambda *_: cached)
+    informer: Any = SimpleNamespace(store=store, selection=selection)
     assert look(Write(CONFIG_MAP, "web", "a", WriteState.DONE, "7", "uid"), informer) is view
 
 
