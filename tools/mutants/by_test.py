@@ -47,7 +47,7 @@ BY_TEST: Final = (
     Mutant(
         "status-taken-back",
         "after the barrier gave up, a status that was made from an outdated copy replaces a newer one",
-        "konverge.runtime.consistency.barrier",
+        "konverge.runtime.consistency.own_writes",
         "StalenessBarrier.version_after_own_writes",
         "self._outdated and self._is_outdated(key, latest)",
         "False",
@@ -214,7 +214,7 @@ BY_TEST: Final = (
     Mutant(
         "late-child-event-filtered",
         "after the barrier gave up, the late event of an own child is filtered, though a reconcile ran without it",
-        "konverge.runtime.consistency.barrier",
+        "konverge.runtime.consistency.own_writes",
         "StalenessBarrier.stop_waiting",
         "self._own_versions.forget(Key('', write.kind, write.namespace, write.name))",
         "",
@@ -223,7 +223,7 @@ BY_TEST: Final = (
     Mutant(
         "unknown-write-of-the-gone-shown",
         "a write of unknown outcome whose object is gone counts as shown while the cache still has the object",
-        "konverge.runtime.consistency.barrier",
+        "konverge.runtime.consistency.own_writes",
         "StalenessBarrier._look_at_server",
         "return View.BEHIND if cached else View.SHOWN",
         "return View.SHOWN",
@@ -290,10 +290,10 @@ BY_TEST: Final = (
     Mutant(
         "held-like-the-predecessor",
         "an apply is held back on an object because it was refused on another one of the same name",
-        "konverge.runtime.apply.changes",
-        "held_for",
-        "cached.metadata.uid != refusal.uid or digest(named_by(intent, cached.data())) != refusal.values",
-        "digest(named_by(intent, cached.data())) != refusal.values",
+        "konverge.runtime.apply.applier",
+        "hold_remaining",
+        "cached.metadata.uid != refusal.uid or digest(project_onto_intent(intent, cached.data())) != refusal.values",
+        "digest(project_onto_intent(intent, cached.data())) != refusal.values",
         test="tests/unit/runtime/test_applier.py::test_a_held_apply_is_tried_at_once_on_a_successor_of_the_same_name",
     ),
     Mutant(
@@ -609,7 +609,7 @@ BY_TEST: Final = (
     Mutant(
         "quota-foreign-owner-unseen",
         "the end of a child that a foreign controller took does not enqueue the owner by name",
-        "konverge.runtime.controller.requests",
+        "konverge.runtime.controller.event_handlers",
         "_owners_of",
         "known_by is not None",
         "known_by is not None and owner is None",

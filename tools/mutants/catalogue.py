@@ -311,7 +311,7 @@ _LEDGER: Final = (
     Mutant(
         "barrier-off",
         "a reconcile acts on a cache that does not show its own writes",
-        RUNTIME + "consistency.barrier",
+        RUNTIME + "consistency.own_writes",
         "look",
         "View.SHOWN if shows else View.BEHIND",
         "View.SHOWN",
@@ -443,7 +443,7 @@ _STATUS: Final = (
     Mutant(
         "echo-hides-late-news",
         "a status that the cache shows too late is taken for an echo, though a reconcile ran without it",
-        RUNTIME + "consistency.barrier",
+        RUNTIME + "consistency.own_writes",
         "StalenessBarrier.stop_waiting",
         "self._own_versions.forget(Key('', write.kind, write.namespace, write.name))",
         "if write.kind != key.kind:\n    self._own_versions.forget(Key('', write.kind, write.namespace, write.name))",
@@ -453,8 +453,8 @@ _STATUS: Final = (
     Mutant(
         "echo-hides-all",
         "after its first status write an object's changes are taken for echoes",
-        RUNTIME + "controller.requests",
-        "requests_for_object",
+        RUNTIME + "controller.event_handlers",
+        "key_of_object",
         "change.new.metadata.resource_version in own_versions",
         "own_versions",
         ("backup",),
@@ -462,8 +462,8 @@ _STATUS: Final = (
     Mutant(
         "echo-not-filtered",
         "each status write of a controller enqueues its object once more",
-        RUNTIME + "controller.requests",
-        "requests_for_object",
+        RUNTIME + "controller.event_handlers",
+        "key_of_object",
         "change.new.metadata.resource_version in own_versions",
         "change.initial and change.new.metadata.resource_version in own_versions",
         ("placid",),
@@ -520,8 +520,8 @@ _PASSES: Final = (
     Mutant(
         "owner-not-woken-by-end",
         "the end of a child does not wake its owner",
-        RUNTIME + "controller.requests",
-        "requests_for_owner",
+        RUNTIME + "controller.event_handlers",
+        "keys_of_owners",
         "_sides(change)",
         "_sides(change) if change.new is not None else ()",
         ("backup",),
@@ -530,8 +530,8 @@ _PASSES: Final = (
     Mutant(
         "watch-not-woken-by-end",
         "the deletion of a watched object enqueues nothing",
-        RUNTIME + "controller.requests",
-        "requests_mapped",
+        RUNTIME + "controller.event_handlers",
+        "mapped_keys",
         "_sides(change)",
         "_sides(change) if change.new is not None else ()",
         ("backup",),
@@ -539,8 +539,8 @@ _PASSES: Final = (
     Mutant(
         "life-filtered",
         "a predicate filters what moves an object to the next stage of its life",
-        RUNTIME + "controller.requests",
-        "requests_for_object",
+        RUNTIME + "controller.event_handlers",
+        "key_of_object",
         "spec.predicate is not None and (not life_changed(change, spec.finalizer_name)) and (not spec.predicate(change))",
         "spec.predicate is not None and (not spec.predicate(change))",
         ("bucket",),
@@ -548,7 +548,7 @@ _PASSES: Final = (
     Mutant(
         "apply-skipped-when-there",
         "an apply is skipped where the object exists",
-        RUNTIME + "apply.changes",
+        RUNTIME + "apply.applier",
         "changes_nothing",
         "unchanged(intent, owned, live)",
         "owned",
@@ -557,8 +557,8 @@ _PASSES: Final = (
     Mutant(
         "apply-skipped-by-memory",
         "an apply is skipped where the same was applied before, whatever happened since",
-        RUNTIME + "apply.changes",
-        "as_last_applied",
+        RUNTIME + "apply.applier",
+        "matches_last_apply",
         "digest(fields) == result.owned and digest(projection(live, fields)) == result.values",
         "bool(fields)",
         ("budget",),
@@ -567,7 +567,7 @@ _PASSES: Final = (
         "apply-skipped-at-another-version",
         "a child that was found to stand is taken to stand at every later version",
         RUNTIME + "apply.applier",
-        "_question",
+        "_apply_digest",
         "(cached.uid, cached.version, *owner)",
         "(cached.uid, *owner)",
         ("backup",),
@@ -595,9 +595,9 @@ _PASSES: Final = (
     Mutant(
         "held-for-ever",
         "an apply that met a field of another manager is not tried again when the field changed",
-        RUNTIME + "apply.changes",
-        "held_for",
-        "if cached.metadata.uid != refusal.uid or digest(named_by(intent, cached.data())) != refusal.values:\n"
+        RUNTIME + "apply.applier",
+        "hold_remaining",
+        "if cached.metadata.uid != refusal.uid or digest(project_onto_intent(intent, cached.data())) != refusal.values:\n"
         "    return None",
         "if cached.metadata.uid != refusal.uid:\n    return None\nif refusal.version:\n    return math.inf",
         ("hold",),
@@ -879,7 +879,7 @@ _MISTAKES: Final = (
         "a forgotten await of an effect is a silent no-op",
         RUNTIME + "reconcile.context",
         "Context.finish",
-        "self._effects.check(self._services.controller)",
+        "self.trace.check_awaited(self._services.controller)",
         "",
         ("slips",),
     ),

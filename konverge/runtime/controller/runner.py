@@ -21,13 +21,12 @@ from konverge.logs import get_logger
 from konverge.objects import Metadata
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.cache.readers import Caches
-from konverge.runtime.consistency.barrier import BarrierWaits
+from konverge.runtime.consistency.own_writes import BarrierWaits
 from konverge.runtime.controller.event_handlers import EventHandlers
 from konverge.runtime.controller.gate_host import GateHost
-from konverge.runtime.controller.metrics import ControllerMetrics
+from konverge.runtime.controller.metrics import ControllerMetrics, PrometheusQueue
 from konverge.runtime.controller.object_counts import OwnObjects, counts_of
 from konverge.runtime.controller.precondition import Precondition
-from konverge.runtime.controller.queue_metrics import PrometheusQueue
 from konverge.runtime.controller.reports import ReconcileReports
 from konverge.runtime.controller.requeue import Action, RequeueDecision, requeue_decision
 from konverge.runtime.controller.watches import ControllerWatches

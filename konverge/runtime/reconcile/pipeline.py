@@ -23,7 +23,7 @@ from konverge.informers import Cached
 from konverge.keys import Key
 from konverge.outcome import Done, Outcome
 from konverge.runtime.builder.builder import Controller
-from konverge.runtime.consistency.barrier import StalenessBarrier
+from konverge.runtime.consistency.own_writes import StalenessBarrier
 from konverge.runtime.observability.history import ReconcileLog
 from konverge.runtime.reconcile.context import Context
 from konverge.runtime.reconcile.failure_report import FailureReport

@@ -16,9 +16,8 @@ from konverge.fields import Owner, has_nulls
 from konverge.informers import Cached
 from konverge.keys import Key
 from konverge.outcome import Outcome, RequeueAfter
-from konverge.runtime.apply.changes import only_own_changes, only_status_changed
 from konverge.runtime.builder.builder import Controller
-from konverge.runtime.consistency.barrier import StalenessBarrier
+from konverge.runtime.consistency.own_writes import StalenessBarrier, only_own_changes, only_status_changed
 from konverge.runtime.reconcile.context import Context
 from konverge.runtime.reconcile.failure_report import FailureReport
 from konverge.runtime.reconcile.services import ReconcileServices

@@ -9,7 +9,7 @@ from konverge.client import Write, WriteState
 from konverge.informers import Selection
 from konverge.keys import Key
 from konverge.kinds import kind
-from konverge.runtime.consistency.barrier import LONGEST_WAIT, BarrierWaits, View, look, pause
+from konverge.runtime.consistency.own_writes import LONGEST_WAIT, BarrierWaits, View, look, pause
 
 JOB = kind("batch/v1", "Job")
 

@@ -15,9 +15,8 @@ from konverge.metrics import Metrics
 from konverge.objects import Metadata
 from konverge.outcome import Done
 from konverge.rbac import plural_of
-from konverge.runtime.apply.changes import only_own_changes
 from konverge.runtime.apply.owners import Claims, owner_of
-from konverge.runtime.consistency.barrier import View, look
+from konverge.runtime.consistency.own_writes import View, look, only_own_changes
 from konverge.runtime.controller.metrics import ControllerMetrics
 from konverge.runtime.controller.requeue import requeue_decision
 from konverge.words import Why

@@ -1,9 +1,12 @@
-"""The staleness barrier: no reconcile runs on a cache that does not yet show the controller's own writes.
+"""Own writes: the filter of their events, and the barrier that waits until the caches show them.
 
-The rule of KEP-5647 (controllers of Kubernetes 1.36), for every kind: after a write, the object and its version are noted; before the next
-reconcile of the key the informer's store is compared with them. A store that is behind is waited for, up to a limit; after that the
-reconcile runs and is counted. The barrier is open if versions cannot be compared, or if no informer caches the object (another namespace,
-other labels). `look`, `pause` and `BarrierWaits` are pure.
+The filter: an event that shows only our own status write, or our own apply of a child, enqueues nothing. `only_own_changes`,
+`only_own_apply` and `only_status_changed` decide whether anything but the own write changed.
+
+The barrier is the rule of KEP-5647 (controllers of Kubernetes 1.36), for every kind: after a write, the object and its version are noted;
+before the next reconcile of the key the informer's store is compared with them. A store that is behind is waited for, up to a limit; after
+that the reconcile runs and is counted. The barrier is open if versions cannot be compared, or if no informer caches the object (another
+namespace, other labels). Everything but `StalenessBarrier` is pure.
 
 Source: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5647-stale-controller-handling. A stale read in the
 field: https://github.com/kubernetes-sigs/controller-runtime/issues/1464
@@ -12,18 +15,172 @@ field: https://github.com/kubernetes-sigs/controller-runtime/issues/1464
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from konverge.client import Client, Write, WriteState
 from konverge.errors import KonvergeError, NotFound
 from konverge.informers import Cached, Informer
 from konverge.keys import Key, compare_versions
+from konverge.objects import Metadata
+from konverge.runtime.builder.predicates import meaning
 from konverge.runtime.cache.readers import Caches
-from konverge.runtime.consistency.own_versions import OwnVersions
 from konverge.selectors import LabelSelector
 
-__all__ = ["FIRST_WAIT", "LONGEST_WAIT", "BarrierWaits", "StalenessBarrier", "View", "look", "pause"]
+__all__ = [
+    "BarrierWaits",
+    "FIRST_WAIT",
+    "LONGEST_WAIT",
+    "OwnVersions",
+    "StalenessBarrier",
+    "View",
+    "look",
+    "only_own_apply",
+    "only_own_changes",
+    "only_status_changed",
+    "only_status_differs",
+    "pause",
+]
+
+
+class OwnVersions:
+    """The versions that our own writes gave to each object, until an event shows them.
+
+    All of them are kept: the event of one write may be delivered after the next write was made, and is an echo all the same. Bounded:
+    objects that were not written for longest are forgotten first, and of each object only the last few versions are kept.
+
+    >>> from konverge.kinds import kind
+    >>> own, key = OwnVersions(), Key("", kind("v1", "Pod"), "web", "a")
+    >>> own.add(key, "7"), own.add(key, "9"), own.seen(key, "7"), own.of(key)
+    (None, None, None, ('9',))
+    """
+
+    def __init__(self, *, objects: int = 100_000, versions: int = 8) -> None:
+        self._objects = objects
+        self._versions = versions
+        self._known: dict[Key, tuple[str, ...]] = {}
+
+    def add(self, key: Key, version: str) -> None:
+        """Keep the version that a write of ours made."""
+        known = self._known
+        before = known.pop(key, None)  # put back last: a dict keeps the order of insertion
+        known[key] = (version,) if before is None else (*before, version)[-self._versions :]
+        if len(known) > self._objects:
+            del known[next(iter(known))]
+
+    def of(self, key: Key) -> tuple[str, ...]:
+        """Return the versions of an object whose events are still to come."""
+        return self._known.get(key, ())
+
+    def seen(self, key: Key, version: str) -> None:
+        """Drop this version and those before it: events of one object come in their order."""
+        known = self._known.get(key)
+        if known is None:
+            return
+        if known[-1] == version:  # nearly always
+            del self._known[key]
+            return
+        left = tuple(own for own in known if own != version and (compare_versions(own, version) or 1) > 0)
+        if left:
+            self._known[key] = left
+        else:
+            del self._known[key]
+
+    def take(self, key: Key, version: str) -> tuple[str, ...]:
+        """Return the versions whose events are still to come, and drop those up to the one that this event shows."""
+        known = self._known.get(key, ())
+        if known:
+            self.seen(key, version)
+        return known
+
+    def forget(self, key: Key) -> None:
+        """Drop everything of an object."""
+        self._known.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+_BOOKKEEPING = frozenset({"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"})
+_MAPPING = (dict, Mapping)
+_LEAF = (str, int, float)
+_PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_STATUS_AND_HEAD = ("apiVersion", "kind", "metadata", "status")
+
+
+def only_own_changes(before: Any, after: Any, intent: Any) -> bool:
+    """Tell whether `after` differs from `before` in nothing but what applying `intent` changed.
+
+    >>> only_own_changes({"a": 1}, {"a": 1, "b": 2}, {"b": 2}), only_own_changes({"a": 1}, {"a": 9, "b": 2}, {"b": 2})
+    (True, False)
+    """
+    if after == before:
+        return True
+    if isinstance(after, _MAPPING):
+        old, said = (side if isinstance(side, _MAPPING) else {} for side in (before, intent))
+        if not old.keys() <= after.keys():
+            return False
+        for name, value in after.items():
+            was = old.get(name)
+            if value != was and not (
+                # Most values are scalars, and this runs once in each reconcile.
+                value == said.get(name) if isinstance(value, _LEAF) else only_own_changes(was, value, said.get(name))
+            ):
+                return False
+        return True
+    if isinstance(after, list):
+        sides = [_by_type(side) for side in (before or [], after, intent or [])]
+        if None not in sides:
+            return only_own_changes(*sides)
+    return intent is not None and bool(after == intent)
+
+
+def only_own_apply(before: Mapping[str, Any], after: Mapping[str, Any], intent: Mapping[str, Any]) -> bool:
+    """Tell whether an object that was `before` became `after` by applying `intent` alone.
+
+    False also if the apply removed fields: then it is not known who removed them.
+    """
+    return only_own_changes(*({**each, "metadata": _described(each)} for each in (before, after, intent)))
+
+
+def _described(object_: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in object_["metadata"].items() if name not in _BOOKKEEPING}
+
+
+def _by_type(conditions: Any) -> dict[str, Any] | None:
+    if not isinstance(conditions, list) or not all(
+        isinstance(entry, _MAPPING) and "type" in entry for entry in conditions
+    ):
+        return None
+    return {str(entry["type"]): entry for entry in conditions}
+
+
+def only_status_differs(old: Metadata, new: Metadata) -> bool:
+    """Tell whether two states of one object can differ in nothing but the status, by their metadata."""
+    return (old.uid, old.generation) == (new.uid, new.generation) and meaning(old) == meaning(new)
+
+
+def only_status_changed(cached: Cached, metadata: Metadata, body: bytes) -> bool:
+    """Tell whether the response to a status apply differs in nothing but the status from the object that was reconciled.
+
+    Any other difference is a change that came in between, and its event may be merged with that of our write.
+    """
+    if not only_status_differs(cached.metadata, metadata):
+        return False
+    before, after = (_PARTS.decode(each) for each in (cached.body, body))
+    for aside in _STATUS_AND_HEAD:
+        before.pop(aside, None)
+        after.pop(aside, None)
+    return before.keys() == after.keys() and all(_same_json(raw, after[name]) for name, raw in before.items())
+
+
+def _same_json(left: msgspec.Raw, right: msgspec.Raw) -> bool:
+    """Compare as bytes first: a server writes the same value in the same way."""
+    return bytes(left) == bytes(right) or bool(msgspec.json.decode(left) == msgspec.json.decode(right))
+
 
 FIRST_WAIT = 0.005
 LONGEST_WAIT = 0.25
