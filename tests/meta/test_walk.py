@@ -18,7 +18,7 @@ LANDMARKS = (
     "runtime/controller/event_handlers.py",
     "runtime/consistency/own_writes.py",
     "workqueue/queue.py",
-    "runtime/controller/runner.py",
+    "runtime/controller/worker.py",
     "runtime/reconcile/pipeline.py",
     "runtime/apply/applier.py",
     "client/sender.py",
