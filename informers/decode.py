@@ -2,7 +2,7 @@
 
 Guarantees: an object of another kind, without a name, or with unreadable metadata is dropped, counted and reported to `on_anomaly`; it does
 not end the stream. managedFields are cut out of the bytes without decoding the rest, after the field sets of our own managers
-have been read. A cached object shares no memory with the page or network read that it came from.
+have been read. A cached object shares no memory with its page or network read.
 
 managedFields are cut out by position if the bytes are unambiguous, else by decoding the top level and the metadata; the results are equal.
 

@@ -5,12 +5,13 @@ Guarantees, per handler
   merged into one change from the first old to the last new object, so a slow handler costs memory per key, not per event.
 - An object that was replaced by another of the same name (its uid changed) arrives as two changes: its deletion, then the addition.
 - An object that was added and deleted before its addition was delivered arrives as both: a reconcile may have read it in the cache, or
-  created it, and no other change shows its deletion. Of several such objects of one name, the last one arrives.
+  created it, and no other change reports the deletion. Of several such objects of one name, only the last object arrives.
 - Each object that exists when the handler is added, or when the store is first synced, arrives exactly once with `initial` set, before
   any other change of its key, unless it was deleted before. `has_synced` holds once the store is synced and these were delivered.
 - A handler that raises loses only that change; the error is counted, and logged at most once in `_LOG_EVERY` seconds.
-- The tasks that share a `YieldBudget` share one slice of time per turn of the loop, so twenty informers that sync at once stall the loop
-  hardly longer than one. The slice begins at the end of the first piece of work in a turn, and each task does at least one piece per turn.
+- The tasks that share a `YieldBudget` share one slice of time per iteration of the loop, so twenty informers that sync at once
+  stall the loop hardly longer than a single informer. The slice begins at the end of the first piece of work in an iteration, and each task
+  does at least one piece per iteration.
 
 `HandlerQueue` decides and does not await; `Registration` is the task around it.
 
@@ -80,7 +81,7 @@ def _is_same(left: Cached | None, right: Cached | None) -> bool:
 
 
 def _steps(change: Change, passed: Cached | None) -> Iterator[Change]:
-    """Yield the changes that a merged change stands for; `passed` is an object that was added and deleted before its delivery."""
+    """Yield the changes that a merged change represents; `passed` is an object that was added and deleted before its delivery."""
     namespace, name, old, new = change.namespace, change.name, change.old, change.new
     if old is not None and (passed is not None or (new is not None and not _is_same(old, new))):
         yield Change(namespace, name, old, None)

@@ -5,7 +5,7 @@ skips: a place is occupied if the entry is READY and has the lane's priority. Th
 enters a lane at most once. A lane is rewritten if most of its places are vacant, so memory is bounded.
 
 The timetable is a heap of records (time, ticket, entry). A change of an entry's time does not search the heap. A later time is only noted
-in the entry; the record is put back when it comes up too early. An earlier time adds a record; the old record no longer has the entry's
+in the entry; the record is put back if it is due too early. An earlier time adds a record; the old record no longer has the entry's
 ticket and is skipped. The heap is rewritten if most of its records are void. (Otherwise a key that is requeued after ten hours and run by
 an event every second would leave 36,000 records.)
 

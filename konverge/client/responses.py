@@ -1,7 +1,7 @@
 """Bodies of successful responses, decoded as far as each is needed: objects, pages of a list, and the events of a watch.
 
 Guarantees: a body of another type than the requested one raises `ServerFailure`, which names the size and not the content: such a
-body comes from a proxy or gateway between client and API server. `LineSplitter` is pure; it takes chunks of bytes and returns whole lines
+body is from a proxy or gateway between client and API server. `LineSplitter` is pure; it takes chunks of bytes and returns whole lines
 as one block, at a cost linear in the bytes and with no limit except its own. `WatchStream` yields lists of events; each list holds all
 events that one read from the network completed. The stream ends when the server ends the watch. It raises `Unreachable` if the connection
 is cut, and `WatchIdle` if no byte arrives for the length of the timeout.

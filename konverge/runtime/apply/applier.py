@@ -102,12 +102,12 @@ def apply_result(
 def changes_nothing(
     intent: Mapping[str, Any], owned: bytes, live: Mapping[str, Any], result: ApplyResult | None
 ) -> bool:
-    """Return whether the intent would not change `live`, of which we own `owned`; `result` belongs to the last apply."""
+    """Return whether the intent would not change `live`; `owned` are our fields, `result` belongs to the last apply."""
     return unchanged(intent, owned, live) or (result is not None and matches_last_apply(intent, result, owned, live))
 
 
 def matches_last_apply(intent: Mapping[str, Any], result: ApplyResult, owned: bytes, live: Mapping[str, Any]) -> bool:
-    """Return whether the object still is as the server stored it for this intent: `live`, of which we own `owned`."""
+    """Return whether the object still is as the server stored it for this intent; `owned` are our fields."""
     if result.intent != digest(applied_part(intent)):
         return False
     # Compared as data: the server escapes characters in JSON that an encoder here would not.
@@ -271,7 +271,7 @@ class Applier:
 
         With `on_behalf`, the object that is reconciled, applies that other writers undo are noticed.
         Errors: FieldsHeld if other managers own fields and `on_conflict` is HOLD, Contested if another writer of this manager undoes it
-        again and again, and those of the client.
+        again and again, and the errors of the client.
         """
         owner = Owner(manager, "Apply", subresource)
         same_apply = _apply_digest(intent, cached, owner) if cached is not None and cached.version else b""

@@ -49,7 +49,7 @@ __all__ = [
 class OwnVersions:
     """The versions that our own writes gave to each object, until an event shows them.
 
-    All of them are kept: the event of one write may be delivered after the next write was made, and is an echo all the same. Bounded:
+    All of them are kept: the event of a write is an echo too if it is delivered after the next write. Bounded:
     objects that were not written for longest are forgotten first, and of each object only the last few versions are kept.
 
     >>> from konverge.kinds import kind
@@ -72,11 +72,11 @@ class OwnVersions:
             del known[next(iter(known))]
 
     def of(self, key: Key) -> tuple[str, ...]:
-        """Return the versions of an object whose events are still to come."""
+        """Return the versions of an object whose events have not arrived."""
         return self._known.get(key, ())
 
     def seen(self, key: Key, version: str) -> None:
-        """Drop this version and those before it: events of one object come in their order."""
+        """Drop this version and earlier versions: events of an object arrive in order."""
         known = self._known.get(key)
         if known is None:
             return
@@ -90,7 +90,7 @@ class OwnVersions:
             del self._known[key]
 
     def take(self, key: Key, version: str) -> tuple[str, ...]:
-        """Return the versions whose events are still to come, and drop those up to the one that this event shows."""
+        """Return the versions whose events have not arrived, and drop versions up to this event's version."""
         known = self._known.get(key, ())
         if known:
             self.seen(key, version)
@@ -139,7 +139,7 @@ def only_own_changes(before: Any, after: Any, intent: Any) -> bool:
 
 
 def only_own_apply(before: Mapping[str, Any], after: Mapping[str, Any], intent: Mapping[str, Any]) -> bool:
-    """Tell whether an object that was `before` became `after` by applying `intent` alone.
+    """Return whether only the apply of `intent` changed an object from `before` to `after`.
 
     False also if the apply removed fields: then it is not known who removed them.
     """
@@ -166,7 +166,7 @@ def only_status_differs(old: Metadata, new: Metadata) -> bool:
 def only_status_changed(cached: Cached, metadata: Metadata, body: bytes) -> bool:
     """Tell whether the response to a status apply differs in nothing but the status from the object that was reconciled.
 
-    Any other difference is a change that came in between, and its event may be merged with that of our write.
+    Any other difference is a change of another writer, and its event may be merged with the event of our write.
     """
     if not only_status_differs(cached.metadata, metadata):
         return False
@@ -212,12 +212,12 @@ def look(write: Write, informer: Informer | None) -> View:
         case WriteState.DONE:
             shows = store.shows(write.namespace, write.name, write.version)
             if shows is False and selection.labels and store.get(write.namespace, write.name) is None:
-                return View.UNCERTAIN  # it may be outside of the selection, and then never come
+                return View.UNCERTAIN  # an object outside of the selection never arrives
             return View.UNWATCHED if shows is None else View.SHOWN if shows else View.BEHIND
 
 
 def pause(waited: float) -> float:
-    """Return the seconds until the next look after having waited so long: doubling, from 5 ms to a quarter of a second."""
+    """Return the seconds until the next comparison after such a wait: doubling, from 5 ms to a quarter of a second."""
     return min(max(waited, FIRST_WAIT), LONGEST_WAIT)
 
 
@@ -228,7 +228,7 @@ class _Waiting:
 
 
 class BarrierWaits:
-    """The keys of one controller that wait at the barrier: since when, and for which reasons each was enqueued."""
+    """The keys of one controller that wait at the barrier, each with the start of its wait and its reasons."""
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
@@ -241,7 +241,7 @@ class BarrierWaits:
         return len(self._waiting)
 
     def pause(self, key: Key, reasons: tuple[str, ...], now: float) -> float | None:
-        """Return the seconds until the cache is looked at again; None if the key has waited for as long as it may."""
+        """Return the seconds until the cache is compared again; None if the key has waited up to the limit."""
         waiting = self._waiting.get(key)
         if waiting is None:
             waiting = self._waiting[key] = _Waiting(now)
@@ -257,12 +257,12 @@ class BarrierWaits:
         return reasons if waiting is None else tuple(dict.fromkeys((*waiting.reasons, *reasons)))
 
     def forget(self, key: Key) -> None:
-        """Drop a key that is gone."""
+        """Drop the key of a deleted object."""
         self._waiting.pop(key, None)
 
 
 def _is_later(own: str, version: str) -> bool:
-    """Tell whether an own write is later than a version; one that cannot be compared is, since the ledger keeps unseen writes only."""
+    """Return whether an own write is later than a version; also if they cannot be compared, since the ledger keeps unseen writes only."""
     order = compare_versions(own, version)
     return order is None or order > 0
 
@@ -283,7 +283,7 @@ class StalenessBarrier:
         return (self._controller, key)
 
     async def behind(self, key: Key) -> str:
-        """Return the first object of which the cache does not show this key's own write yet, "" if it shows all of them."""
+        """Return the first object whose cached state lacks this key's own write, "" if the caches show all own writes."""
         ledger, writer = self._client.ledger, self.writer(key)
         for write in ledger.pending(writer):
             informer = self._caches.informer(write.kind)
@@ -321,15 +321,14 @@ class StalenessBarrier:
             self._own_versions.forget(Key("", write.kind, write.namespace, write.name))
 
     def forget(self, key: Key) -> None:
-        """Drop what the ledger keeps of a key whose object is gone."""
+        """Drop the writes of a deleted object."""
         self._outdated.pop(key, None)
         self._client.ledger.forget(self.writer(key))
 
     def version_after_own_writes(self, key: Key, cached: Cached) -> str:
         """Return the version that the object has after this reconcile's own writes to it; writes of others since then do not count.
 
-        It is the version of the copy if that is older than earlier writes of ours, for which the wait was given up: the server then refuses
-        (Conflict) what was made from that copy, which would take a status back.
+        If the barrier timed out, the cached version is returned: the server then rejects a status computed from stale data (Conflict).
         """
         latest = cached.metadata.resource_version
         if self._outdated and self._is_outdated(key, latest):

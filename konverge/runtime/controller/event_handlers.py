@@ -115,7 +115,7 @@ def _owners_of(child: Metadata, kind: Kind[Any], known_by: Callable[[Metadata], 
 def mapped_keys(
     watch: Watched, change: Change, caches: Caches, *, undecodable: Callable[[InvalidObject], None] | None = None
 ) -> Iterator[Key]:
-    """Yield the keys to which the controller maps an object, before and after the change.
+    """Yield the keys that the controller maps an object to, before and after the change.
 
     A side that does not decode is passed to `undecodable` and left out: it must not hide the other side.
     """

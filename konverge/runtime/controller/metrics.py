@@ -88,7 +88,7 @@ class ControllerMetrics:
             self._panics.inc()
 
     def gone(self) -> None:
-        """Count a key whose object is gone."""
+        """Count the key of a deleted object."""
         self._results["success"].inc()
 
     def defect(self) -> None:
@@ -134,7 +134,7 @@ class PrometheusQueue:
         self._shown: set[int] = set()
         self._beyond: set[int] = set()
         self._depth_of: dict[int, int] = {}
-        # When the work in progress began; the queue's own figures belong to its loop, and a scrape may come from another thread.
+        # When the work in progress began; the queue's own figures belong to its loop, and a scrape may run in another thread.
         self._begun: list[float] = []
         self._together: list[PrometheusQueue] = metrics.shared.setdefault((PrometheusQueue, controller), [])
 
@@ -201,7 +201,7 @@ class PrometheusQueue:
         self._works.observe(seconds)
         begun = self._begun
         if begun:
-            # In the order of time, since each was appended as it began; the queue read its clock a moment before this one did.
+            # In the order of time, since each was appended as it began; the queue read its clock a moment earlier.
             began = self._now() - seconds
             after = bisect_left(begun, began)
             if after == len(begun) or (after and began - begun[after - 1] < begun[after] - began):

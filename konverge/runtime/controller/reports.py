@@ -86,7 +86,7 @@ _RACES_IN_A_ROW: Final = 5
 
 
 class ReconcileReports:
-    """Keeps what an operator asks about the reconciles of one controller. `changed` is called when its obstacles change."""
+    """Log, history, last error and denials of one controller. `changed` is called when its obstacles change."""
 
     def __init__(self, log: Any, changed: Callable[[], None]) -> None:
         self._log = log
@@ -95,12 +95,12 @@ class ReconcileReports:
         self.denials = Denials(changed)
         self.last_error = ""
         self._races: dict[Key, int] = {}
-        """How many tries of a key in a row found that another write had come first."""
+        """By key: the number of consecutive tries that lost against another write."""
 
     def reconciled(
         self, log: ReconcileLog, decision: RequeueDecision, record: ReconcileRecord, *, failures: Callable[[Key], int]
     ) -> None:
-        """Record and log the end of one reconcile; `failures` counts those of a key in a row."""
+        """Record and log the end of one reconcile; `failures` returns the consecutive failures of a key."""
         self.history.add(record)
         rule = self.denials.note(record.key, decision.error) if decision.error is not None or self.denials else None
         if (decision.error is not None or self._races) and self._lost_a_race(log, decision, record):
@@ -149,7 +149,7 @@ class ReconcileReports:
         self._log.error("the runtime failed on a key", key=key.path, stack=stack_of(error))
 
     def forget(self, key: Key) -> None:
-        """Drop a key that is gone."""
+        """Drop the key of a deleted object."""
         self._clear_error(key)
         self._races.pop(key, None)
         self.history.forget(key)
