@@ -152,7 +152,7 @@ SHARDING: Final = (
         "the event of a child enqueues its owner on a replica that does not have it",
         "konverge.runtime.controller.event_handlers",
         "EventHandlers._enqueue_related",
-        "gate is None or store.get(request.key.namespace, request.key.name) is not None",
+        "gate is None or store.get(key.namespace, key.name) is not None",
         "True",
         test=SCENARIOS + "test_coordinator.py::test_events_of_children_of_other_replicas_enqueue_nothing",
     ),
