@@ -1,8 +1,8 @@
 """CustomResourceDefinitions of resource classes, as data and as YAML.
 
-Guarantees: `crd` groups the versions of one kind and checks that they agree on everything that the versions share (names, scope) and that
-one of them is stored; the status subresource is always on. `to_yaml` writes the same text for the same data, keys in insertion order.
-Callers may change the returned data.
+Guarantees: `crd` groups the versions of one kind and checks that all versions have the same names and scope and that exactly one version is
+stored; the status subresource is always on. `to_yaml` writes the same text for the same data, keys in insertion order. Callers may change
+the returned data.
 
 Source: Kubernetes, CustomResourceDefinition v1; versions are ordered as by `kubectl` (v2, v1, v1beta1, v1alpha1).
 """

@@ -1,13 +1,11 @@
 """Shared informers: stores that follow the API server, and handlers that receive the changes.
 
     machine.py             list and watch as a state machine; backoff.py, messages.py, problem.py beside it
-    reflector.py           the driver of the machine, the only module that calls the client
-    decode.py              bytes to cached objects (cached.py), with equal parts interned (interning.py)
-    store.py               objects and indexes (index.py); one writer, many readers
+    reflector.py           the driver of the machine, the only module that calls the client; resources that are not listed as a stream
+    decode.py              bytes to cached objects and changes (cached.py), with equal parts interned
+    store.py               objects and indexes; one writer, many readers
     effect_handler.py      applies the machine's effects to store, handlers and reports (report.py, meters.py, statistics.py)
-    delivery.py            one coalescing queue per handler
-    yield_budget.py        how long work on objects runs before it yields to the event loop
-    watchlist_denylist.py  resources that are not listed as a stream
+    delivery.py            one coalescing queue per handler, and the time of its work before it yields to the event loop
     informer.py            one informer; informer_set.py: all informers of a manager, shared and owned
 
 Guarantees: a dead watch is replaced within 75 s (`InformerSettings.watch_idle`); a relist delivers the deletions that the watch missed; a
@@ -23,14 +21,13 @@ if not __name__.startswith("konverge."):
 
 from konverge.informers.cached import Cached, Change
 from konverge.informers.delivery import Handler, Registration
-from konverge.informers.index import OWNER, IndexFunction
 from konverge.informers.informer import Informer
 from konverge.informers.informer_set import InformerSet, NamedApi
 from konverge.informers.problem import Problem, RestartCause
 from konverge.informers.reflector import Api
 from konverge.informers.settings import InformerSettings, Selection, Transform, Whole
 from konverge.informers.statistics import HandlerStatistics, InformerStatistics
-from konverge.informers.store import Store
+from konverge.informers.store import OWNER, IndexFunction, Store
 
 __all__ = [
     "OWNER",

@@ -9,7 +9,9 @@ Guarantees, per handler
 - Each object that exists when the handler is added, or when the store is first synced, arrives exactly once with `initial` set, before
   any other change of its key, unless it was deleted before. `has_synced` holds once the store is synced and these were delivered.
 - A handler that raises loses only that change; the error is counted, and logged at most once in `_LOG_EVERY` seconds.
-- Delivery yields to the event loop (`konverge.informers.yield_budget`).
+- The tasks that share a `YieldBudget` share one slice of time per iteration of the loop, so twenty informers that sync at once
+  stall the loop hardly longer than a single informer. The slice begins at the end of the first piece of work in an iteration, and each task
+  does at least one piece per iteration.
 
 `HandlerQueue` decides and does not await; `Registration` is the task around it.
 
@@ -26,14 +28,45 @@ from typing import TypeAlias
 
 from konverge.errors import stack_of
 from konverge.informers.cached import Cached, Change
-from konverge.informers.index import Path
 from konverge.informers.statistics import HandlerStatistics
-from konverge.informers.store import Table
-from konverge.informers.yield_budget import YieldBudget
+from konverge.informers.store import Path, Table
 from konverge.logs import get_logger
 from konverge.words import LogKey
 
-__all__ = ["Handler", "HandlerQueue", "Registration"]
+__all__ = ["Handler", "HandlerQueue", "Registration", "YieldBudget"]
+
+
+class YieldBudget:
+    """One slice of time per iteration of the running loop.
+
+    A task calls `spent()` after each piece of work, and awaits `yield_turn()` if it returns true.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # The end of this iteration's slice; None until the first call of `spent` in an iteration.
+        self._until: float | None = None
+
+    def spent(self) -> bool:
+        """Report whether this iteration's slice is used up; the first call in an iteration begins the slice."""
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        if self._until is None:
+            self._until = loop.time() + self._seconds
+            # Runs at the beginning of the next iteration, before the tasks that yield in this iteration continue.
+            loop.call_soon(self._renew)
+            return False
+        return loop.time() >= self._until
+
+    def _renew(self) -> None:
+        self._until = None
+
+    async def yield_turn(self) -> None:
+        """Yield to the event loop once."""
+        await asyncio.sleep(0)
+
 
 _LOG = get_logger("konverge.informers")
 _LOG_EVERY = 10.0
@@ -48,7 +81,7 @@ def _is_same(left: Cached | None, right: Cached | None) -> bool:
 
 
 def _steps(change: Change, passed: Cached | None) -> Iterator[Change]:
-    """Yield the changes that a merged change stands for; `passed` is an object that was added and deleted before its delivery."""
+    """Yield the changes that a merged change represents; `passed` is an object that was added and deleted before its delivery."""
     namespace, name, old, new = change.namespace, change.name, change.old, change.new
     if old is not None and (passed is not None or (new is not None and not _is_same(old, new))):
         yield Change(namespace, name, old, None)

@@ -14,8 +14,7 @@ from itertools import islice
 
 from konverge.client import ResourceInfo
 from konverge.informers.cached import Change
-from konverge.informers.delivery import Registration
-from konverge.informers.index import IndexFunction
+from konverge.informers.delivery import Registration, YieldBudget
 from konverge.informers.messages import (
     Advance,
     Clear,
@@ -31,10 +30,9 @@ from konverge.informers.messages import (
     Unhealthy,
 )
 from konverge.informers.meters import Meters
+from konverge.informers.reflector import WatchListDenylist
 from konverge.informers.report import Reporter
-from konverge.informers.store import Staging, Store, StoreWriter, difference
-from konverge.informers.watchlist_denylist import WatchListDenylist
-from konverge.informers.yield_budget import YieldBudget
+from konverge.informers.store import IndexFunction, Staging, Store, StoreWriter, difference
 
 __all__ = ["EffectHandler"]
 

@@ -19,18 +19,15 @@ from typing import Any
 from konverge.client import ResourceInfo
 from konverge.errors import UsageError
 from konverge.informers.decode import Decoder
-from konverge.informers.delivery import Handler, Registration
+from konverge.informers.delivery import Handler, Registration, YieldBudget
 from konverge.informers.effect_handler import EffectHandler
-from konverge.informers.index import IndexFunction
 from konverge.informers.meters import Meters, version_number
 from konverge.informers.problem import Problem
-from konverge.informers.reflector import Api, Reflector
+from konverge.informers.reflector import Api, Reflector, WatchListDenylist
 from konverge.informers.report import Reporter
 from konverge.informers.settings import InformerSettings, Selection
 from konverge.informers.statistics import InformerStatistics
-from konverge.informers.store import Store
-from konverge.informers.watchlist_denylist import WatchListDenylist
-from konverge.informers.yield_budget import YieldBudget
+from konverge.informers.store import IndexFunction, Store
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.words import LogKey

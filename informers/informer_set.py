@@ -14,11 +14,10 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from konverge.errors import UsageError
+from konverge.informers.delivery import YieldBudget
 from konverge.informers.informer import Informer
-from konverge.informers.reflector import Api
+from konverge.informers.reflector import Api, WatchListDenylist
 from konverge.informers.settings import InformerSettings, Selection
-from konverge.informers.watchlist_denylist import WatchListDenylist
-from konverge.informers.yield_budget import YieldBudget
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.words import LogKey

@@ -21,6 +21,7 @@ from konverge.errors import KonvergeError, stack_of
 from konverge.informers import machine
 from konverge.informers.backoff import ExponentialBackoff
 from konverge.informers.decode import Decoder
+from konverge.informers.delivery import YieldBudget
 from konverge.informers.messages import (
     Command,
     Discard,
@@ -46,13 +47,12 @@ from konverge.informers.messages import (
 )
 from konverge.informers.problem import RestartCause, cause_of
 from konverge.informers.settings import InformerSettings, Selection
-from konverge.informers.watchlist_denylist import WatchListDenylist
-from konverge.informers.yield_budget import YieldBudget
 from konverge.kinds import Kind
 from konverge.logs import get_logger
 from konverge.words import LogKey
 
-__all__ = ["Api", "EffectSink", "Reflector"]
+__all__ = ["Api", "EffectSink", "Reflector", "WatchListDenylist"]
+
 
 T = TypeVar("T")
 _REFUSED: Final = "invalid shard selector"
@@ -327,3 +327,27 @@ class _Reader:
         # The garbage collector would close an abandoned generator in a task without an owner.
         if isinstance(self._stream, AsyncGenerator):
             await self._stream.aclose()
+
+
+class WatchListDenylist:
+    """Resources whose streaming lists the server did not honour, each until its entry expires.
+
+    >>> denylist = WatchListDenylist(seconds=3600)
+    >>> info = ResourceInfo(api_version="apps/v1", kind="Deployment", plural="deployments", namespaced=True)
+    >>> denylist.add(info, now=0.0)
+    >>> denylist.denies(info, now=10.0), denylist.denies(info, now=3600.0)
+    (True, False)
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        # The end of each entry by group and resource; expired entries stay, at most one per resource.
+        self._until: dict[str, float] = {}
+
+    def add(self, info: ResourceInfo, now: float) -> None:
+        """Disable streaming lists of this resource for `seconds`."""
+        self._until[info.group_resource] = now + self._seconds
+
+    def denies(self, info: ResourceInfo | None, now: float) -> bool:
+        """Report whether streaming lists of this resource are disabled at this time."""
+        return bool(self._until) and info is not None and now < self._until.get(info.group_resource, now)

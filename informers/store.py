@@ -1,4 +1,4 @@
-"""The store of one informer: many readers and one writer.
+"""The store of one informer and its indexes: many readers and one writer.
 
 Guarantees
 - A reader sees each batch of events and each full state as one step.
@@ -6,26 +6,144 @@ Guarantees
 - A full state is built aside and swapped in (`Staging`, `StoreWriter.swap`). Unchanged objects keep their identity, so a relist does not
   copy them. `difference` yields deletions first.
 - An event with the version that the store already holds changes nothing and is not delivered.
+- The function of an index is called once per object and change. Its values are stored, so it need not return the same values again for
+  the old object. If the function raises, the object has no values, and the error is logged and counted.
 
 Caveats: objects have no common order, and two kinds are not equally fresh. Versions of different resources are never compared.
 
 The barrier compares the store's version with the version of a write:
-https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5647-stale-controller-handling
+https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5647-stale-controller-handling. The indexes of client-go:
+https://github.com/kubernetes/client-go/blob/master/tools/cache/thread_safe_store.go
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeAlias
 
-from konverge.errors import UsageError
+from konverge.errors import UsageError, stack_of
 from konverge.informers.cached import Cached, Change
-from konverge.informers.index import OWNER, Index, IndexFunction, Path, controller_uid
 from konverge.keys import compare_versions, reached
+from konverge.logs import get_logger
 from konverge.selectors import LabelSelector
+from konverge.words import LogKey
 
-__all__ = ["Staging", "Store", "StoreWriter", "Table", "difference"]
+__all__ = [
+    "Index",
+    "IndexFunction",
+    "OWNER",
+    "Path",
+    "Staging",
+    "Store",
+    "StoreWriter",
+    "Table",
+    "controller_uid",
+    "difference",
+]
+
+
+_LOG = get_logger("konverge.informers")
+
+Path: TypeAlias = tuple[str, str]
+"""Namespace and name."""
+
+IndexFunction: TypeAlias = Callable[[Cached], Iterable[str]]
+"""Returns the values of an object."""
+
+OWNER: Final = "owner"
+"""The built-in index by the uid of the controller reference."""
+
+
+def controller_uid(cached: Cached) -> Iterable[str]:
+    """Return the uid of the object's controller reference, if it has one."""
+    for owner in cached.metadata.owner_references:
+        if owner.controller:
+            return (owner.uid,)
+    return ()
+
+
+class Index:
+    """One index over the objects of one store.
+
+    >>> index = Index("finalizer", lambda cached: cached.metadata.finalizers)
+    >>> from konverge.objects import Metadata
+    >>> index.put("web", "a", Cached(Metadata(finalizers=("x/y",)), b"{}"))
+    >>> index.paths("x/y")
+    [('web', 'a')]
+    """
+
+    __slots__ = ("_by_value", "_values", "errors", "function", "name")
+
+    def __init__(self, name: str, function: IndexFunction) -> None:
+        self.name = name
+        self.function = function
+        self.errors = 0
+        # The inverse of `_values`. Most values belong to one object (a child to its owner), so a single path is stored without a dict.
+        self._by_value: dict[str, Path | dict[Path, None]] = {}
+        # Only objects with at least one value.
+        self._values: dict[Path, tuple[str, ...]] = {}
+
+    def empty(self) -> Index:
+        """Return an empty index with the same function."""
+        fresh = Index(self.name, self.function)
+        fresh.errors = self.errors
+        return fresh
+
+    def put(self, namespace: str, name: str, cached: Cached) -> None:
+        """Add an object or update its values."""
+        try:
+            values = tuple(self.function(cached))
+        except Exception:  # noqa: BLE001  # the user's code; an object without values is better than a store that stops
+            self._failed(namespace, name)
+            values = ()
+        path = (namespace, name)
+        before = self._values.get(path, ())
+        if values == before:
+            return
+        self._remove(path, before)
+        if not values:
+            self._values.pop(path, None)
+            return
+        self._values[path] = values
+        for value in values:
+            held = self._by_value.get(value)
+            if held is None:
+                self._by_value[value] = path
+            elif isinstance(held, dict):
+                held[path] = None
+            elif held != path:
+                self._by_value[value] = {held: None, path: None}
+
+    def _failed(self, namespace: str, name: str) -> None:
+        self.errors += 1
+        # Errors 1, 2, 4, 8, ... are logged: one mistake in a function fails for each object.
+        if self.errors & (self.errors - 1) == 0:
+            keys = {LogKey.INDEX: self.name, LogKey.NAMESPACE: namespace, LogKey.NAME: name, LogKey.COUNT: self.errors}
+            _LOG.error("an index function raised; the object is not found by this index", stack=stack_of(), **keys)
+
+    def drop(self, namespace: str, name: str) -> None:
+        """Remove an object."""
+        path = (namespace, name)
+        self._remove(path, self._values.pop(path, ()))
+
+    def _remove(self, path: Path, values: Iterable[str]) -> None:
+        for value in values:
+            held = self._by_value.get(value)
+            if isinstance(held, dict):
+                held.pop(path, None)
+                if not held:
+                    del self._by_value[value]
+            elif held == path:
+                del self._by_value[value]
+
+    def paths(self, value: str) -> list[Path]:
+        """Return the paths of the objects with this value; the object that got it first is first."""
+        held = self._by_value.get(value)
+        if held is None:
+            return []
+        return list(held) if isinstance(held, dict) else [held]
+
 
 Table: TypeAlias = dict[str, dict[str, Cached]]
 """Objects by namespace, then by name: this needs no tuple per object, and lists a namespace without a scan."""
@@ -145,6 +263,8 @@ class Store:
 
     def shows(self, namespace: str, name: str, version: str) -> bool | None:
         """Report whether the write of this object at `version` is visible; None if the versions are not comparable."""
+        if self._version == version:  # nearly always: the event of the write was the last event
+            return True
         whole = compare_versions(self._version, version)
         if whole is not None and whole >= 0:
             return True

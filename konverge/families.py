@@ -46,9 +46,9 @@ class FamilyChart:
     of values other than `enabled`, by name), `alerts.yaml` (groups of Prometheus), `dashboard.json` (of Grafana), and `templates/*.yaml`.
     Without `values.yaml` the family has the value `enabled: false`."""
     namespaces: str = ""
-    """The setting with the namespace to which most rules of the family are narrowed; the chart writes them as Roles."""
+    """The setting with the namespace of most rules of the family; the chart writes these rules as Roles."""
     unwatched: Mapping[str, Any] = field(default_factory=dict)
-    """Settings with which the family does not watch Secrets; the rules to watch Secrets then are a file of their own."""
+    """Settings that keep the family from watching Secrets; the chart then has the rules to watch Secrets in a file of their own."""
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings that take more rules in `namespaces`, by the name of the file with these rules."""
     by_values: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class Family(Generic[S]):
     summary: str
     """The purpose in one line."""
     settings: type[S]
-    """A pydantic model in which every field has a default."""
+    """A pydantic model with a default for every field."""
     install: Callable[[Manager, S], None]
     """Adds the controllers, webhooks and background work to a manager that was not started."""
     kinds: tuple[type[CustomResource[Any, Any]], ...] = ()

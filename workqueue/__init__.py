@@ -2,17 +2,14 @@
 
 A key is any hashable value and a reason is a string: the queue does not depend on Kubernetes.
 
-    core.py              the rules, as a plain object: no await, no clock, the time is an argument of every method
-    queue.py             the asyncio shell: `await get()`, one timer, draining
-    backoff.py           the exponential delay of a failed key
-    limiters.py          the limiter protocol, the token bucket and combinations of limiters
-    retry_deadlines.py   when a failure counts, so that events do not inflate the backoff
-    throttle.py          minimum interval and debounce per key
-    entry.py             a waiting key (entry) and a key handed to a worker (item)
-    lanes.py             the ready entries by priority, first in first out
-    timetable.py         the delayed entries by time
-    report.py            statistics, and for each key why it waits
-    metrics.py           the interface of metrics
+    core.py        the rules, as a plain object: no await, no clock, the time is an argument of every method
+    queue.py       the asyncio shell: `await get()`, one timer, draining
+    backoff.py     the exponential delay of a failed key, and when a failure counts, so that events do not inflate it
+    limiters.py    the limiter protocol, the token bucket and combinations of limiters
+    entry.py       a waiting key (entry) and a key handed to a worker (item)
+    schedule.py    ready entries by priority, delayed entries by time, minimum interval and debounce per key
+    report.py      statistics, and for each key why it waits
+    metrics.py     the interface of metrics
 
 Guarantees: a key is handed to one worker at a time; no add is lost; any number of adds while a key is in work cause exactly one more
 run; the earliest requested time and the highest priority win; an item carries the reasons of all merged adds.
@@ -26,15 +23,14 @@ from __future__ import annotations
 if not __name__.startswith("konverge."):
     raise ImportError("import konverge.workqueue; the folder at the root is the same room under another name")
 
-from konverge.workqueue.backoff import ItemExponential
+from konverge.workqueue.backoff import EARLY_RETRY, ItemExponential, RetryDeadlines, keeps_deadline
 from konverge.workqueue.core import QueueCore
 from konverge.workqueue.entry import MAX_REASONS, Item, WaitReason
 from konverge.workqueue.limiters import Bucket, Jitter, Limiter, MaxOf, MaxWait
 from konverge.workqueue.metrics import NoMetrics, QueueMetrics
 from konverge.workqueue.queue import ShutDown, WorkQueue
 from konverge.workqueue.report import Snapshot, Statistics, Waiting, Working
-from konverge.workqueue.retry_deadlines import EARLY_RETRY, RetryDeadlines, keeps_deadline
-from konverge.workqueue.throttle import Throttle
+from konverge.workqueue.schedule import Throttle
 
 __all__ = [
     "MAX_REASONS",

@@ -8,8 +8,8 @@ The rules are from client-go's queue and controller-runtime's priority queue, wi
 4. Ready entries are handed out by priority, and first in first out within a priority, in the order of becoming ready (at the same instant:
    unspecified). An entry whose priority is raised moves to the back of the new priority.
 5. Shut-down refuses adds, drops delayed entries, and hands out the others, including the re-runs of keys in work.
-6. A failure well before its retry deadline keeps the deadline (`konverge.workqueue.retry_deadlines`).
-7. Minimum interval and debounce per key (`konverge.workqueue.throttle`).
+6. A failure well before its retry deadline keeps the deadline (`konverge.workqueue.backoff`).
+7. Minimum interval and debounce per key (`konverge.workqueue.schedule`).
 8. The entry of a key also represents its retry: a run that an event triggers earlier replaces the retry. client-go would run the key
    again at the old time; here the outcome of the earlier run decides the next run.
 
@@ -26,15 +26,12 @@ from collections.abc import Hashable
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
-from konverge.workqueue.backoff import ItemExponential
+from konverge.workqueue.backoff import EARLY_RETRY, ItemExponential, RetryDeadlines
 from konverge.workqueue.entry import EntryState, Item, QueueEntry, WaitReason
-from konverge.workqueue.lanes import Lanes
 from konverge.workqueue.limiters import Limiter
 from konverge.workqueue.metrics import NoMetrics, QueueMetrics
 from konverge.workqueue.report import Snapshot, Statistics, Waiting, Working
-from konverge.workqueue.retry_deadlines import EARLY_RETRY, RetryDeadlines
-from konverge.workqueue.throttle import Starts, Throttle
-from konverge.workqueue.timetable import Timetable
+from konverge.workqueue.schedule import Lanes, Starts, Throttle, Timetable
 
 __all__ = ["QueueCore"]
 

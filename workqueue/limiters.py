@@ -4,7 +4,7 @@ Guarantees: a limiter is a plain object, and the time is an argument. `when` cou
 `forget` frees all memory of the key. A limiter holds only keys that failed since they were last forgotten, so its memory is bounded
 if the caller forgets a key after a success, after a terminal error, and after the deletion of its object.
 
-Caveats: a limiter does not know the delays that it returned earlier. `konverge.workqueue.retry_deadlines` keeps an event inside a
+Caveats: a limiter does not know the delays that it returned earlier. `konverge.workqueue.backoff` keeps an event inside a
 running delay from lengthening it.
 
 The rules and numbers are client-go's (a bucket of 100, 10 per second):

@@ -17,13 +17,13 @@ from collections import deque
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+from konverge.workqueue.backoff import EARLY_RETRY
 from konverge.workqueue.core import QueueCore
 from konverge.workqueue.entry import Item
 from konverge.workqueue.limiters import Limiter
 from konverge.workqueue.metrics import QueueMetrics
 from konverge.workqueue.report import Snapshot, Statistics, Waiting
-from konverge.workqueue.retry_deadlines import EARLY_RETRY
-from konverge.workqueue.throttle import Throttle
+from konverge.workqueue.schedule import Throttle
 
 __all__ = ["ShutDown", "WorkQueue"]
 

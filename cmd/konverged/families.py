@@ -51,7 +51,7 @@ class HostedFamily:
 
 
 class DaemonSettings(Settings):
-    """The settings of the daemon: those of every operator. `daemon_settings` adds a group for each family."""
+    """The settings of the daemon: the settings of every operator. `daemon_settings` adds a group for each family."""
 
     families: ClassVar[tuple[HostedFamily, ...]] = ()
 
@@ -73,7 +73,7 @@ def discover() -> tuple[HostedFamily, ...]:
         )
     _check_unique("name", hosted, lambda family: [family.name])
     _check_unique("kind", hosted, _kind_names)
-    return tuple(sorted(hosted, key=lambda one: one.name))
+    return tuple(sorted(hosted, key=lambda entry: entry.name))
 
 
 def _distribution_of(entry: EntryPoint) -> str:
@@ -107,18 +107,18 @@ def _kind_names(family: Family[Any]) -> list[str]:
 
 def _check_unique(word: str, hosted: Sequence[HostedFamily], names_of: Callable[[Family[Any]], Iterable[str]]) -> None:
     owners: dict[str, HostedFamily] = {}
-    for one in hosted:
-        for name in names_of(one.family):
-            if (other := owners.setdefault(name, one)) is not one:
+    for entry in hosted:
+        for name in names_of(entry.family):
+            if (other := owners.setdefault(name, entry)) is not entry:
                 raise ConfigError(
-                    f"{other} and {one} have the same {word}, {name}: rename it in one of them, or uninstall one distribution"
+                    f"{other} and {entry} have the same {word}, {name}: rename it in one of them, or uninstall one distribution"
                 )
 
 
 @functools.cache
 def daemon_settings(hosted: tuple[HostedFamily, ...]) -> type[DaemonSettings]:
     """Return the class of the daemon's settings with a group for each of these families."""
-    groups: dict[str, Any] = {one.name: (one.family.settings, one.family.settings()) for one in hosted}
+    groups: dict[str, Any] = {entry.name: (entry.family.settings, entry.family.settings()) for entry in hosted}
     composed: type[DaemonSettings] = create_model("DaemonSettings", __base__=DaemonSettings, **groups)
     composed.families = hosted
     return composed

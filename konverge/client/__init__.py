@@ -6,7 +6,7 @@
       exec_plugin.py  ... and from the plugin that it names
       credentials.py  authorization and TLS material, and their sources; tls.py and proxy.py beside it
     requests.py     requests as data: pure building
-    decoding.py     bodies of successful responses, decoded as far as each is needed
+    responses.py    bodies of successful responses: objects, pages, and the events of a watch; depth.py: JSON that is nested too deeply
     status.py       unsuccessful responses as typed errors
     retry.py        retries and their backoff: pure decisions, and the tenacity objects that execute them
     round_tripper.py  one call over a connection of aiohttp, at about half of what a session costs
@@ -15,7 +15,6 @@
     fence.py        the last check before the bytes of a write are sent: whether this process still leads
     sender.py       one call: slot, attempts, credentials, metrics
     discovery.py    the resources that the server serves
-    watch_stream.py lines and events out of a watch; depth.py: JSON that is nested too deeply to be decoded
     guarded.py      writes that change only the version of the object that was read (`expect`): pure
     ledger.py       the writes of this process, until the caches show them
     client.py       the verbs
@@ -28,15 +27,14 @@ from __future__ import annotations
 
 from konverge.client.client import Client
 from konverge.client.config import ClientConfig
-from konverge.client.decoding import decode_as, decode_object
 from konverge.client.depth import LEFT_OUT, flattened
 from konverge.client.ledger import Ledger, LedgerStatistics, PendingWrite, Write, WriteState
 from konverge.client.resources import Listing, ListQuery, Page, ResourceInfo, WatchQuery
+from konverge.client.responses import WatchEvent, WatchIdle, WatchStream, decode_as, decode_object
 from konverge.client.settings import ClientSettings
 from konverge.client.shapes import ConditionShape
 from konverge.client.status import missing_rule, namespace_is_ending, status_error
 from konverge.client.transport import Fence, OpenStream, Response, Transport
-from konverge.client.watch_stream import WatchEvent, WatchIdle, WatchStream
 
 __all__ = [
     "LEFT_OUT",

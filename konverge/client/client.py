@@ -21,19 +21,18 @@ from typing import Any, Self, TypeVar
 
 from konverge.client import nulls, requests
 from konverge.client.config import ClientConfig
-from konverge.client.decoding import decode_metadata, decode_object, decode_page, decode_stored
 from konverge.client.discovery import Discovery
 from konverge.client.guarded import expected_version, guarded_patch, object_changed
 from konverge.client.ledger import Ledger, PendingWrite
 from konverge.client.naming import checked_name, user_agent
 from konverge.client.requests import JSON, Propagation, Request, Style
 from konverge.client.resources import Listing, ListQuery, Page, ResourceInfo, WatchQuery
+from konverge.client.responses import WatchStream, decode_metadata, decode_object, decode_page, decode_stored
 from konverge.client.sender import Call, RequestMeasures, Sender
 from konverge.client.settings import ClientSettings
 from konverge.client.shapes import ConditionShape, document_path, shape_in
 from konverge.client.status import deleted_uid
 from konverge.client.transport import Fence, Response
-from konverge.client.watch_stream import WatchStream
 from konverge.errors import AlreadyExists, Conflict, Expired, Forbidden, NotFound, NotServed, UsageError
 from konverge.fields import has_nulls, without_nulls
 from konverge.kinds import Kind, Resource, kind_of

@@ -1,14 +1,15 @@
-"""The fence: the last check before the bytes of a write go to the socket.
+"""The fence: the last check before the bytes of a write are sent.
 
-A leader that was paused, or whose event loop was blocked, wakes with a lease that has run out. Cancelling its reconciles comes too late
-for the write that is next to be sent, so each write is checked when its bytes leave the process.
+A leader that was paused, or whose event loop was blocked, wakes with an expired lease. The cancellation of its reconciles is too late for
+the next write, so each write is checked when its bytes leave the process.
 
-Guarantees: after the deadline of the fence no byte of a write that goes through it is handed to a socket, buffered parts of a large body
-included. Reads, and the writes of clients without this fence, go on.
+Guarantees: after the deadline of the fence no byte of its writes is handed to a socket, buffered parts of a large body included. Reads, and
+the writes of clients without this fence, continue.
 
-Caveats: between the check and the system call lie some microseconds, and bytes that the kernel has taken arrive later. Both lie within the
-seconds between this deadline and the end of the lease, unless the machine is suspended at that very moment. client-go has no such check;
-there the process is ended: https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go
+Caveats: the system call follows the check by some microseconds, and bytes in the kernel arrive later. Both delays are shorter than the
+seconds between this deadline and the end of the lease, unless the machine is suspended at that very moment. client-go has no such check,
+and ends the process:
+https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go
 """
 
 from __future__ import annotations
@@ -48,6 +49,6 @@ class FencedTransport:
         return self._inner.stream(request)
 
     async def close(self) -> None:
-        """Close the connections of the writes; the inner transport belongs to the client that this one was made of."""
+        """Close the connections of the writes; the inner transport belongs to the client without a fence."""
         if self._writes is not self._inner:
             await self._writes.close()

@@ -2,9 +2,9 @@
 
 `HttpTransport` keeps two sessions, one for calls and one for watches, so that a hundred watches do not starve the calls.
 
-Guarantees: a connection is made within `connect_timeout` (TLS included); TCP notices a dead peer (keepalive, user timeout); proxies,
+Guarantees: a connection is established within `connect_timeout` (TLS included); TCP notices a dead peer (keepalive, user timeout); proxies,
 cookies, redirects and netrc of the environment are ignored; the transport does not retry. Every failure below HTTP raises `Unreachable`,
-which says whether the request may have arrived. After a rotation of certificates new connections use the new ones and open watches
+with `maybe_done` if the request may have arrived. After a rotation, new connections use the new certificates and open watches
 continue.
 
 Caveats: the transport sets no deadline for an attempt; the caller does.
@@ -111,26 +111,26 @@ def _socket_factory(
     ]
 
     def make(address: tuple[Any, ...]) -> socket.socket:
-        made: socket.socket
+        connection: socket.socket
         if check is None:
-            made = socket.socket(family=address[0], type=address[1], proto=address[2])
+            connection = socket.socket(family=address[0], type=address[1], proto=address[2])
         else:
-            made = _FencedSocket(family=address[0], type=address[1], proto=address[2])
-            made.check = check
+            connection = _FencedSocket(family=address[0], type=address[1], proto=address[2])
+            connection.check = check
             # A connection that is given up drops what the kernel has not sent, so that nothing of it arrives after an outage.
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         for level, name, value in options:
             option = getattr(socket, name, None)  # not every platform has each of them
             if option is not None:
-                made.setsockopt(level, option, value)
-        sockets.add(made)
-        return made
+                connection.setsockopt(level, option, value)
+        sockets.add(connection)
+        return connection
 
     return make
 
 
 class _HttpStream:
-    """The body of one aiohttp response, as it comes."""
+    """The body of one aiohttp response, read in parts."""
 
     def __init__(self, transport: HttpTransport, request: Request, response: aiohttp.ClientResponse) -> None:
         self._transport = transport
@@ -287,9 +287,9 @@ class HttpTransport:
 
     def _headers_for(self, request: Request, credentials: Credentials) -> tuple[tuple[str, str], ...]:
         """All headers except Content-Length; cached, because `round_tripper` caches the encoded block by this tuple."""
-        found = self._header_cache.get((request.accept, request.content_type))
-        if found is not None and found[0] is credentials:
-            return found[1]
+        cached = self._header_cache.get((request.accept, request.content_type))
+        if cached is not None and cached[0] is credentials:
+            return cached[1]
         headers = [*self._headers.items(), ("Accept", request.accept), *credentials.headers]
         if credentials.authorization:
             headers.append(("Authorization", credentials.authorization))
@@ -303,7 +303,7 @@ class HttpTransport:
     async def _round_trip(self, request: Request, headers: tuple[tuple[str, str], ...]) -> Response:
         assert self._calls is not None
         if self._round_tripper is None or self._round_tripper[0] is not self._context:
-            made = RoundTripper(
+            round_tripper = RoundTripper(
                 self._calls,
                 self._server,
                 ssl=self._context,
@@ -311,7 +311,7 @@ class HttpTransport:
                 timeout=self._calls.timeout,
                 loop=asyncio.get_running_loop(),
             )
-            self._round_tripper = (self._context, made)
+            self._round_tripper = (self._context, round_tripper)
         try:
             head = await self._round_tripper[1].send(request, headers)
         except (aiohttp.ClientError, OSError) as error:
@@ -325,7 +325,7 @@ class HttpTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[OpenStream]:
-        """Send a request and enter its answer. The connection is never used again."""
+        """Send a request and enter its response. The connection is never used again."""
         if self._watches is None:
             self._watches = self._session(limit=0)
         response = await self._start(self._watches, request)
@@ -338,7 +338,7 @@ class HttpTransport:
             response.close()
 
     def unreachable(self, request: Request, error: Exception) -> Unreachable:
-        """Turn an error below HTTP into Unreachable, which says whether the request may have arrived."""
+        """Convert an error below HTTP to Unreachable, with `maybe_done` if the request may have arrived."""
         # aiohttp shows its TLS context in the text of a connection error; the OSError below it holds the reason.
         below = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
         words = str(below) or type(below).__name__
@@ -362,5 +362,5 @@ class HttpTransport:
         """Wait until the loop has closed every socket, because aiohttp does not wait for the TLS shutdown of dropped connections."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _CLOSE_TIMEOUT
-        while any(one.fileno() != -1 for one in self._sockets) and loop.time() < deadline:
+        while any(connection.fileno() != -1 for connection in self._sockets) and loop.time() < deadline:
             await asyncio.sleep(0.005)

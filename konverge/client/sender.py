@@ -163,7 +163,7 @@ class Sender:
             ) from error
 
     async def _send_once(self, call: Call) -> Response:
-        """Make one attempt: credentials have until the deadline of the call, the request only the time of an attempt."""
+        """Send one attempt: credentials have until the deadline of the call, the request only the time of an attempt."""
         request, was_unknown, sent = call.request, call.outcome_unknown, False
         limit = self._settings.request_timeout
         try:

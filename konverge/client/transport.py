@@ -37,7 +37,7 @@ class OpenStream(Protocol):
     retry_after: float | None
 
     async def read(self) -> bytes:
-        """Return the bytes that have come since the last call, at least one; b"" at the end. Raises Unreachable when cut off."""
+        """Return the bytes that arrived since the last call, at least one; b"" at the end. Raises Unreachable when cut off."""
 
 
 class Transport(Protocol):

@@ -13,8 +13,8 @@ from konverge.client import Client
 from konverge.kinds import kind
 from konverge.metrics import Metrics
 from konverge.objects import Object
+from konverge.runtime.events.core import DropReason
 from konverge.runtime.events.recorder import EVENT, EVENT_RULE, EventRecorder, EventSettings, Regarding
-from konverge.runtime.events.types import DropReason
 from konverge_testing.clients import ClientFor
 
 pytestmark = pytest.mark.control_plane

@@ -11,13 +11,14 @@ from walk import Walk, is_wrapper, walk
 from konverge_testing.loop import VirtualTimeLoop
 
 LANDMARKS = (
-    "client/watch_stream.py",
-    "client/transport.py",
+    "client/responses.py",
+    "client/http_transport.py",
     "informers/decode.py",
     "informers/store.py",
     "runtime/controller/event_handlers.py",
+    "runtime/consistency/own_writes.py",
     "workqueue/queue.py",
-    "runtime/consistency/barrier.py",
+    "runtime/controller/worker.py",
     "runtime/reconcile/pipeline.py",
     "runtime/apply/applier.py",
     "client/sender.py",
@@ -26,8 +27,8 @@ LANDMARKS = (
     "runtime/controller/requeue.py",
     "runtime/controller/reports.py",
 )
-MOST_FILES = 66
-MOST_WRAPPERS = 15
+MOST_FILES = 50
+MOST_WRAPPERS = 16
 
 
 @pytest.fixture(scope="module")

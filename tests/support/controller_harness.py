@@ -26,7 +26,7 @@ from konverge.metrics import Metrics
 from konverge.objects import Metadata
 from konverge.runtime import Controller
 from konverge.runtime.controller.runner import ControllerRunner
-from konverge.runtime.events.types import Regarding
+from konverge.runtime.events.core import Regarding
 from konverge.runtime.hooks.leadership import Term
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.reconcile.services import ManagerServices

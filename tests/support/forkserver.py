@@ -19,6 +19,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self
@@ -106,6 +107,7 @@ _PRELOADED: Final = (
     "konverge.daemon.families",
     "konverge.daemon.programs",
     "konverge.daemon.run",
+    *(entry.module for entry in entry_points(group="konverge.families")),
     "konverge.runtime.manager.manager",
     "kubernetes_asyncio.client",  # the library imports it only where a kubeconfig is read: half a second of CPU
     "kubernetes_asyncio.config",

@@ -15,12 +15,11 @@ from random import Random
 from typing import Final
 
 from grpclib.client import Channel
-from harness import PROCESS, World, virtual
+from harness import PROCESS, Lap, World, virtual
 from peers.machine import memory
 from rows import QUICK, Row, row
 
 from konverge.client.credentials import TlsMaterial
-from konverge.clock import cpu_time
 from konverge.crds import crd
 from konverge.crds.machines_v1beta1 import (
     NstanceCluster,
@@ -142,12 +141,11 @@ async def _measured() -> list[Row]:
 async def _imported(world: MachinesWorld, before: float) -> list[Row]:
     instances = GROUPS * SIZE * len(SHARDS)
     how = f"{len(SHARDS)} shards with {GROUPS} groups each, {instances:,} instances; servers in memory in the same process"
-    loop = asyncio.get_running_loop()
     gc.collect()
-    began, cpu = loop.time(), cpu_time()
+    began, lap = asyncio.get_running_loop().time(), Lap()
     await world.start()
     await world.quiet()
-    took, cost = world.written_at - began, cpu_time() - cpu
+    took, cost = world.written_at - began, lap.cpu
     pools = (await world.lab.client.list(NstanceMachinePool, world.lab.namespace)).items
     listed = sum(len(one.spec.provider_id_list) for one in pools)
     gc.collect()
@@ -169,9 +167,9 @@ async def _imported(world: MachinesWorld, before: float) -> list[Row]:
 
 async def _at_rest(world: MachinesWorld) -> list[Row]:
     world.writes.clear()
-    calls, cpu = world.called()["ListGroups"], cpu_time()
+    calls, lap = world.called()["ListGroups"], Lap()
     await asyncio.sleep(REST)
-    cost, listings = cpu_time() - cpu, world.called()["ListGroups"] - calls
+    cost, listings = lap.cpu, world.called()["ListGroups"] - calls
     how = f"{REST:g} virtual s without a change, {GROUPS} groups in each listing of {len(SHARDS)} shards; the servers' CPU included"
     return [
         row("rest: writes", sum(world.writes.values()), "writes", how, 0),
@@ -186,28 +184,28 @@ async def _at_rest(world: MachinesWorld) -> list[Row]:
 
 
 async def _events(world: MachinesWorld) -> list[Row]:
-    loop, waits = asyncio.get_running_loop(), []
+    waits = []
     for number in range(STEPS):
         group = f"group-{number:03}"
         world.shown.clear()
-        began = loop.time()
+        lap = Lap()
         world.set_subnet(group, "b", "public")
         async with asyncio.timeout(PATIENCE):
             while f"{group}--b" not in world.shown:
                 await asyncio.sleep(0.01)
-        waits.append(loop.time() - began)
+        waits.append(lap.seconds)
         await asyncio.sleep(3)
     await world.quiet()
     world.shown.clear()
     calls = world.called()["ListGroups"]
-    began, cpu = loop.time(), cpu_time()
+    lap = Lap()
     groups = [f"group-{number:03}" for number in range(GROUPS)]
     for group in groups:
         world.set_subnet(group, "c", "public")
     async with asyncio.timeout(PATIENCE):
         while not {f"{group}--c" for group in groups} <= world.shown:
             await asyncio.sleep(0.01)
-    took, cost = loop.time() - began, cpu_time() - cpu
+    took, cost = lap.seconds, lap.cpu
     listings = world.called()["ListGroups"] - calls
     await world.quiet()
     how = "an event of a stream to the write of the status of its shard group, virtual time"
@@ -221,21 +219,20 @@ async def _events(world: MachinesWorld) -> list[Row]:
 
 async def _scaled(world: MachinesWorld) -> list[Row]:
     world.writes.clear()
-    before, cpu = world.called(), cpu_time()
-    loop, waits = asyncio.get_running_loop(), []
+    before, all_steps, waits = world.called(), Lap(), []
     for number in range(STEPS):
         name = f"group-{number:03}"
-        began = loop.time()
+        lap = Lap()
         changed = {"spec": {"replicas": SIZE * len(SHARDS) + 1}}
         upserts = world.called()["UpsertGroup"]
         await world.lab.patch(MACHINE_POOL, name, changed)
         async with asyncio.timeout(PATIENCE):
             while world.called()["UpsertGroup"] == upserts:
                 await asyncio.sleep(0.01)
-        waits.append(loop.time() - began)
+        waits.append(lap.seconds)
         await asyncio.sleep(1)
     await world.quiet()
-    cost = cpu_time() - cpu
+    cost = all_steps.cpu
     calls = {name: count - before[name] for name, count in world.called().items() if name not in ANSWERS}
     how = f"one replica more, {STEPS} pools after each other; an instance boots in 30 s and is listed then"
     writes = world.writes
@@ -271,8 +268,7 @@ async def _drained(world: MachinesWorld) -> list[Row]:
         }
         await client.create(POD.new(f"pod-{one.id}", space, spec=spec))
     await world.quiet()
-    loop, cpu = asyncio.get_running_loop(), cpu_time()
-    began, before = loop.time(), len(world.nstance.shards["a"].calls)
+    lap, before = Lap(), len(world.nstance.shards["a"].calls)
     for one in running:
         fleet.drain(one, "spot-interruption")
     acknowledged: set[str] = set()
@@ -281,7 +277,7 @@ async def _drained(world: MachinesWorld) -> list[Row]:
             await asyncio.sleep(0.05)
             calls = world.nstance.shards["a"].calls[before:]
             acknowledged = {one.request.instance_id for one in calls if one.method == "AcknowledgeDrained"}  # type: ignore[attr-defined]  # the message of this method
-    took, cost = loop.time() - began, cpu_time() - cpu
+    took, cost = lap.seconds, lap.cpu
     pods = len((await client.list(POD, space)).items)
     how = f"{len(running)} drains of one shard at once, a Node and a pod for each, no budget"
     return [

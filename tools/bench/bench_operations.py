@@ -15,11 +15,11 @@ import os
 from datetime import timedelta
 from typing import Any, Final
 
-from harness import PROCESS, World, in_batches, virtual
+from harness import PROCESS, Lap, World, in_batches, virtual
 from peers.machine import memory
 from rows import QUICK, Row, row
 
-from konverge.clock import cpu_time, rfc3339, wall_clock
+from konverge.clock import rfc3339, wall_clock
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
@@ -155,11 +155,10 @@ async def _measured() -> list[Row]:
 async def _woken(world: OperationsWorld) -> list[Row]:
     how = f"{WAITING:,} Operations wait on {TARGETS} targets; a label of each of {RELEASES:,} HelmReleases changes"
     await world.waiting()
-    loop = asyncio.get_running_loop()
-    reconciles, began, at = world.reconciles(), cpu_time(), loop.time()
+    reconciles, lap = world.reconciles(), Lap()
     await world.poke()
-    cost, woken = cpu_time() - began, world.reconciles() - reconciles
-    assert loop.time() - at < 30, "Operations look again by themselves after 30 s"
+    cost, woken = lap.cpu, world.reconciles() - reconciles
+    assert lap.seconds < 30, "Operations look again by themselves after 30 s"
     return [
         row("waiting: reconciles for each event", woken / RELEASES, "reconciles/event", how, "<= 1"),
         row("waiting: CPU", 1000 * cost / RELEASES, "ms/event", f"{how}; the server's part included"),
@@ -171,13 +170,12 @@ async def _serialised(world: OperationsWorld) -> list[Row]:
     await world.quiet()
     world.writes.clear()
     gc.collect()
-    loop, reconciles, began = asyncio.get_running_loop(), world.reconciles(), cpu_time()
-    at = loop.time()
+    reconciles, lap = world.reconciles(), Lap()
     await world.operations(0, OPERATIONS, exclusive=True)
     await world.until_succeeded(OPERATIONS)
-    took = loop.time() - at
+    took = lap.seconds
     await world.quiet()
-    cost = cpu_time() - began
+    cost = lap.cpu
     count = world.writes
     each = OPERATIONS / TARGETS
     return [
@@ -206,9 +204,9 @@ async def _serialised(world: OperationsWorld) -> list[Row]:
 async def _at_rest(world: OperationsWorld) -> list[Row]:
     how = f"{FINISHED:,} finished Operations, their Jobs still there"
     world.writes.clear()
-    reconciles, began = world.reconciles(), cpu_time()
+    reconciles, lap = world.reconciles(), Lap()
     await asyncio.sleep(REST)
-    cost, reconciled = cpu_time() - began, world.reconciles() - reconciles
+    cost, reconciled = lap.cpu, world.reconciles() - reconciles
     rows = [
         row("at rest: writes", sum(world.writes.values()), "writes", f"{how}; {REST:g} s", 0),
         row("at rest: reconciles", reconciled, "reconciles", f"{how}; {REST:g} s", 0),
@@ -217,10 +215,10 @@ async def _at_rest(world: OperationsWorld) -> list[Row]:
     world.lab.halt()
     await asyncio.sleep(60)
     gc.collect()
-    before, began = memory([os.getpid()]).now, cpu_time()
+    before, lap = memory([os.getpid()]).now, Lap()
     world.writes.clear()
     await world.start()
-    cost = cpu_time() - began
+    cost = lap.cpu
     gc.collect()
     grown = memory([os.getpid()]).now - before
     return [

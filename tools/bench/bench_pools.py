@@ -12,10 +12,9 @@ import gc
 from random import Random
 from typing import Any, Final
 
-from harness import PROCESS, World, in_batches, virtual
+from harness import PROCESS, Lap, World, in_batches, virtual
 from rows import QUICK, Row, row
 
-from konverge.clock import cpu_time
 from konverge.crds import crd
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile
 from konverge.outcome import Done, Outcome
@@ -121,10 +120,10 @@ async def _measured() -> list[Row]:
     async with PoolsWorld.open() as world:
         await install_crds(world.lab.client, [crd(model) for model in KINDS])
         await world.start()
-        began = cpu_time()
+        lap = Lap()
         await world.pools()
         await world.until(CLAIMS, "nextcloudinstances", "status", "phase")
-        filled = cpu_time() - began
+        filled = lap.cpu
         await world.quiet()
         await asyncio.sleep(120)
         how = f"{POOLS} pools of {SIZE}; server in memory and stand-in for instances in the same process"
@@ -140,11 +139,10 @@ async def _burst(world: PoolsWorld, how: str) -> list[Row]:
     world.writes.clear()
     world.conflicts = 0
     gc.collect()
-    loop, began = asyncio.get_running_loop(), cpu_time()
-    at = loop.time()
+    lap = Lap()
     await world.claims()
     await world.until(CLAIMS, "nextclouds", "status", "instanceRef")
-    took, cost = loop.time() - at, cpu_time() - began
+    took, cost = lap.seconds, lap.cpu
     count = world.writes
     return [
         row("burst: virtual time until the last claim is served", took, "s", how),
@@ -166,9 +164,9 @@ async def _at_rest(world: PoolsWorld, how: str) -> list[Row]:
     how = f"{how}; {CLAIMS:,} assigned and {CLAIMS:,} idle instances; {REST:g} s"
     await asyncio.sleep(900)  # the last counts of repeated Events are sent
     world.writes.clear()
-    began = cpu_time()
+    lap = Lap()
     await asyncio.sleep(REST)
-    cost = cpu_time() - began
+    cost = lap.cpu
     return [
         row("at rest: writes", sum(world.writes.values()), "writes", how, 0),
         row("at rest: CPU", 1e6 * cost / REST, "us/s", how),

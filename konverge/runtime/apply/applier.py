@@ -5,7 +5,8 @@ still shows the server's last response to the same intent (defaults and normalis
 change is not repeated for the same intent and version: most children are unchanged in most reconciles. An apply that met a conflict and was
 declared HOLD is not sent again until the intent or the object changed.
 
-The decisions are pure functions on what the cache and the memory say; `Applier` is the shell that sends.
+The decisions are pure functions of the cached object and the memory: `changes_nothing` (nothing is sent) and `hold_remaining` (a held apply
+is not sent again yet). `Applier` is the shell that sends. `konverge.fields.unchanged` compares an intent with field set and live values.
 
 Applies that change nothing and loops on defaults, in the field: https://github.com/operator-framework/java-operator-sdk/issues/2249,
 https://github.com/keycloak/keycloak/issues/38846, https://github.com/kubernetes/kubernetes/issues/131175
@@ -17,20 +18,25 @@ import hashlib
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from prometheus_client import Counter
 
 from konverge.client import Client, decode_as, decode_object
-from konverge.errors import ApplyConflict
+from konverge.errors import ApplyConflict, FieldConflict
 from konverge.fields import (
     Owner,
     applied_fields,
+    applied_part,
     decode_fields,
     digest,
     has_nulls,
     owned_by,
+    projection,
+    unchanged,
+    unchanged_by,
     without_emptied,
 )
 from konverge.informers import Cached
@@ -38,19 +44,100 @@ from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
 from konverge.objects import FullMetadata, Object
-from konverge.runtime.apply.changes import (
-    HELD_RETRY,
-    ApplyResult,
-    Refusal,
-    apply_result,
-    changes_nothing,
-    held_for,
-    named_by,
-)
 from konverge.runtime.apply.conflicts import FieldsHeld, Held, OnConflict
 from konverge.runtime.apply.rivals import Rivals
 
-__all__ = ["Applier", "Recent", "StatusResult"]
+__all__ = [
+    "Applier",
+    "ApplyResult",
+    "HELD_RETRY",
+    "LruDict",
+    "Refusal",
+    "StatusResult",
+    "apply_result",
+    "matches_last_apply",
+    "changes_nothing",
+    "hold_remaining",
+    "project_onto_intent",
+]
+
+
+_ABSENT = object()
+
+HELD_RETRY = 30.0
+"""Seconds before a held apply is tried again: only the object's version changed and no value of the intent, or the object is not cached."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """The server's response to an intent: digests of the intent, of our field set, and of the values that it covers."""
+
+    intent: str
+    owned: str
+    values: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A refused intent, which named fields of other managers, and the state of the object at that moment."""
+
+    intent: str
+    uid: str
+    values: str
+    version: str
+    at: float
+    conflicts: tuple[FieldConflict, ...]
+
+
+def apply_result(
+    intent: Mapping[str, Any], fields: Mapping[str, Any] | None, stored: Mapping[str, Any]
+) -> ApplyResult | None:
+    """Return the result to remember, None if the server stored the intent unchanged: then a comparison of values suffices."""
+    # A status that was stored unchanged is the most frequent case, and it is owned as it was sent.
+    if fields is None or stored.get("status") == intent.get("status", _ABSENT) or unchanged_by(intent, fields, stored):
+        return None
+    return ApplyResult(digest(applied_part(intent)), digest(fields), digest(projection(stored, fields)))
+
+
+def changes_nothing(
+    intent: Mapping[str, Any], owned: bytes, live: Mapping[str, Any], result: ApplyResult | None
+) -> bool:
+    """Return whether the intent would not change `live`; `owned` are our fields, `result` belongs to the last apply."""
+    return unchanged(intent, owned, live) or (result is not None and matches_last_apply(intent, result, owned, live))
+
+
+def matches_last_apply(intent: Mapping[str, Any], result: ApplyResult, owned: bytes, live: Mapping[str, Any]) -> bool:
+    """Return whether the object still is as the server stored it for this intent; `owned` are our fields."""
+    if result.intent != digest(applied_part(intent)):
+        return False
+    # Compared as data: the server escapes characters in JSON that an encoder here would not.
+    fields = decode_fields(owned)
+    return digest(fields) == result.owned and digest(projection(live, fields)) == result.values
+
+
+def hold_remaining(intent: Mapping[str, Any], refusal: Refusal | None, cached: Cached, now: float) -> float | None:
+    """Return the seconds until a held apply is tried again, None if a retry could succeed now.
+
+    They are infinite if the object did not change, and finite if only its version changed and no value of the intent: another manager may
+    have released a field without a change of its value.
+    """
+    if refusal is None or refusal.intent != digest(intent):
+        return None
+    if cached.metadata.uid != refusal.uid or digest(project_onto_intent(intent, cached.data())) != refusal.values:
+        return None
+    if cached.metadata.resource_version == refusal.version:
+        return math.inf
+    wait = refusal.at + HELD_RETRY - now
+    return wait if wait > 0 else None
+
+
+def project_onto_intent(intent: Any, live: Any) -> Any:
+    """Return the values of a live object that an intent names; a list counts as a whole."""
+    if isinstance(intent, Mapping) and isinstance(live, Mapping):
+        skip = {"apiVersion", "kind", "uid", "resourceVersion"}
+        return {key: project_onto_intent(member, live.get(key)) for key, member in intent.items() if key not in skip}
+    return live
+
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -75,15 +162,15 @@ class StatusResult(NamedTuple):
     @classmethod
     def of(cls, body: bytes) -> StatusResult:
         """Decode a response; raises ServerFailure for a malformed one."""
-        found = decode_as(_STATUS, body, "object with metadata")
-        return cls(found.metadata, found.status, body)
+        decoded = decode_as(_STATUS, body, "object with metadata")
+        return cls(decoded.metadata, decoded.status, body)
 
 
-class Recent(Generic[K, V]):
+class LruDict(Generic[K, V]):
     """A mapping that drops the entry that was least recently used.
 
-    >>> recent = Recent[str, int](2)
-    >>> recent.put("a", 1), recent.put("b", 2), recent.get("a"), recent.put("c", 3), recent.get("b")
+    >>> cache = LruDict[str, int](2)
+    >>> cache.put("a", 1), cache.put("b", 2), cache.get("a"), cache.put("c", 3), cache.get("b")
     (None, None, 1, None, None)
     """
 
@@ -92,7 +179,7 @@ class Recent(Generic[K, V]):
         self._items: OrderedDict[K, V] = OrderedDict()
 
     def get(self, key: K) -> V | None:
-        """Return an entry, None if it is not there."""
+        """Return an entry, None if it is absent."""
         value = self._items.get(key)
         if value is not None:
             self._items.move_to_end(key)
@@ -106,15 +193,15 @@ class Recent(Generic[K, V]):
             self._items.popitem(last=False)
 
     def drop(self, key: K) -> None:
-        """Remove an entry if it is there."""
+        """Remove an entry if it exists."""
         self._items.pop(key, None)
 
     def __len__(self) -> int:
         return len(self._items)
 
 
-def _question(intent: Mapping[str, Any], cached: Cached, owner: Owner) -> bytes:
-    """Return the digest of an intent, its owner and the version of the object: the same digest needs no second comparison."""
+def _apply_digest(intent: Mapping[str, Any], cached: Cached, owner: Owner) -> bytes:
+    """Return the digest of an intent, its owner and the object's version: an equal digest needs no second comparison."""
     where = "\0".join((cached.uid, cached.version, *owner)).encode()
     return hashlib.blake2b(where + b"\0" + msgspec.json.encode(intent), digest_size=16).digest()
 
@@ -137,10 +224,10 @@ class Applier:
         self._metrics = metrics
         self._now = now
         self._rivals = rivals
-        self._results: Recent[Key, dict[Owner, ApplyResult]] = Recent(memory)
-        self._refusals: Recent[Key, Refusal] = Recent(memory)
-        # The last comparison that found no change, for children that stay unchanged in reconcile after reconcile.
-        self._stood: Recent[Key, bytes] = Recent(memory)
+        self._results: LruDict[Key, dict[Owner, ApplyResult]] = LruDict(memory)
+        self._refusals: LruDict[Key, Refusal] = LruDict(memory)
+        # The last comparison that found no change: most children are unchanged in each reconcile.
+        self._unchanged_digests: LruDict[Key, bytes] = LruDict(memory)
         # Bounded by the number of label values of the metric.
         self._counters: dict[tuple[str, str], Counter] = {}
 
@@ -151,8 +238,8 @@ class Applier:
             self._counters[kind.kind, result] = counter
         counter.inc()
 
-    def standing(self, intent: Mapping[str, Any], key: Key, cached: Cached | None, owner: Owner) -> Object | None:
-        """Return the object if the intent would change nothing of it, else None; always None if the cache has no such object.
+    def unchanged(self, intent: Mapping[str, Any], key: Key, cached: Cached | None, owner: Owner) -> Object | None:
+        """Return the cached object if the intent would not change it, else None.
 
         Only the status of an object under deletion is compared: a finalization of many reconciles writes it once.
         """
@@ -184,24 +271,24 @@ class Applier:
 
         With `on_behalf`, the object that is reconciled, applies that other writers undo are noticed.
         Errors: FieldsHeld if other managers own fields and `on_conflict` is HOLD, Contested if another writer of this manager undoes it
-        again and again, and those of the client.
+        again and again, and the errors of the client.
         """
         owner = Owner(manager, "Apply", subresource)
-        question = _question(intent, cached, owner) if cached is not None and cached.version else b""
-        if cached is not None and question and self._stood.get(key) == question:
+        same_apply = _apply_digest(intent, cached, owner) if cached is not None and cached.version else b""
+        if cached is not None and same_apply and self._unchanged_digests.get(key) == same_apply:
             self._count(key.kind, "skipped")
             return Object(cached.data()), False
         if has_nulls(intent):
             intent = await self._client.settle_nulls(key.kind, intent)
-        standing = self.standing(intent, key, cached, owner)
-        if standing is not None:
+        unchanged_object = self.unchanged(intent, key, cached, owner)
+        if unchanged_object is not None:
             self._count(key.kind, "skipped")
-            if question:
-                self._stood.put(key, question)
-            return standing, False
+            if same_apply:
+                self._unchanged_digests.put(key, same_apply)
+            return unchanged_object, False
         if cached is not None and on_conflict is OnConflict.HOLD:
             refusal = self._refusals.get(key)
-            wait = held_for(intent, refusal, cached, self._now())
+            wait = hold_remaining(intent, refusal, cached, self._now())
             if refusal is not None and wait is not None:
                 self._count(key.kind, "held")
                 raise FieldsHeld(Held(key, refusal.conflicts), look_again=wait)
@@ -213,7 +300,7 @@ class Applier:
         if rivals is not None and sending is not None:
             undone = await rivals.undo(sending, intent, cached, owner)
         try:
-            answer = await self._client.apply_raw(
+            body = await self._client.apply_raw(
                 key.kind,
                 intent,
                 manager=manager,
@@ -226,20 +313,20 @@ class Applier:
             if on_conflict is OnConflict.TAKE or not conflict.conflicts:
                 raise
             self._remember_refusal(key, intent, cached, conflict)
-            # No event comes for a change of an object that is not cached.
+            # A change of an object that is not cached causes no event.
             look_again = HELD_RETRY if cached is None else math.inf
             raise FieldsHeld(Held(key, conflict.conflicts), look_again=look_again) from conflict
-        stored = decode_object(answer)
+        stored = decode_object(body)
         managed = stored.get("metadata", {}).pop("managedFields", None)
         self._sent(key, intent, applied_fields(managed, owner) if managed else None, stored, owner)
         if rivals is not None and sending is not None:
             rivals.sent(sending, stored, undone=undone)
         return Object(stored), True
 
-    async def try_out(
+    async def dry_run(
         self, key: Key, intent: Mapping[str, Any], *, manager: str, force: bool, subresource: str = ""
     ) -> Object:
-        """Return the object as the server would store it, were the intent applied: a dry run. Raises FieldsHeld as `apply` does."""
+        """Return the object as the server would store it. Raises FieldsHeld as `apply` does."""
         try:
             return await self._client.apply(
                 key.kind, intent, manager=manager, force=force, subresource=subresource, dry_run=True
@@ -272,11 +359,11 @@ class Applier:
         except ApplyConflict:
             self._count(key.kind, "conflicted")
             raise
-        answer = StatusResult.of(body)
-        after = owned_by(answer.metadata.managed_fields or b"[]", (manager,)).get(owner)
+        response = StatusResult.of(body)
+        after = owned_by(response.metadata.managed_fields or b"[]", (manager,)).get(owner)
         fields = None if after is None else decode_fields(after)
-        self._sent(key, intent, fields, {"status": answer.status}, owner)
-        return answer
+        self._sent(key, intent, fields, {"status": response.status}, owner)
+        return response
 
     def _sent(
         self,
@@ -305,7 +392,7 @@ class Applier:
             Refusal(
                 digest(intent),
                 seen.uid,
-                digest(named_by(intent, cached.data())),
+                digest(project_onto_intent(intent, cached.data())),
                 seen.resource_version,
                 self._now(),
                 conflict.conflicts,
@@ -313,12 +400,12 @@ class Applier:
         )
 
     def forget(self, key: Key) -> None:
-        """Drop the results of an object that is gone."""
+        """Drop the results of a deleted object."""
         self._refusals.drop(key)
         self._results.drop(key)
-        self._stood.drop(key)
+        self._unchanged_digests.drop(key)
 
     @property
     def remembered(self) -> int:
         """The number of remembered results."""
-        return len(self._results) + len(self._refusals) + len(self._stood)
+        return len(self._results) + len(self._refusals) + len(self._unchanged_digests)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from konverge.informers import Cached, Informer, Problem
-    from konverge.informers.index import IndexFunction
+    from konverge.informers.store import IndexFunction
     from konverge.selectors import LabelSelector
 
 __all__ = ["Narrowed", "NarrowedStore"]

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 
 from konverge.client import Client, ListQuery, WatchQuery
-from konverge.client.decoding import decode_metadata
+from konverge.client.responses import decode_metadata
 from konverge.errors import KonvergeError, Unreachable
 from konverge.informers import Informer
 from konverge.keys import reached

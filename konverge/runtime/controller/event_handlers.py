@@ -1,38 +1,143 @@
-"""From events in the caches of a controller to requests in its queue.
+"""From events in the caches of a controller to keys in its queue: which keys an event enqueues, and why.
 
-Guarantees: events of a key that is being reconciled are held back until the reconcile has ended. Only then it is known which of them show
-our own status write: the event of a write often comes before its response, and would run the key again, past its backoff.
+Guarantees: events of a key that is being reconciled are held back until the reconcile has ended. Only then the runtime knows which of them
+show our own status write: the event of a write often precedes its response, and would run the key again, past its backoff. The functions
+that choose the keys are pure; reason and priority depend on the event only.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from konverge.errors import InvalidObject, UsageError
-from konverge.informers import Change
+from konverge.informers import Cached, Change
 from konverge.keys import Key
+from konverge.kinds import Kind
 from konverge.objects import Metadata
 from konverge.runtime.apply.applier import Applier
 from konverge.runtime.builder.builder import Controller, Watched
+from konverge.runtime.builder.predicates import life_changed
 from konverge.runtime.cache.readers import Caches
-from konverge.runtime.consistency.own_versions import OwnVersions
-from konverge.runtime.controller.requests import (
-    INITIAL_PRIORITY,
-    ReconcileRequest,
-    requests_for_object,
-    requests_for_owner,
-    requests_mapped,
-)
+from konverge.runtime.consistency.own_writes import OwnVersions
 from konverge.runtime.controller.watches import ControllerWatches
 from konverge.runtime.hooks.object_gate import ObjectGate
 from konverge.words import LogKey, Why
 from konverge.workqueue import WorkQueue
 
-__all__ = ["EventHandlers"]
+__all__ = [
+    "INITIAL_PRIORITY",
+    "EventHandlers",
+    "key_of_object",
+    "keys_of_owners",
+    "mapped_keys",
+    "priority_of",
+    "reason_of",
+]
 
+INITIAL_PRIORITY = -100
+"""The priority of requests from the first list and from a resync: changes go first (controller-runtime's number)."""
 _KEYS_AT_ONCE = 500
+
+
+def reason_of(change: Change, source: str = "", watch: Watched | None = None) -> str:
+    """Return why an event enqueues a key: the kind of change, and for another object its kind and name."""
+    if change.initial:
+        verb = Why.INITIAL
+    elif change.old is None:
+        verb = Why.CREATED
+    else:
+        verb = Why.DELETED if change.new is None else Why.CHANGED
+    if watch is None:
+        return verb
+    path = f"{change.namespace}/{change.name}" if change.namespace else change.name
+    return f"{source} {watch.kind.kind} {path} {verb}"
+
+
+def priority_of(change: Change) -> int:
+    """Return the priority of the keys that an event enqueues."""
+    return INITIAL_PRIORITY if change.initial else 0
+
+
+def key_of_object(spec: Controller[Any], change: Change, own_versions: Collection[str]) -> Iterator[Key]:
+    """Yield the key of the object, unless the event is our own status update.
+
+    `own_versions` are the versions of such writes, if nothing but the status differed from the reconciled object. The predicate compares
+    whole objects: it is not called if only metadata is cached, before or after the change.
+    """
+    if change.old is not None and change.new is not None:
+        if change.new.metadata.resource_version in own_versions:
+            return
+        whole = not (change.old.metadata_only or change.new.metadata_only)
+        if whole and (
+            spec.predicate is not None and not life_changed(change, spec.finalizer_name) and not spec.predicate(change)
+        ):
+            return
+    yield Key("", spec.kind, change.namespace, change.name)
+
+
+def keys_of_owners(
+    spec: Controller[Any],
+    watch: Watched,
+    change: Change,
+    own_versions: Collection[str] = (),
+    *,
+    namespaced: bool | None = None,
+) -> Iterator[Key]:
+    """Yield the controlling owners of a child, before and after the change, and the owner that `known_by` names.
+
+    `known_by` is called for a child of any controller: a foreign controller may have taken the child, and its end matters to the owner.
+    `namespaced` is the scope of the owners as the API server serves it; None leaves it to the declaration of their kind.
+    """
+    if change.new is not None and change.new.metadata.resource_version in own_versions:
+        return
+    if watch.predicate is not None and not watch.predicate(change):
+        return
+    scoped = spec.kind.namespaced if namespaced is None else namespaced
+    namespace = "" if scoped is False else change.namespace
+    seen: set[str] = set()
+    for cached in _sides(change):
+        for name in _owners_of(cached.metadata, spec.kind, watch.known_by):
+            if name and name not in seen:
+                seen.add(name)
+                yield Key("", spec.kind, namespace, name)
+
+
+def _owners_of(child: Metadata, kind: Kind[Any], known_by: Callable[[Metadata], str] | None) -> Iterator[str]:
+    owner = child.controller
+    if owner is not None and owner.kind == kind.kind and owner.group == kind.group:
+        yield owner.name
+    if known_by is not None:
+        yield known_by(child)
+
+
+def mapped_keys(
+    watch: Watched, change: Change, caches: Caches, *, undecodable: Callable[[InvalidObject], None] | None = None
+) -> Iterator[Key]:
+    """Yield the keys that the controller maps an object to, before and after the change.
+
+    A side that does not decode is passed to `undecodable` and left out: it must not hide the other side.
+    """
+    if watch.predicate is not None and not watch.predicate(change):
+        return
+    assert watch.mapper is not None
+    seen: set[Key] = set()
+    for cached in _sides(change):
+        try:
+            view = cached.metadata if watch.metadata_only else cached.decode(watch.kind)
+        except InvalidObject as error:
+            if undecodable is not None:
+                undecodable(error)
+            continue
+        for key in watch.mapper(view, caches):
+            if key not in seen:
+                seen.add(key)
+                yield key
+
+
+def _sides(change: Change) -> tuple[Cached, ...]:
+    return tuple(side for side in (change.old, change.new) if side is not None)
 
 
 class EventHandlers:
@@ -63,7 +168,7 @@ class EventHandlers:
         self.held_back: dict[Key, list[Change]] = {}
         """The events of each key that is being reconciled."""
         self.standing_by = False
-        """Whether no worker takes keys, so that keys of objects that are gone pile up: they are dropped, and all that is kept of them."""
+        """Whether no worker takes keys, so that keys of deleted objects would pile up: they are dropped with all their state."""
 
     def on_primary(self, change: Change) -> None:
         """Handle an event of the controller's own kind."""
@@ -75,7 +180,7 @@ class EventHandlers:
             held.append(change)
             return
         own = self._own_versions.of(key)
-        self._enqueue(requests_for_object(self._spec, change, own))
+        self._enqueue(key_of_object(self._spec, change, own), change)
         if own and change.new is not None:
             self._own_versions.seen(key, change.new.metadata.resource_version)
 
@@ -90,11 +195,13 @@ class EventHandlers:
             own = self._own_versions.take(
                 Key("", watch.kind, change.namespace, change.name), change.new.metadata.resource_version
             )
-        self._enqueue_related(requests_for_owner(self._spec, watch, change, own, namespaced=self._watches.namespaced))
+        keys = keys_of_owners(self._spec, watch, change, own, namespaced=self._watches.namespaced)
+        self._enqueue_related(keys, change, Why.OWNED, watch)
 
     def on_watched(self, watch: Watched, change: Change) -> None:
         """Handle an event of a kind that is mapped to keys."""
-        self._enqueue_related(requests_mapped(watch, change, self._caches, undecodable=self._undecodable))
+        keys = mapped_keys(watch, change, self._caches, undecodable=self._undecodable)
+        self._enqueue_related(keys, change, Why.WATCHED, watch)
 
     def _undecodable(self, error: InvalidObject) -> None:
         self._log.warning("a watched object does not decode; no request is made for it", **{LogKey.ERROR: str(error)})
@@ -104,30 +211,29 @@ class EventHandlers:
         for change in self.held_back.pop(key):
             self.on_primary(change)
 
-    def _enqueue_related(self, requests: Iterable[ReconcileRequest]) -> None:
-        """Enqueue the keys that the event of another object gives.
+    def _enqueue_related(self, keys: Iterable[Key], change: Change, source: str, watch: Watched) -> None:
+        """Enqueue the keys for the event of another object.
 
         Behind a gate only keys of cached objects are enqueued: a gate may narrow the watch of the objects, and not the watch of their
         children. The event of an object that enters the cache later enqueues its key.
         """
         gate, store = self._gate, self._watches.primary.store
-        self._enqueue(
-            request
-            for request in requests
-            if gate is None or store.get(request.key.namespace, request.key.name) is not None
-        )
+        chosen = (key for key in keys if gate is None or store.get(key.namespace, key.name) is not None)
+        self._enqueue(chosen, change, source, watch)
 
-    def _enqueue(self, requests: Iterable[ReconcileRequest]) -> None:
-        for request in requests:
-            if request.key.kind != self._spec.kind:
+    def _enqueue(self, keys: Iterable[Key], change: Change, source: str = "", watch: Watched | None = None) -> None:
+        reason = ""
+        for key in keys:
+            if key.kind != self._spec.kind:
                 raise UsageError(
-                    f"a map function of controller {self._spec.name!r} gave {request.key}; it must give keys of "
+                    f"a map function of controller {self._spec.name!r} gave {key}; it must give keys of "
                     f"{self._spec.kind.group_kind}, as caches({self._spec.kind.kind}).keys(...) does"
                 )
-            self.enqueue(request.key, request.reason, request.priority)
+            reason = reason or reason_of(change, source, watch)
+            self.enqueue(key, reason, priority_of(change))
 
     def enqueue(self, key: Key, reason: str, priority: int = 0) -> None:
-        """Enqueue a key, as one of the controller's own kind: an equal kind may decode to another model than the reconciler's."""
+        """Enqueue a key with the controller's own kind: an equal kind may decode to another model than the reconciler's."""
         own = self._spec.kind
         if key.kind is not own:
             key = Key(key.cluster, own, key.namespace, key.name)

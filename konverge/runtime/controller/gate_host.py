@@ -8,7 +8,7 @@ from typing import Any
 from konverge.keys import Key
 from konverge.objects import Metadata
 from konverge.runtime.builder.builder import Controller
-from konverge.runtime.consistency.barrier import StalenessBarrier
+from konverge.runtime.consistency.own_writes import StalenessBarrier
 from konverge.runtime.controller.watches import ControllerWatches
 from konverge.runtime.reconcile.services import ManagerServices
 from konverge.words import Why

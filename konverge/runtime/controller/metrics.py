@@ -1,7 +1,13 @@
-"""The metrics of one controller; each series is looked up once. The metrics of its queue are in `queue_metrics`."""
+"""The metrics of one controller and of its work queue; each series is looked up once.
+
+Guarantees: the two gauges that are ages (unfinished work, longest running) are computed at the scrape, on any thread. Controllers of one
+name that share their metrics add up; of the ages of the longest running the greatest is shown.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from bisect import bisect_left
 from functools import lru_cache
 
 from prometheus_client import Counter
@@ -10,7 +16,8 @@ from konverge.metrics import RESULTS, Metrics
 from konverge.runtime.controller.requeue import RequeueDecision
 from konverge.words import Why
 
-__all__ = ["BARRIER_RESULTS", "ControllerMetrics"]
+__all__ = ["BARRIER_RESULTS", "ControllerMetrics", "MAX_PRIORITIES", "PrometheusQueue"]
+
 
 BARRIER_RESULTS = ("shown", "timeout")
 """The values of the label `result` of waits for own writes; both exist at 0 from the start of a controller."""
@@ -81,7 +88,7 @@ class ControllerMetrics:
             self._panics.inc()
 
     def gone(self) -> None:
-        """Count a key whose object is gone."""
+        """Count the key of a deleted object."""
         self._results["success"].inc()
 
     def defect(self) -> None:
@@ -106,3 +113,101 @@ def _sharing(metrics: Metrics, controller: str) -> list[ControllerMetrics]:
 def _word(reason: str) -> str:
     """Return the first words of a reason, without names: a label value of bounded variety."""
     return next((word for word in _WORDS if reason.startswith(word)), "other")
+
+
+MAX_PRIORITIES = 25
+"""So many values of the label `priority` at most; then `exceeded_cardinality_limit`, as controller-runtime."""
+_EXCEEDED = "exceeded_cardinality_limit"
+
+
+class PrometheusQueue:
+    """`QueueMetrics` for one controller; the label children are looked up once. Made on the queue's loop."""
+
+    def __init__(self, metrics: Metrics, controller: str) -> None:
+        self._metrics = metrics
+        self._labels = {"name": controller, "controller": controller}
+        self._now = asyncio.get_running_loop().time
+        self._adds = metrics.queue_adds.labels(**self._labels)
+        self._retries = metrics.queue_retries.labels(**self._labels)
+        self._waits = metrics.queue_seconds.labels(**self._labels)
+        self._works = metrics.work_seconds.labels(**self._labels)
+        self._shown: set[int] = set()
+        self._beyond: set[int] = set()
+        self._depth_of: dict[int, int] = {}
+        # When the work in progress began; the queue's own figures belong to its loop, and a scrape may run in another thread.
+        self._begun: list[float] = []
+        self._together: list[PrometheusQueue] = metrics.shared.setdefault((PrometheusQueue, controller), [])
+
+    def open(self) -> None:
+        """Let the ages be computed whenever they are scraped, and show a depth from the start."""
+        self._together.append(self)
+        self.depth(0, 0)
+        together = self._together
+        self._metrics.unfinished_seconds.labels(**self._labels).set_function(
+            lambda: sum(sum(one.ages()) for one in tuple(together))
+        )
+        self._metrics.longest_running.labels(**self._labels).set_function(
+            lambda: max((max(one.ages(), default=0.0) for one in tuple(together)), default=0.0)
+        )
+
+    def close(self) -> None:
+        """Take back what this queue adds to depths and ages."""
+        for priority in tuple(self._depth_of):
+            self.depth(priority, 0)
+        if self in self._together:
+            self._together.remove(self)
+
+    def ages(self) -> list[float]:
+        """Return for how long each reconcile in progress has been running."""
+        now = self._now()
+        return [max(0.0, now - begun) for begun in tuple(self._begun)]
+
+    def added(self) -> None:
+        """Count an entry that became ready."""
+        self._adds.inc()
+
+    def depth(self, priority: int, entries: int) -> None:
+        """Set the depth of one priority; beyond 25 values all others share one label."""
+        if priority not in self._shown and priority not in self._beyond:
+            self._add_series(priority)
+        self._depth_of[priority] = entries
+        if not entries and priority in self._beyond:  # a caller that computes priorities would else fill the memory
+            del self._depth_of[priority]
+            self._beyond.discard(priority)
+
+    def _add_series(self, priority: int) -> None:
+        """Have the depth of this priority computed when it is scraped, for all queues of this name together."""
+        known = len(self._shown) < MAX_PRIORITIES
+        (self._shown if known else self._beyond).add(priority)
+        gauge = self._metrics.queue_depth.labels(**self._labels, priority=str(priority) if known else _EXCEEDED)
+        together = self._together
+        if known:
+            gauge.set_function(
+                lambda: sum(one._depth_of.get(priority, 0) for one in tuple(together) if priority in one._shown)
+            )
+        else:
+            gauge.set_function(lambda: sum(one._beyond_depth() for one in tuple(together)))
+
+    def _beyond_depth(self) -> int:
+        return sum(self._depth_of.get(priority, 0) for priority in tuple(self._beyond))
+
+    def waited(self, seconds: float) -> None:
+        """Observe how long an entry was ready before it was handed out; its work begins."""
+        self._waits.observe(seconds)
+        self._begun.append(self._now())
+
+    def worked(self, seconds: float) -> None:
+        """Observe how long a reconcile took."""
+        self._works.observe(seconds)
+        begun = self._begun
+        if begun:
+            # In the order of time, since each was appended as it began; the queue read its clock a moment earlier.
+            began = self._now() - seconds
+            after = bisect_left(begun, began)
+            if after == len(begun) or (after and began - begun[after - 1] < begun[after] - began):
+                after -= 1
+            del begun[after]
+
+    def retried(self) -> None:
+        """Count a delayed add."""
+        self._retries.inc()

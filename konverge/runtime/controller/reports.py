@@ -1,25 +1,92 @@
-"""The account that a controller gives of its reconciles: the log, the history for `/debug`, the last error and the missing rights."""
+"""The reports of a controller on its reconciles: the log, the history for `/debug`, the last error and the missing rights.
+
+A missing right to list or watch appears in the informer, a missing right to create, patch or delete in a reconcile. The denial keeps the
+controller from being ready until its key reconciles again, or is deleted, or the process no longer leads.
+
+In controller-runtime one missing right keeps every controller from its work: https://github.com/kubernetes-sigs/controller-runtime/issues/1653
+"""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from konverge.errors import stack_of
+from konverge.client import missing_rule
+from konverge.errors import Forbidden, RetryAfter, stack_of
 from konverge.keys import Key
-from konverge.runtime.controller.denials import Denials
 from konverge.runtime.controller.requeue import RequeueDecision
 from konverge.runtime.observability.history import History, ReconcileLog, ReconcileRecord, takes_debug
+from konverge.runtime.observability.readiness import Obstacle
 from konverge.words import LogKey
 
-__all__ = ["ReconcileReports"]
+__all__ = ["Denials", "ReconcileReports"]
+
+
+class Denials:
+    """RBAC denials seen by one controller, by key. Constructing it does nothing."""
+
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+        self._changed = changed
+        self._by_key: dict[Key, str] = {}
+        self._keys: Counter[str] = Counter()
+        self._obstacles: dict[str, Obstacle] = {}
+
+    def note(self, key: Key, error: BaseException | None) -> dict[str, Any] | None:
+        """Record how a reconcile ended; return the rule that it lacked, None if it lacked none.
+
+        A RetryAfter that was raised from the denial only chooses the delay.
+        """
+        if isinstance(error, RetryAfter) and isinstance(error.__cause__, Forbidden):
+            error = error.__cause__
+        rule = missing_rule(error)
+        if rule is None:
+            self.forget(key)
+            return None
+        what = json.dumps(rule, sort_keys=True)
+        if self._by_key.get(key) != what:
+            self.forget(key)
+            self._by_key[key] = what
+            self._keys[what] += 1
+            resource = next(iter(rule.get("resources") or rule.get("nonResourceURLs") or ("",)))
+            self._obstacles.setdefault(what, Obstacle(resource, "Forbidden", f"{error}; met by {key}", rule))
+            self._changed()
+        return rule
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def forget(self, key: Key) -> None:
+        """Drop the denial of a key that was reconciled or deleted."""
+        what = self._by_key.pop(key, None)
+        if what is None:
+            return
+        self._keys[what] -= 1
+        if not self._keys[what]:
+            del self._keys[what], self._obstacles[what]
+            self._changed()
+
+    def clear(self) -> None:
+        """Drop all denials: this process does not reconcile their keys any more, so it would never learn of a right that is granted."""
+        self._by_key.clear()
+        self._keys.clear()
+        if self._obstacles:
+            self._obstacles.clear()
+            self._changed()
+
+    @property
+    def obstacles(self) -> tuple[Obstacle, ...]:
+        """One obstacle for each rule that is missing at present."""
+        return tuple(self._obstacles.values())
+
 
 _RACES_IN_A_ROW: Final = 5
 """So many lost races in a row are an error: two writers fight, or a precondition never holds."""
 
 
 class ReconcileReports:
-    """Keeps what an operator asks about the reconciles of one controller. `changed` is called when its obstacles change."""
+    """Log, history, last error and denials of one controller. `changed` is called when its obstacles change."""
 
     def __init__(self, log: Any, changed: Callable[[], None]) -> None:
         self._log = log
@@ -28,14 +95,14 @@ class ReconcileReports:
         self.denials = Denials(changed)
         self.last_error = ""
         self._races: dict[Key, int] = {}
-        """How many tries of a key in a row found that another write had come first."""
+        """By key: the number of consecutive tries that lost against another write."""
 
     def reconciled(
         self, log: ReconcileLog, decision: RequeueDecision, record: ReconcileRecord, *, failures: Callable[[Key], int]
     ) -> None:
-        """Record and log the end of one reconcile; `failures` counts those of a key in a row."""
+        """Record and log the end of one reconcile; `failures` returns the consecutive failures of a key."""
         self.history.add(record)
-        rule = self.denials.note(record.key, decision.error)
+        rule = self.denials.note(record.key, decision.error) if decision.error is not None or self.denials else None
         if (decision.error is not None or self._races) and self._lost_a_race(log, decision, record):
             return
         if decision.failed:
@@ -82,7 +149,7 @@ class ReconcileReports:
         self._log.error("the runtime failed on a key", key=key.path, stack=stack_of(error))
 
     def forget(self, key: Key) -> None:
-        """Drop a key that is gone."""
+        """Drop the key of a deleted object."""
         self._clear_error(key)
         self._races.pop(key, None)
         self.history.forget(key)

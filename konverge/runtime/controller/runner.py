@@ -1,4 +1,4 @@
-"""A controller at work: its life, its queue and its workers.
+"""A controller at work: its life, its queue and its workers. `konverge.runtime.controller.worker` holds the steps of a worker.
 
 Guarantees: it starts by itself when its CRD appears and its rights suffice; until then its report says what is missing, and other
 controllers do not wait for it. At most one worker reconciles a key. It works while its process leads; if the lease is lost, running
@@ -9,37 +9,30 @@ the queue accepts nothing new, running reconciles end or are cancelled after the
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from konverge.clock import wall_clock
-from konverge.errors import NotLeading
 from konverge.informers.delivery import Handler
 from konverge.keys import Key
 from konverge.logs import get_logger
 from konverge.objects import Metadata
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.cache.readers import Caches
-from konverge.runtime.consistency.barrier import BarrierWaits
 from konverge.runtime.controller.event_handlers import EventHandlers
 from konverge.runtime.controller.gate_host import GateHost
-from konverge.runtime.controller.metrics import ControllerMetrics
+from konverge.runtime.controller.metrics import ControllerMetrics, PrometheusQueue
 from konverge.runtime.controller.object_counts import OwnObjects, counts_of
 from konverge.runtime.controller.precondition import Precondition
-from konverge.runtime.controller.queue_metrics import PrometheusQueue
 from konverge.runtime.controller.reports import ReconcileReports
-from konverge.runtime.controller.requeue import Action, RequeueDecision, requeue_decision
 from konverge.runtime.controller.watches import ControllerWatches
-from konverge.runtime.hooks.object_gate import Admission
-from konverge.runtime.observability.failures import Failure
-from konverge.runtime.observability.history import History, ReconcileLog, ReconcileRecord
+from konverge.runtime.controller.worker import KeyWorker
+from konverge.runtime.observability.history import History
 from konverge.runtime.observability.readiness import ControllerReport, State
 from konverge.runtime.reconcile.pipeline import ReconcilePipeline
 from konverge.runtime.reconcile.services import ManagerServices, ReconcileServices
 from konverge.tasks import wait_first
 from konverge.words import LogKey, Why
-from konverge.workqueue import Item, ItemExponential, Throttle, WorkQueue
+from konverge.workqueue import ItemExponential, Throttle, WorkQueue
 
 __all__ = ["ControllerRunner"]
 
@@ -87,11 +80,23 @@ class ControllerRunner:
             log=self._log,
             gate=self._gate,
         )
-        self._barrier_waits = BarrierWaits(numbers.barrier)
         self._metrics = ControllerMetrics(services.metrics, spec.name, workers=numbers.concurrency)
         own = None if self._gate is None else OwnObjects(self._gate.counts, lambda: self._term.leads)
         self._counts = counts_of(spec, services.metrics, own)
         self._reports = ReconcileReports(self._log, changed)
+        self._worker = KeyWorker(
+            spec,
+            services,
+            self.queue,
+            watches=self._watches,
+            events=self.events,
+            pipeline=self._pipeline,
+            gate=self._gate,
+            metrics=self._metrics,
+            reports=self._reports,
+            forget=self._forget,
+            log=self._log,
+        )
         self._precondition = Precondition(spec.gate, spec.kind, services.client, self._log, changed=changed)
 
     @property
@@ -161,7 +166,7 @@ class ControllerRunner:
             await self.events.enqueue_all(Why.ELECTED)
         async with asyncio.TaskGroup() as tasks:
             workers = [
-                tasks.create_task(self._worker(), name=f"konverge worker {name}/{number}")
+                tasks.create_task(self._worker.run(), name=f"konverge worker {name}/{number}")
                 for number in range(concurrency)
             ]
             watcher = tasks.create_task(
@@ -230,118 +235,8 @@ class ControllerRunner:
             last_error=reports.last_error,
         )
 
-    # --- workers -------------------------------------------------------------------------------------------------------------
-
-    async def _worker(self) -> None:
-        metrics = self._metrics
-        async for item in self.queue:
-            metrics.active += 1
-            task = asyncio.current_task()
-            assert task is not None
-            try:
-                with self._shared.event_loop.note(task, self.spec.name, item.key):
-                    await self._reconcile(item)
-            except asyncio.CancelledError:
-                self.queue.add(item.key, reason=Why.INTERRUPTED, priority=item.priority)
-                raise
-            except Exception as error:  # noqa: BLE001  # containment: a defect of this library on one key hits no other; logged, counted, retried
-                metrics.defect()
-                self._reports.defect(item.key, error)
-                self._observe(item.key, error)
-                self.queue.add_rate_limited(item.key, reason=Why.RETRY, priority=item.priority)
-            finally:
-                metrics.active -= 1
-                self.queue.done(item.key)
-
-    async def _reconcile(self, item: Item[Key]) -> None:
-        key, store = item.key, self._watches.primary.store
-        if store.get(key.namespace, key.name) is not None and await self._must_wait(item):
-            return
-        # Read after the barrier, which may have asked the server: the reconcile sees the state that the barrier compared.
-        cached = store.get(key.namespace, key.name)
-        if cached is None:
-            self._forget(key)
-            self._metrics.gone()
-            return
-        gate, epoch = self._gate, 0
-        if gate is not None:
-            admission = await gate.admit(key, cached.metadata)
-            epoch = admission.epoch
-            if not epoch:
-                self._turn_away(key, admission)
-                return
-        if not self._may_write():
-            if gate is not None:
-                gate.leave(key, cached.metadata)
-            self.queue.add_rate_limited(key, reason=Why.INTERRUPTED, priority=item.priority)
-            return
-        loop = asyncio.get_running_loop()
-        started, wall = loop.time(), wall_clock()
-        reasons = self._barrier_waits.take(key, item.reasons)
-        reconcile_id = f"{self._shared.random.getrandbits(48):012x}"
-        log = ReconcileLog(self._log, key, reconcile_id, reasons)
-        self.events.held_back[key] = []
-        if self._shared.observer is not None:
-            self._shared.observer.reconciling(self.spec.name, key, reasons)
-        try:
-            result = await self._pipeline.run(key, cached, reasons, log, epoch)
-        finally:
-            self.events.release(key)
-            if gate is not None:
-                gate.leave(key, cached.metadata)
-        decision, trace = requeue_decision(result.ended), result.trace
-        if decision.interrupted:
-            self.queue.add_rate_limited(key, reason=Why.INTERRUPTED, priority=item.priority)
-            return
-        duration = loop.time() - started
-        next_run = self._requeue(item, decision)
-        if trace.look_again < math.inf:
-            self.queue.add_after(key, trace.look_again, reason=Why.HELD, priority=item.priority)
-        self._metrics.reconciled(decision, duration, reasons, invalid=result.invalid)
-        record = ReconcileRecord(
-            key=key,
-            reconcile_id=reconcile_id,
-            started=wall,
-            duration=duration,
-            reasons=reasons,
-            outcome=type(result.ended).__name__,
-            error=str(decision.error) if decision.error else "",
-            writes=tuple(trace.writes),
-            skipped=trace.skipped,
-            next_run=next_run,
-        )
-        self._reports.reconciled(log, decision, record, failures=self.queue.failures)
-        if self._shared.observer is not None:
-            self._shared.observer.reconciled(self.spec.name, record)
-        if decision.error is not None:
-            self._observe(key, decision.error, retried=decision.action is Action.BACK_OFF)
-        if trace.contained is not None:
-            self._observe(key, trace.contained, part=", its function of .reports_failure")
-
-    def _turn_away(self, key: Key, admission: Admission) -> None:
-        """Retry a key that the gate did not admit, or forget it, unless the gate enqueues it later."""
-        if admission.retry_after is not None:
-            self.queue.add_after(key, admission.retry_after, reason=Why.OWNER_CHANGED)
-        elif not admission.waits:
-            self._forget(key)
-
-    def _may_write(self) -> bool:
-        """Whether the fence is open: a process that was paused wakes within its term, and must begin no reconcile."""
-        try:
-            if self._fence is not None:
-                self._fence.check()
-        except NotLeading:
-            return False
-        return True
-
-    def _observe(self, key: Key, error: BaseException, *, part: str = "", retried: bool = False) -> None:
-        """Report a contained exception to the observer of a test."""
-        if self._shared.observer is not None:
-            where = f"{self.spec.name}{part}"
-            self._shared.observer.failed(Failure(where=where, key=key, error=error, retried=retried))
-
     def _observed(self, handler: Callable[..., None]) -> Callable[..., None]:
-        """Return the event handler, which reports what a predicate or a map function raises before the informer contains it."""
+        """Return the event handler; it reports an exception of a predicate or map function before the informer contains it."""
 
         def called(*event: Any) -> None:
             try:
@@ -350,36 +245,16 @@ class ControllerRunner:
                 *watched, change = event
                 kind = watched[0].kind if watched else self.spec.kind
                 key = Key("", kind, change.namespace, change.name)
-                self._observe(key, error, part=", a predicate or map function, for")
+                self._worker.observe(key, error, part=", a predicate or map function, for")
                 raise
 
         return called
 
-    async def _must_wait(self, item: Item[Key]) -> bool:
-        """Put the reconcile off while the cache is behind our own writes; after the limit run it all the same, and count that."""
-        key, waits = item.key, self._barrier_waits
-        behind = await self._pipeline.barrier.behind(key)
-        if not behind:
-            if key in waits:
-                self._metrics.waited("shown")
-            return False
-        pause = waits.pause(key, item.reasons, asyncio.get_running_loop().time())
-        if pause is None:
-            self._metrics.waited("timeout")
-            self._log.warning(
-                "the cache stays behind own writes; the reconcile runs all the same", key=key.path, waits_for=behind
-            )
-            self._pipeline.barrier.stop_waiting(key)
-            return False
-        self._metrics.waits()
-        self.queue.add_after(key, pause, reason=Why.BARRIER, priority=item.priority)
-        return True
-
     def _forget(self, key: Key) -> None:
-        """Drop all that is kept of an object that is gone."""
+        """Drop the state of a deleted object."""
         services = self._services
         self.queue.forget(key)
-        self._barrier_waits.forget(key)
+        self._worker.forget(key)
         services.own_versions.forget(key)
         services.applier.forget(key)
         services.made.drop(key)
@@ -387,25 +262,3 @@ class ControllerRunner:
         self._pipeline.forget(key)
         services.claims.forget(self.spec.name, key)
         self._reports.forget(key)
-
-    def _requeue(self, item: Item[Key], decision: RequeueDecision) -> str:
-        """Requeue the key as decided; return when it runs next, in words."""
-        key, queue = item.key, self.queue
-        match decision.action:
-            case Action.FORGET:
-                queue.forget(key)
-                return "when something changes"
-            case Action.FORGET_AND_ADD_AFTER:
-                queue.forget(key)
-                queue.add_after(key, decision.delay, reason=Why.REQUEUE_AFTER, priority=item.priority)
-                return f"in {decision.delay:g} s"
-            case Action.ADD_AFTER:
-                queue.add_after(key, decision.delay, reason=f"{Why.RETRY}: {decision.error}", priority=item.priority)
-                return f"in {decision.delay:g} s"
-            case Action.BACK_OFF:
-                delay = queue.add_rate_limited(
-                    key, reason=f"{Why.RETRY}: {type(decision.error).__name__}", priority=item.priority
-                )
-                return (
-                    "when something changes" if delay is None else f"in {delay:.3g} s (failure {queue.failures(key)})"
-                )

@@ -24,8 +24,8 @@ from konverge.metrics import Metrics
 from konverge.runtime.builder.builder import Controller, Watched
 from konverge.runtime.cache.narrowed import Narrowed
 from konverge.runtime.consistency.catch_up import catch_up
-from konverge.runtime.controller.requests import selected
 from konverge.runtime.observability.readiness import Obstacle, why_not
+from konverge.selectors import LabelSelector
 from konverge.tasks import Broadcast
 
 __all__ = ["ControllerWatches"]
@@ -222,3 +222,17 @@ def _handle_selected(watch: Watched, handler: Callable[[Change], None], change: 
 def _catch_ups(metrics: Metrics, informer: Informer, *, shown: bool) -> Counter:
     group, _, version = informer.selection.kind.api_version.rpartition("/")
     return metrics.caught_up.labels(group, version, informer.selection.kind.kind, "shown" if shown else "timeout")
+
+
+def selected(watch: Watched, change: Change) -> Change | None:
+    """Return the change as a cache of the declaration's own labels and namespaces would show it, None if it would show nothing."""
+    if watch.namespaces and change.namespace not in watch.namespaces:
+        return None
+    if not watch.labels:
+        return change
+    selector = LabelSelector.given(watch.labels, f".watches({watch.kind.kind})")
+    old, new = (
+        side if side is not None and selector.matches(side.metadata.labels or {}) else None
+        for side in (change.old, change.new)
+    )
+    return None if old is None and new is None else Change(change.namespace, change.name, old, new, change.initial)

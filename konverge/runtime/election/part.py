@@ -14,13 +14,13 @@ from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.hooks.leadership import Leadership, Term
 from konverge.runtime.observability.readiness import Report
 from konverge.runtime.parts.core import Core
-from konverge.runtime.parts.part import Part
+from konverge.runtime.parts.part import ManagerPart
 from konverge.tasks import cancel_and_wait
 
 __all__ = ["Election"]
 
 
-class Election(Part):
+class Election(ManagerPart):
     """Takes part in an election, if the settings enable it. `leadership` replaces the election by a Lease."""
 
     def __init__(

@@ -38,8 +38,20 @@ from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.objects import Object
 from konverge.rbac import Rule
-from konverge.runtime.events.core import EventCore, EventEntry, EventVerb, EventWrite, NextStep, WriteResult
-from konverge.runtime.events.types import WORD_BYTES, DropReason, EventSettings, Identity, Regarding, cut
+from konverge.runtime.events.core import (
+    WORD_BYTES,
+    DropReason,
+    EventCore,
+    EventEntry,
+    EventSettings,
+    EventVerb,
+    EventWrite,
+    Identity,
+    NextStep,
+    Regarding,
+    WriteResult,
+    cut,
+)
 from konverge.words import EventType, LogKey
 
 __all__ = ["EVENT", "EVENT_RULE", "EventRecorder", "EventSettings", "EventSink", "Regarding"]

@@ -55,8 +55,8 @@ from konverge.runtime.parts.background import Background, BackgroundWork
 from konverge.runtime.parts.controller_fence import ControllerFence
 from konverge.runtime.parts.controllers import Controllers
 from konverge.runtime.parts.core import Core
-from konverge.runtime.parts.part import Part
-from konverge.runtime.parts.resources import ApiClient, Caches, Connections, EventLoop, Events
+from konverge.runtime.parts.part import ManagerPart
+from konverge.runtime.parts.resources import ApiClient, EventLoop, Events, Informers, SharedConnections
 from konverge.runtime.parts.webhooks import Webhooks
 from konverge.tasks import wait_first
 
@@ -104,16 +104,16 @@ class Manager(Supervised):
             config=config,
             started=lambda: self._supervisor is not None,
         )
-        self._connections = Connections()
+        self._connections = SharedConnections()
         self._admission = WebhookRegistry(name, chosen.webhooks, chosen.namespace)
         self._controllers = Controllers(core, namespace=chosen.namespace, strict=chosen.strict, drain=chosen.drain)
         self._background = Background(core)
-        self._parts: tuple[Part, ...] = (
+        self._parts: tuple[ManagerPart, ...] = (
             self._connections,
             ApiClient(core, chosen.client),
             chosen.election_part(core, leadership),
             Events(core),
-            Caches(core, chosen.informers),
+            Informers(core, chosen.informers),
             Webhooks(core, self._admission),
             EventLoop(core, stall_seconds=chosen.stall_seconds, lease_seconds=chosen.renew_seconds),
             self._controllers,

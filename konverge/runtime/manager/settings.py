@@ -11,7 +11,7 @@ from konverge.runtime.election.part import Election
 from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.hooks.leadership import Leadership
 from konverge.runtime.parts.core import Core
-from konverge.runtime.parts.part import Part
+from konverge.runtime.parts.part import ManagerPart
 from konverge.runtime.sharding.settings import ShardingSettings
 
 __all__ = ["ElectionSettings", "ManagerSettings", "ShardingSettings"]
@@ -54,11 +54,11 @@ class ManagerSettings:
         elects = self.election.enabled or self.sharding.mode != "off"
         return self.election.renew_seconds if elects else 0.0
 
-    def election_part(self, core: Core, leadership: Leadership | None) -> Part:
+    def election_part(self, core: Core, leadership: Leadership | None) -> ManagerPart:
         """Return the part that decides when this process leads; `leadership` replaces the election by a Lease."""
         return Election(core, lambda: self._election(core), leadership)
 
-    def sharding_parts(self, core: Core) -> tuple[Part, ...]:
+    def sharding_parts(self, core: Core) -> tuple[ManagerPart, ...]:
         """Return the part that shares objects among replicas, if the settings enable it."""
         if not self.sharding.enabled:
             return ()

@@ -22,7 +22,7 @@ from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.hooks.leadership import Term
 from konverge.runtime.observability.readiness import ControllerReport, Report, State
 from konverge.runtime.parts.core import Core
-from konverge.runtime.parts.part import Part
+from konverge.runtime.parts.part import ManagerPart
 from konverge.runtime.reconcile.services import ManagerServices
 from konverge.tasks import cancel_and_wait, wait_first
 from konverge.words import LogKey
@@ -106,7 +106,7 @@ def background_services(core: Core, services: ManagerServices) -> BackgroundServ
     )
 
 
-class Background(Part):
+class Background(ManagerPart):
     """Runs the background work of a manager while this process leads."""
 
     def __init__(self, core: Core) -> None:

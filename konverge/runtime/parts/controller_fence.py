@@ -1,4 +1,4 @@
-"""The fence of one controller's writes, for what it writes to other servers than the manager's own."""
+"""The fence of a controller's writes to other API servers than the manager's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ControllerFence"]
 
 
 class ControllerFence:
-    """Lets writes through as long as the controller may write; made before the manager starts, and before it is a member of its ring."""
+    """Lets writes through while the controller may write. It exists before the manager starts, and before the controller has a fence."""
 
     def __init__(self, services: Callable[[], ManagerServices | None]) -> None:
         self._services = services

@@ -15,14 +15,14 @@ from konverge.runtime.controller.runner import ControllerRunner
 from konverge.runtime.hooks.leadership import Term
 from konverge.runtime.observability.readiness import ControllerReport, Report, State
 from konverge.runtime.parts.core import Core
-from konverge.runtime.parts.part import Part
+from konverge.runtime.parts.part import ManagerPart
 from konverge.runtime.parts.start_checks import check_controller, check_running
 from konverge.runtime.reconcile.services import ManagerServices
 
 __all__ = ["Controllers"]
 
 
-class Controllers(Part):
+class Controllers(ManagerPart):
     """Runs the declared controllers, each in one task. `drain` are the seconds of running reconciles at the end."""
 
     def __init__(self, core: Core, *, namespace: str | None, strict: bool, drain: float) -> None:

@@ -9,10 +9,10 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from konverge.rbac import Rule
 from konverge.runtime.observability.readiness import Report
 
-__all__ = ["Part"]
+__all__ = ["ManagerPart"]
 
 
-class Part:
+class ManagerPart:
     """A part that does nothing; each part overrides the methods that it needs. Constructing a part starts nothing."""
 
     def open(self) -> AbstractAsyncContextManager[object]:

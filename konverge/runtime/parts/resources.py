@@ -12,13 +12,13 @@ from konverge.informers import InformerSet, InformerSettings
 from konverge.runtime.hooks.leadership import Term
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.parts.core import Core
-from konverge.runtime.parts.part import Part
+from konverge.runtime.parts.part import ManagerPart
 from konverge.runtime.parts.start_checks import field_managers
 
-__all__ = ["ApiClient", "Caches", "Connections", "EventLoop", "Events"]
+__all__ = ["ApiClient", "Informers", "SharedConnections", "EventLoop", "Events"]
 
 
-class Connections(Part):
+class SharedConnections(ManagerPart):
     """The connections that reconcilers share: they close after everything else."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Connections(Part):
             yield
 
 
-class ApiClient(Part):
+class ApiClient(ManagerPart):
     """The client of the API server. Without an election this process always leads."""
 
     def __init__(self, core: Core, settings: ClientSettings) -> None:
@@ -53,7 +53,7 @@ class ApiClient(Part):
             yield
 
 
-class Events(Part):
+class Events(ManagerPart):
     """The recorders of Events: one writes while this process leads, the other on every replica."""
 
     def __init__(self, core: Core) -> None:
@@ -70,7 +70,7 @@ class Events(Part):
             yield
 
 
-class Caches(Part):
+class Informers(ManagerPart):
     """The informers. Their caches show the fields of every field manager of this process."""
 
     def __init__(self, core: Core, settings: InformerSettings) -> None:
@@ -93,7 +93,7 @@ class Caches(Part):
             yield
 
 
-class EventLoop(Part):
+class EventLoop(ManagerPart):
     """The monitor that reports what blocks the event loop."""
 
     def __init__(self, core: Core, *, stall_seconds: float, lease_seconds: float) -> None:

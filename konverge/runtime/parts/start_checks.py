@@ -1,4 +1,4 @@
-"""Checks of a controller when it is added to a manager: what can be seen to be wrong before anything runs. Pure."""
+"""Checks of a controller that is added to a manager: mistakes that the declarations show before anything runs. Pure."""
 
 from __future__ import annotations
 
@@ -28,50 +28,50 @@ def check_controller(controller: Controller[Any], others: Iterable[Controller[An
         _check_families(controller, other)
 
 
-def _check_families(one: Controller[Any], other: Controller[Any]) -> None:
-    """Raise UsageError if two controllers would give one object, which has one stamp and one label, to different replicas.
+def _check_families(spec: Controller[Any], other: Controller[Any]) -> None:
+    """Raise UsageError if two controllers would give one object, which has one owner, to different replicas.
 
-    Also if their label selectors differ: whether an object can match both cannot be seen.
+    The check ignores label selectors, since an object may match both.
     """
-    if other.kind.group_kind != one.kind.group_kind or None in (one.family, other.family):
+    if other.kind.group_kind != spec.kind.group_kind or None in (spec.family, other.family):
         return
-    if one.family is not other.family:
+    if spec.family is not other.family:
         raise UsageError(
-            f"controllers {other.name!r} and {one.name!r} share {one.kind.group_kind} among replicas by different keys, and an object has "
-            "one owner: give both the same function with .sharded(by=...)"
+            f"controllers {other.name!r} and {spec.name!r} share {spec.kind.group_kind} among replicas by different keys, and an object "
+            "has one owner: give both the same function with .sharded(by=...)"
         )
 
 
-def _check_status_writers(one: Controller[Any], other: Controller[Any]) -> None:
+def _check_status_writers(spec: Controller[Any], other: Controller[Any]) -> None:
     # Two versions of a kind are one object with one status.
-    if other.kind.group_kind != one.kind.group_kind or other.status_suffix != one.status_suffix:
+    if other.kind.group_kind != spec.kind.group_kind or other.status_suffix != spec.status_suffix:
         return
-    if other.status_shared and one.status_shared:
+    if other.status_shared and spec.status_shared:
         return
     raise UsageError(
-        f"controllers {other.name!r} and {one.name!r} both write the status of {one.kind.group_kind} as the "
+        f"controllers {other.name!r} and {spec.name!r} both write the status of {spec.kind.group_kind} as the "
         "same field manager and would delete each other's fields; let each declare its own with .writes_status_as(suffix), "
         "or both the same one with shared=True where they never write at the same time"
     )
 
 
-def _check_statuses(one: Controller[Any], other: Controller[Any]) -> None:
-    """Raise UsageError if one writes the status of the other's kind and they do not agree on the field manager."""
-    for kind, suffix in one.statuses:
+def _check_statuses(spec: Controller[Any], other: Controller[Any]) -> None:
+    """Raise UsageError if a controller writes the status of the other's kind as another field manager."""
+    for kind, suffix in spec.statuses:
         agreed = other.status_shared and other.status_suffix == suffix
         if other.kind.group_kind == kind.group_kind and not agreed:
             raise UsageError(
-                f"controller {one.name!r} writes the status of {kind.group_kind} as {suffix!r}, and controller {other.name!r} does not "
+                f"controller {spec.name!r} writes the status of {kind.group_kind} as {suffix!r}, and controller {other.name!r} does not "
                 f"share that; declare .writes_status_as({suffix!r}, shared=True) there"
             )
 
 
-def _check_finalizers(one: Controller[Any], other: Controller[Any]) -> None:
-    if not one.finalizer_name or one.kind.group_kind != other.kind.group_kind or one.labels != other.labels:
+def _check_finalizers(spec: Controller[Any], other: Controller[Any]) -> None:
+    if not spec.finalizer_name or spec.kind.group_kind != other.kind.group_kind or spec.labels != other.labels:
         return
-    if one.finalizer_name == other.finalizer_name:
+    if spec.finalizer_name == other.finalizer_name:
         raise UsageError(
-            f"controllers {other.name!r} and {one.name!r} both hold {one.kind.group_kind} by the finalizer {one.finalizer_name}; "
+            f"controllers {other.name!r} and {spec.name!r} both hold {spec.kind.group_kind} by the finalizer {spec.finalizer_name}; "
             "the first to finish would release the objects before the other has cleaned up; give each a finalizer of its own"
         )
 

@@ -9,12 +9,12 @@ from konverge.rbac import Rule
 from konverge.runtime.admission.registry import WebhookRegistry
 from konverge.runtime.observability.readiness import Report
 from konverge.runtime.parts.core import Core
-from konverge.runtime.parts.part import Part
+from konverge.runtime.parts.part import ManagerPart
 
 __all__ = ["Webhooks"]
 
 
-class Webhooks(Part):
+class Webhooks(ManagerPart):
     """Serves the webhooks of a registry, on every replica."""
 
     def __init__(self, core: Core, registry: WebhookRegistry) -> None:

@@ -15,9 +15,9 @@ from konverge.errors import Conflict, Forbidden, NotFound, NotOurs, RetryAfter, 
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Metadata, Object
-from konverge.runtime.apply.changes import only_own_apply
 from konverge.runtime.apply.conflicts import TAKE, Applied, Child, FieldsHeld, OnConflict
 from konverge.runtime.apply.owners import check_scope, controller_reference, refuse_foreign
+from konverge.runtime.consistency.own_writes import only_own_apply
 from konverge.runtime.reconcile.services import ReconcileServices
 from konverge.runtime.reconcile.trace import ReconcileTrace
 

@@ -23,14 +23,13 @@ from konverge.objects import Metadata, Object
 from konverge.outcome import Outcome, RequeueAfter
 from konverge.runtime.apply.conflicts import HOLD, TAKE, Applied, Child, FieldsHeld, OnConflict
 from konverge.runtime.cache.readers import Live, Reader
-from konverge.runtime.events.types import Regarding
+from konverge.runtime.events.core import Regarding
 from konverge.runtime.observability.history import ReconcileLog
 from konverge.runtime.reconcile.children import Children
-from konverge.runtime.reconcile.effects import Effect, Effects
 from konverge.runtime.reconcile.plan import Plan
 from konverge.runtime.reconcile.services import ReconcileServices
 from konverge.runtime.reconcile.status import StatusEditor
-from konverge.runtime.reconcile.trace import ReconcileTrace
+from konverge.runtime.reconcile.trace import Effect, ReconcileTrace
 
 if TYPE_CHECKING:
     from konverge.client import Client
@@ -78,7 +77,6 @@ class Context(Generic[R_co]):
         self._regarding = Regarding(
             trace.key.kind, trace.key.namespace, trace.key.name, metadata.uid, metadata.resource_version
         )
-        self._effects = Effects()
         self._loop = asyncio.get_running_loop()
         self._waits: set[Future[Any]] = set()
         self.key = trace.key
@@ -167,7 +165,7 @@ class Context(Generic[R_co]):
             _, stored, _ = await self._children.own(object_, on_conflict, adopt=adopt)
             return _decode_like(object_, stored)
 
-        return self._effects.make(lambda: f"ctx.own({_what(object_)})", start)
+        return self.trace.effect(lambda: f"ctx.own({_what(object_)})", start)
 
     def apply_children(self, children: Iterable[Child | Resource]) -> Effect[Applied]:
         """Apply these children in order, then delete owned children outside the set.
@@ -177,7 +175,7 @@ class Context(Generic[R_co]):
         stay.
         """
         wanted = tuple(child if isinstance(child, Child) else Child(child) for child in children)
-        return self._effects.make(
+        return self.trace.effect(
             f"ctx.apply_children({len(wanted)} children)", lambda: self._children.apply_all(wanted)
         )
 
@@ -201,14 +199,14 @@ class Context(Generic[R_co]):
                 )
             if dry_run:
                 self.trace.check_open()
-                stored = await self._services.applier.try_out(
+                stored = await self._services.applier.dry_run(
                     key, intent, manager=self._services.manager, force=force, subresource=subresource
                 )
             else:
                 stored = await self._children.apply(key, intent, TAKE if force else HOLD, subresource)
             return _decode_like(object_, stored)
 
-        return self._effects.make(lambda: f"ctx.apply({_what(object_)})", start)
+        return self.trace.effect(lambda: f"ctx.apply({_what(object_)})", start)
 
     @overload
     def patch(
@@ -281,7 +279,7 @@ class Context(Generic[R_co]):
                 writer=self.trace.writer,
             )
 
-        return self._effects.make(f"ctx.patch({name})", start)
+        return self.trace.effect(f"ctx.patch({name})", start)
 
     @overload
     def delete(
@@ -317,7 +315,7 @@ class Context(Generic[R_co]):
         if expect is not None:
             expected = expected_version(expect)
             name, namespace = expected.name, expected.namespace
-        return self._effects.make(
+        return self.trace.effect(
             f"ctx.delete({name})",
             lambda: self._children.delete(
                 kind_of(what), name, namespace, uid=uid, expect=expect, propagation=propagation
@@ -368,7 +366,7 @@ class Context(Generic[R_co]):
             self.trace.writes.append(f"status of {key}")
             return True
 
-        return self._effects.make(f"ctx.write_status({name})", start)
+        return self.trace.effect(f"ctx.write_status({name})", start)
 
     def event_about(
         self,
@@ -402,7 +400,7 @@ class Context(Generic[R_co]):
         Errors: FieldsHeld if a child is held, after the rest of the plan was carried out. An outcome of RequeueAfter takes effect all the
         same.
         """
-        return self._effects.make("ctx.execute(plan)", lambda: self._execute(plan))
+        return self.trace.effect("ctx.execute(plan)", lambda: self._execute(plan))
 
     def wait(self, effect: Awaitable[T]) -> T:
         """Wait for an effect from a blocking reconciler, which runs in a thread. UsageError on the event loop."""
@@ -428,7 +426,7 @@ class Context(Generic[R_co]):
 
     def finish(self) -> None:
         """End the reconcile: raises ForgottenAwait for effects that were never awaited. For the runtime."""
-        self._effects.check(self._services.controller)
+        self.trace.check_awaited(self._services.controller)
 
     def close(self, why: str) -> None:
         """Send nothing more: effects that start from now on raise ReconcileTimeout, and a waiting thread is woken. For the runtime."""

@@ -168,8 +168,10 @@ class FailureReport:
             if message is not None:
                 self.set_failed(ctx, message)
         elif reconciled:
-            self._clear_invalid(ctx.status)
-            self._clear_failed(ctx.status)
+            editor: StatusEditor[Any] = ctx.status
+            if self._spec.invalid is not None:
+                self._clear_invalid(editor, *self._spec.invalid)
+            self._clear_failed(editor)
 
     def set_failed(self, ctx: Context[Any], message: str) -> None:
         """Report in the status that the reconcile failed."""
@@ -214,11 +216,8 @@ class FailureReport:
             ):
                 editor.remove_condition(stale.type)
 
-    def _clear_invalid(self, editor: StatusEditor[Any]) -> None:
+    def _clear_invalid(self, editor: StatusEditor[Any], type_: str, reason: str) -> None:
         """Reset the runtime's own condition once the object decodes again, unless this reconcile set that condition."""
-        if self._spec.invalid is None:
-            return
-        type_, reason = self._spec.invalid
         stale = find_condition(editor.before, type_)
         if stale is not None and stale.is_true and stale.reason == reason and not editor.was_set(type_):
             editor.set_condition(type_, False, Reason.VALID, "the object decodes again")

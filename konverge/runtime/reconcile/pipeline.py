@@ -1,6 +1,6 @@
 """The pipeline of one reconcile: from a cached object to the outcome for the queue.
 
-Each step is a function in a file beside this one, and each may end the reconcile:
+Each step is a function in a file of this folder, and each may end the reconcile:
 
     1. finalizer    ignore, add the finalizer, reconcile or finalize    finalizers.py
     2. decode       a private copy of the cached object                 reconciler_call.py
@@ -23,7 +23,7 @@ from konverge.informers import Cached
 from konverge.keys import Key
 from konverge.outcome import Done, Outcome
 from konverge.runtime.builder.builder import Controller
-from konverge.runtime.consistency.barrier import StalenessBarrier
+from konverge.runtime.consistency.own_writes import StalenessBarrier
 from konverge.runtime.observability.history import ReconcileLog
 from konverge.runtime.reconcile.context import Context
 from konverge.runtime.reconcile.failure_report import FailureReport

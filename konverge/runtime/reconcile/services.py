@@ -17,12 +17,12 @@ from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
 from konverge.rbac import plural_of
-from konverge.runtime.apply.applier import Applier, Recent
+from konverge.runtime.apply.applier import Applier, LruDict
 from konverge.runtime.apply.owners import Claims
 from konverge.runtime.apply.rivals import Rivals
 from konverge.runtime.builder.rules import may_read_live
 from konverge.runtime.cache.readers import Caches, Reorder
-from konverge.runtime.consistency.own_versions import OwnVersions
+from konverge.runtime.consistency.own_writes import OwnVersions
 from konverge.runtime.consistency.undone import UndoneApplies
 from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.hooks.leadership import Term
@@ -101,7 +101,7 @@ class ReconcileServices:
     """The field managers of all controllers, by their names."""
     events: EventRecorder
     own_versions: OwnVersions
-    made: Recent[Key, AbstractSet[Key]]
+    made: LruDict[Key, AbstractSet[Key]]
     """By owner: the children that were made last."""
     threads: Threads
     wall_clock: Callable[[], datetime]
@@ -144,7 +144,7 @@ class ReconcileServices:
             field_managers=shared.field_managers,
             events=shared.events,
             own_versions=OwnVersions(),
-            made=Recent(_OWNERS),
+            made=LruDict(_OWNERS),
             threads=Threads(spec.name, spec.numbers.concurrency),
             wall_clock=shared.wall_clock,
             serves=serves,

@@ -4,7 +4,7 @@ Guarantees (docs/reference/runtime.md#status): one apply holds everything that t
 value and their own observedGeneration. Types that the resource no longer declares are left out, which removes them; a declared condition is
 removed only by `remove_condition`. If the reconciler raises, `status.observedGeneration` stays, and the conditions set so far are
 written, unless the error is a mistake of the program (`failure_report.is_mistake`).
-If the status has other writers (two controllers, or a kind that this one did not declare), the apply holds only what this one owns or set;
+If the status has other writers (two controllers, or a kind that this controller did not declare), the apply holds only own fields;
 of a kind that it did not declare, the observed generation is its own controller's affair. `intent` is pure.
 
 Conditions: https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
@@ -50,7 +50,7 @@ _BOOKKEPT = frozenset({"observedGeneration", "lastTransitionTime"})
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """The part of a status that one of several writers owns: top-level fields and condition types."""
+    """The part of a status that a single writer of several owns: top-level fields and condition types."""
 
     fields: frozenset[str]
     conditions: frozenset[str]
@@ -59,11 +59,11 @@ class Ours:
 
     @classmethod
     def of(cls, owned: bytes | None) -> Ours:
-        """Read it from the FieldsV1 of that writer's status entry; None is nothing."""
+        """Return the part in the FieldsV1 of the writer's status entry; None owns nothing."""
         status = decode_fields(owned).get("f:status", {}) if owned else {}
         within = {
             str(msgspec.json.decode(name[2:]).get("type")): frozenset(
-                one[2:] for one in owned_fields if one[:2] == "f:"
+                member[2:] for member in owned_fields if member[:2] == "f:"
             )
             for name, owned_fields in status.get("f:conditions", {}).items()
             if name.startswith("k:")
@@ -72,7 +72,7 @@ class Ours:
 
 
 def _wire(draft: Model | dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a draft; its conditions are not read, since the editor has them apart."""
+    """Return the fields of a draft without its conditions, which only the editor holds."""
     return draft.wire(without=_APART) if isinstance(draft, Model) else dict(draft)
 
 
@@ -86,14 +86,14 @@ class Transition:
 
 def transitions(before: Sequence[Condition], after: Iterable[Condition]) -> list[Transition]:
     """Return the conditions whose status changed. A new condition counts if it is True, or is Ready."""
-    found = []
+    changed = []
     for condition in after:
         old = find_condition(before, condition.type)
         if (old is None and (condition.is_true or condition.type == "Ready")) or (
             old is not None and old.status != condition.status
         ):
-            found.append(Transition(old, condition))
-    return found
+            changed.append(Transition(old, condition))
+    return changed
 
 
 def _unread() -> ConditionError:
@@ -123,7 +123,7 @@ class StatusEditor(Generic[St_co]):
     ) -> None:
         self._complain = complain
         self._previous = previous
-        self._make = draft
+        self._create_draft = draft
         self._written_draft: Model | dict[str, Any] | None = None
         self._generation = generation
         self._declared = declared
@@ -133,20 +133,20 @@ class StatusEditor(Generic[St_co]):
         self._initial = {} if ours is None else _wire(draft())
         self._before = read_conditions(previous.get("conditions"))
         kept = self._before if declared is None else tuple(c for c in self._before if c.type in declared)
-        self._kept = kept
+        self._initial_conditions = kept
         self._conditions = kept
-        self._marked: set[str] = set()
-        self._more: dict[str, Mapping[str, Any]] = {}
-        self._retracted: set[str] = set()
-        self._cleared: tuple[str, ...] = ()
+        self._set_types: set[str] = set()
+        self._extra_fields: dict[str, Mapping[str, Any]] = {}
+        self._removed_types: set[str] = set()
+        self._cleared_fields: tuple[str, ...] = ()
         self.skipped = False
         """Whether this reconcile leaves the status to its other writer."""
 
     @property
     def _draft(self) -> Model | dict[str, Any]:
-        """Made on first use: most reconciles only set conditions."""
+        """Created on first use: most reconciles only set conditions."""
         if self._written_draft is None:
-            self._written_draft = self._make()
+            self._written_draft = self._create_draft()
             self._read = (
                 self._written_draft.__dict__.get("conditions") if isinstance(self._written_draft, Model) else None
             )
@@ -218,10 +218,10 @@ class StatusEditor(Generic[St_co]):
             generation=self._generation,
             now=self._now,
         )
-        self._marked.add(type_)
-        self._retracted.discard(type_)
-        if fields or self._more:
-            self._more[type_] = fields or {}
+        self._set_types.add(type_)
+        self._removed_types.discard(type_)
+        if fields or self._extra_fields:
+            self._extra_fields[type_] = fields or {}
 
     def fitted(self, status: Mapping[str, Any]) -> dict[str, Any]:
         """Return the status of another object with its conditions cut as `set_condition` cuts them.
@@ -239,9 +239,9 @@ class StatusEditor(Generic[St_co]):
 
     def remove_condition(self, type_: str) -> None:
         """Remove a condition from the status."""
-        self._marked.discard(type_)
+        self._set_types.discard(type_)
         self._conditions = tuple(condition for condition in self._conditions if condition.type != type_)
-        self._retracted.add(type_)
+        self._removed_types.add(type_)
 
     def skip_write(self) -> None:
         """Skip the status write of this reconcile: the other writer owns the status now."""
@@ -250,45 +250,47 @@ class StatusEditor(Generic[St_co]):
     def start_over(self) -> None:
         """Discard everything that this reconcile set, so that the status is the stored one."""
         self._written_draft = None
-        self._marked.clear()
-        self._retracted.clear()
-        self._more.clear()
-        self._conditions = self._kept
+        self._set_types.clear()
+        self._removed_types.clear()
+        self._extra_fields.clear()
+        self._conditions = self._initial_conditions
 
     def was_set(self, type_: str) -> bool:
-        """Tell whether this reconcile set the condition."""
-        return type_ in self._marked
+        """Return whether this reconcile set the condition."""
+        return type_ in self._set_types
 
     @property
     def asks_for_shape(self) -> bool:
-        """Whether conditions of a kind that this controller did not declare are to be written, whose shape matters then."""
+        """Whether conditions of a kind that this controller did not declare will be written, so that their shape matters."""
         if self._declared is not None:
             return False
-        return bool(self._marked or self._retracted or (self._ours is not None and "conditions" in self._ours.fields))
+        return bool(
+            self._set_types or self._removed_types or (self._ours is not None and "conditions" in self._ours.fields)
+        )
 
     def intent(self, *, failed: bool, shape: ConditionShape | None = None) -> dict[str, Any]:
         """Return the part of the status that this controller owns or set, as the apply will hold it.
 
-        After a failed reconcile the observed generation stays: that generation is not yet handled. `shape` is that of the conditions
-        of a kind that is not ours.
+        After a failed reconcile the observed generation stays: that generation is not yet handled. `shape` is the schema of the conditions
+        of a foreign kind.
         """
-        made = self._written_draft
+        draft = self._written_draft
         # Conditions that were put into the draft are read by nothing. Compared here, since this runs once in a reconcile.
-        if made is not None and (
-            made.__dict__.get("conditions") is not self._read
-            if isinstance(made, Model)
-            else made.get("conditions") != self._previous.get("conditions")
+        if draft is not None and (
+            draft.__dict__.get("conditions") is not self._read
+            if isinstance(draft, Model)
+            else draft.get("conditions") != self._previous.get("conditions")
         ):
             self._refuse(_unread())
         status: dict[str, Any] = {}
         alone = self._declared is not None and self._ours is None
         if self._written_draft is not None or not alone or not self._previous.keys() <= _RUNTIMES:
             wire = _wire(self._draft)
-            status = {key: value for key, value in wire.items() if self._speaks_of(key, value)}
+            status = {key: value for key, value in wire.items() if self._is_own_field(key, value)}
             # Fields that are stored and no longer in the draft were removed: the draft begins as a copy of the stored status.
             left = {*self._previous, *wire} - _RUNTIMES - {key for key, value in status.items() if value is not None}
-            self._cleared = tuple(sorted(left)) if left else ()
-        judged = [self._stamped(condition) for condition in self._conditions if self._judges(condition.type)]
+            self._cleared_fields = tuple(sorted(left)) if left else ()
+        judged = [self._stamped(condition) for condition in self._conditions if self._is_own_condition(condition.type)]
         conditions = write_conditions(judged) if self._declared is not None else self._foreign_conditions(judged, shape)
         if conditions:
             status["conditions"] = conditions
@@ -300,38 +302,43 @@ class StatusEditor(Generic[St_co]):
     def left_over(self, status: Mapping[str, Any]) -> dict[str, Any]:
         """Return the merge patch for fields and conditions that the apply could not remove, empty if there are none; after `intent`.
 
-        An apply removes only what no other manager owns. A status of which this controller is the only writer is its own to clear, also of
-        fields of other managers; a status with several writers keeps the fields of the others.
+        An apply removes only fields that no other manager owns. The only writer of a status may clear also fields of other managers; a
+        status with several writers keeps the fields of the others.
         """
         if self._declared is None or self._ours is not None:
             return {}
-        patch: dict[str, Any] = {name: None for name in self._cleared if status.get(name) is not None}
+        patch: dict[str, Any] = {name: None for name in self._cleared_fields if status.get(name) is not None}
         stored = status.get("conditions")
-        if self._retracted and isinstance(stored, Sequence):
-            kept = [one for one in stored if not isinstance(one, Mapping) or one.get("type") not in self._retracted]
+        if self._removed_types and isinstance(stored, Sequence):
+            kept = [
+                entry
+                for entry in stored
+                if not isinstance(entry, Mapping) or entry.get("type") not in self._removed_types
+            ]
             if len(kept) != len(stored):
                 patch["conditions"] = kept
         return patch
 
     def _foreign_conditions(self, judged: Sequence[Condition], shape: ConditionShape | None) -> list[dict[str, Any]]:
-        """Return the conditions of a kind that is not ours as the apply will hold them."""
+        """Return the conditions of a foreign kind as the apply will hold them."""
         shaped = {entry["type"]: self._shaped(entry, shape) for entry in write_conditions(judged)}
         if shape is None or shape.by_type:
             return list(shaped.values())
-        # The server keeps these conditions as one value: those of others stand in it as they are stored.
+        # The server keeps these conditions as one value: the conditions of other writers are repeated as stored.
         stored = condition_entries(self._previous.get("conditions"))
-        others = (entry for entry in stored if entry["type"] not in self._retracted)
+        others = (entry for entry in stored if entry["type"] not in self._removed_types)
         whole = [*(dict(shaped.pop(str(entry["type"]), entry)) for entry in others), *shaped.values()]
         owned = self._ours is not None and "conditions" in self._ours.fields
         return whole if owned or without_nulls(whole) != without_nulls(stored) else []
 
     def _shaped(self, entry: dict[str, Any], shape: ConditionShape | None) -> dict[str, Any]:
-        """Return a condition of a kind that is not ours with the fields that the kind has, and with those that were given or kept."""
+        """Return a condition of a foreign kind with only the fields of that kind, and with extra and own fields."""
         type_ = str(entry["type"])
-        if type_ in self._marked:
-            entry |= self._more.get(type_, {})
+        if type_ in self._set_types:
+            entry |= self._extra_fields.get(type_, {})
         else:
-            raw = next(one for one in condition_entries(self._previous.get("conditions")) if str(one["type"]) == type_)
+            stored = condition_entries(self._previous.get("conditions"))
+            raw = next(other for other in stored if str(other["type"]) == type_)
             own = self._ours.within.get(type_, frozenset()) if self._ours is not None else frozenset()
             entry |= {name: raw[name] for name in own if name in raw and name not in entry}
         if shape is None:
@@ -342,17 +349,17 @@ class StatusEditor(Generic[St_co]):
                 self._complain(ConditionError(f"condition {type_}: this kind's conditions have no {name}, but {has}"))
         return entry
 
-    def _speaks_of(self, name: str, value: Any) -> bool:
-        """Tell whether a field belongs into the apply: of a status with several writers, only if this controller set or owns it."""
+    def _is_own_field(self, name: str, value: Any) -> bool:
+        """Return whether a field belongs into the apply: with several writers of the status, only if this controller set or owns it."""
         if name == "conditions" or (name == "observedGeneration" and self._declared is not None):
             return False
         return self._ours is None or name in self._ours.fields or self._initial.get(name, _ABSENT) != value
 
-    def _judges(self, type_: str) -> bool:
-        return self._ours is None or type_ in self._ours.conditions or type_ in self._marked
+    def _is_own_condition(self, type_: str) -> bool:
+        return self._ours is None or type_ in self._ours.conditions or type_ in self._set_types
 
     def _stamped(self, condition: Condition) -> Condition:
-        """Return a condition that the API accepts: one that was stored without a time gets one."""
+        """Return a condition that the API accepts: a condition that was stored without a time gets the present time."""
         if condition.last_transition_time is not None:
             return condition
         return condition.model_copy(update={"last_transition_time": rfc3339(self._now)})

@@ -16,9 +16,8 @@ from konverge.fields import Owner, has_nulls
 from konverge.informers import Cached
 from konverge.keys import Key
 from konverge.outcome import Outcome, RequeueAfter
-from konverge.runtime.apply.changes import only_own_changes, only_status_changed
 from konverge.runtime.builder.builder import Controller
-from konverge.runtime.consistency.barrier import StalenessBarrier
+from konverge.runtime.consistency.own_writes import StalenessBarrier, only_own_changes, only_status_changed
 from konverge.runtime.reconcile.context import Context
 from konverge.runtime.reconcile.failure_report import FailureReport
 from konverge.runtime.reconcile.services import ReconcileServices
@@ -126,7 +125,7 @@ class StatusWriter:
             locked or only_status_changed(cached, response.metadata, response.body)
         ):
             self._services.own_versions.add(key, version)
-        _record_transitions(ctx)
+        _record_transitions(editor, ctx)
         seen = {"uid": metadata["uid"], "resourceVersion": version}
         await self._remove_rest(key, seen, editor.left_over(response.status or {}), ctx)
 
@@ -158,9 +157,9 @@ class StatusWriter:
         ctx.trace.writes.append("status of others")
 
 
-def _record_transitions(ctx: Context[Any]) -> None:
+def _record_transitions(editor: StatusEditor[Any], ctx: Context[Any]) -> None:
     """Record an Event for each transition, except for those that the reconciler has reported itself."""
-    for change in transitions(ctx.status.before, ctx.status.conditions):
+    for change in transitions(editor.before, editor.conditions):
         after = change.after
         if ctx.has_reported(after.reason or after.type):
             continue

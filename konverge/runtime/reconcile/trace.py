@@ -1,15 +1,49 @@
-"""One reconcile's record of itself: what it sent, and whether it may still send."""
+"""One reconcile's record of itself: its writes and effects, and whether it may still send.
+
+A forgotten `await ctx.own(...)` would be a silent no-op. So each write of a context is an `Effect`, an awaitable that is registered with
+its reconcile, and the end of the reconcile raises ForgottenAwait if an effect was never awaited.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Coroutine, Generator, Hashable
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
-from konverge.errors import ReconcileTimeout
+from konverge.errors import ForgottenAwait, ReconcileTimeout
 from konverge.keys import Key
 
-__all__ = ["ReconcileTrace"]
+__all__ = ["Effect", "ReconcileTrace"]
+
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Effect(Generic[T_co]):
+    """One effect; `await` it once. It starts when it is awaited, not before."""
+
+    __slots__ = ("_start", "_what", "awaited")
+
+    def __init__(self, what: str | Callable[[], str], start: Callable[[], Coroutine[Any, Any, T_co]]) -> None:
+        self._what = what
+        self.awaited = False
+        self._start = start
+
+    @property
+    def what(self) -> str:
+        """The call in words, used only in the message of ForgottenAwait."""
+        return self._what if isinstance(self._what, str) else self._what()
+
+    def __await__(self) -> Generator[Any, Any, T_co]:
+        self.awaited = True
+        return self._start().__await__()
+
+    def __repr__(self) -> str:
+        return f"<{self.what}, {'awaited' if self.awaited else 'not awaited'}>"
+
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -29,9 +63,24 @@ class ReconcileTrace:
     """Why nothing more may be sent, "" while the reconcile runs."""
     contained: Exception | None = None
     """An exception of user code that did not end the reconcile."""
+    effects: list[Effect[Any]] = field(default_factory=list)
+
+    def effect(self, what: str | Callable[[], str], start: Callable[[], Coroutine[Any, Any, T]]) -> Effect[T]:
+        """Create and register an effect; `what` may be a function, since the text is rarely used."""
+        effect = Effect(what, start)
+        self.effects.append(effect)
+        return effect
+
+    def check_awaited(self, controller: str) -> None:
+        """Raise ForgottenAwait, which names each effect that was never awaited."""
+        forgotten = [effect.what for effect in self.effects if not effect.awaited]
+        if forgotten:
+            raise ForgottenAwait(
+                f"controller {controller!r} made and never awaited: {', '.join(forgotten)}; nothing was sent for it, write await before it"
+            )
 
     def is_about(self, key: Key) -> bool:
-        """Tell whether a key, in whatever version of its kind, is that of the reconciled object."""
+        """Return whether a key, in any version of its kind, is the reconciled object's key."""
         mine = self.key
         return (key.name, key.namespace) == (mine.name, mine.namespace) and key.kind.group_kind == mine.kind.group_kind
 
@@ -41,10 +90,10 @@ class ReconcileTrace:
             raise ReconcileTimeout(f"the reconcile of {self.key} has ended ({self.ended}); nothing more is sent for it")
 
     def write(self, what: str) -> None:
-        """Note a write that is about to be sent; raises ReconcileTimeout if the reconcile has ended."""
+        """Record a write before it is sent; raises ReconcileTimeout if the reconcile has ended."""
         self.check_open()
         self.writes.append(what)
 
     def close(self, why: str) -> None:
-        """Let nothing more out; the first reason counts."""
+        """Refuse every further write; the first reason counts."""
         self.ended = self.ended or why

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from konverge.logs import get_logger
 from konverge.objects import Metadata
 from konverge.runtime.election.record import LEASE
+from konverge.runtime.events.core import Regarding
 from konverge.runtime.events.recorder import EventRecorder
-from konverge.runtime.events.types import Regarding
 from konverge.words import EventType, LogKey, Reason
 
 __all__ = ["LeaseEvents"]

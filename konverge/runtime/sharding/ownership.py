@@ -19,8 +19,8 @@ from konverge.keys import Key, reached
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.objects import Metadata
+from konverge.runtime.events.core import Regarding
 from konverge.runtime.events.recorder import EventRecorder
-from konverge.runtime.events.types import Regarding
 from konverge.runtime.hooks.object_gate import Owned
 from konverge.runtime.sharding.decision import (
     MemberState,

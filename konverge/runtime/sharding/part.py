@@ -22,7 +22,7 @@ from konverge.runtime.hooks.object_gate import GatedController
 from konverge.runtime.observability.readiness import Report
 from konverge.runtime.parts.background import BackgroundServices, background_services, run_background
 from konverge.runtime.parts.core import Core
-from konverge.runtime.parts.part import Part
+from konverge.runtime.parts.part import ManagerPart
 from konverge.runtime.reconcile.services import ManagerServices
 from konverge.runtime.sharding.assigned import AssignedOwnership
 from konverge.runtime.sharding.coordinator import Coordinator
@@ -40,7 +40,7 @@ __all__ = ["Sharding", "trimmed_kinds"]
 AnyRing: TypeAlias = Ring | OrdinalRing
 
 
-class Sharding(Part):
+class Sharding(ManagerPart):
     """Makes this replica a member of its ring. The shared controllers get services and gates of their own."""
 
     def __init__(self, core: Core, settings: ShardingSettings) -> None:

@@ -26,8 +26,8 @@ from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import DrainEvent
 from konverge.reconcilers.machines.words import DrainResult, MachinesEvent
+from konverge.runtime.events.core import Regarding
 from konverge.runtime.events.recorder import EventRecorder
-from konverge.runtime.events.types import Regarding
 from konverge.words import LogKey
 
 __all__ = ["Acknowledge", "InstanceDrain"]

@@ -19,7 +19,7 @@ from konverge.reconcilers.machines.kinds import NODE
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesCondition, MachinesEvent, MachinesLabel
-from konverge.runtime.events.types import Regarding
+from konverge.runtime.events.core import Regarding
 from konverge.words import LogKey
 
 if TYPE_CHECKING:

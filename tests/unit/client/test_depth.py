@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from konverge.client import LEFT_OUT, decode_object, flattened
-from konverge.client.decoding import decode_page
 from konverge.client.depth import LEVELS, flattened_in_turns
-from konverge.client.watch_stream import WatchStream
+from konverge.client.responses import WatchStream, decode_page
 from konverge.errors import ServerFailure
 from konverge.informers.decode import Decoder
 from konverge.informers.settings import Selection

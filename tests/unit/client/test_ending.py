@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from konverge.client import Client, WriteState
-from konverge.client.decoding import decode_stored
+from konverge.client.responses import decode_stored
 from konverge.kinds import kind
 
 WIDGET = kind("tests.konverge.dev/v1", "Widget", namespaced=True, plural="widgets")

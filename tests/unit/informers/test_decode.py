@@ -12,8 +12,7 @@ from konverge.client import WatchEvent
 from konverge.errors import Expired, MetadataOnly, UsageError
 from konverge.fields import Owner
 from konverge.informers.cached import Cached
-from konverge.informers.decode import Decoder, strip
-from konverge.informers.interning import Interner
+from konverge.informers.decode import Decoder, Interner, strip
 from konverge.informers.messages import Bookmark, Failed, Items
 from konverge.informers.problem import RestartCause
 from konverge.informers.settings import Selection

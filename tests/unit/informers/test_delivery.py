@@ -10,9 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from konverge.informers.cached import Cached, Change
-from konverge.informers.delivery import HandlerQueue, Registration
+from konverge.informers.delivery import HandlerQueue, Registration, YieldBudget
 from konverge.informers.store import Table
-from konverge.informers.yield_budget import YieldBudget
 from konverge.objects import Metadata
 
 

@@ -10,8 +10,8 @@ import pytest
 import konverge.informers
 
 MODULES = (
-    *("backoff", "cached", "decode", "delivery", "index", "informer", "interning", "meters"),
-    *("problem", "settings", "statistics", "store", "watchlist_denylist"),
+    *("backoff", "cached", "decode", "delivery", "informer", "meters", "reflector"),
+    *("problem", "settings", "statistics", "store"),
 )
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from konverge.client import LEFT_OUT, WatchEvent
 from konverge.fields import Owner, _decode_cached, decode_fields
-from konverge.informers.decode import Decoder
-from konverge.informers.interning import Interner
+from konverge.informers.decode import Decoder, Interner
 from konverge.informers.outline import MOST_VALUES, has_too_many_values, outline
 from konverge.informers.settings import Selection
 from konverge.kinds import kind

@@ -136,7 +136,7 @@ def test_the_numbers_of_the_limits_are_those_of_the_settings() -> None:
 
 
 SHOWN = {
-    "hurts its own namespace alone": "test_people.py::test_an_amount_that_got_past_admission_and_no_status_can_show_freezes_no_pool",
+    "hurts only its own namespace": "test_people.py::test_an_amount_that_got_past_admission_and_no_status_can_show_freezes_no_pool",
     "a ResourceQuota that is refused, hurts": "test_faults.py::test_x28_a_claim_whose_resource_no_quota_takes_is_refused_alone",
     "is restored within a second": "test_strays.py::test_a_quota_without_owner_that_is_deleted_is_restored_within_a_second",
     "or lost its owner or label": "test_strays.py::test_a_quota_whose_owner_reference_was_removed_is_adopted_again_at_once",

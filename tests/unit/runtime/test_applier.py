@@ -14,8 +14,7 @@ from konverge.keys import Key
 from konverge.kinds import kind
 from konverge.metrics import Metrics
 from konverge.objects import Metadata, Object
-from konverge.runtime.apply.applier import Applier
-from konverge.runtime.apply.changes import HELD_RETRY
+from konverge.runtime.apply.applier import HELD_RETRY, Applier
 from konverge.runtime.apply.conflicts import HOLD, TAKE, FieldsHeld
 
 CONFIG_MAP = kind("v1", "ConfigMap")
@@ -112,7 +111,7 @@ async def test_a_value_that_the_server_normalises_does_not_loop() -> None:
 async def test_a_child_that_stands_is_compared_once_for_each_of_its_versions() -> None:
     made = applier(Server())
     compared = mock.Mock(wraps=unchanged)
-    with mock.patch("konverge.runtime.apply.changes.unchanged", compared):
+    with mock.patch("konverge.runtime.apply.applier.unchanged", compared):
         for version, times in (("1", 1), ("1", 1), ("2", 2), ("2", 2), ("1", 3)):
             found, sent = await apply(made, stored({"data": {"k": "v"}}, OWNED, version=version))
             assert (sent, compared.call_count, found.get("data", "k")) == (False, times, "v")
@@ -219,4 +218,4 @@ async def test_a_held_apply_is_tried_at_once_on_a_successor_of_the_same_name() -
 async def test_an_object_under_deletion_is_never_taken_for_unchanged() -> None:
     metadata = Metadata(name="a", namespace="web", uid="u", deletion_timestamp="2030-01-01T00:00:00Z")
     dying = Cached(metadata=metadata, body=fields({"data": {"k": "v"}}), owned={OWNER: fields(OWNED)})
-    assert applier(Server()).standing(INTENT, KEY, dying, OWNER) is None
+    assert applier(Server()).unchanged(INTENT, KEY, dying, OWNER) is None

@@ -9,14 +9,14 @@ from konverge.client import Write, WriteState
 from konverge.informers import Selection
 from konverge.keys import Key
 from konverge.kinds import kind
-from konverge.runtime.consistency.barrier import LONGEST_WAIT, BarrierWaits, View, look, pause
+from konverge.runtime.consistency.own_writes import LONGEST_WAIT, BarrierWaits, View, look, pause
 
 JOB = kind("batch/v1", "Job")
 
 
 def informer(*, synced: bool = True, shows: bool | None = True, has_uid: bool = False) -> Any:
-    store = SimpleNamespace(shows=lambda *_: shows, has_uid=lambda *_: has_uid)
-    return SimpleNamespace(synced=synced, store=store, selection=Selection(JOB))
+    store = SimpleNamespace(synced=synced, shows=lambda *_: shows, has_uid=lambda *_: has_uid)
+    return SimpleNamespace(store=store, selection=Selection(JOB))
 
 
 def write(state: WriteState) -> Write:

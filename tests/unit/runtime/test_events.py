@@ -14,8 +14,8 @@ from konverge import errors
 from konverge.kinds import Kind, kind
 from konverge.metrics import Metrics
 from konverge.objects import Object
+from konverge.runtime.events.core import DropReason
 from konverge.runtime.events.recorder import EventRecorder, EventSettings, Regarding
-from konverge.runtime.events.types import DropReason
 
 NIGHTLY = Regarding(kind("batch/v1", "CronJob"), "web", "nightly", "uid-1", "7")
 

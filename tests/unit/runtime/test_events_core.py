@@ -10,8 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from konverge.kinds import kind
-from konverge.runtime.events.core import EventCore, EventEntry, EventVerb, EventWrite, NextStep, WriteResult
-from konverge.runtime.events.types import DropReason, EventSettings, Identity, Regarding, cut, event_name
+from konverge.runtime.events.core import (
+    DropReason,
+    EventCore,
+    EventEntry,
+    EventSettings,
+    EventVerb,
+    EventWrite,
+    Identity,
+    NextStep,
+    Regarding,
+    WriteResult,
+    cut,
+    event_name,
+)
 
 CRON_JOB = kind("batch/v1", "CronJob")
 START = datetime(2030, 1, 1, tzinfo=UTC)

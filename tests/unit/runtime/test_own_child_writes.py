@@ -9,7 +9,7 @@ from widgets import By, Widget, widget
 
 import konverge as kv
 from konverge.kinds import kind
-from konverge.runtime.apply.changes import only_own_apply
+from konverge.runtime.consistency.own_writes import only_own_apply
 from konverge_testing import Lab
 
 pytestmark = pytest.mark.lab_on("memory")

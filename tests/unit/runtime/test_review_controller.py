@@ -672,7 +672,11 @@ async def test_all_bookkeeping_of_a_deleted_object_is_dropped() -> None:
         assert (ledger.writers, ledger.pending, ledger.last_writers) == (0, 0, 0)
         assert runner._services.applier.remembered == 0
         assert len(runner._services.claims) == 0
-        assert (len(runner._services.own_versions), len(runner._barrier_waits), len(runner.events.held_back)) == (
+        assert (
+            len(runner._services.own_versions),
+            len(runner._worker._barrier_waits),
+            len(runner.events.held_back),
+        ) == (
             0,
             0,
             0,

@@ -15,9 +15,8 @@ from konverge.metrics import Metrics
 from konverge.objects import Metadata
 from konverge.outcome import Done
 from konverge.rbac import plural_of
-from konverge.runtime.apply.changes import only_own_changes
 from konverge.runtime.apply.owners import Claims, owner_of
-from konverge.runtime.consistency.barrier import View, look
+from konverge.runtime.consistency.own_writes import View, look, only_own_changes
 from konverge.runtime.controller.metrics import ControllerMetrics
 from konverge.runtime.controller.requeue import requeue_decision
 from konverge.words import Why
@@ -84,8 +83,8 @@ def test_claims_are_bounded() -> None:
     ],
 )
 def test_the_barrier_knows_what_a_cache_will_never_hold(selection: Selection, cached: Any, view: View) -> None:
-    store = SimpleNamespace(shows=lambda *_: False, get=lambda *_: cached)
-    informer: Any = SimpleNamespace(synced=True, store=store, selection=selection)
+    store = SimpleNamespace(synced=True, shows=lambda *_: False, get=lambda *_: cached)
+    informer: Any = SimpleNamespace(store=store, selection=selection)
     assert look(Write(CONFIG_MAP, "web", "a", WriteState.DONE, "7", "uid"), informer) is view
 
 

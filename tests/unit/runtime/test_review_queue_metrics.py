@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from konverge.metrics import Metrics
-from konverge.runtime.controller.queue_metrics import MAX_PRIORITIES, PrometheusQueue
+from konverge.runtime.controller.metrics import MAX_PRIORITIES, PrometheusQueue
 from konverge.workqueue import WorkQueue
 
 LABELS = {"name": "backup", "controller": "backup"}

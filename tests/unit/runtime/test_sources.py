@@ -13,15 +13,16 @@ from konverge.kinds import kind
 from konverge.objects import Metadata, Object, OwnerReference
 from konverge.outcome import Done, Outcome
 from konverge.runtime import Caches, Context, Controller, generation_changed
-from konverge.runtime.apply.changes import only_status_differs
-from konverge.runtime.consistency.own_versions import OwnVersions
-from konverge.runtime.controller.requests import (
+from konverge.runtime.consistency.own_writes import OwnVersions, only_status_differs
+from konverge.runtime.controller.event_handlers import (
     INITIAL_PRIORITY,
-    ReconcileRequest,
-    requests_for_object,
-    requests_for_owner,
-    requests_mapped,
+    key_of_object,
+    keys_of_owners,
+    mapped_keys,
+    priority_of,
+    reason_of,
 )
+from konverge.words import Why
 
 BACKUP = kind("example.com/v1", "Backup")
 JOB = kind("batch/v1", "Job")
@@ -68,12 +69,12 @@ SPEC = Controller.of(BACKUP).owns(JOB).reconciled_by(Reconciler())
 def test_an_event_of_the_primary_kind_enqueues_the_object_with_a_reason(
     what: Change, reason: str, priority: int
 ) -> None:
-    [ask] = requests_for_object(SPEC, what, ())
-    assert ask == (Key("", BACKUP, "web", "a"), reason, priority)
+    assert list(key_of_object(SPEC, what, ())) == [Key("", BACKUP, "web", "a")]
+    assert (reason_of(what), priority_of(what)) == (reason, priority)
 
 
 def test_the_event_of_our_own_status_write_makes_no_request() -> None:
-    assert list(requests_for_object(SPEC, change(cached(version="1"), cached(version="2")), ("2",))) == []
+    assert list(key_of_object(SPEC, change(cached(version="1"), cached(version="2")), ("2",))) == []
 
 
 @pytest.mark.parametrize(
@@ -96,18 +97,19 @@ def test_only_a_write_that_changes_nothing_but_the_status_is_filtered(changed: d
 
 
 def test_a_status_that_another_writer_wrote_enqueues_the_object() -> None:
-    assert len(list(requests_for_object(SPEC, change(cached(version="1"), cached(version="3")), ("2",)))) == 1
+    assert len(list(key_of_object(SPEC, change(cached(version="1"), cached(version="3")), ("2",)))) == 1
 
 
 def test_the_event_of_our_own_write_is_filtered_also_if_it_comes_after_the_next_write() -> None:
     own, key = OwnVersions(), Key("", BACKUP, "web", "a")
     own.add(key, "2")
     own.add(key, "3")
-    woken: list[ReconcileRequest] = []
+    reasons: list[str] = []
     for before, after in (("1", "2"), ("2", "3"), ("3", "4")):
-        woken += requests_for_object(SPEC, change(cached(version=before), cached(version=after)), own.of(key))
+        event = change(cached(version=before), cached(version=after))
+        reasons += [reason_of(event) for _ in key_of_object(SPEC, event, own.of(key))]
         own.seen(key, after)
-    assert [ask.reason for ask in woken] == ["changed"]
+    assert reasons == ["changed"]
     assert len(own) == 0
 
 
@@ -126,9 +128,9 @@ def test_own_versions_are_bounded_and_those_before_one_that_was_seen_are_dropped
 
 def test_a_predicate_filters_changes_but_never_creation_or_deletion() -> None:
     picky = SPEC.when(generation_changed)
-    assert list(requests_for_object(picky, change(cached(), cached(version="2")), ())) == []
-    assert len(list(requests_for_object(picky, change(None, cached()), ()))) == 1
-    assert len(list(requests_for_object(picky, change(cached(), None), ()))) == 1
+    assert list(key_of_object(picky, change(cached(), cached(version="2")), ())) == []
+    assert len(list(key_of_object(picky, change(None, cached()), ()))) == 1
+    assert len(list(key_of_object(picky, change(cached(), None), ()))) == 1
 
 
 def owner(
@@ -138,31 +140,31 @@ def owner(
 
 
 def test_an_event_of_a_child_enqueues_its_controlling_owner() -> None:
-    [ask] = requests_for_owner(SPEC, SPEC.owned[0], change(None, cached("job", owner=owner()), name="job"))
-    assert ask.key == Key("", BACKUP, "web", "nightly")
-    assert ask.reason == "owned Job web/job created"
+    event = change(None, cached("job", owner=owner()), name="job")
+    assert list(keys_of_owners(SPEC, SPEC.owned[0], event)) == [Key("", BACKUP, "web", "nightly")]
+    assert reason_of(event, Why.OWNED, SPEC.owned[0]) == "owned Job web/job created"
 
 
 def test_a_child_whose_owner_changes_enqueues_both_owners() -> None:
     moved = change(cached(owner=owner("first")), cached(version="2", owner=owner("second")))
-    assert [ask.key.name for ask in requests_for_owner(SPEC, SPEC.owned[0], moved)] == ["first", "second"]
+    assert [key.name for key in keys_of_owners(SPEC, SPEC.owned[0], moved)] == ["first", "second"]
 
 
 @pytest.mark.parametrize(
     "reference", [owner(controller=False), owner(kind_name="Restore"), owner(group="other.example.com/v1"), None]
 )
 def test_a_child_of_another_owner_enqueues_nothing(reference: OwnerReference | None) -> None:
-    assert list(requests_for_owner(SPEC, SPEC.owned[0], change(None, cached(owner=reference)))) == []
+    assert list(keys_of_owners(SPEC, SPEC.owned[0], change(None, cached(owner=reference)))) == []
 
 
 def test_a_child_without_owner_reference_enqueues_the_owner_that_known_by_names() -> None:
     spec = SPEC.owned[0]
     known = replace(spec, known_by=lambda metadata: metadata.name.partition("-")[0] if "-" in metadata.name else "")
     lost = change(cached("nightly-job", owner=owner()), cached("nightly-job"), name="nightly-job")
-    assert [ask.key.name for ask in requests_for_owner(SPEC, known, lost)] == ["nightly"]
-    [ask] = requests_for_owner(SPEC, known, change(cached("nightly-job"), None, name="nightly-job"))
-    assert ask.key == Key("", BACKUP, "web", "nightly")
-    assert list(requests_for_owner(SPEC, known, change(None, cached("job"), name="job"))) == []
+    assert [key.name for key in keys_of_owners(SPEC, known, lost)] == ["nightly"]
+    [key] = keys_of_owners(SPEC, known, change(cached("nightly-job"), None, name="nightly-job"))
+    assert key == Key("", BACKUP, "web", "nightly")
+    assert list(keys_of_owners(SPEC, known, change(None, cached("job"), name="job"))) == []
 
 
 @pytest.mark.parametrize(
@@ -181,16 +183,12 @@ def test_known_by_names_the_owner_of_a_child_whatever_its_controller(
 ) -> None:
     known = replace(SPEC.owned[0], known_by=lambda metadata: metadata.name.partition("-")[0])
     deleted = change(cached("nightly-job", owner=reference), None, name="nightly-job")
-    assert [ask.key.name for ask in requests_for_owner(SPEC, known, deleted)] == enqueued
+    assert [key.name for key in keys_of_owners(SPEC, known, deleted)] == enqueued
 
 
 def test_the_version_of_an_owner_reference_does_not_matter() -> None:
     assert (
-        len(
-            list(
-                requests_for_owner(SPEC, SPEC.owned[0], change(None, cached(owner=owner(group="example.com/v1beta1"))))
-            )
-        )
+        len(list(keys_of_owners(SPEC, SPEC.owned[0], change(None, cached(owner=owner(group="example.com/v1beta1"))))))
         == 1
     )
 
@@ -203,10 +201,11 @@ def test_a_watched_object_is_mapped_before_and_after_a_change() -> None:
         return (Key("", BACKUP, "web", "nightly"), Key("", BACKUP, "web", f"by-{secret.resource_version}"))
 
     spec = Controller.of(BACKUP).watches(SECRET, to=mapper, metadata_only=True).reconciled_by(Reconciler())
-    asks = list(requests_mapped(spec.watched[0], change(cached(version="1"), cached(version="2")), NO_CACHES))
+    event = change(cached(version="1"), cached(version="2"))
+    keys = list(mapped_keys(spec.watched[0], event, NO_CACHES))
     assert seen == ["1", "2"]
-    assert [ask.key.name for ask in asks] == ["nightly", "by-1", "by-2"]
-    assert {ask.reason for ask in asks} == {"watched Secret web/a changed"}
+    assert [key.name for key in keys] == ["nightly", "by-1", "by-2"]
+    assert reason_of(event, Why.WATCHED, spec.watched[0]) == "watched Secret web/a changed"
 
 
 def test_a_watched_object_is_decoded_for_the_map_function_unless_only_metadata_is_cached() -> None:
@@ -214,5 +213,5 @@ def test_a_watched_object_is_decoded_for_the_map_function_unless_only_metadata_i
         return (Key("", BACKUP, secret.namespace, str(secret.get("metadata", "name"))),)
 
     spec = Controller.of(BACKUP).watches(SECRET, to=mapper).reconciled_by(Reconciler())
-    [ask] = requests_mapped(spec.watched[0], change(None, cached()), NO_CACHES)
-    assert ask.key.name == "a"
+    [key] = mapped_keys(spec.watched[0], change(None, cached()), NO_CACHES)
+    assert key.name == "a"

@@ -13,14 +13,11 @@ MODULES = (
     "backoff",
     "core",
     "entry",
-    "lanes",
     "limiters",
     "metrics",
     "queue",
     "report",
-    "retry_deadlines",
-    "throttle",
-    "timetable",
+    "schedule",
 )
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from konverge.workqueue import QueueCore, Throttle
 from konverge.workqueue.entry import EntryState, QueueEntry
-from konverge.workqueue.lanes import Lanes
-from konverge.workqueue.timetable import Timetable
+from konverge.workqueue.schedule import Lanes, Timetable
 
 
 def records(core: QueueCore[int]) -> int:

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from konverge.workqueue import ItemExponential, QueueCore, Throttle, WaitReason
-from konverge.workqueue.throttle import Starts
+from konverge.workqueue.schedule import Starts
 
 
 @pytest.mark.parametrize(

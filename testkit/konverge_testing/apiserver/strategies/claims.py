@@ -29,7 +29,7 @@ from konverge_testing.apiserver.strategies.pods import difference
 from konverge_testing.apiserver.strategies.pods.scheduling import node_selector
 from konverge_testing.apiserver.strategies.pods.sources import driver, nfs
 from konverge_testing.apiserver.strategies.pods.volumes import host_path
-from konverge_testing.apiserver.strategies.rules import Rule, among, at, filled, given, need, struct, text
+from konverge_testing.apiserver.strategies.rules import Rule, among, at, filled, given, need, present, struct, text
 
 __all__ = ["PersistentVolume", "PersistentVolumeClaim"]
 
@@ -119,15 +119,6 @@ def _capacity(capacity: Data | None, path: str) -> Errors:
     return errors
 
 
-def _affinity(spec: Data, path: str) -> Errors:
-    affinity, where = spec.get("nodeAffinity"), f"{path}.nodeAffinity.required"
-    if affinity is None:
-        return []
-    if affinity.get("required") is None:
-        return [required(where, "must specify required node constraints")]
-    return node_selector(affinity["required"], where)
-
-
 _csi: Final = struct(need("driver", driver), need("volumeHandle"), given(_SECRETS, need("name namespace")))
 
 
@@ -179,7 +170,7 @@ class PersistentVolume(BuiltInStrategy):
             at("accessModes", access_errors),
             at("capacity", _capacity),
             at("persistentVolumeReclaimPolicy", among("Delete", "Recycle", "Retain")),
-            _affinity,
+            given("nodeAffinity", present("required", node_selector, detail="must specify required node constraints")),
             _source,
             filled("storageClassName", text(names.dns1123_subdomain)),
             at("volumeMode", volume_mode),

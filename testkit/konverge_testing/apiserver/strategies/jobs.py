@@ -19,13 +19,26 @@ from konverge_testing.apiserver.strategies.labels import selector_errors, select
 from konverge_testing.apiserver.strategies.pods.checks import template_errors
 from konverge_testing.apiserver.strategies.pods.defaults import default_template
 from konverge_testing.apiserver.strategies.pods.warnings import pod_warnings
-from konverge_testing.apiserver.strategies.rules import among, at, filled, given, not_negative, struct
+from konverge_testing.apiserver.strategies.rules import (
+    among,
+    at,
+    filled,
+    given,
+    must,
+    not_negative,
+    present,
+    struct,
+    when,
+    wrong,
+)
 
 __all__ = ["CronJob", "Job"]
 
 _UID: Final = "batch.kubernetes.io/controller-uid"
 _NAME: Final = "batch.kubernetes.io/job-name"
 _MANY: Final = 100_000
+_TOO_MANY: Final = f"must be less than or equal to {_MANY} when completion mode is Indexed"
+_ONLY_INDEXED: Final = "requires indexed completion mode"
 _UNMATCHED: Final = "`selector` does not match template `labels`"
 
 
@@ -134,21 +147,11 @@ def _generated(new: Data) -> Errors:
 
 def _selected_errors(spec: Data) -> Errors:
     errors = job_errors(spec, "spec")
-    selector, labels = spec.get("selector"), ((spec.get("template") or {}).get("metadata") or {}).get("labels")
-    errors += [required("spec.selector")] if selector is None else selector_errors(selector, "spec.selector")
-    if not selects(selector, labels):
+    labels = value_at(spec, "template.metadata.labels")
+    errors += present("selector", selector_errors)(spec, "spec")
+    if not selects(spec.get("selector"), labels):
         errors.append(invalid("spec.template.metadata.labels", labels, _UNMATCHED))
     return errors
-
-
-_limits: Final = not_negative(
-    "parallelism completions activeDeadlineSeconds backoffLimit ttlSecondsAfterFinished backoffLimitPerIndex maxFailedIndexes"
-)
-
-
-def _per_index(spec: Data, path: str) -> Errors:
-    missing = "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec
-    return [required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")] if missing else []
 
 
 def _replacement(spec: Data, path: str) -> Errors:
@@ -156,25 +159,22 @@ def _replacement(spec: Data, path: str) -> Errors:
     return given("podReplacementPolicy", among(*allowed))(spec, path)
 
 
-def _indexed(spec: Data, path: str) -> Errors:
-    errors: Errors = []
-    if spec.get("completionMode") == "Indexed":
-        if "completions" not in spec:
-            errors.append(required(f"{path}.completions", "when completion mode is Indexed"))
-        if spec.get("parallelism", 0) > _MANY:
-            text = f"must be less than or equal to {_MANY} when completion mode is Indexed"
-            errors.append(invalid(f"{path}.parallelism", spec["parallelism"], text))
-        if "completions" in spec and spec.get("maxFailedIndexes", 0) > spec["completions"]:
-            text = "must be less than or equal to completions"
-            errors.append(invalid(f"{path}.maxFailedIndexes", spec["maxFailedIndexes"], text))
-        return errors
-    if spec.get("completionMode") in (None, "NonIndexed"):
-        for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
-            if name in spec:
-                errors.append(invalid(f"{path}.{name}", spec[name], "requires indexed completion mode"))
-    if "successPolicy" in spec:
-        errors.append(invalid(f"{path}.successPolicy", spec["successPolicy"], "requires indexed completion mode"))
-    return errors
+_indexed: Final = struct(
+    when(
+        lambda spec: spec.get("completionMode") == "Indexed",
+        present("completions", detail="when completion mode is Indexed"),
+        given("parallelism", must(lambda count: count <= _MANY, _TOO_MANY)),
+        when(
+            lambda spec: "completions" in spec and spec.get("maxFailedIndexes", 0) > spec["completions"],
+            at("maxFailedIndexes", wrong("must be less than or equal to completions")),
+        ),
+    ),
+    when(
+        lambda spec: spec.get("completionMode", "NonIndexed") == "NonIndexed",
+        given("backoffLimitPerIndex maxFailedIndexes", wrong(_ONLY_INDEXED)),
+    ),
+    when(lambda spec: spec.get("completionMode") != "Indexed", given("successPolicy", wrong(_ONLY_INDEXED))),
+)
 
 
 def _restart(spec: Data, parent: str) -> Errors:
@@ -189,8 +189,13 @@ def _restart(spec: Data, parent: str) -> Errors:
 
 
 job_errors: Final = struct(
-    _limits,
-    _per_index,
+    not_negative(
+        "parallelism completions activeDeadlineSeconds backoffLimit ttlSecondsAfterFinished backoffLimitPerIndex maxFailedIndexes"
+    ),
+    when(
+        lambda spec: "maxFailedIndexes" in spec,
+        present("backoffLimitPerIndex", detail="when maxFailedIndexes is specified"),
+    ),
     given("completionMode", among("NonIndexed", "Indexed")),
     _indexed,
     _replacement,
@@ -271,7 +276,7 @@ _cron_job: Final = struct(
         at(
             "spec",
             job_errors,
-            given("selector", lambda selector, path: [invalid(path, selector, "`selector` will be auto-generated")]),
+            given("selector", wrong("`selector` will be auto-generated")),
             filled("manualSelector", lambda _, path: [not_supported(path, True, ("nil", "false"))]),
         ),
     ),

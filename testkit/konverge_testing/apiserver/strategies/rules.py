@@ -37,6 +37,7 @@ __all__ = [
     "Table",
     "among",
     "at",
+    "barred",
     "between",
     "each",
     "filled",
@@ -46,11 +47,13 @@ __all__ = [
     "need",
     "not_negative",
     "port",
+    "present",
     "struct",
     "text",
     "unique",
     "unset",
     "when",
+    "wrong",
 ]
 
 Rule = Callable[[Any, str], Errors]
@@ -114,9 +117,25 @@ def need(names: str, *rules: Rule, detail: str = "") -> Rule:
     return at(names, lambda value, path: table(value, path) if value else [required(path, detail)])
 
 
+def present(name: str, *rules: Rule, detail: str = "") -> Rule:
+    """Check a field that must not be absent."""
+    absent = when(lambda data: data.get(name) is None, at(name, lambda _, path: [required(path, detail)]))
+    return struct(absent, given(name, *rules))
+
+
+def wrong(detail: str) -> Rule:
+    """Return the rule that no value fulfils."""
+    return lambda value, path: [invalid(path, value, detail)]
+
+
+def barred(detail: str) -> Rule:
+    """Return the rule of a field that must not be set."""
+    return lambda _, path: [forbidden(path, detail)]
+
+
 def unset(names: str, detail: str) -> Rule:
     """Check that fields are empty."""
-    return filled(names, lambda _, path: [forbidden(path, detail)])
+    return filled(names, barred(detail))
 
 
 def when(applies: Callable[[Any], Any], *rules: Rule) -> Rule:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from konverge_testing.apiserver.resources import Strategy
 from konverge_testing.apiserver.statuses import not_implemented
 from konverge_testing.apiserver.strategies.base import BuiltInStrategy
 from konverge_testing.apiserver.strategies.defaulting import Defaults, fill
@@ -61,7 +60,7 @@ def _default_controller(new: Data) -> None:
             fill(new, [("spec.selector+", labels), ("metadata.labels+", labels)])
 
 
-SCHEMA_ONLY: Final[Mapping[tuple[str, str], Strategy]] = {
+SCHEMA_ONLY: Final[Mapping[tuple[str, str], SchemaOnly]] = {
     ("", "podtemplates"): SchemaOnly(lambda new: default_template(new.setdefault("template", {})), generation=True),
     ("", "replicationcontrollers"): SchemaOnly(
         _default_controller, generation=True, has_status=True, empty_status={"replicas": 0}

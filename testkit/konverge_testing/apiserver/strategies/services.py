@@ -30,6 +30,7 @@ from konverge_testing.apiserver.strategies.pods.probes import port_or_name
 from konverge_testing.apiserver.strategies.rules import (
     among,
     at,
+    barred,
     each,
     filled,
     given,
@@ -165,7 +166,7 @@ _balancer: Final = struct(
     _ranges,
     when(
         lambda spec: spec.get("type") != "LoadBalancer",
-        given("allocateLoadBalancerNodePorts loadBalancerClass", lambda _, path: [forbidden(path, _ONLY_BALANCED)]),
+        given("allocateLoadBalancerNodePorts loadBalancerClass", barred(_ONLY_BALANCED)),
     ),
 )
 

@@ -25,6 +25,7 @@ from konverge_testing.apiserver.strategies.rules import (
     given,
     must,
     need,
+    present,
     struct,
     text,
     unique,
@@ -189,12 +190,7 @@ _hook: Final = struct(
     ),
     given("failurePolicy", among("Fail", "Ignore")),
     given("matchPolicy", among("Equivalent", "Exact")),
-    lambda hook, path: (
-        [required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun")]
-        if hook.get("sideEffects") is None
-        else []
-    ),
-    given("sideEffects", among("None", "NoneOnDryRun")),
+    present("sideEffects", among("None", "NoneOnDryRun"), detail="must specify one of None, NoneOnDryRun"),
     given("timeoutSeconds", between(1, 30, "the timeout value must be between 1 and 30 seconds")),
     given("namespaceSelector objectSelector", selector_errors),
 )

@@ -16,7 +16,6 @@ from konverge_testing.apiserver.strategies.errors import (
     Data,
     Errors,
     duplicate,
-    forbidden,
     invalid,
     not_found,
     required,
@@ -29,15 +28,18 @@ from konverge_testing.apiserver.strategies.pods.volumes import pull_policies
 from konverge_testing.apiserver.strategies.rules import (
     among,
     at,
+    barred,
     each,
     filled,
     given,
     must,
     need,
     port,
+    present,
     struct,
     text,
     unset,
+    when,
 )
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
 ]
 
 _EPHEMERAL: Final = "cannot be set for an Ephemeral Container"
+_NO_RESTART: Final = "must not be set to 'RestartContainer' for non-sidecar initContainers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,38 +95,25 @@ image_errors: Final = given(
 """The rule of an image, which a template may leave with spaces around it."""
 _pull: Final = need("imagePullPolicy", pull_policies)
 _restart: Final = struct(
-    lambda container, path: (
-        [required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")]
-        if container.get("restartPolicy") is None and container.get("restartPolicyRules")
-        else []
+    when(
+        lambda container: container.get("restartPolicyRules"),
+        present("restartPolicy", detail="must specify restartPolicy when restart rules are used"),
     ),
     given("restartPolicy", among("Always", "Never", "OnFailure")),
     at(
         "restartPolicyRules",
         each(
             at("action", among("Restart", "RestartAllContainers")),
-            lambda rule, path: (
-                [required(f"{path}.exitCodes", "must be specified")] if rule.get("exitCodes") is None else []
-            ),
-            given("exitCodes", at("operator", among("In", "NotIn"))),
+            present("exitCodes", at("operator", among("In", "NotIn")), detail="must be specified"),
         ),
     ),
 )
-_no_hooks: Final = given(
-    "lifecycle livenessProbe readinessProbe startupProbe",
-    lambda _, path: [forbidden(path, "may not be set for init containers without restartPolicy=Always")],
-)
-_no_restarts: Final = at(
-    "resizePolicy",
-    each(
-        at(
-            "restartPolicy",
-            must(
-                lambda policy: policy != "RestartContainer",
-                "must not be set to 'RestartContainer' for non-sidecar initContainers",
-            ),
-        )
+_not_sidecar: Final = struct(
+    given(
+        "lifecycle livenessProbe readinessProbe startupProbe",
+        barred("may not be set for init containers without restartPolicy=Always"),
     ),
+    at("resizePolicy", each(at("restartPolicy", must(lambda policy: policy != "RestartContainer", _NO_RESTART)))),
 )
 _ephemeral: Final = struct(
     unset(
@@ -159,7 +149,7 @@ def init_container_errors(containers: list[Data], path: str, regular: list[Data]
         if container.get("restartPolicy") == "Always":
             errors += lifecycle_errors(container, here, pod.grace) + probe_errors(container, here, pod.grace)
         else:
-            errors += _no_hooks(container, here) + _no_restarts(container, here)
+            errors += _not_sidecar(container, here)
     return errors
 
 

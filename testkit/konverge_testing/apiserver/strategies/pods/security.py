@@ -19,6 +19,7 @@ from konverge_testing.apiserver.strategies.pods.containers_of import containers_
 from konverge_testing.apiserver.strategies.rules import (
     among,
     at,
+    barred,
     between,
     each,
     given,
@@ -55,7 +56,7 @@ _LINUX_POD: Final = (
 _linux_context: Final = given(
     "appArmorProfile seLinuxOptions seccompProfile capabilities readOnlyRootFilesystem privileged allowPrivilegeEscalation procMount "
     "runAsUser runAsGroup",
-    lambda _, path: [forbidden(path, _NOT_ON_WINDOWS)],
+    barred(_NOT_ON_WINDOWS),
 )
 _WRONG_NAME: Final = re.compile(r'["/\\:;|=,+*?<>@\[\]]')
 _NETBIOS: Final = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}')

@@ -24,8 +24,11 @@ from konverge_testing.apiserver.strategies.rules import (
     length,
     must,
     need,
+    present,
     struct,
     text,
+    when,
+    wrong,
 )
 
 __all__ = ["VENDORS", "driver", "nfs"]
@@ -70,30 +73,29 @@ def _iscsi_secret(source: Data, path: str) -> Errors:
     return [required(f"{path}.secretRef")] if needed and source.get("secretRef") is None else []
 
 
-def _fibre(source: Data, path: str) -> Errors:
-    targets, lun = source.get("targetWWNs"), source.get("lun")
-    errors: Errors = []
-    if not targets and not source.get("wwids"):
-        errors.append(required(f"{path}.targetWWNs", "must specify either targetWWNs or wwids, but not both"))
-    if targets and source.get("wwids"):
-        errors.append(
-            invalid(f"{path}.targetWWNs", targets, "targetWWNs and wwids can not be specified simultaneously")
-        )
-    if targets and lun is None:
-        errors.append(required(f"{path}.lun", "lun is required if targetWWNs is specified"))
-    return errors + (_lun(lun, f"{path}.lun") if targets else [])
+_fibre: Final = struct(
+    when(
+        lambda source: not source.get("targetWWNs") and not source.get("wwids"),
+        need("targetWWNs", detail="must specify either targetWWNs or wwids, but not both"),
+    ),
+    when(
+        lambda source: source.get("targetWWNs") and source.get("wwids"),
+        at("targetWWNs", wrong("targetWWNs and wwids can not be specified simultaneously")),
+    ),
+    when(
+        lambda source: source.get("targetWWNs"),
+        present("lun", _lun, detail="lun is required if targetWWNs is specified"),
+    ),
+)
 
 
 def _flocker(source: Data, path: str) -> Errors:
     name, uid = source.get("datasetName", ""), source.get("datasetUUID", "")
-    errors: Errors = []
     if not name and not uid:
-        errors.append(required(path, "one of datasetName and datasetUUID is required"))
-    if name and uid:
-        errors.append(invalid(path, "resource", "datasetName and datasetUUID can not be specified simultaneously"))
-    if "/" in name:
-        errors.append(invalid(f"{path}.datasetName", name, "must not contain '/'"))
-    return errors
+        return [required(path, "one of datasetName and datasetUUID is required")]
+    words = "datasetName and datasetUUID can not be specified simultaneously"
+    errors = [invalid(path, "resource", words)] if name and uid else []
+    return errors + at("datasetName", must(lambda name: "/" not in (name or ""), "must not contain '/'"))(source, path)
 
 
 def _registry(source: Data, path: str) -> Errors:
@@ -159,11 +161,7 @@ VENDORS: Final[Mapping[str, Rule]] = {
     "cephfs": need("monitors"),
     "cinder": struct(need("volumeID"), _secret),
     "csi": struct(need("driver", driver), _publish_secret),
-    "ephemeral": lambda source, path: (
-        given("volumeClaimTemplate", _own_claim)(source, path)
-        if source.get("volumeClaimTemplate") is not None
-        else [required(f"{path}.volumeClaimTemplate")]
-    ),
+    "ephemeral": present("volumeClaimTemplate", _own_claim),
     "fc": _fibre,
     "flexVolume": struct(need("driver"), at("options", _options)),
     "flocker": _flocker,

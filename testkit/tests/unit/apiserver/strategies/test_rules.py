@@ -11,6 +11,7 @@ from konverge_testing.apiserver.strategies.rules import (
     Rule,
     among,
     at,
+    barred,
     between,
     each,
     filled,
@@ -19,11 +20,13 @@ from konverge_testing.apiserver.strategies.rules import (
     must,
     need,
     not_negative,
+    present,
     struct,
     text,
     unique,
     unset,
     when,
+    wrong,
 )
 
 
@@ -48,6 +51,10 @@ WRONG = "must be between 1 and 5, inclusive"
         (need("a", NUMBER), {"a": 6}, [f"spec.a: Invalid value: 6: {WRONG}"]),
         (need("a", detail="why"), {}, ["spec.a: Required value: why"]),
         (need("a b"), {"a": 1}, ["spec.b: Required value"]),
+        (present("a", NUMBER, detail="why"), {}, ["spec.a: Required value: why"]),
+        (present("a", NUMBER), {"a": 0}, [f"spec.a: Invalid value: 0: {WRONG}"]),
+        (given("a", barred("why")), {"a": 1}, ["spec.a: Forbidden: why"]),
+        (given("a", wrong("why")), {"a": 1}, ["spec.a: Invalid value: 1: why"]),
         (unset("a", "why"), {"a": 1}, ["spec.a: Forbidden: why"]),
         (unset("a", "why"), {"a": 0}, []),
         (not_negative("a b"), {"a": -1, "b": 0}, ["spec.a: Invalid value: -1: must be greater than or equal to 0"]),

@@ -35,8 +35,8 @@ def test_autoscaler_of_another_version_is_not_implemented() -> None:
 def test_change_outside_metadata_and_status_raises_the_generation() -> None:
     slice_: dict[str, Any] = {"metadata": {"name": "a"}, "addressType": "IPv4", "ports": []}
     strategy = SCHEMA_ONLY["discovery.k8s.io", "endpointslices"]
-    assert not strategy.intent_changed({**slice_, "metadata": {"name": "b"}}, slice_)  # type: ignore[attr-defined]
-    assert strategy.intent_changed({**slice_, "ports": [{"port": 1}]}, slice_)  # type: ignore[attr-defined]
+    assert not strategy.intent_changed({**slice_, "metadata": {"name": "b"}}, slice_)
+    assert strategy.intent_changed({**slice_, "ports": [{"port": 1}]}, slice_)
 
 
 @pytest.mark.parametrize(
