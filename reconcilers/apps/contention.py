@@ -2,8 +2,7 @@
 
 Helm identifies a release by its name and namespace only. Two HelmReleases of one release name upgrade each other's workload for ever, both
 Ready, and the deletion of one uninstalls the other's workload. So at most one instance is applied; the others are Blocked/PolicyDenied
-before any write,
-and are enqueued when the instance that keeps the release is deleted.
+before any write, and are enqueued when the instance that keeps the release is deleted.
 
 The order, best first: an instance that owns a HelmRelease of that release; an instance that was applied before (`status.helmReleaseRef`);
 then the older `creationTimestamp`, then the name. An older instance that appears later (a gate opened, a placeholder became managed)
@@ -12,8 +11,8 @@ contend.
 
 Guarantees: a function of stored state, so every replica and every restart reaches the same result. An instance without a HelmRelease that
 has rivals reads live before its first apply, because the cache may not show a rival's HelmRelease yet. If two instances own a HelmRelease
-nevertheless (created by a version without this rule), the HelmRelease of the losing instance is suspended and then deleted:
-helm-controller drops a suspended HelmRelease without uninstalling, so the workload stays with the other instance.
+nevertheless (created by a version without this rule), the HelmRelease of the losing instance is suspended and then deleted: helm-controller
+drops a suspended HelmRelease without uninstalling, so the workload stays with the other instance.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The controllers of the family: their watches and the RBAC rules that they need.
 
 Only the metadata of Secrets and ConfigMaps is watched, which is enough to notice a change; only the live read that checks for a key brings
-their
-content into this process.
+their content into this process.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 Rules (docs/reference/apps.md#uninstall, docs/reference/flux.md#traps): the HelmRelease is deleted first, the sources after its deletion.
 helm-controller drops the finalizer of a suspended HelmRelease without uninstalling, which orphans every workload. So a suspended
-HelmRelease is
-resumed first, and deleted with the version and uid of that response, so that it cannot be suspended in between. An uninstall has no time
-limit: after the patience Stalled names the remedy, and the finalizer stays, because dropping it would orphan the workloads too.
+HelmRelease is resumed first, and deleted with the version and uid of that response, so that it cannot be suspended in between. An uninstall
+has no time limit: after the patience Stalled names the remedy, and the finalizer stays, because dropping it would orphan the workloads too.
 
 Guarantees: pure; each step is decided by the present state, so it can be repeated after any crash. Objects that the instance does not
 control are never touched. It needs no spec: an instance that no longer decodes is uninstalled too.

@@ -7,8 +7,7 @@
 `plane_session.py` has the requests and the credential, `job_worker.py` the jobs, `event_sender.py` the reports of status.
 
 Guarantees: the agent runs until it is cancelled, which may be at any point, and a successor continues from the journal. No credential is in
-a log line, in its
-state or in an error.
+a log line, in its state or in an error.
 """
 
 from __future__ import annotations

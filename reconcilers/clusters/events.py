@@ -99,7 +99,7 @@ class EventBuffer:
     def __init__(self, capacity: int, identity: str = "") -> None:
         self.capacity = capacity
         self.identity = identity
-        """The name of this buffer: the control plane adds up the dropped events for each buffer."""
+        """The name of this buffer, so that the control plane can distinguish its numbers from another buffer's."""
         self.dropped = 0
         """Events dropped since the buffer was created."""
         self.reported = 0

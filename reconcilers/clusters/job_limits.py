@@ -2,7 +2,7 @@
 
 Labels and annotations of the operator's domains permit or limit its work: `override-forbidden` permits a version that an administrator
 forbids, `adopt` takes over a release, `maintenance-window` replaces the window of the namespace, `shard.konverge.dev` names a replica.
-Another party than its author approves an Operation.
+An approval of an Operation has to be from another party than its author.
 
 Guarantees: a word that a later version adds to these domains is refused until it is listed here.
 """

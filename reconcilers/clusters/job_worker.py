@@ -325,9 +325,7 @@ class JobWorker:
         return True
 
     async def _outcome(self, entry: JournalEntry, held: set[Place], *, again: bool) -> JobResult | None:
-        """Carry out a job; None if it waits for its next attempt (`again`: this is it), or behind a job of its object. `held` has the
-        waiting objects.
-        """
+        """Carry out a job; None if it waits for its next attempt (`again`: this is it), or behind a job of the same object, in `held`."""
         waits = self._attempts.waits(entry.job_id)
         # A deletion that has begun is completed, however late it is, and a job that was tried here has a result of its own.
         begun = entry.uid or waits

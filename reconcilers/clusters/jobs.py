@@ -58,9 +58,7 @@ class Task:
     """The object to apply."""
 
     def is_older_than(self, applied: str) -> bool:
-        """Whether the object has the state of a younger job; `applied` is the object's annotation, and an empty or malformed annotation
-        orders nothing.
-        """
+        """Whether the object has the state of a younger job, by its annotation `applied`; False if that is empty or malformed."""
         return self.generation is not None and bool(_NUMBER.fullmatch(applied)) and int(applied) > self.generation
 
     @property

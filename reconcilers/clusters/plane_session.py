@@ -253,9 +253,7 @@ class PlaneSession:
         return await self._secret.save_credentials(replace(about, credential=issued.credential), now=self._now())
 
     async def rotate(self, request: str) -> None:
-        """Replace the credential, unless that was done for this request; raises RotationRefused if the control plane does not replace
-        it.
-        """
+        """Replace the credential, unless that was done for this request; raises RotationRefused if the control plane refuses."""
         async with self._rotating:
             stored = await self._stored()
             if stored is None:

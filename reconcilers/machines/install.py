@@ -74,8 +74,7 @@ _NO_STATUS = "ondemand"
 
 
 def rules(settings: MachineSettings) -> tuple[Rule, ...]:
-    """Return the RBAC rules of the background work: the identity in the operator's namespace, the objects that it creates there, and
-    drains.
+    """Return the RBAC rules of the background work: the identity in the operator's namespace, its other objects there, and drains.
 
     >>> [rule.verbs for rule in rules(MachineSettings()) if rule.names == ("nstance-operator-nonce",)]
     [('delete',)]

@@ -1,8 +1,7 @@
 """The namespace that the family acts in, and the status of an object elsewhere.
 
 Each NstanceMachinePool, NstanceShardGroup and NstanceMachine changes the servers' instances. A label, an owner reference or an annotation
-in
-another namespace proves nothing about its writer, so the namespace of the operator is the boundary: no tenant writes there.
+in another namespace proves nothing about its writer, so the namespace of the operator is the boundary: no tenant writes there.
 """
 
 from __future__ import annotations

@@ -83,9 +83,7 @@ class PoolsAnnotation:
     SPEC_BEFORE: Final = "k8s.bnerd.com/spec-before-claim"
     """On a taken instance: the spec that it had before."""
     REPLACED: Final = "k8s.bnerd.com/replaced-fields"
-    """On a taken instance: the part of that spec that fields of the tenant replaced at any time; it returns if the tenant removes such a
-    field.
-    """
+    """On a taken instance: the part of that spec that the tenant ever replaced; a part returns if the tenant removes its field."""
     PROFILE_DEFAULTS: Final = "k8s.bnerd.com/profile-defaults"
     """On an instance that a Nextcloud with a profile created: the defaults of that profile, as JSON."""
     ORPHANED_SINCE: Final = "k8s.bnerd.com/orphaned-since"

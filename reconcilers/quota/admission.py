@@ -2,8 +2,8 @@
 
 Guarantees: it writes `spec.pool` only, and decides by the function of the claim controller (`decide_claim`): the first pool by name that
 serves the namespace and has room for every resource now. It does not match a claim that names a pool; an assigned claim keeps its pool; a
-claim that fits no pool stays as it is. So is a claim beside a new pool without a status: the controller waits for the pool, so
-that manifests applied together always end the same.
+claim that fits no pool stays as it is. So does a claim beside a new pool without a status: the controller waits for the pool, so that
+manifests applied together always end the same.
 
 Caveats: a convenience with failurePolicy Ignore that never denies. Without it the claim controller assigns, in `status.pool`. Every rule
 that must hold is in the schema of the claim.

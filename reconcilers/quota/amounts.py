@@ -2,8 +2,7 @@
 
 Guarantees: exact; two spellings of one amount are equal (`1000m` is `1`). `show` formats like the pool's hard for that resource, so the
 text does not depend on the order of additions (docs/reference/capsule.md#allocation). `problem_in` returns why a claim can never be part of
-a
-ResourceQuota: negative amounts, fractions of countable resources (kubernetes `pkg/apis/core/validation`, `pkg/apis/core/v1/helper`), and
+a ResourceQuota: negative amounts, fractions of countable resources (kubernetes `pkg/apis/core/validation`, `pkg/apis/core/v1/helper`), and
 amounts beyond what a status can show. Amounts that were stored before that rule existed are clamped by `bounded` when they are read, so
 their text is never longer than the API accepts.
 """

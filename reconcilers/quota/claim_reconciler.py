@@ -1,7 +1,6 @@
 """The reconciler of ResourcePoolClaims without a responsible pool: their pool is missing or being deleted, or they have none.
 
-It shares the status of claims with the pool controller (`decide` selects the writer), and removes the owner references that
-Capsule set.
+It shares the status of claims with the pool controller (`decide` selects the writer), and removes the owner references that Capsule set.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Guarantees: pure and deterministic. A greedy cover of the amounts that a ResourceQuota counts as used, for the resources of the pool: each
 step takes the claim that covers most of the rest (the older claim on a tie), until nothing is left or no claim covers more. The claims
-taken
-are in use. The cover of a claim is summed over its resources, bytes and cores alike, as Capsule does (docs/reference/capsule.md#use).
+taken are in use. The cover of a claim is summed over its resources, bytes and cores alike, as Capsule does (docs/reference/capsule.md#use).
 """
 
 from __future__ import annotations

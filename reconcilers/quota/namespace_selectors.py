@@ -1,8 +1,7 @@
 """Which namespaces a pool selects.
 
 Guarantees: pure. Selectors are ORed, the parts of one selector are ANDed. An empty selector selects nothing
-(docs/reference/capsule.md#objects;
-elsewhere in Kubernetes it selects everything), and so does a pool without selectors.
+(docs/reference/capsule.md#objects; elsewhere in Kubernetes it selects everything), and so does a pool without selectors.
 """
 
 from __future__ import annotations

@@ -43,8 +43,7 @@ class PoolViewCaches:
 
 def belongs(claim: ClaimView, pool: str, uid: str, listed: Container[str] = ()) -> bool:
     """Whether this pool is responsible for a claim: the claim names it; or names none and waits in its queue; or was assigned to it and not
-    edited
-    since. A claim without a status belongs to the pool that lists it.
+    edited since. A claim without a status belongs to the pool that lists it.
     """
     if claim.pool:
         return claim.pool == pool

@@ -1,7 +1,6 @@
 """Decoded views, cached between reconciles by resourceVersion.
 
-Guarantees: the views match the informer cache now. Only changed objects are decoded. Entries of deleted
-objects are dropped.
+Guarantees: the views match the informer cache now. Only changed objects are decoded. Entries of deleted objects are dropped.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ A drop-in for cloudapi-operator (`cloudapi.team-orca.dev/v1alpha1`). Behaviour a
     act.py         a new credential in the Secret
     reconciler.py, install.py
 
-Guarantees: a workspace or Secret of another owner is neither used nor deleted. A kubeconfig is in no log, Event, status or
-exception.
+Guarantees: a workspace or Secret of another owner is neither used nor deleted. A kubeconfig is in no log, Event, status or exception.
 """
 
 from __future__ import annotations

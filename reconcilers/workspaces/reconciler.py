@@ -1,7 +1,7 @@
 """The reconciler of WorkspaceClaims: observe, decide, act, execute.
 
-`reconcile`: create the workspace, write a credential into the Secret if one is due, report.
-`finalize`: delete the Secret, so that no reader finds its credential, then delete the workspace and wait for its end.
+`reconcile`: create the workspace, write a credential into the Secret if one is due, report. `finalize`: delete the Secret, so that no
+reader finds its credential, then delete the workspace and wait for its end.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ marked `exclusive` excludes everything. Backups run in parallel, also with an up
 
 Only Operations that have started block others. Of the waiting Operations the oldest starts first (creationTimestamp, then UID). A younger
 Operation waits for it for `PATIENCE` after the last event that could have let it start, and no longer, so that an Operation that cannot
-start blocks
-no other.
+start blocks no other.
 
 Guarantees: pure. Source: docs/reference/operations.md#order.
 """

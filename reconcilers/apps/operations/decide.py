@@ -2,8 +2,7 @@
 
 TargetExists, TargetReady or TargetSettled (`readiness.py`), CapabilityAdvertised, approval, NoConflictingOperation, then the needs of the
 engine (its CustomResourceDefinition, related objects, Secrets), then the policy of the namespace and the maintenance window (`policy.py`).
-The
-first that does not hold is reported.
+The first that does not hold is reported.
 
 Guarantees: pure.
 """

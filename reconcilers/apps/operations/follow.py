@@ -197,7 +197,7 @@ class _Running:
         return self.ctx.now() - started > made.kept
 
     async def _stored(self, kind: Kind[Object]) -> tuple[Object | None, Forbidden | None]:
-        """Return the stored object, and the error of a missing right to get it: then a list was used.
+        """Return the stored object; without the right to get it, return it from a list, together with the error.
 
         The Operation still claims it. Raises Forbidden if it may not be listed either: its existence is unknown then.
         """
@@ -221,8 +221,7 @@ class _Running:
         return self._without_right(error)
 
     def _without_right(self, error: Forbidden) -> OpPlan:
-        """Release the target if the right has been missing for so long that the object cannot have been created; before that, raise the
-        error.
+        """Release the target once the right has been missing for so long that no object can have been created; until then raise the error.
 
         `_create` sends nothing once a created object might have been removed again. So a missing object was never created here, and after
         the next start of this Operation `_create` creates its first object.

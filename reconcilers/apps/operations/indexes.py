@@ -54,7 +54,7 @@ _NOT_BY_ENGINE: Final = frozenset(
         *(BlockedReason.RBAC_PROFILE_MISSING, BlockedReason.AWAITING_RESUME, BlockedReason.VALIDATION_FAILED),
     }
 )
-"""Reasons of Blocked that no object of the engine's needs can end."""
+"""Reasons of Blocked that a change of the engine's related objects cannot end."""
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 

@@ -119,8 +119,7 @@ async def _behind_an_earlier_release(mine: Contestant, target: TargetKey, ctx: C
     """Return the plan behind an Operation that runs without an entry.
 
     A release that kept its Leases elsewhere started it, or the Lease was deleted. The list is live, because the cache may not show yet the
-    Operations that
-    another process started.
+    Operations that another process started.
     """
     stored = (await ctx.client.list(VIEW, target.namespace)).items
     others = (found for found in stored if found.get("spec", "targetRef", "name") == target.name)

@@ -1,8 +1,7 @@
 """Whether a target is Ready, has settled in a failure, or is in transition.
 
 An Upgrade and a Restore repair a target that has failed, so they wait only while the target is in transition: a rollout runs, or the spec
-is
-newer than the status. A failure that Flux repeats (a chart that cannot be fetched, a wrong value) has settled as well: only another spec
+is newer than the status. A failure that Flux repeats (a chart that cannot be fetched, a wrong value) has settled as well: only another spec
 ends it.
 
 Guarantees: pure. Every transition that the instance reports ends: by Ready, by a failure, or by Stalled at the progress deadline.

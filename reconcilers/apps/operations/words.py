@@ -159,9 +159,7 @@ class OpAnnotation:
     MAINTENANCE_WINDOW: Final = "ops.vworkspace.io/maintenance-window"
     """On a target, and on a namespace for its targets: when disruptive Operations may start (`windows.py`); both have to be open."""
     ALLOWED_NAMESPACES: Final = "ops.vworkspace.io/allowed-namespaces"
-    """On a BackupStorageLocation: the namespaces whose Operations may use it, separated by commas; without the annotation all
-    namespaces.
-    """
+    """On a BackupStorageLocation: the namespaces whose Operations may use it, separated by commas; absent: all namespaces."""
     OPERATION_NAME: Final = "ops.vworkspace.io/operation-name"
     """On the object of an engine: `namespace/name` of the Operation."""
     NAMESPACE_UID: Final = "ops.vworkspace.io/namespace-uid"

@@ -1,4 +1,4 @@
-"""The calls of one check of a Node that is drained: cordon and mark it, list its pods, evict them."""
+"""The calls of one check of a Node that is drained: cordon and mark it, list its pods, evict those pods that have to leave."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["NodeLook", "cordon", "look_at_node"]
 
 @dataclass(frozen=True, slots=True)
 class NodeLook:
-    """The pods that a check of the Node has left."""
+    """The pods that are left after a check of a Node."""
 
     left: int
     blocked: str = ""
@@ -36,7 +36,7 @@ async def cordon(client: Client, node: Object, *, cluster: str, instance: str) -
 
 
 async def look_at_node(client: Client, node: str) -> NodeLook:
-    """List the pods of a Node, and evict them. A pod that was deleted since the list counts until the next check."""
+    """List the pods of a Node, and evict the pods that have to leave. A pod that was deleted since the list counts until the next check."""
     found = pods_left((await client.list(POD, fields=f"spec.nodeName={node}")).items)
     blocked = ""
     for pod in found.evict:

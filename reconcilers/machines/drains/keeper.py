@@ -1,8 +1,8 @@
 """All drains of this term of leadership, each in a task of its own: a budget that blocks one drain delays no other.
 
 Guarantees: one task for each instance. A repeated event starts no second drain; after the end of a drain it is acknowledged again. An event
-with another time starts a new drain, since the server has started again. The end of the term, the removal of the shard,
-and the end of the instance end a drain without an acknowledgement.
+with another time starts a new drain, since the server has started again. The end of the term, the removal of the shard, and the end of the
+instance end a drain without an acknowledgement.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Whether a group is sent to its shard, and which settings are sent. Pure.
 
 A server merges the settings that it receives: an empty setting keeps the old value, and no call removes a key of vars. So only settings of
-the spec are
-compared. A static group is sent without template and subnet pool, which the server refuses.
+the spec are compared. A static group is sent without template and subnet pool, which the server refuses.
 """
 
 from __future__ import annotations

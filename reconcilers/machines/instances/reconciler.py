@@ -3,8 +3,8 @@
 Guarantees: the shard and the id of an instance are stored before CreateInstance is called, by a write with the object's resourceVersion.
 After a crash or a lost response the server is first queried for that id, so no NstanceMachine ever has two instances. A deleted instance is
 not replaced: the Machine is deleted, and its owner creates another. `spec.providerID` is written before `provisioned`, and the Node into
-`status.nodeRef` of the Machine, once. An instance of another object is never deleted, and nothing is done outside
-the operator's namespace. A Machine counts only if it refers to the object.
+`status.nodeRef` of the Machine, once. An instance of another object is never deleted, and nothing is done outside the operator's namespace.
+A Machine counts only if it refers to the object.
 """
 
 from __future__ import annotations

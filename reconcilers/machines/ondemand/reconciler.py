@@ -5,8 +5,8 @@ was deleted while the operator was down is handled like any other, and needs no 
 
 Guarantees: before an object is created for a Pod, the Pod and all objects of Pods are read live, so no stale cache gives a Pod two
 Machines. An object is deleted only if a live read shows that the Pod finished, that no Pod has its uid, or that the NstanceMachine of its
-Machine does not exist any more. A Pod whose namespace has no allowance causes one Event and no read. Nothing is created
-while the Cluster is being deleted: Cluster API would delete it again.
+Machine does not exist any more. A Pod whose namespace has no allowance causes one Event and no read. Nothing is created while the Cluster
+is being deleted: Cluster API would delete it again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The sizes of a pool's shard groups, and its status. Pure.
 
-Guarantees: sizes come from the MachinePool only. A pool is Ready only if each shard has accepted the present settings. While a pool is
+Guarantees: only the MachinePool decides the sizes. A pool is Ready only if each shard has accepted the present settings. While a pool is
 invalid, a duplicate, or without MachinePool, its shard groups stay as they are; in particular no shard group is deleted.
 """
 

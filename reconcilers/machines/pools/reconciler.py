@@ -2,8 +2,7 @@
 
 Guarantees: a MachinePool is created only if the pool has none and never had one, with the servers' number of replicas at that time, so that
 its creation scales nothing. After that its replicas are read and never written. A pool that is being deleted waits for its shard groups,
-which
-delete the group on the servers; the pool itself calls no server.
+which delete the group on the servers; the pool itself calls no server.
 """
 
 from __future__ import annotations
@@ -103,8 +102,7 @@ class MachinePoolReconciler:
         """Return the ids that stay though no shard lists them: Cluster API deletes the Node of an id that leaves.
 
         An instance that is being drained still runs. A listing without it may arrive before the event of its drain, and a server that has
-        just
-        started may list too few.
+        just started may list too few.
         """
         states, now = self._service.states, asyncio.get_running_loop().time()
         before = self._unlisted.get(pool.uid, {})

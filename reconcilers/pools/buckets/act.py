@@ -1,9 +1,8 @@
 """S3 over HTTP, by aiobotocore: the only effect of the family outside of Kubernetes.
 
 Guarantees: no call lasts longer than its time limit. `S3Access` is the only source of keys, endpoints and regions: neither the environment
-nor
-~/.aws is read. No error contains a credential, a text of the server, or the key of an object. No redirect is followed, and the
-server of an account that is `public_only` has a public address at each connection.
+nor ~/.aws is read. No error contains a credential, a text of the server, or the key of an object. No redirect is followed, and the server
+of an account that is `public_only` has a public address at each connection.
 
 Caveats: aiobotocore and botocore log requests, with the access key in their headers, at level DEBUG of their own loggers. The daemon never
 lowers foreign loggers below WARNING (cmd/konverged/logs.py); other programs should not either.
@@ -338,8 +337,7 @@ class HttpS3:
         """Delete at most PAGE versions; return the error codes of the versions that stay, with their numbers.
 
         One request names all versions whose key XML can carry. Each other version has a request of its own, with the key in the URL:
-        servers refuse
-        the whole list for one such key (https://github.com/boto/boto3/issues/2005).
+        servers refuse the whole list for one such key (https://github.com/boto/boto3/issues/2005).
         """
         stay: Counter[str] = Counter()
         alone: list[ObjectVersion] = []

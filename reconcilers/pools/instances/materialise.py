@@ -238,9 +238,7 @@ class Materialiser:
     # --- bucket --------------------------------------------------------------------------------------------------------------
 
     async def bucket(self, instance: NextcloudInstance, ctx: Context[NextcloudInstance]) -> StepState:
-        """Create the bucket if none is given. The status records it first, in a write of its own: else a crash would leave a bucket
-        behind.
-        """
+        """Create the bucket if none is given. The status records it first, in a separate write, so that a crash leaves no bucket behind."""
         wanted, applied = instance.spec.s3, instance.status.applied_s3_config
         if applied is not None and applied.auto_created:
             return await self._created_bucket(instance, applied, ctx)  # for good: it has the files

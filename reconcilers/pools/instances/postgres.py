@@ -1,8 +1,8 @@
 """A managed PostgreSQL: the CloudNativePG Cluster of an instance, and its status as a condition.
 
 A Cluster is ready if Ready is True, as many members as requested are ready, and its Secret exists. Neither Initialized nor the Secret is
-enough: both exist seconds after the create, while no pod runs (docs/reference/cloudnativepg.md). The status has no
-observedGeneration, so a change of the spec is not waited for.
+enough: both exist seconds after the create, while no pod runs (docs/reference/cloudnativepg.md). The status has no observedGeneration, so a
+change of the spec is not waited for.
 
 Guarantees: pure; every status of every shape has a result. The Cluster has no owner reference: the garbage collector never deletes a
 database.

@@ -7,8 +7,7 @@ instance that its Nextcloud released with Retain is not deleted: its Helm releas
 
 Guarantees: every step reads the existing objects and continues from them, so a process may end between any two writes. An object is used,
 changed or deleted only if its label has the UID of the instance; a bucket only if the status recorded before its creation that we create
-it. Nothing
-that holds data has an owner reference.
+it. Nothing that holds data has an owner reference.
 """
 
 from __future__ import annotations

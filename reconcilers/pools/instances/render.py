@@ -1,8 +1,8 @@
 """The HelmRelease of an instance and its source. Values refer to Secrets by name and never contain one.
 
 Guarantees: pure; equal input renders equal bytes. Flux installs the chart with the rights of the service account. `helm.values` are merged
-last, map by map; reconcilers/pools/tenant_fields.py decides who may set them. The volume of the chart is annotated so that
-Helm keeps it when the release is uninstalled: its deletion is a step of its own, which Retain leaves out.
+last, map by map; reconcilers/pools/tenant_fields.py decides who may set them. The volume of the chart is annotated so that Helm keeps it
+when the release is uninstalled: its deletion is a step of its own, which Retain leaves out.
 
 Source: https://github.com/nextcloud/helm/blob/main/charts/nextcloud/values.yaml.
 """

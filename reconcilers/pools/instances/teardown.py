@@ -3,8 +3,7 @@
 An assigned instance is deleted only after its Nextcloud released it, or with the label force-delete. Retain keeps everything but the
 release. A database is deleted if database.deleteOnCleanup is true, or, if the field is unset, with the namespace that the instance owns: an
 explicit false keeps database and namespace. A spare member of a pool has no tenant's data, so Retain does not apply, and its database is
-deleted unless
-deleteOnCleanup is false; otherwise each roll of a pool would leave databases and buckets behind.
+deleted unless deleteOnCleanup is false; otherwise each roll of a pool would leave databases and buckets behind.
 """
 
 from __future__ import annotations

@@ -5,14 +5,12 @@
 1. A missing profile, or a namespace that is not ours: nothing is created or deleted.
 2. Too many instances: failed instances are deleted first, then the oldest.
 3. Replacement of failed instances (with backoff), and of stale, expired and misplaced instances: so many at a time that at most a quarter
-of the
-   pool, or one instance, is not ready because of it.
+   of the pool, or one instance, is not ready because of it.
 4. Too few instances: as many are created as the window still allows.
 
 Guarantees: an instance that was taken is never deleted. In no window more than the allowed number is created, whatever the cache shows and
 whenever the process restarts: `recent` has the creations of the status and all creations that this process did or saw, the members show the
-rest,
-and a member of the window is deleted only after the status has its creation.
+rest, and a member of the window is deleted only after the status has its creation.
 
 Caveats: after a crash between a creation and the next write of the status, an instance that another program deletes before any process has
 seen it does not count.

@@ -1,11 +1,11 @@
 """The status of a HelmRelease and its sources, and the part of it that concerns the present spec.
 
 Guarantees: pure; a malformed field of a status reads as absent. The rules (docs/reference/flux.md#freshness): a condition other than
-Reconciling counts only if its observedGeneration is the object's generation. The generation is not enough: Flux writes it on a
-suspended release too, and editing `OCIRepository.spec.ref` or a Secret with values changes no generation at all. So a release is `current`
-only if the attempt was of this generation, for OCI also of this version, and if Flux has handled the family's last request for new values.
-Another URL of the source does not change the release either: only the source shows whether Flux has fetched from it
-(`FluxSource.fetched`), and for OCI the digests of the attempted and the deployed chart.
+Reconciling counts only if its observedGeneration is the object's generation. The generation is not enough: Flux writes it on a suspended
+release too, and editing `OCIRepository.spec.ref` or a Secret with values changes no generation at all. So a release is `current` only if
+the attempt was of this generation, for OCI also of this version, and if Flux has handled the family's last request for new values. Another
+URL of the source does not change the release either: only the source shows whether Flux has fetched from it (`FluxSource.fetched`), and for
+OCI the digests of the attempted and the deployed chart.
 """
 
 from __future__ import annotations

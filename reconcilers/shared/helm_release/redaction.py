@@ -3,8 +3,7 @@
 More people read a status and an Event than a Secret, and both appear in logs and dashboards. An API server's refusal quotes the
 refused value, a chart's `fail` contains free text, a schema error shows the value that breaks it, a policy's denial may show the object.
 So for every reason except the reasons of `_PLAIN`, only known forms are extracted from the text: the action and its object, the refused
-field and
-the kind of refusal, the object that was waited for. The full text stays in the HelmRelease, and the message refers to it.
+field and the kind of refusal, the object that was waited for. The full text stays in the HelmRelease, and the message refers to it.
 
 Guarantees: pure; the output consists of constants of this module and of matches of patterns for names, paths and counts.
 """

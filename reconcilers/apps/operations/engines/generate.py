@@ -2,8 +2,7 @@
 `python -m konverge.reconcilers.apps.operations.engines.generate [--check]`.
 
 The definitions are a layer below the engines and cannot import them, so the names are written down. Whatever else depends on an engine is
-derived
-from its row.
+derived from its row.
 
 Guarantees: `text` is pure. With `--check` nothing is written, and the exit code is 1 if the file differs from the rows.
 """

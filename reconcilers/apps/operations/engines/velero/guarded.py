@@ -38,8 +38,8 @@ NEVER_RESTORED: Final = (
     "operations.ops.vworkspace.io",
     "validatingwebhookconfigurations.admissionregistration.k8s.io",
 )
-"""A restored instance would have another UID and no status, an Operation would run again, and the labels of a namespace set
-its Pod Security Standard. The rest are rights of the whole cluster."""
+"""A restored instance would have another UID and no status, an Operation would run again, and the labels of a namespace set its Pod
+Security Standard. The rest are rights of the whole cluster."""
 
 NOT_RESTORED: Final = (
     "helmcharts.source.toolkit.fluxcd.io",
