@@ -27,8 +27,21 @@ LANDMARKS = (
     "runtime/controller/requeue.py",
     "runtime/controller/reports.py",
 )
+STEPS = (
+    "KeyWorker._pass_barrier",
+    "ReconcilePipeline._run_steps",
+    "Finalizers.begin",
+    "decode_object",
+    "StatusEditors.create",
+    "Context.__init__",
+    "ReconcilerCall.run",
+    "FailureReport.report",
+    "StatusWriter.write",
+    "KeyWorker._finish",
+    "requeue_decision",
+)
 MOST_FILES = 50
-MOST_WRAPPERS = 16
+MOST_WRAPPERS = 15
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +59,12 @@ def test_walk_crosses_the_rooms_in_the_order_of_the_architecture_page(walked: Wa
 def test_the_walk_of_an_object_does_not_become_longer(walked: Walk) -> None:
     assert len(walked.files) <= MOST_FILES
     assert len(walked.wrappers) <= MOST_WRAPPERS
+
+
+def test_worker_and_pipeline_take_their_steps_in_the_documented_order(walked: Walk) -> None:
+    names = [code.co_qualname for code in walked.functions]
+    places = [names.index(step) for step in STEPS]
+    assert places == sorted(places)
 
 
 def test_walk_includes_socket_requeue_metrics_and_events(walked: Walk) -> None:

@@ -877,9 +877,9 @@ _MISTAKES: Final = (
     Mutant(
         "lab-effects-unchecked",
         "a forgotten await of an effect is a silent no-op",
-        RUNTIME + "reconcile.context",
-        "Context.finish",
-        "self.trace.check_awaited(self._services.controller)",
+        RUNTIME + "reconcile.reconciler_call",
+        "ReconcilerCall.run",
+        "ctx.trace.check_awaited(self._spec.name)",
         "",
         ("slips",),
     ),

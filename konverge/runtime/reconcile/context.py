@@ -424,10 +424,6 @@ class Context(Generic[R_co]):
 
     # --- how -----------------------------------------------------------------------------------------------------------------
 
-    def finish(self) -> None:
-        """End the reconcile: raises ForgottenAwait for effects that were never awaited. For the runtime."""
-        self.trace.check_awaited(self._services.controller)
-
     def close(self, why: str) -> None:
         """Send nothing more: effects that start from now on raise ReconcileTimeout, and a waiting thread is woken. For the runtime."""
         self.trace.close(why)

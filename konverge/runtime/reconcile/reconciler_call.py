@@ -124,7 +124,7 @@ class ReconcilerCall:
                 else:
                     returned = await self._in_thread(method, object_, ctx, deadline)
             outcome = check_outcome(self._spec.name, verb, returned)
-            ctx.finish()
+            ctx.trace.check_awaited(self._spec.name)
             if self._services.observer is not None:
                 self._services.observer.check_reconcile()
         except TimeoutError as error:
