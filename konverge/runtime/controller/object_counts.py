@@ -1,12 +1,12 @@
-"""How many objects of a controller are in each group, for gauges: by condition and its status, or as a function of the controller says.
+"""How many objects of a controller are in each group, for gauges: by condition and status, or by a function of the controller.
 
 Guarantees: a scrape reads sums and decodes nothing; an event of the primary kind costs two reads of the object. The series that are named
 at the start exist from then on, 0 included. When the controller ends, its objects are no longer counted.
 
-Of objects that replicas share each counts those that it owns, and none while it is not a member: the sum over the replicas counts all.
+If replicas share the objects, each member counts the objects that it owns, and a replica that is no member counts none: the sum over
+the replicas counts all.
 
-Caveats: a replica that stands by counts its objects, too, so a query about objects that are not shared takes `max by` the labels before it
-adds.
+Caveats: a standby counts its objects too. A query about objects that are not shared takes `max by` the labels before it adds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OBJECTS_AT_ONCE: Final = 500
 
 
 class OwnObjects(NamedTuple):
-    """Which objects a replica counts of those that replicas share."""
+    """Which of the shared objects a replica counts."""
 
     is_mine: Callable[[Metadata], bool]
     """Whether it owns this version of an object."""
@@ -68,7 +68,7 @@ def counted_conditions(status: Mapping[str, Any], types: frozenset[str]) -> set[
 def condition_counts(
     metrics: Metrics, controller: str, types: tuple[str, ...], own: OwnObjects | None = None
 ) -> ObjectCounts:
-    """Return the counts for `konverge_status_conditions`: named condition types alone, so that other writers of a status add no series."""
+    """Return the counts for `konverge_status_conditions`: only named condition types, so that other writers of a status add no series."""
     chosen = frozenset(types)
     return ObjectCounts(
         metrics,
@@ -124,7 +124,7 @@ class ObjectCounts:
         self._counts: Counter[Group] = Counter()
         self._own = own
         self._counted: dict[tuple[str, str], frozenset[Group]] = {}
-        """The groups of each object that is shared and owned. Its owner also changes without an event of it."""
+        """The groups of each shared object that this replica owns. The owner may change without an event of the object."""
         self._failed = False
         self._together: list[ObjectCounts] = metrics.shared.setdefault((ObjectCounts, id(gauge), prefix), [])
         self._shown: set[Group] = metrics.shared.setdefault((ObjectCounts, id(gauge), prefix, "shown"), set())
@@ -149,7 +149,7 @@ class ObjectCounts:
             self._take_shared((change.namespace, change.name), change.new, self._own)
 
     async def recount(self, store: Store) -> None:
-        """Count what this replica owns now, after the ring has changed; the event loop gets its turn in between."""
+        """Count the objects that this replica owns after a change of the ring; yields to the event loop in between."""
         if self._own is None:
             return
         for number, path in enumerate(store.keys(), start=1):  # no dict
@@ -180,7 +180,7 @@ class ObjectCounts:
             return _NONE if cached is None else frozenset(self._groups(cached))
         except RecursionError:  # nested deeper than the decoder follows: the reconcile reports it
             return _NONE
-        except Exception as error:  # noqa: BLE001  # containment: a mistake in a function that counts keeps no object from its reconcile
+        except Exception as error:  # noqa: BLE001  # containment: a failing count function blocks no reconcile
             if not self._failed:
                 self._failed = True
                 _LOG.error(

@@ -1,9 +1,9 @@
 """A controller at work: its life, its queue and its workers. `konverge.runtime.controller.worker` holds the steps of a worker.
 
-Guarantees: it starts by itself when its CRD appears and its rights suffice; until then its report says what is missing, and other
+Guarantees: it starts by itself when its CRD appears and its rights suffice; until then its report names the obstacles, and other
 controllers do not wait for it. At most one worker reconciles a key. It works while its process leads; if the lease is lost, running
-reconciles are cancelled at once, their keys stay in the queue, and it stands by with its caches and its queue kept up to date. On stop
-the queue accepts nothing new, running reconciles end or are cancelled after the limit, and no task remains.
+reconciles are cancelled at once, their keys stay in the queue, and the controller is a standby whose caches and queue stay up to date.
+On stop the queue accepts nothing new, running reconciles end or are cancelled after the limit, and no task remains.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class ControllerRunner:
     # --- life ----------------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Wait for the caches, work, and end in order when stopped. Raises only what is a bug of the runtime."""
+        """Wait for the caches, work, and end in order when stopped. Raises only if the runtime has a bug."""
         self._metrics.open()
         events = self.events
         try:
@@ -162,7 +162,7 @@ class ControllerRunner:
         name, concurrency = self.spec.name, self.spec.numbers.concurrency
         self._log.info("controller started", workers=concurrency)
         self.events.standing_by = False
-        if self._term.number > 1:  # what another leader had put off is known to it alone
+        if self._term.number > 1:  # requeues of the former leader were lost with its memory
             await self.events.enqueue_all(Why.ELECTED)
         async with asyncio.TaskGroup() as tasks:
             workers = [
@@ -220,11 +220,11 @@ class ControllerRunner:
         self.events.enqueue(key, reason)
 
     def resync_now(self) -> None:
-        """Enqueue every object in one turn of the event loop, for tests."""
+        """Enqueue every object without a yield to the event loop, for tests."""
         self.events.resync_now()
 
     def report(self) -> ControllerReport:
-        """Return whether this controller works, and if not why, in words that say what to do."""
+        """Return whether this controller works, and if not, the obstacles and their remedies."""
         reports = self._reports
         # A standby has not called its gate; it is ready, or a rolling update would wait for it without an end.
         gated = self._precondition.obstacles if self._term.leads else ()
