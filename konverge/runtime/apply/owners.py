@@ -1,8 +1,8 @@
 """Owner references, checked before they are written, and the back-reference that replaces them across namespaces.
 
 The garbage collector honours an owner only in the dependent's own namespace or cluster-scoped; it deletes a dependent whose owner it
-cannot find that way, and the API server accepts such a reference without a word (https://github.com/kubernetes/kubernetes/issues/65200,
-https://github.com/kubernetes/website/issues/29480). So scope and namespace are checked here, with what discovery says.
+cannot find that way, and the API server accepts such a reference silently (https://github.com/kubernetes/kubernetes/issues/65200,
+https://github.com/kubernetes/website/issues/29480). So scope and namespace are checked here, with the scope that discovery reports.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ def refuse_foreign(owner: Metadata, owner_kind: Kind[Any], child: Key, existing:
 
 
 class Claims:
-    """Which controller of a manager applies which child, on behalf of which owner: a child has one.
+    """The controller that applies each child, and the child's owner; a child has one controller of the manager.
 
-    The write ledger cannot tell: a child's own controller writes its status and finalizers, and others may patch it with requests.
-    Pure; bounded, what was claimed longest ago goes first.
+    The write ledger does not have this: a child's own controller writes its status and finalizers, and others may patch it with
+    requests. Pure; bounded: the oldest claim is dropped first.
     """
 
     def __init__(self, *, limit: int = 65536) -> None:
@@ -112,12 +112,12 @@ class Claims:
             self._drop(forgotten, oldest)
 
     def forget(self, controller: str, owner: Key) -> None:
-        """The owner is gone: drop what was claimed on its behalf."""
+        """Drop the claims of a deleted owner."""
         for target in self._owners.pop((controller, owner), ()):
             del self._children[target]
 
     def release(self, controller: str) -> None:
-        """The controller has ended: drop all that it claimed."""
+        """Drop all claims of a controller that has ended."""
         for name, owner in [holder for holder in self._owners if holder[0] == controller]:
             self.forget(name, owner)
 
@@ -151,9 +151,9 @@ def back_reference(owner: Resource) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def owner_of(kind: Kind[Any], child: Metadata) -> Key | None:
-    """Return the key of the owner of this kind to which a child refers back; None if it refers to none.
+    """Return the key of the owner of this kind in a child's back-reference; None without a back-reference.
 
-    The version is not compared: children that were made when the owner had an older one keep their tie.
+    The version is not compared: a child that was created with an older version of the owner's kind stays tied to the owner.
     """
     text = child.annotation(Annotation.OWNER)
     prefix = f"{kind.group}/" if kind.group else ""

@@ -1,7 +1,8 @@
-"""Two writers in turn: an apply that another writer undoes again and again is counted, logged, and refused if both are of this manager.
+"""Drift loops: an apply that another writer undoes again and again is counted and logged, and refused if both writers are of this
+manager.
 
-Guarantees: an apply that stands costs nothing here. The report names both writers, the object and the fields, and quotes no value. It is
-made once in `WINDOW` seconds for each object.
+Guarantees: an apply that nobody undoes costs nothing here. The report names both writers, the object and the fields, and quotes no
+value. Each object is reported once in `WINDOW` seconds.
 
 Controllers that undo each other, in the field: https://github.com/argoproj/argo-cd/issues/3213,
 https://github.com/kubernetes-sigs/cluster-api/issues/6320
@@ -39,7 +40,7 @@ _MOST_FIELDS: Final = 5
 
 
 class Rivals:
-    """Notices the other writers of the objects that one controller applies."""
+    """Detects the other writers of a controller's objects."""
 
     def __init__(
         self,
@@ -67,7 +68,8 @@ class Rivals:
     async def undo(self, apply: PendingApply, intent: Mapping[str, Any], cached: Cached | None, owner: Owner) -> bool:
         """Return whether another writer undid the last apply of this intent.
 
-        Errors: Contested if that is a writer of this manager, and the two have undone each other often. Of any other writer it is reported.
+        Errors: Contested if the other writer is of this manager, and the two have undone each other often. Any other writer is
+        reported.
         """
         version = None if cached is None else (cached.uid, cached.version)
         rival = self._undone.rival(apply, version, now=self._now())
@@ -124,7 +126,7 @@ class Rivals:
     async def _from_outside(
         self, apply: PendingApply, intent: Mapping[str, Any], fields: list[str], owner: Owner
     ) -> str:
-        """Return the report of a writer outside of this manager; the server names its field manager in a dry run without force."""
+        """Return the report about a writer outside of this manager; the server names its field manager in a dry run without force."""
         key, subresource = apply.target
         conflicts = tuple[str, ...]()
         try:
