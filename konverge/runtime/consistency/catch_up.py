@@ -1,18 +1,19 @@
-"""Whether a cache is as new as this moment: asked once when a replica begins to lead, because a standby's cache may be behind the last
-writes of the leader before it.
+"""The wait until a cache is as new as this moment: once, when a replica begins to lead, because a standby's cache may lack the former
+leader's last writes.
 
-    list one object, metadata only      -> the version at which the server is now
+    list one object, metadata only      -> the server's present version
     watch from the cache's version      -> the events that the cache lacks, and a bookmark at or after that version
-    the cache shows the last of these   -> it is at least as new as the begin of the turn
+    the cache shows the last of these   -> it is at least as new as the begin of the term
 
-Guarantees: versions are compared within one kind, since an API server may keep a kind in a store of its own. Nothing is listed anew. A
-cache that is not current in time is used all the same, which a metric counts; so is one whose versions cannot be compared.
+Guarantees: versions are compared within one kind, since an API server may keep a kind in a store of its own. No kind is listed again.
+A cache that is not current in time, or whose versions cannot be compared, is used nevertheless; a metric counts this.
 
-Caveats: on a kind that does not change it takes about a second, since kube-apiserver sends the bookmark two seconds before the end of a
-watch, and the shortest watch that has one lasts three.
+Caveats: for a kind that does not change, this takes about a second: kube-apiserver sends the bookmark two seconds before the end of a
+watch, and the shortest watch with a bookmark lasts three seconds.
 
 Source of the bookmark: https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go.
-The first read of the list makes the server's own cache current: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/2340-Consistent-reads-from-cache
+The first read of the list brings the server's own cache up to date:
+https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/2340-Consistent-reads-from-cache
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _RETRY = 0.5
 
 
 async def catch_up(client: Client, informer: Informer) -> bool:
-    """Wait until the cache shows everything that was stored before this call; returns False if that could not be found out in time."""
+    """Wait until the cache shows everything that was stored before this call; returns False if the time limit was reached."""
     try:
         async with asyncio.timeout(LIMIT):
             while True:
@@ -51,7 +52,7 @@ async def catch_up(client: Client, informer: Informer) -> bool:
 async def _compare(client: Client, informer: Informer) -> None:
     selection, info = informer.selection, informer.info
     if info is None or not informer.synced:
-        return  # what was listed after the begin of the turn is new enough
+        return  # a list that began with the term is new enough
     where = {"namespace": selection.namespace, "labels": selection.labels, "fields": selection.fields}
     page = await client.list_page(info, ListQuery(**where, limit=1, metadata_only=True))  # type: ignore[arg-type]  # a dict has one type of value
     wanted = page.resource_version
@@ -68,7 +69,7 @@ async def _compare(client: Client, informer: Informer) -> None:
 
 
 async def _missing_shown(client: Client, informer: Informer, query: WatchQuery, wanted: str) -> None:
-    """Find the last event that the cache lacks, and wait until it shows it. Raises Unreachable if the watch ends before that is known."""
+    """Find the last event that the cache lacks, and wait until it shows it. Raises Unreachable if the watch ends before."""
     assert informer.info is not None
     newest = query.resource_version
     async with client.watch(informer.info, query) as stream:
