@@ -7,8 +7,8 @@
     the owner is of no replica that sees labels       label: the replica that should have it, which waits for the stamp
     no replica can take objects                       as it is
 
-Guarantees: an object that has an owner that is alive stays in the cache of that owner, which alone can end its reconcile and clear its
-stamp. A label gives no right to reconcile: that takes the stamp, which is claimed by compare-and-swap.
+Guarantees: an object with a live owner stays in the owner's cache: only the owner can end its reconcile and clear its stamp. A label
+gives no right to reconcile; the stamp does, and it is claimed by compare-and-swap.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ __all__ = ["Assignment", "assign", "drain_mark_of", "label_of", "read_assignment
 
 _NOT_IN_A_LABEL: Final = re.compile(r"[^a-z0-9-]+")
 _HOST: Final = 50
-"""Characters of a host in a label: with the bits behind them, no more than the 63 of a label."""
+"""Characters of a host in a label: with the bits behind them, at most the 63 characters of a label value."""
 
 
 class Assignment(NamedTuple):
-    """The words on an object: the replica that has it in its cache, and the one that it is to be handed over to; "" for none."""
+    """An object's label and drain mark: the replica that caches the object, and the replica that is to get it; "" for none."""
 
     replica: str = ""
     drain: str = ""
 
 
 def label_of(ring: str) -> str:
-    """Return the label by which the replicas of a ring select their objects.
+    """Return the label in the selectors of a ring's replicas.
 
     >>> label_of("shop")
     'shard.konverge.dev/shop'
@@ -45,7 +45,7 @@ def label_of(ring: str) -> str:
 
 
 def drain_mark_of(ring: str) -> str:
-    """Return the annotation by which the coordinator asks an owner to hand an object over.
+    """Return the annotation that requests a hand-over from an object's owner.
 
     >>> drain_mark_of("shop")
     'shard-drain.konverge.dev/shop'
@@ -54,7 +54,8 @@ def drain_mark_of(ring: str) -> str:
 
 
 def replica_name(host: str, bits: int) -> str:
-    """Return the name of a process as a value of a label; it is new with each process, and stays while its terms as a member change.
+    """Return the name of a process as a value of a label; it is new with each process, and the same in all of the process's terms as a
+    member.
 
     >>> replica_name("operator-6c9f-x2x", 0xC0FFEE)
     'operator-6c9f-x2x-0000c0ffee'
@@ -66,7 +67,7 @@ def replica_name(host: str, bits: int) -> str:
 def read_assignment(
     labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None, label: str, mark: str
 ) -> Assignment:
-    """Return the assignment that an object bears."""
+    """Return the assignment in an object's label and drain mark."""
     return Assignment((labels or {}).get(label, ""), (annotations or {}).get(mark, ""))
 
 
@@ -79,10 +80,10 @@ def assign(
     state_of: Callable[[str], MemberState],
     replica_of: Callable[[str], str],
 ) -> Assignment:
-    """Return the assignment that an object should bear.
+    """Return the assignment that an object should have.
 
-    `desired` is the member that should own it, `former` the stamp whose owner may not know yet that it was replaced, and `replica_of`
-    gives the replica of a member, "" for one that sees no labels.
+    `desired` is the member that should own it, `former` a replaced stamp whose owner may not know yet of the replacement, and
+    `replica_of` returns the replica of a member, "" for a member that sees no labels.
 
     >>> views = {"state_of": lambda member: MemberState.READY, "replica_of": lambda member: member[0]}
     >>> assign(Assignment("a"), desired="b1", stamp=Stamp("a1", 7), former=None, **views)

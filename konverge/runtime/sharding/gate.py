@@ -1,6 +1,6 @@
 """The gate of a sharded controller: the controller reconciles only the objects that this replica owns.
 
-    event, resync              dropped, unless this replica has something to do for the object
+    event, resync              dropped, unless the object needs work on this replica
     the worker takes a key     write or clear the stamp, or admit the reconcile
     an object that is taken    first the caches show the last writes of the former owner
     the ring changed           every object that this replica is to claim or to hand over is enqueued
@@ -27,7 +27,7 @@ __all__ = ["ShardGate"]
 
 
 class ShardGate:
-    """An `ObjectGate`. `trimmed` are the kinds of which this replica caches whole only its own objects."""
+    """An `ObjectGate`. `trimmed` are the kinds whose foreign objects this replica caches as metadata only."""
 
     def __init__(
         self, ownership: ShardOwnership, host: GatedController, *, trimmed: Collection[Kind[Any]] = ()
@@ -47,13 +47,13 @@ class ShardGate:
         """By uid of an object with a former owner: the epoch since which the caches show the former owner's writes."""
 
     def select(self, selection: Selection) -> Selection:
-        """Return the objects that this replica may own, of which it caches whole only its own objects."""
+        """Return the selection of the objects that this replica may own; foreign objects may be cached as metadata only."""
         labels = (selection.labels, "" if self._sees_all else self._ownership.selector)
         whole = self._ownership.is_mine if self._trims else selection.whole
         return replace(selection, labels=",".join(filter(None, labels)), whole=whole)
 
     def concerns(self, metadata: Metadata) -> bool:
-        """Return whether this replica has something to do for an object."""
+        """Return whether an object needs work on this replica."""
         return self._ownership.concerns(metadata, self._family(metadata))
 
     def counts(self, metadata: Metadata) -> bool:

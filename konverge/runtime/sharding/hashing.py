@@ -1,7 +1,8 @@
-"""Rendezvous hashing: each key goes to the member with the highest score. Pure.
+"""Rendezvous hashing: the member with the highest score owns a key. Pure.
 
-A member that joins takes its share from all others alike, and the keys of one that leaves are spread over all others; no other key moves.
-blake2b, since scores must not correlate between members: CRC-32 is linear, and with it three members get up to 1.5 times their share.
+A joining member takes its share from all others alike, and the keys of a leaving member are spread over all others; no other key
+moves. blake2b, since scores must not correlate between members: CRC-32 is linear, and with it three members get up to 1.5 times their
+share.
 
 Source: Thaler and Ravishankar, "Using name-based mappings to increase hit rates" (1998).
 """
@@ -15,13 +16,13 @@ __all__ = ["Rendezvous", "owner_of"]
 
 _BYTES = 8
 _REMEMBERED = 1 << 16
-"""Keys whose owners are remembered, some 10 MB: an event asks several times for its object. A million objects would take 200 MB."""
+"""Keys whose owners are remembered, some 10 MB: an event looks its object up several times. A million objects would take 200 MB."""
 _LONGEST_REMEMBERED = 64
-"""Characters of a remembered key: a uid has 36, and an owner reference, from which the key may come, as many as its writer likes."""
+"""Characters of a remembered key: a uid has 36. A key may also be from an owner reference, whose length is unbounded."""
 
 
 class Rendezvous:
-    """The hash over one set of members, which remembers what it found.
+    """The hash over one set of members, with a memory of results.
 
     >>> Rendezvous(("a", "b", "c")).owner_of("0b9ee9a4") == owner_of("0b9ee9a4", ("c", "b", "a"))
     True

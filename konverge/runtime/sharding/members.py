@@ -1,22 +1,23 @@
-"""The members of a ring, by what this replica saw of their Leases. Pure: a value of the loop's clock is an argument of each method.
+"""The members of a ring, judged by the states of their Leases that this replica saw. Pure: a value of the loop's clock is an argument of
+each method.
 
-    a new Lease            a newcomer: not counted before its Lease is annotated as that of a member which has judged every other member
-    annotated as joined    counted `join_seconds` after the last that joined, at most five times as long after the first of those
-                           that wait, or at once when a member leaves
+    a new Lease            a newcomer: not counted before the annotation that it has judged every other member
+    annotated as joined    counted `join_seconds` after the last member that joined, at most five times as long after the first waiting
+                           member, or at once when a member leaves
     renewed in time        ready
     unchanged for 15 s     expired: it keeps its objects
     unchanged for 30 s     dead, for good
     never seen to change   dead after twice the seconds within which its holder stops without a renewal (20 s), for good
     annotated              draining: it keeps its objects until its release
     released               released, for good
-    deleted by hand        as unchanged: a member that is alive creates it again
+    deleted by hand        as unchanged: a live member creates it again
     no Lease was seen      unknown; absent if a list that is two durations younger than the question shows no Lease either
 
-Guarantees: the age of a Lease counts from the moment when this replica saw it change to the moment when it asked the API server for it and
-got it unchanged. Times of the record are never compared with a clock, and a watch that brings nothing makes no member dead. Only a Lease
-makes a member: a name in a stamp, which any writer of the object may forge, takes no memory here, and all names together cause one list
-each `retry_seconds`. A newcomer has judged a member when it has seen the member renew its Lease, release it, or die. So a replica that
-crashes again and again is not counted while its own last crash keeps objects waiting.
+Guarantees: the age of a Lease is the time from its last change that this replica saw to the last read that returned it unchanged,
+counted from the request. Times of the record are never compared with a clock, and a silent watch declares no member dead. Each member
+has a Lease: a mere name in a stamp, which any writer of the object may forge, takes no memory here, and all names together cause one
+list each `retry_seconds`. A newcomer has judged a member when it has seen the member renew its Lease, release it, or die. So a replica
+in a crash loop is not counted while objects wait for its last crash.
 
 Source of the states: https://github.com/timebertt/kubernetes-controller-sharding/blob/main/pkg/sharding/leases/state.go
 """
@@ -36,7 +37,7 @@ __all__ = ["MemberLease", "Membership"]
 
 _ROUNDING = 1e-6
 _LONGEST_JOIN = 5
-"""Times `join_seconds` for which a member that joins waits at most: one that starts again and again must not keep others out for ever."""
+"""A joining member waits for at most so many times `join_seconds`: a replica in a crash loop must not keep others out for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,11 @@ class MemberLease:
     record: LeaseRecord
     draining: bool = False
     joined: bool = True
-    """Whether its member has judged every other member, or is of a version that does not report it."""
+    """Whether the member has judged every other member, or has a version that does not report this."""
     stops_after: int = 0
-    """Seconds without a renewal after which its holder has stopped to write; 0 if the Lease does not show them."""
+    """Seconds without a renewal after which the holder has stopped to write; 0 if the Lease does not have the number."""
     version: str = ""
-    """The resourceVersion, "" if it is not known."""
+    """The resourceVersion, "" if unknown."""
 
 
 @dataclass(slots=True)
@@ -59,7 +60,7 @@ class _Member:
     changed_at: float
     """When this replica saw the record change."""
     looked_at: float
-    """When it last asked for the record, and got it."""
+    """When the request of the last read of the record was sent."""
     renewed: bool = True
     """Whether this replica has seen its record change, or its first record."""
     marked: bool = True
@@ -67,7 +68,7 @@ class _Member:
     deleted: bool = False
     """Whether its Lease was deleted after its end."""
     joins_at: float = -math.inf
-    """When it is counted; infinity while others join too."""
+    """When the member is counted; infinity until that time has passed."""
     state: MemberState = field(default=MemberState.READY)
 
 
@@ -85,20 +86,20 @@ class Membership:
         self._members: dict[str, _Member] = {}
         self._joins_at = math.inf
         self._joins_by = math.inf
-        """The latest time at which those that wait now are counted, however many follow."""
+        """The latest time to count the members that wait now, whether more follow or not."""
         self._listed_at = -math.inf
-        """When the newest list of all Leases was asked for."""
+        """When the request for the newest list of all Leases was sent."""
         self._absence_due = math.inf
         """When the next list is due that may prove names absent."""
         self._absences_until = -math.inf
-        """When the last list is due that was awaited."""
+        """When the last awaited list is due."""
 
-    # --- what was seen -------------------------------------------------------------------------------------------------------
+    # --- observations --------------------------------------------------------------------------------------------------------
 
     def observe(self, name: str, lease: MemberLease, now: float, *, initial: bool = False, alone: bool = False) -> None:
-        """Take note of a Lease that came at `now`; one that is older than the last one is ignored.
+        """Record a Lease that was received at `now`; a Lease older than the last state is ignored.
 
-        `initial`: its member was there before this one. `alone`: no other process may take part, so its member is counted at once.
+        `initial`: the Lease existed before this replica's. `alone`: no other process may take part, so the member is counted at once.
         """
         member = self._members.get(name)
         if member is None:
@@ -115,7 +116,7 @@ class Membership:
             member.joins_at = math.inf
             if lease.joined:
                 self._count_soon(now)
-        # A member that has joined stays so, whatever another writer removes.
+        # A joined member stays joined, whatever another writer removes from its Lease.
         member.marked = lease.joined
         member.lease = replace(lease, joined=lease.joined or member.lease.joined)
         if alone and member.lease.joined:
@@ -123,13 +124,13 @@ class Membership:
         self._judge(member)
 
     def _count_soon(self, now: float) -> None:
-        """Count those that have joined `join_seconds` from now, so that further ones are counted with them."""
+        """Count the joined members in `join_seconds`, so that members that follow are counted with them."""
         join = self._settings.join_seconds
         self._joins_by = min(self._joins_by, now + _LONGEST_JOIN * join)
         self._joins_at = min(now + join, self._joins_by)
 
     def observe_all(self, leases: Mapping[str, MemberLease], *, asked: float, now: float) -> None:
-        """Take note of all Leases as they were when they were asked for, and came at `now`; members that are left out have none."""
+        """Record a complete list of Leases, requested at `asked` and received at `now`; members absent from it have no Lease."""
         for name, lease in leases.items():
             self.observe(name, lease, now)
         for member in self._members.values():
@@ -145,7 +146,7 @@ class Membership:
         self._members.pop(name, None)
 
     def note_deletion(self, name: str) -> None:
-        """Take note that a Lease was deleted: a member that is gone stays so, and another one creates its Lease again."""
+        """Record that a Lease was deleted: a dead or released member stays in its state, and a live member creates its Lease again."""
         member = self._members.get(name)
         if member is not None and member.state.gone:
             member.deleted = True
@@ -154,9 +155,9 @@ class Membership:
         return max(member.lease.record.duration, self._settings.lease_seconds)
 
     def _dead_after(self, member: _Member) -> float:
-        """Return the age at which a member is dead: more than twice the seconds after which it has stopped to write, in each case.
+        """Return the age that means death: always more than twice the seconds after which it has stopped to write.
 
-        A member that was seen to renew its Lease gets one more duration after the first.
+        A member that this replica saw renew its Lease gets a second duration.
         """
         longest = 2 * self._duration(member)
         if member.renewed or not member.lease.stops_after:
@@ -176,9 +177,9 @@ class Membership:
         else:
             member.state = MemberState.EXPIRED if age >= self._duration(member) else MemberState.READY
         if member.state is not before and (member.state.gone or member.state is MemberState.DRAINING):
-            self._joins_at = -math.inf  # objects move anyway: those that join are counted at once
+            self._joins_at = -math.inf  # objects move anyway: joining members are counted at once
 
-    # --- what follows --------------------------------------------------------------------------------------------------------
+    # --- conclusions ---------------------------------------------------------------------------------------------------------
 
     def state_of(self, name: str) -> MemberState:
         """Return the state of a member; UNKNOWN for a name without a Lease."""
@@ -186,14 +187,14 @@ class Membership:
         return MemberState.UNKNOWN if member is None else member.state
 
     def is_absent(self, name: str, since: float) -> bool:
-        """Return whether an unknown name belongs to no live member, if it was unknown `since` then.
+        """Return whether a name that is unknown since `since` belongs to no live member.
 
-        A member that is alive creates a deleted Lease again. So a name without a Lease counts as a Lease that is never renewed.
+        A live member creates its deleted Lease again. So a name without a Lease counts as a Lease that is never renewed.
         """
         return name not in self._members and self._listed_at + _ROUNDING >= self._proof_of_absence(since)
 
     def await_absence(self, since: float) -> bool:
-        """Let `look_at` ask for the list that proves names absent which are unknown `since` then; returns whether it is due sooner now.
+        """Schedule the list that can prove names absent that are unknown since `since`; returns whether a list is due sooner now.
 
         However many names there are, the lists for them are `retry_seconds` apart.
         """
@@ -203,14 +204,14 @@ class Membership:
         return self._absence_due < before
 
     def absence_due(self, since: float) -> float:
-        """Return when the next list is due that may prove names absent which are unknown `since` then."""
+        """Return when the next list is due that can prove names absent that are unknown since `since`."""
         return max(self._proof_of_absence(since), self._absence_due)
 
     def _proof_of_absence(self, since: float) -> float:
         return since + 2 * self._settings.lease_seconds
 
     def live(self, now: float = -math.inf) -> tuple[str, ...]:
-        """Return the members that objects are shared among, in the order of their names."""
+        """Return the members that share the objects, in the order of their names."""
         if now >= self._joins_at:
             for member in self._members.values():
                 if member.lease.joined:
@@ -229,7 +230,7 @@ class Membership:
         return {name: member.state for name, member in self._members.items()}
 
     def look_at(self, now: float) -> float:
-        """Return the time at which the Leases have to be asked for, or those that join are counted; infinity if nothing is to be done."""
+        """Return when to list the Leases or to count joining members next; infinity if never."""
         due = min(self._joins_at, self._absence_due)
         for member in self._members.values():
             if not member.state.gone:
@@ -240,23 +241,23 @@ class Membership:
         return max(due, now)
 
     def has_judged_all(self) -> bool:
-        """Return whether every member that was there before this one was seen to renew its Lease, or is gone.
+        """Return whether every joined member of before this replica's Lease has since renewed its Lease, or is dead or released.
 
-        Members that have not joined own nothing, so none of them is waited for.
+        Members that have not joined own nothing, so no newcomer waits for them.
         """
         return all(one.renewed or one.state.gone or not one.lease.joined for one in self._members.values())
 
     def is_alone(self, name: str) -> bool:
-        """Return whether no other process may take part in the ring, as far as it was seen."""
+        """Return whether this replica has seen no other process that may take part in the ring."""
         return all(one.state.gone for other, one in self._members.items() if other != name)
 
     def has_joined(self, name: str) -> bool:
-        """Return whether the Lease of a member has shown that it has judged every other member."""
+        """Return whether a member's Lease has ever had the mark of a joined member."""
         member = self._members.get(name)
         return member is not None and member.lease.joined
 
     def is_marked(self, name: str) -> bool:
-        """Return whether the Lease of a member shows that now."""
+        """Return whether a member's Lease has the mark of a joined member now."""
         member = self._members.get(name)
         return member is not None and member.marked
 
@@ -269,13 +270,13 @@ class Membership:
         }
 
     def outdated(self, now: float, seconds: float) -> tuple[str, ...]:
-        """Return the members that have been gone for so many seconds, whose Leases can be deleted."""
+        """Return the members that have been dead or released for so many seconds: their Leases can be deleted."""
         return tuple(
             name for name, one in self._members.items() if self._gone_for(one, now) > seconds and not one.deleted
         )
 
     def forget_gone(self, now: float, seconds: float) -> tuple[str, ...]:
-        """Forget the members that have been gone for so many seconds and whose Leases were deleted; returns their names."""
+        """Forget the members that have been dead or released for so many seconds and whose Leases were deleted; returns their names."""
         names = tuple(name for name, one in self._members.items() if self._gone_for(one, now) > seconds and one.deleted)
         for name in names:
             self.forget(name)
@@ -291,5 +292,5 @@ def _is_older(lease: MemberLease, other: MemberLease) -> bool:
 
 
 def _age(member: _Member) -> float:
-    """Return the age of a Lease; a look at the very moment when it is due counts, although sums of floats may be a little less."""
+    """Return the age of a Lease; rounding, since a sum of floats may be a little less at the very moment when the Lease is due."""
     return member.looked_at - member.changed_at + _ROUNDING
