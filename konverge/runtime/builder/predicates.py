@@ -56,7 +56,7 @@ def metadata_changed(change: Change) -> bool:
 
 
 def life_changed(change: Change, finalizer: str) -> bool:
-    """Pass what moves an object from one stage of its life to the next: deletion was asked for, the finalizer came or went."""
+    """Pass steps in the life of an object: the request for deletion, and the addition or removal of the finalizer."""
     both = _both(change)
     if both is None:
         return True
@@ -76,7 +76,7 @@ def meaning(metadata: Metadata) -> tuple[object, ...]:
 
 
 def any_of(*predicates: Predicate) -> Predicate:
-    """Pass what one of these passes.
+    """Pass a change if one of these predicates passes it.
 
     >>> spec_or_labels = any_of(generation_changed, labels_changed)
     """
@@ -84,7 +84,7 @@ def any_of(*predicates: Predicate) -> Predicate:
 
 
 def all_of(*predicates: Predicate) -> Predicate:
-    """Accept the changes that all of these accept.
+    """Pass a change if all of these predicates pass it.
 
     >>> both = all_of(generation_changed, labels_changed)
     """
