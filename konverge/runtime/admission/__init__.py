@@ -1,4 +1,4 @@
-"""Admission webhooks: handlers that complete or refuse what is written, before it is stored.
+"""Admission webhooks: handlers that change or deny a write before it is stored.
 
     webhook.py         a webhook as one sentence; request.py, verdicts.py the argument and the result of its handler
     review.py          AdmissionReview on the wire (pure); patching.py the JSON patch (pure)

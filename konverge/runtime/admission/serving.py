@@ -1,4 +1,4 @@
-"""The webhook server and its certificates: what a round of the runner brings up to date.
+"""The webhook server and its certificates; each round of the runner brings them up to date.
 
 Guarantees: the server starts with the first certificate, and listens from then on; if a renewal fails, the last certificate stays in
 use. This module does not import aiohttp: `konverge.runtime.http.posts` is the server's shell.

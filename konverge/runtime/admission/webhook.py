@@ -154,7 +154,7 @@ class Webhook(Generic[R]):
         return replace(self, read=(*self.read, Read(kind, metadata_only)))
 
     def needs(self, *rules: Rule) -> Webhook[R]:
-        """Declare rights beyond those of `reads`, for live reads and effects; `konverge rbac` prints them all."""
+        """Declare rights beyond the rights of `reads`, for live reads and effects; `konverge rbac` prints them all."""
         return replace(self, rules=(*self.rules, *rules))
 
     def handled_by(self, handler: Handler[R]) -> Webhook[R]:

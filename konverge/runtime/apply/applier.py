@@ -1,4 +1,4 @@
-"""One server-side apply: whether to send it, how, and what to remember of the response.
+"""One server-side apply: whether and how to send it, and which result to remember.
 
 Guarantees: an apply is skipped only if the fields that it would own equal the fields that we own and every value is equal, or if the cache
 still shows the server's last response to the same intent (defaults and normalised quantities must not loop). A comparison that found no
@@ -341,7 +341,7 @@ class Applier:
     ) -> StatusResult | None:
         """Apply a status by force; None if nothing would change and nothing was sent.
 
-        `intent` names its kind, and its nulls are values. Raises what the client raises.
+        `intent` names its kind, and its nulls are values. Raises the client's errors.
         """
         owner = Owner(manager, "Apply", "status")
         owned = (cached.owned or {}).get(owner)

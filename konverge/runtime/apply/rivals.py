@@ -1,7 +1,7 @@
 """Drift loops: an apply that another writer undoes again and again is counted and logged, and refused if both writers are of this
 manager.
 
-Guarantees: an apply that nobody undoes costs nothing here. The report names both writers, the object and the fields, and quotes no
+Guarantees: an apply that stays in effect costs nothing here. The report names both writers, the object and the fields, and quotes no
 value. Each object is reported once in `WINDOW` seconds.
 
 Controllers that undo each other, in the field: https://github.com/argoproj/argo-cd/issues/3213,

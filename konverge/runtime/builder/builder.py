@@ -447,7 +447,7 @@ class Controller(Generic[R]):
         return replace(self, labels=labels)
 
     def needs(self, *rules: Rule) -> Controller[R]:
-        """Declare rights beyond those that the other verbs imply, for live reads and patches; `konverge rbac` prints them all."""
+        """Declare rights beyond the rights of the other verbs, for live reads and patches; `konverge rbac` prints them all."""
         return replace(self, rules=(*self.rules, *rules))
 
     def reads_live(self, *what: Kind[Any] | type[Any]) -> Controller[R]:

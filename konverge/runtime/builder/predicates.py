@@ -1,7 +1,7 @@
 """Predicates: which changes enqueue a key.
 
-Guarantees: pure functions of a `Change` (what was cached before and after). They filter events, not memory: to keep objects out of the
-cache use a selector. For the primary kind creation, the request for deletion, deletion and the initial list are never filtered.
+Guarantees: pure functions of a `Change` (the cached states before and after). They filter events, not memory: to keep objects out of
+the cache use a selector. For the primary kind creation, the request for deletion, deletion and the initial list are never filtered.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _both(change: Change) -> tuple[Cached, Cached] | None:
 
 
 def generation_changed(change: Change) -> bool:
-    """Pass changes of the generation: spec, where status is a subresource."""
+    """Pass changes of the generation: of the spec, for a kind with a status subresource."""
     both = _both(change)
     return both is None or both[0].metadata.generation != both[1].metadata.generation
 

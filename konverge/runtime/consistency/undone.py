@@ -111,7 +111,7 @@ class UndoneApplies:
         """Note an apply that was sent, the resulting object, and whether it restored fields that another writer had undone."""
         known = self._objects.setdefault(apply.target, _Object())
         self._objects.move_to_end(apply.target)
-        known.sent.pop(apply.writer, None)  # put back last: a dict keeps the order of insertion
+        known.sent.pop(apply.writer, None)  # moved to the end: a dict keeps the order of insertion
         known.sent[apply.writer] = _Sent(apply.intent, uid, version)
         if undone:
             known.undone.append(now)

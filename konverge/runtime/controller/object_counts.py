@@ -3,7 +3,7 @@
 Guarantees: a scrape reads sums and decodes nothing; an event of the primary kind costs two reads of the object. The series that are named
 at the start exist from then on, 0 included. When the controller ends, its objects are no longer counted.
 
-If replicas share the objects, each member counts the objects that it owns, and a replica that is no member counts none: the sum over
+If replicas share the objects, each member counts the objects that it owns, and a replica outside of the ring counts none: the sum over
 the replicas counts all.
 
 Caveats: a standby counts its objects too. A query about objects that are not shared takes `max by` the labels before it adds.
@@ -105,7 +105,7 @@ def counts_of(spec: Controller[Any], metrics: Metrics, own: OwnObjects | None = 
 
 
 class ObjectCounts:
-    """The counts of one controller, from `open` to `close`; those of one gauge and prefix that share their metrics add up."""
+    """The counts of one controller, from `open` to `close`; the counts of one gauge and prefix add up if they share their metrics."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class ObjectCounts:
         return counting
 
     def take(self, change: Change) -> None:
-        """Replace the groups before the change by those after it."""
+        """Replace an object's groups before the change by its groups after it."""
         if self._own is None:
             self._replace(self._found(change.old), self._found(change.new))
         else:

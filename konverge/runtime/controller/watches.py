@@ -167,7 +167,7 @@ class ControllerWatches:
             _catch_ups(metrics, feed.informer, shown=False)
 
     async def caught_up(self, client: Client, metrics: Metrics) -> None:
-        """Wait until every cache shows what was stored before this call: the writes of the replica that led before."""
+        """Wait until every cache shows all writes from before this call, so also the former leader's writes."""
 
         async def one(informer: Informer) -> None:
             _catch_ups(metrics, informer, shown=await catch_up(client, informer)).inc()
@@ -213,7 +213,7 @@ class ControllerWatches:
 
 
 def _handle_selected(watch: Watched, handler: Callable[[Change], None], change: Change) -> None:
-    """Handle a change of a shared cache as far as the declaration selects it."""
+    """Handle a change of a shared cache if the declaration selects the object."""
     found = selected(watch, change)
     if found is not None:
         handler(found)

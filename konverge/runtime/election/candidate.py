@@ -88,7 +88,7 @@ class Candidate:
 
     @property
     def leads(self) -> bool:
-        """Whether the present term is this candidate's own, as far as it has seen."""
+        """Whether the present term is this candidate's own, by its last observation."""
         return self._own is not None
 
     @property
@@ -165,7 +165,7 @@ class Candidate:
         self._own = None
 
     def release(self, clock: datetime) -> Update | None:
-        """Return the step that gives the lease back; None if it is not this candidate's any more."""
+        """Return the step that gives the lease back; None if another candidate holds the lease."""
         present = self._present
         if self._own is None or present is None:
             return None

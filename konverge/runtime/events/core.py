@@ -1,4 +1,4 @@
-"""Kubernetes Events: what is sent, what is only counted, what is dropped. Pure: every method takes the time as an argument.
+"""Kubernetes Events: which events are sent, only counted, or dropped. Pure: every method takes the time as an argument.
 
 Guarantees (docs/reference/runtime.md#events): events of one identity (type, action, reason, controller, instance,
 regarding, related; never the note) are one Event object. The first is created; the second starts a series and is sent as a patch;
@@ -341,7 +341,7 @@ class EventCore:
     def _again(self, entry: EventEntry, now: float, wall: datetime) -> None:
         entry.observe(now, wall)
         self._entries.move_to_end(entry.identity)
-        # The second occurrence is news, and sent at once; those after it only count.
+        # The second occurrence is news, and sent at once; later occurrences are only counted.
         if entry.count == 2 and not entry.waiting and self._buckets.take(entry.identity.regarding, now):
             self._enqueue(entry)
         if not entry.waiting:

@@ -64,7 +64,7 @@ class Term:
         self._ended.clear()
 
     def end(self) -> None:
-        """Stand by."""
+        """End the term."""
         self._begun.clear()
         self._ended.set()
 

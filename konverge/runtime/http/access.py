@@ -86,7 +86,7 @@ class Caller:
 
 
 def bearer_token(headers: Sequence[str]) -> str:
-    """Return the token in the values of the header Authorization; "" if there is no token, more than one, or a malformed token.
+    """Return the token in the values of the header Authorization; "" for a malformed token, for several tokens, and without a token.
 
     >>> bearer_token(["Bearer abc"]), bearer_token(["bearer  abc"]), bearer_token(["Basic abc"]), bearer_token([])
     ('abc', '', '', '')

@@ -26,7 +26,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check; `reason` is the problem and its remedy, "" if it passes. `note` is shown beside a check that passes.
+    """One check; `reason` is the problem and its remedy, "" if it passes. `note` is shown beside a successful check.
 
     >>> Check("ping").line(), Check("informer/OCIRepository", note="not served").line()
     ('[+]ping ok', '[+]informer/OCIRepository ok (not served)')

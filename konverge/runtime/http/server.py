@@ -55,7 +55,8 @@ __all__ = [
 class ServerSettings:
     """The addresses of the server. An address is `host:port` or `:port` (every interface); port 0 takes a free one, "0" serves nothing.
 
-    Equal addresses share one listener, and with it one limit of connections: give health an address of its own where others reach metrics.
+    Equal addresses share one listener, and with it one limit of connections: give health its own address if other clients reach
+    metrics.
     """
 
     metrics: str = ":8080"

@@ -1,4 +1,4 @@
-"""Every task of the event loop and the lines where it waits, for `/debug/tasks`. Local variables are never shown."""
+"""Every task of the event loop and the source lines that it waits at, for `/debug/tasks`. Local variables are never shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The roles that give a process its rules: what `konverge rbac` prints, and what the lab grants. Pure."""
+"""The roles with a process's rules: `konverge rbac` prints them, and the lab grants them. Pure."""
 
 from __future__ import annotations
 

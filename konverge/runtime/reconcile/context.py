@@ -124,8 +124,8 @@ class Context(Generic[R_co]):
     def live(self, what: Kind[R] | type[R]) -> Live[R]:
         """Return reads of a kind that go to the API server each time.
 
-        Raises UsageError if the controller names what it reads live (`.reads_live`), and not this kind, unless `.needs` gives the right to
-        list it; the operation without a right then raises it.
+        If the controller declares its live reads (`.reads_live`) without this kind, this raises UsageError. If `.needs` gives the
+        right to list the kind, only the operation without a right raises UsageError.
         """
         kind, services = kind_of(what), self._services
         no_get = services.refused_get(kind, getattr(what, "__name__", None) or kind.kind.upper())

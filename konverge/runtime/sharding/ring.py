@@ -293,7 +293,7 @@ class Ring:
             self._log.info("the members of the ring changed", **{LogKey.MEMBERS: list(live)})
         for state in MemberState:
             if state is MemberState.UNKNOWN:
-                continue  # a name without a Lease is no member
+                continue  # a name without a Lease is not a member
             count = sum(one is state for one in states.values())
             self._metrics.shard_members.labels(name=self._manager, state=state.value).set(count)
         sharing = tuple(one for one in live if one in self._replicas) if self.replica else live
