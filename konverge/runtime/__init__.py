@@ -1,9 +1,10 @@
 """Where informer meets queue: controllers, the manager, and everything that a reconciler may do.
 
     manager/        the process: a list of parts, and its settings
-    sharding/, election/   plug-ins of the manager: which replica may write
+    sharding/       plug-in: which replica owns an object
+    election/       plug-in: which replica may write
     parts/          the parts of a manager: client, caches, controllers, webhooks, background work
-    hooks/          what the runtime asks a plug-in: leadership, and a gate for objects
+    hooks/          the protocols of a plug-in: leadership, and a gate for objects
     controller/     one controller at work: watches, requests, queue, workers, requeue decisions (pure)
     reconcile/      one reconcile, from a key to an outcome: context, status (pure), finalizers, plan
     apply/          server-side apply of children and status, owner references
