@@ -11,15 +11,17 @@ from hosted import NAMES, daemon_settings, distribution
 
 from konverge.crds.catalogue import own_resources
 from konverge.daemon.config import load
-from konverge.daemon.families import discover, install_families, installed_settings
+from konverge.daemon.families import at_home, definitions_of, discover, install_families, installed_settings
 from konverge.errors import ConfigError, UsageError
 from konverge.families import Family
+from konverge.reconcilers.quota.family import FAMILY as QUOTA
 from konverge.runtime import Manager
 
 BEDS = """
 import konverge as kv
 from pydantic import BaseModel
 from konverge.families import Family
+from konverge.reconcilers.quota.family import FAMILY as QUOTA
 
 class Settings(BaseModel):
     beds: int = 3
@@ -192,6 +194,24 @@ async def test_family_that_fails_by_itself_keeps_its_error(installed: Install) -
     )
     with pytest.raises(UsageError, match=r"^no water$"):
         install_families(Manager("konverge"), daemon_settings())
+
+
+def test_own_namespace_is_filled_in_where_a_family_has_none() -> None:
+    settings = at_home(daemon_settings(machines={"namespace": "nstance"}), "konverge")
+    homes = {
+        hosted.name: getattr(settings.of(hosted.family), hosted.family.home)
+        for hosted in settings.families
+        if hosted.family.home
+    }
+    assert homes == {"apps": "konverge", "clusters": "konverge", "machines": "nstance", "workspaces": "konverge"}
+
+
+def test_definitions_follow_the_settings_of_the_family() -> None:
+    first, second = (
+        definitions_of(QUOTA, daemon_settings(quota={"semantics": semantics})) for semantics in ("v0.12", "v0.14")
+    )
+    assert [one["metadata"]["name"] for one in first] == [one["metadata"]["name"] for one in second]
+    assert first != second
 
 
 def test_settings_of_a_family_that_is_not_installed_are_a_clear_error() -> None:
