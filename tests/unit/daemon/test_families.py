@@ -126,6 +126,12 @@ async def test_cluster_wide_family_of_another_distribution_needs_the_cluster(ins
         ),
         pytest.param(
             "beds = acme_beds:FAMILY",
+            source("beds").replace("beds: int = 3", "model_config = {'validate_default': True}; beds: int = 'three'"),
+            "the defaults of its settings are not valid; correct them: 1 validation error",
+            id="invalid default",
+        ),
+        pytest.param(
+            "beds = acme_beds:FAMILY",
             source("beds").replace('@kv.resource("beds.test/v1")', ""),
             "declare Bed with @kv.resource",
             id="undeclared kind",
@@ -146,7 +152,7 @@ def test_two_families_of_one_name_are_an_error_with_both_distributions(installed
     installed("acme-quota", "quota = acme_quota:FAMILY", source("quota"))
     with pytest.raises(ConfigError) as failed:
         discover()
-    assert "have the same name, quota: rename it in one of them, or uninstall one distribution" in str(failed.value)
+    assert "have the same name, quota: rename it in one family, or uninstall one distribution" in str(failed.value)
     assert "the family quota of acme-quota 1.0.0" in str(failed.value)
     assert "the family quota of konverge " in str(failed.value)
 
@@ -154,7 +160,7 @@ def test_two_families_of_one_name_are_an_error_with_both_distributions(installed
 def test_two_families_of_one_kind_are_an_error_with_both_distributions(installed: Install) -> None:
     installed("acme-beds", "beds = acme_beds:FAMILY", source("beds"))
     installed("acme-rows", "rows = acme_rows:FAMILY", source("rows"))
-    with pytest.raises(ConfigError, match=r"have the same kind, beds.beds.test: rename it in one of them") as failed:
+    with pytest.raises(ConfigError, match=r"have the same kind, beds.beds.test: rename it in one family") as failed:
         discover()
     assert "of acme-beds 1.0.0" in str(failed.value)
     assert "of acme-rows 1.0.0" in str(failed.value)
@@ -210,7 +216,7 @@ def test_definitions_follow_the_settings_of_the_family() -> None:
     first, second = (
         definitions_of(QUOTA, daemon_settings(quota={"semantics": semantics})) for semantics in ("v0.12", "v0.14")
     )
-    assert [one["metadata"]["name"] for one in first] == [one["metadata"]["name"] for one in second]
+    assert [crd["metadata"]["name"] for crd in first] == [crd["metadata"]["name"] for crd in second]
     assert first != second
 
 
