@@ -84,7 +84,7 @@ class AdmissionResponse:
 
 
 def plain(status: int, text: str, error: BaseException | None = None) -> AdmissionResponse:
-    """Return a response in plain text: it is no admission response, so the failurePolicy of the configuration holds."""
+    """Return a response in plain text: not an admission response, so the failurePolicy of the configuration holds."""
     return AdmissionResponse(status, f"{text}\n".encode(), "text/plain; charset=utf-8", error)
 
 

@@ -145,7 +145,7 @@ class Numbers:
     """The numbers of one controller."""
 
     concurrency: int = 1
-    """Reconciles at once; one key never runs twice at a time. 1, as controller-runtime: many controllers make the parallelism."""
+    """Reconciles at once; one key never runs twice at a time. 1, as controller-runtime: the parallelism is between controllers."""
     timeout: float = 120.0
     """Seconds that a reconcile may take; then it is cancelled and retried. On by default: a hung reconcile blocks its key for ever."""
     barrier: float = 10.0

@@ -227,7 +227,7 @@ class Coordinator:
         except NotFound:
             result = "conflict"
         except NotLeading:
-            pass  # the turn ends, and this work with it
+            pass  # the term ends, and this work with it
         except KonvergeError as error:
             self._note_failure(key, metadata.uid, error)
             self._queue.add_rate_limited((selection, key), reason=Why.RETRY)
