@@ -26,7 +26,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that must be so; `reason` says why it is not, and what to do about it. `note` adds a word if it is so.
+    """One condition that must hold; `reason` explains a failure and names the remedy. `note` adds a word to a success.
 
     >>> Check("ping").line(), Check("informer/OCIRepository", note="not served").line()
     ('[+]ping ok', '[+]informer/OCIRepository ok (not served)')
@@ -51,7 +51,7 @@ class Check:
 
 
 class Checks(Protocol):
-    """Gives the checks as they stand now; called for each request, on the event loop, so it must be quick."""
+    """Gives the present checks; called for each request, on the event loop, so it must be quick."""
 
     def __call__(self) -> Iterable[Check]:
         """Return the checks."""

@@ -12,10 +12,10 @@
     deleted by hand        as unchanged: a member that is alive creates it again
     no Lease was seen      unknown; absent if a list that is two durations younger than the question shows no Lease either
 
-Guarantees: the age of a Lease counts from the moment when this replica saw it change to the moment when it asked the API server for it and
-got it unchanged. Times of the record are never compared with a clock, and a watch that brings nothing makes no member dead. Only a Lease
-makes a member: a name in a stamp, which any writer of the object may forge, takes no memory here, and all names together cause one list
-each `retry_seconds`. A newcomer has judged a member when it has seen the member renew its Lease, release it, or die. So a replica that
+Guarantees: the age of a Lease counts from the moment when this replica saw it change to the moment when it requested the Lease from the API
+server and got it unchanged. Times of the record are never compared with a clock, and a watch that brings nothing makes no member dead. Only
+a Lease makes a member: a name in a stamp, which any writer of the object may forge, takes no memory here, and all names together cause one
+list each `retry_seconds`. A newcomer has judged a member when it has seen the member renew its Lease, release it, or die. So a replica that
 crashes again and again is not counted while its own last crash keeps objects waiting.
 
 Source of the states: https://github.com/timebertt/kubernetes-controller-sharding/blob/main/pkg/sharding/leases/state.go
@@ -36,7 +36,7 @@ __all__ = ["MemberLease", "Membership"]
 
 _ROUNDING = 1e-6
 _LONGEST_JOIN = 5
-"""Times `join_seconds` for which a member that joins waits at most: one that starts again and again must not keep others out for ever."""
+"""The longest wait of a joining member, in `join_seconds`: a member that starts again and again must not keep others out for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Membership:
         return max(member.lease.record.duration, self._settings.lease_seconds)
 
     def _dead_after(self, member: _Member) -> float:
-        """Return the age at which a member is dead: more than twice the seconds after which it has stopped to write, in each case.
+        """Return the age of a dead member's Lease: more than twice the seconds after which it has stopped to write, in each case.
 
         A member that was seen to renew its Lease gets one more duration after the first.
         """

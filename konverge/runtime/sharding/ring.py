@@ -6,10 +6,10 @@
     again     as another member, under a new name: whoever took the old one for dead stays right
     release   after the last reconcile; the objects of a member that has released are taken by others at once
 
-Guarantees: it is a `Leadership`, with a turn for each term as a member, so the fence, the end of running reconciles and the order of a stop
-are as in leader election. A member counts as dead only after a list of the Leases that was requested when the Lease was overdue. A member
-that judges another member dead releases its Lease, by compare-and-swap: newcomers need not judge it again, and a process that still renews
-that Lease stops. A member renews its own Lease when it sees a newcomer, which thus knows within a moment who is alive.
+Guarantees: it is a `Leadership`, with one term of leadership for each term as a member, so the fence, the end of running reconciles and the
+order of a stop are as in leader election. A member counts as dead only after a list of the Leases that was requested when the Lease was
+overdue. A member that judges another member dead releases its Lease, by compare-and-swap: newcomers need not judge it again, and a process
+that still renews that Lease stops. A member renews its own Lease when it sees a newcomer, which thus knows within a moment who is alive.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Ring:
         return self._sharing.owner_of(key)
 
     def replica_of(self, member: str) -> str:
-        """Return the replica whose member this is; "" for one that sees no labels."""
+        """Return the replica of a member; "" for a member without labels."""
         return self._replicas.get(member, "")
 
     def state_of(self, member: str) -> MemberState:
