@@ -1,11 +1,11 @@
 """Self-made certificates in a Secret, so that several replicas serve and trust the same; and their authority in the configurations.
 
 Guarantees:
-- The Secret is written on difference alone and by compare-and-set: of replicas that renew at once one wins, and the others take what it
-  wrote. A Secret that has data and not our label belongs to another writer and is never written.
-- A CA bundle is written into the webhooks that are ours by name and lead to us, and into no other; by a JSON patch that tests both, so
-  that a change in between makes it fail. A bundle that holds other people's certificates, and configurations whose bundle cert-manager
-  injects, are left alone; the words say so.
+- The Secret is written only on difference and by compare-and-set: of replicas that renew at once one wins, and the others use its Secret. A
+  Secret that has data and not our label belongs to another writer and is never written.
+- A CA bundle is written into the webhooks that are ours by name and lead to us, and into no other; by a JSON patch that tests both, so that
+  it fails after a change in between. A bundle that holds other people's certificates, and configurations whose bundle cert-manager injects,
+  are kept; the result reports them.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class CertificateKeeper:
         )
 
     async def inject(self, webhooks: Sequence[Webhook[Any]], trusted: bytes) -> list[str]:
-        """Bring the CA bundles of these webhooks in step; returns what stands in the way, in words."""
+        """Update the CA bundles of these webhooks; returns a description of the obstacles."""
         problems: list[str] = []
         for what, mutates in ((MUTATING, True), (VALIDATING, False)):
             ours = {one.name: self._place.client_config(one.path) for one in webhooks if one.mutates is mutates}
@@ -153,7 +153,7 @@ class CertificateKeeper:
 def injection(
     configuration: Mapping[str, Any], ours: Mapping[str, Mapping[str, Any]], trusted: bytes, authority: str
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the JSON patch that makes a configuration trust these certificates, and what stands in the way, in words. Pure.
+    """Return the JSON patch that lets a configuration trust these certificates, and a description of the obstacles. Pure.
 
     `ours` are the webhooks that are ours by name, with the `clientConfig` that they should have.
     """

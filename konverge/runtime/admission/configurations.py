@@ -1,8 +1,8 @@
-"""Webhook configurations as data, made from the webhooks. Pure.
+"""Webhook configurations as data, derived from the webhooks. Pure.
 
 Guarantees: one MutatingWebhookConfiguration and one ValidatingWebhookConfiguration for all webhooks of a manager, each only if it has a
 webhook; the same webhooks give the same bytes. Defaults that have a meaning of their own (policy, timeout) are written out. A manager that
-watches one namespace asks for objects of that namespace alone.
+watches one namespace handles only objects of that namespace.
 
 `caBundle` is left out: the owner of the certificates adds it (the running manager, cert-manager's cainjector, or `bundle`).
 
@@ -40,7 +40,7 @@ SECRET: Final[Kind[Object]] = kind("v1", "Secret", namespaced=True, plural="secr
 
 
 def check_distinct(webhooks: Iterable[Webhook[Any]]) -> None:
-    """Raise UsageError where two webhooks would be served under one path, or stand under one name in a configuration."""
+    """Raise UsageError if two webhooks would share a path, or a name in a configuration."""
     seen: set[object] = set()
     for webhook in webhooks:
         name = (webhook.mutates, webhook.name)

@@ -1,17 +1,17 @@
-"""One request to one webhook: from the bytes that came to the bytes that go. The thin shell around handlers.
+"""One request to one webhook: from the request's bytes to the response's. The thin shell around handlers.
 
-    read the review -> decode the objects -> ask the handler, within the time -> verdict -> patch -> answer
+    read the review -> decode the objects -> call the handler, within the time -> verdict -> patch -> response
 
 Guarantees
 -  The API server gets a response in time, whatever a handler does. A handler that raises, takes too long, or returns anything but a verdict
-  has failed. If the webhook says Fail, the response is HTTP 500, which is not an admission response: the API server applies the
-  failurePolicy that its configuration holds, and if that is Fail shows the writer our message (of a 504 it would not). If the webhook says
-  Ignore, the write is allowed unchanged and the writer is warned. controller-runtime denies the request after a panic (RecoverPanic), which
-  no failurePolicy can override.
-- The exception of a handler is logged with its trace and counted (`controller_runtime_webhook_panics_total`); the response names its type
-  alone, since the message of an exception may hold a secret.
+  has failed. For a webhook with Fail, the response is HTTP 500, which is not an admission response: the API server applies the
+  failurePolicy that its configuration holds, and if that is Fail shows the writer our message (of a 504 it would not). With Ignore, the
+  write is allowed unchanged and the writer is warned. controller-runtime denies the request after a panic (RecoverPanic), which no
+  failurePolicy can override.
+- The exception of a handler is logged with its trace and counted (`controller_runtime_webhook_panics_total`); the response names only its
+  type, since the message of an exception may hold a secret.
 - An object that does not fit its model is not shown to a mutating handler: it passes as it is, and the API server's own validation, which
-  comes next, reports the fault. A validating webhook refuses it with 422 and the path, unless it is being deleted: the removal of its
+  follows, reports the fault. A validating webhook refuses it with 422 and the path, unless it is being deleted: the removal of its
   finalizers must not be blocked.
 - The time is that of the API server's request (`timeout=10s`), and at most that of the
   webhook; less a tenth for the way, and a quarter of a second at least.
@@ -58,7 +58,7 @@ JSON: Final = "application/json"
 
 
 class WebhookGate:
-    """The condition that requests wait for before their handler is called; this one is always open."""
+    """The condition that requests wait for before their handler is called; the default is always open."""
 
     async def open(self, webhook: Webhook[Any]) -> None:
         """Return when the handler of a webhook may be called."""
@@ -75,7 +75,7 @@ class WebhookServices:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResponse:
-    """An HTTP answer. `error` is why a handler failed, for tests; None if it did not."""
+    """An HTTP response. `error` is why a handler failed, for tests; None if it did not."""
 
     status: int
     body: bytes
@@ -84,7 +84,7 @@ class AdmissionResponse:
 
 
 def plain(status: int, text: str, error: BaseException | None = None) -> AdmissionResponse:
-    """Return an answer in plain text: for admission it is none, so the failurePolicy of the configuration holds."""
+    """Return a response in plain text: not an admission response, so the failurePolicy of the configuration holds."""
     return AdmissionResponse(status, f"{text}\n".encode(), "text/plain; charset=utf-8", error)
 
 
@@ -126,7 +126,7 @@ class ReviewHandler:
         return found
 
     def count(self, status: int) -> None:
-        """Count an answer, also one that was given before a review could be read."""
+        """Count a response, also if no review could be read."""
         self._metrics.webhook_requests.labels(webhook=self.webhook.path, code=str(status)).inc()
 
     async def _review(self, body: bytes, seconds: float | None) -> AdmissionResponse:
@@ -142,7 +142,7 @@ class ReviewHandler:
                     return await self._call_handler(flattened_review(request))
         except NoReview:
             raise
-        except Exception as error:  # containment: whatever a handler raises is an answer
+        except Exception as error:  # containment: whatever a handler raises becomes a response
             if isinstance(error, RecursionError) and nests_deeply(request):
                 raise too_deep() from error
             if timer.expired():
@@ -187,7 +187,7 @@ class ReviewHandler:
         return self.webhook.kind.decode(data)
 
     def _lenient(self, data: dict[str, Any]) -> Any:
-        """Decode the stored object; of one that does not fit its model only metadata can be read, and the rest raises the reason."""
+        """Decode the stored object; of an object that does not fit its model only metadata can be read, and the rest raises the reason."""
         undecoded = getattr(self.webhook.model, "undecoded", None)
         try:
             return self._decoded(dict(data))
@@ -212,7 +212,7 @@ class ReviewHandler:
         if not self.webhook.mutates or raw is None:
             return []
         result = verdict.object if verdict.object is not None else seen.new
-        # Decoded once more: the handler may have changed the one that it has.
+        # Decoded once more: the handler may have changed its copy.
         before: Mapping[str, Any] = self._decoded(object_of(request.object) or {}).to_dict()
         target = carried_over(raw, before, result.to_dict())
         return json_patch(raw, with_metadata(target, verdict.labels, verdict.annotations))

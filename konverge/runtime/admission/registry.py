@@ -26,7 +26,7 @@ __all__ = ["WebhookRegistry"]
 
 
 class WebhookRegistry:
-    """The webhooks that one manager serves. Constructing it starts nothing."""
+    """The webhooks of a manager. Constructing it starts nothing."""
 
     def __init__(self, manager: str, settings: WebhookSettings, namespace: str | None) -> None:
         self._manager = manager
@@ -37,7 +37,7 @@ class WebhookRegistry:
         """The running webhooks; None before the start and if there are none."""
 
     def add(self, webhook: Webhook[Any], *, started: bool) -> None:
-        """Take a webhook in. Raises UsageError for one without a handler, for a second one of its path, and after the start."""
+        """Add a webhook. Raises UsageError for a webhook without a handler, for a second webhook of its path, and after the start."""
         if webhook.handler is None:
             raise UsageError(f"webhook {webhook.path} has no handler; end its sentence with .handled_by(...)")
         if started:

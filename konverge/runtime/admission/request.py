@@ -45,7 +45,7 @@ class User:
 
 @dataclass(slots=True, kw_only=True)
 class AdmissionRequest(Generic[R_co]):
-    """One write that the API server asks about.
+    """One write that the API server submits for admission.
 
     `kind` and `resource` are what the webhook is shown, `requested_kind` and `requested_resource` what the writer sent; they differ
     where the API server converted. `options` are the CreateOptions, UpdateOptions (also of a patch) or DeleteOptions. `name` is "" where
@@ -102,7 +102,7 @@ class AdmissionRequest(Generic[R_co]):
         return self.caches(what)
 
     def live(self, what: Kind[R] | type[R]) -> Live[R]:
-        """Return live reads of a kind; each is a request to the API server while it waits for this answer."""
+        """Return live reads of a kind; each is a request to the API server while it waits for this response."""
         from konverge.runtime.cache.readers import Live
 
         return Live(kind_of(what), self._reached())

@@ -2,7 +2,7 @@
 
 Guarantees: `admission.k8s.io/v1` and nothing else; everything that a request has is decoded, unknown fields of a newer server are
 ignored. Any other body raises `NoReview`, whose message is for the log of the API server. So does a review with an object that is nested
-too deeply, unless the object is stored already or is being deleted: its finalizers can be removed. The uid goes back as it came.
+too deeply, unless the object is stored already or is being deleted: its finalizers can be removed. The uid is returned unchanged.
 
 The shape is that of k8s.io/api `admission/v1/types.go`.
 https://github.com/kubernetes/api/blob/master/admission/v1/types.go
@@ -71,7 +71,7 @@ class _User(msgspec.Struct, frozen=True):
 
 
 class ReviewRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """The `request` of a review as it came; objects are not decoded yet."""
+    """The `request` of a review as it was received; objects are not decoded yet."""
 
     uid: str
     operation: Operation
@@ -109,7 +109,7 @@ _REVIEW: Final = msgspec.json.Decoder(_Review)
 
 
 def decode_review(body: bytes) -> ReviewRequest:
-    """Read a review; raises NoReview that says what it is instead."""
+    """Read a review; raises NoReview that describes any other body."""
     if not body:
         raise NoReview("the request has no body; an AdmissionReview of admission.k8s.io/v1 is expected")
     try:
@@ -218,7 +218,7 @@ def request_of(request: ReviewRequest, **more: Any) -> AdmissionRequest[Any]:
 
 
 def encode_review(uid: str, verdict: Verdict, patch: Sequence[Mapping[str, Any]] = ()) -> bytes:
-    """Return the AdmissionReview that answers a request; only an Allow has a patch."""
+    """Return the AdmissionReview with the response to a request; only an Allow has a patch."""
     response: dict[str, Any] = {"uid": uid, "allowed": isinstance(verdict, Allow)}
     if isinstance(verdict, Deny):
         response["status"] = _status(verdict)

@@ -1,7 +1,7 @@
 """The webhooks of one manager at work: caches, certificates, server; kept going until the manager stops.
 
 Guarantees: runs on every replica, leading or not. A fault (a port that is taken, a folder without certificates, a right that is missing, a
-configuration that was not applied) appears in `report`, degrades the webhooks alone, and is retried; it never ends the manager. A later
+configuration that was not applied) appears in `report`, degrades only the webhooks, and is retried; it never ends the manager. A later
 fault (an API server that does not respond) is reported and logged, and makes the webhooks unready only if they cannot be served any more.
 Stopping lets requests in progress end, within `drain` seconds.
 
@@ -111,7 +111,7 @@ class WebhookRunner:
 
     @property
     def address(self) -> str:
-        """The base URL at which it listens; "" if it does not."""
+        """Its base URL; "" if it does not listen."""
         return "" if self._serving is None else str(self._serving.address)
 
     async def _run(self) -> None:
@@ -120,7 +120,7 @@ class WebhookRunner:
             await asyncio.sleep(self._pause())
 
     def _pause(self) -> float:
-        """Return the seconds until the next round: what is on the network is looked at less often than files are."""
+        """Return the seconds until the next round: objects of the API server are checked less often than files."""
         look = self._settings.look_seconds
         if self._problems:
             return look / 5
@@ -148,7 +148,7 @@ class WebhookRunner:
             self._log.warning("the webhooks are not as they should be", **{LogKey.ERROR: error})
         self._last_error = error
         self._worked = self._worked or not found
-        # A replica that serves well is not taken out of its Service because the API server cannot be asked for a while.
+        # A replica that serves well is not taken out of its Service because the API server does not respond for a while.
         self._problems = () if self._worked and self._serving.valid else found
         self._changed()
 

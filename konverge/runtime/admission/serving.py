@@ -63,7 +63,7 @@ class Serving:
 
     @property
     def address(self) -> str:
-        """The base URL at which it listens; "" if it does not."""
+        """Its base URL; "" if it does not listen."""
         return self._server.address
 
     @property
@@ -72,7 +72,7 @@ class Serving:
         return bool(self.address) and self._expires is not None and wall_clock() < self._expires
 
     async def bring_up_to_date(self) -> list[str]:
-        """Read or renew the certificate, listen, and have it trusted; returns what stands in the way of being asked, in words."""
+        """Read or renew the certificate, listen, and have it trusted; returns a description of the obstacles."""
         trusted = b""
         self._metrics.certificate_reads.inc()
         try:

@@ -1,7 +1,7 @@
-"""The settings of webhooks: where they are served, how the API server reaches them, and with which certificates. Pure.
+"""The settings of webhooks: the address, the way of the API server to it, and the certificates. Pure.
 
 Guarantees: importing this costs nothing. Names that are not given follow from the manager's: configurations carry its name, the Secret of
-self-made certificates is `<configuration>-webhooks` beside the Service. A malformed value is a UsageError that says how to write it.
+self-made certificates is `<configuration>-webhooks` beside the Service. A malformed value is a UsageError that names the correct form.
 """
 
 from __future__ import annotations
@@ -30,27 +30,29 @@ class WebhookSettings:
     service: str = ""
     """The Service that leads there, namespace/name or namespace/name:port (443 if none is given)."""
     url: str = ""
-    """Instead of a Service: the base URL under which the API server reaches this process, for one that runs outside of the cluster."""
+    """Instead of a Service: the base URL of this process for the API server, if the process runs outside of the cluster."""
     certificates: str = ""
-    """The folder of tls.crt and tls.key, as cert-manager's Secret is mounted; read again when it changes. Empty: made by ourselves."""
+    """The folder of tls.crt and tls.key, as cert-manager's Secret is mounted; read again when it changes. Empty: self-made certificates."""
     secret: str = ""
     """The Secret (namespace/name) of self-made certificates, shared by replicas; empty: <configuration>-webhooks beside the Service."""
     configuration: str = ""
     """The name of the MutatingWebhookConfiguration and of the ValidatingWebhookConfiguration; empty: the manager's name."""
     certificate_days: float = 90.0
-    """How long a self-made serving certificate is valid; another is made when a third of that is left."""
+    """How long a self-made serving certificate is valid; another is created when a third of that is left."""
     authority_days: float = 1825.0
     """How long the authority that signs them is valid; its successor is trusted beside it from when a third is left."""
     look_seconds: float = 10.0
-    """Seconds between two looks at mounted certificates (controller-runtime's); self-made ones are looked at six times less often.
+    """Seconds between two checks of mounted certificates (controller-runtime's); self-made certificates are checked six times less often.
 
-    While something is wrong, the next attempt comes after a fifth of this."""
+    While something is wrong, the next attempt follows after a fifth of this."""
     max_bytes: int = 7 * 1024 * 1024
     """The largest request: two objects of etcd's 3 MiB at most, and what is around them; controller-runtime's limit."""
     connections: int = 1024
-    """Open connections; one more cuts the one that has waited longest without a request. Each API server keeps some hundreds at most."""
+    """Open connections; one more cuts the connection that has waited longest without a request. Each API server keeps some hundreds at
+    most."""
     drain: float = 10.0
-    """Seconds that requests in progress have when the manager stops; the API server waits 10 s for an answer unless told otherwise."""
+    """Seconds that requests in progress have when the manager stops; the API server waits 10 s for a response unless the webhook sets
+    another timeout."""
 
     def __post_init__(self) -> None:
         """Raise UsageError for what cannot be meant."""

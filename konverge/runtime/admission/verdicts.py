@@ -30,7 +30,7 @@ class Allow:
     """The write may happen.
 
     In a mutating webhook the object is written as `object`, or if none is given as the handler left `request.object`. `labels` and
-    `annotations` are set on top of it; None removes one. `warnings` are shown to the writer, `audit` goes into the audit log.
+    `annotations` are set on top of it; None removes one. `warnings` are shown to the writer, `audit` is written to the audit log.
 
     >>> Allow(warnings=("the field schedule is deprecated",)).warnings
     ('the field schedule is deprecated',)
@@ -48,7 +48,7 @@ class Allow:
 
     @property
     def changes(self) -> bool:
-        """Whether it asks for a change, which only a mutating webhook may."""
+        """Whether it contains a change, which only a mutating webhook may have."""
         return self.object is not None or bool(self.labels) or bool(self.annotations)
 
 
@@ -56,8 +56,8 @@ class Allow:
 class Deny:
     """The write must not happen; `message` is what the writer reads, behind the name of the webhook.
 
-    `code` is the HTTP status (400 to 599), `reason` its machine-readable word; if none is given it is the one that Kubernetes has for the
-    code. `fields` says which field is wrong and why (`{"spec.schedule": "is in the past"}`), for clients that show it.
+    `code` is the HTTP status (400 to 599), `reason` its machine-readable word; if none is given, Kubernetes' word for the code. `fields`
+    names each wrong field with the reason (`{"spec.schedule": "is in the past"}`), for clients that show it.
 
     >>> Deny("the pool is bound", code=409).reason
     'Conflict'

@@ -5,8 +5,8 @@
 Guarantees: every verb returns a new frozen value and starts nothing; a mistake that can be seen in the sentence is an error there. Path and
 name follow from kind and verb as in controller-runtime (`/validate-example-com-v1-backup`), so that its dashboards fit.
 
-A webhook is a convenience. It is asked over the network, it may be down, and an object may be older than it is: what must hold belongs
-into the schema, and what must come to be into a reconciler.
+A webhook is a convenience. It is called over the network, it may be down, and an object may be older than the webhook: invariants belong in
+the schema, and desired state in a reconciler.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Webhook(Generic[R]):
         return _begun(what, mutates=False)
 
     def on(self, *operations: Operation, subresource: str = "") -> Webhook[R]:
-        """Ask for these operations alone, instead of CREATE and UPDATE; `subresource` instead of the object itself (`status`)."""
+        """Handle only these operations, instead of CREATE and UPDATE; `subresource` instead of the object itself (`status`)."""
         wrong = [one for one in operations if one not in _OPERATIONS]
         if wrong or not operations:
             raise UsageError(f".on({', '.join(map(repr, operations))}): the operations are {', '.join(_OPERATIONS)}")
@@ -105,14 +105,14 @@ class Webhook(Generic[R]):
         return replace(self, label=label)
 
     def ignoring_failures(self) -> Webhook[R]:
-        """Let the write happen where the handler cannot be asked, raises or takes too long (failurePolicy Ignore), with a warning.
+        """Let the write happen if the handler cannot be called, raises or takes too long (failurePolicy Ignore), with a warning.
 
         Without this verb such a write is refused (Fail): then objects of this kind can be written only while the webhook works.
         """
         return replace(self, failure="Ignore")
 
     def within(self, seconds: int) -> Webhook[R]:
-        """Give the handler this long, 1 to 30 seconds instead of 10; writers wait meanwhile."""
+        """Give the handler this long, 1 to 30 seconds instead of 10; writers wait that long."""
         if not 1 <= seconds <= 30:
             raise UsageError(f"{self.path}: .within({seconds}): the API server waits 1 to 30 seconds")
         return replace(self, timeout=seconds)
@@ -120,12 +120,14 @@ class Webhook(Generic[R]):
     def with_effects(self) -> Webhook[R]:
         """Declare that the handler changes something beyond the object (sideEffects NoneOnDryRun).
 
-        In a dry run it must not: `request.dry_run` tells, and `request.client` refuses.
+        In a dry run it must not: `request.dry_run` is true then, and `request.client` refuses.
         """
         return replace(self, effects=True)
 
     def selecting(self, objects: str = "", *, namespaces: str = "") -> Webhook[R]:
-        """Ask only where the object's labels match a selector, before or after the write, and those of its namespace another one."""
+        """Call the handler only if the object's labels match a selector, before or after the write, and its namespace's labels match
+        another selector.
+        """
         for text in (objects, namespaces):
             LabelSelector.given(text, self.path)
         return replace(self, objects=objects, namespaces=namespaces)

@@ -108,5 +108,5 @@ class Applied:
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """The children in the order in which they were applied."""
+        """The children in the order of their applies."""
         return tuple(self._objects)

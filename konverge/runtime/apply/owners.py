@@ -2,7 +2,7 @@
 
 The garbage collector honours an owner only in the dependent's own namespace or cluster-scoped; it deletes a dependent whose owner it
 cannot find that way, and the API server accepts such a reference without a word (https://github.com/kubernetes/kubernetes/issues/65200,
-https://github.com/kubernetes/website/issues/29480). So scope and namespace are checked here, with what discovery says.
+https://github.com/kubernetes/website/issues/29480). So scope and namespace are checked here, against discovery.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def refuse_foreign(owner: Metadata, owner_kind: Kind[Any], child: Key, existing:
 class Claims:
     """Which controller of a manager applies which child, on behalf of which owner: a child has one.
 
-    The write ledger cannot tell: a child's own controller writes its status and finalizers, and others may patch it with requests.
-    Pure; bounded, what was claimed longest ago goes first.
+    The write ledger does not know: a child's own controller writes its status and finalizers, and others may patch it with requests.
+    Pure; bounded, the oldest claims are dropped first.
     """
 
     def __init__(self, *, limit: int = 65536) -> None:
@@ -112,7 +112,7 @@ class Claims:
             self._drop(forgotten, oldest)
 
     def forget(self, controller: str, owner: Key) -> None:
-        """The owner is gone: drop what was claimed on its behalf."""
+        """The owner was deleted: drop the claims on its behalf."""
         for target in self._owners.pop((controller, owner), ()):
             del self._children[target]
 
@@ -151,9 +151,9 @@ def back_reference(owner: Resource) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def owner_of(kind: Kind[Any], child: Metadata) -> Key | None:
-    """Return the key of the owner of this kind to which a child refers back; None if it refers to none.
+    """Return the key of a child's owner of this kind; None if it has none.
 
-    The version is not compared: children that were made when the owner had an older one keep their tie.
+    The version is not compared: children from the time of an older version keep their owner.
     """
     text = child.annotation(Annotation.OWNER)
     prefix = f"{kind.group}/" if kind.group else ""

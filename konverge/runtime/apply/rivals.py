@@ -1,7 +1,7 @@
-"""Two writers in turn: an apply that another writer undoes again and again is counted, logged, and refused if both are of this manager.
+"""Two alternating writers: an apply that another writer undoes again and again is counted, logged, and refused if both are of this manager.
 
-Guarantees: an apply that stands costs nothing here. The report names both writers, the object and the fields, and quotes no value. It is
-made once in `WINDOW` seconds for each object.
+Guarantees: an apply that would change nothing costs nothing here. The report names both writers, the object and the fields, and quotes no
+value. It is written once in `WINDOW` seconds for each object.
 
 Controllers that undo each other, in the field: https://github.com/argoproj/argo-cd/issues/3213,
 https://github.com/kubernetes-sigs/cluster-api/issues/6320
@@ -39,7 +39,7 @@ _MOST_FIELDS: Final = 5
 
 
 class Rivals:
-    """Notices the other writers of the objects that one controller applies."""
+    """Notices the other writers of a controller's applied objects."""
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
     Controller.of(Backup).owns(CRON_JOB).watches(SECRET, to=backups_using, metadata_only=True).reconciled_by(BackupReconciler())
 
 Guarantees: every verb returns a new frozen value and starts nothing; a mistake that can be seen in the sentence is an error there.
-Each verb's docstring says what it stands for.
+Each verb's docstring gives its longhand.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ class Watched:
     predicate: Predicate | None = None
     labels: str = ""
     namespaces: tuple[str, ...] = ()
-    """The namespaces in which it is watched, or of an owned kind those in which it is written; empty: wherever the manager watches."""
+    """The watched namespaces, or of an owned kind the namespaces of its writes; empty: wherever the manager watches."""
     own_writes: bool = True
-    """Of owned ones: whether an event that shows nothing but our own apply enqueues the owner."""
+    """Of owned kinds: whether an event that shows nothing but our own apply enqueues the owner."""
     unlisted: bool = False
     """Whether the controller also runs without the right to list an optional kind."""
     known_by: Callable[[Metadata], str] | None = None
@@ -124,7 +124,7 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """One index over the cache of a declared kind; as an index function it is equal to another one of the same declaration."""
+    """One index over the cache of a declared kind; as an index function it is equal to any other of the same declaration."""
 
     kind: Kind[Any]
     name: str
@@ -145,11 +145,11 @@ class Numbers:
     """The numbers of one controller."""
 
     concurrency: int = 1
-    """Reconciles at once; one key never runs twice at a time. 1, as controller-runtime: many controllers make the parallelism."""
+    """Reconciles at once; one key never runs twice at a time. 1, as controller-runtime: the parallelism is between controllers."""
     timeout: float = 120.0
-    """Seconds that one reconcile may take; then it is cancelled and retried. On by default: a hung reconcile blocks its key for ever."""
+    """Seconds that a reconcile may take; then it is cancelled and retried. On by default: a hung reconcile blocks its key for ever."""
     barrier: float = 10.0
-    """Seconds to wait for the cache to show the controller's own writes; then the reconcile runs all the same, which a metric counts."""
+    """Seconds to wait for the cache to show the controller's own writes; then the reconcile runs anyway, which a metric counts."""
     min_interval: float = 0.0
     """The least number of seconds between the starts of two reconciles of one key."""
     debounce: float = 0.0
@@ -210,9 +210,9 @@ class Controller(Generic[R]):
     statuses: tuple[tuple[Kind[Any], str], ...] = ()
     gate: Gate | None = None
     elected: bool = True
-    """Whether it works on the leader alone."""
+    """Whether it works only on the leader."""
     family: Callable[[Metadata], str] | None = None
-    """The key by which replicas share its objects; None: they do not."""
+    """The key of the sharing of objects among replicas; None: they do not share."""
     numbers: Numbers = field(default_factory=Numbers)
 
     @staticmethod
@@ -240,14 +240,13 @@ class Controller(Generic[R]):
     ) -> Controller[R]:
         """Watch children of this kind: a change of one enqueues its controlling owner (`Owns`).
 
-        Only what is declared here can be made with `ctx.own`. With `optional` the controller also runs while the cluster
-        does not serve the kind (`ctx.serves(kind)` tells). With `when` only the changes for which it returns True enqueue anything.
+        `ctx.own` creates only declared kinds. With `optional` the controller also runs while the cluster
+        does not serve the kind (see `ctx.serves(kind)`). With `when` only the changes for which it returns True enqueue anything.
         `known_by` names the owner of an object whatever its controller reference ("" for none): a child may have lost the reference, or
-        have got another one.
-        With `own_writes=False` an event that shows nothing but an apply of this controller's own `ctx.own` enqueues nothing. Any other
-        change that the same event shows enqueues the owner all the same. With `written_in` the rights to get and write children are
-        given in these namespaces only; the API server refuses children elsewhere. The same kind may be watched too, for objects
-        that are not children: `.owns(SECRET).watches(SECRET, to=users_of)`. The two share one cache.
+        have got another reference. With `own_writes=False` an event that shows nothing but an apply of this controller's own `ctx.own`
+        enqueues nothing. Any other change in the same event still enqueues the owner. With `written_in` the rights to get
+        and write children are given in these namespaces only; the API server refuses children elsewhere. The same kind may be watched too,
+        for objects that are not children: `.owns(SECRET).watches(SECRET, to=users_of)`. The two share one cache.
         """
         kind = kind_of(what)
         if any(other.kind == kind for other in self.owned):
@@ -302,12 +301,12 @@ class Controller(Generic[R]):
         namespaces: Iterable[str] = (),
         unlisted: bool = False,
     ) -> Controller[R]:
-        """Watch another kind: `to` says which keys a change of such an object concerns (`Watches` with a map function).
+        """Watch another kind: `to` returns the keys that a change of such an object concerns (`Watches` with a map function).
 
-        `to` is asked for the object before and after a change, so that both the old and the new reference are served. With
-        `metadata_only` only metadata is cached and `to` gets a `Metadata`; Secrets and ConfigMaps belong there. With `namespaces` it
-        is watched in these alone, and the rights on it are given there alone. With `unlisted` the controller of an optional kind also runs
-        while it has no right to list it: `ctx.serves(kind)` is False then, and `ctx.cache(kind).problem` says why.
+        `to` is called for the object before and after a change, so that both the old and the new reference are served. With
+        `metadata_only` only metadata is cached and `to` gets a `Metadata`; Secrets and ConfigMaps belong there. With `namespaces` it is
+        watched only in these, and the rights on it are given only there. With `unlisted` the controller of an optional kind also runs while
+        it has no right to list it: `ctx.serves(kind)` is False then, and `ctx.cache(kind).problem` gives the reason.
 
         A kind may be watched several times, with other labels, namespaces or map functions: `ctx.cache(kind)` then reads the objects of
         all of them. If the kind is owned too, `ctx.cache(kind)` reads the cache of the children, which has every object.
@@ -356,7 +355,7 @@ class Controller(Generic[R]):
         return replace(self, indexed=(*self.indexed, Indexed(found, name, by)))
 
     def named(self, name: str) -> Controller[R]:
-        """Give the controller a name of its own: it stands in metrics, logs and debug, and is unique in a manager."""
+        """Give the controller a name of its own: it appears in metrics, logs and debug, and is unique in a manager."""
         if not _NAME.match(name):
             raise UsageError(f"controller name {name!r}: use lower case letters, digits and dashes")
         return replace(self, name=name)
@@ -365,8 +364,8 @@ class Controller(Generic[R]):
         """Hold every object by this finalizer until `finalize` returned Done; it is added before the first `reconcile`.
 
         While `when(metadata, caches)` returns False the finalizer is not added, and `reconcile` gets the object without it: it must then
-        make nothing that `finalize` would have to take away. It is for objects that are paused, from which a move by other software takes
-        the finalizers. The change that ends the pause has to enqueue the object. A finalizer that is there stays, and `finalize` is called.
+        create nothing that `finalize` would have to remove. It is for paused objects whose finalizers are removed when other software moves
+        them. The change that ends the pause has to enqueue the object. A present finalizer stays, and `finalize` is called.
         """
         if not _FINALIZER.match(name):
             raise UsageError(f"finalizer {name!r}: write domain/name, for instance example.com/backup")
@@ -377,7 +376,7 @@ class Controller(Generic[R]):
     def reconciles_deleting(self) -> Controller[R]:
         """Give `reconcile` objects under deletion too, for as long as finalizers of other controllers hold them.
 
-        It is for a controller without a finalizer. Nothing that such an object would own can be made.
+        It is for a controller without a finalizer. Such an object cannot create children.
         """
         if self.finalizer_name:
             raise UsageError(f"controller {self.name!r}: {_TWICE_DELETING}")
@@ -456,7 +455,7 @@ class Controller(Generic[R]):
         To list a kind live that is not watched, declare the right with `.needs` as well.
 
         Without this verb any declared kind may be read live, so the rules give `get` on each. With it, `ctx.live` of a kind without the
-        right raises UsageError that names what to add. `.reads_live()` says that nothing is read live.
+        right raises UsageError that names what to add. `.reads_live()` declares that nothing is read live.
         """
         return replace(self, live=(*(self.live or ()), *(kind_of(one) for one in what)))
 
@@ -496,9 +495,9 @@ class Controller(Generic[R]):
 
         Guarantees: at most one replica reconciles an object at a time, and `ctx.epoch` is greater with each new owner.
 
-        Caveats: for a controller whose reconciles share nothing but the API server. One that decides by what it keeps in memory about other
-        objects, or takes from a common stock, is not to be sharded, or by the key of that stock. In the mode `coordinator` the cache of the
-        primary kind holds this replica's objects alone, unless the controller watches or indexes its own kind.
+        Caveats: for a controller whose reconciles share nothing but the API server. A controller that decides by its memory of other
+        objects, or takes from a common stock, is not to be sharded, or only by the key of that stock. In the mode `coordinator` the cache
+        of the primary kind holds only this replica's objects, unless the controller watches or indexes its own kind.
         """
         return replace(self, family=by)
 
@@ -514,7 +513,7 @@ class Controller(Generic[R]):
         base_delay: float | None = None,
         max_delay: float | None = None,
     ) -> Controller[R]:
-        """Set numbers by name: `.with_(concurrency=4, timeout=30)`. `Numbers` says what each means; the others stay as they are."""
+        """Set numbers by name: `.with_(concurrency=4, timeout=30)`. `Numbers` documents each; the others stay as they are."""
         given = {
             "concurrency": concurrency,
             "timeout": timeout,

@@ -56,7 +56,7 @@ def metadata_changed(change: Change) -> bool:
 
 
 def life_changed(change: Change, finalizer: str) -> bool:
-    """Pass what moves an object from one stage of its life to the next: deletion was asked for, the finalizer came or went."""
+    """Pass changes of the stage of an object's life: its deletion was requested, the finalizer was added or removed."""
     both = _both(change)
     if both is None:
         return True

@@ -58,7 +58,7 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
 
 
 def _places(watched: Iterable[Watched]) -> dict[Kind[Any], tuple[str, ...]]:
-    """Return the namespaces in which a kind is watched; a kind that one declaration watches everywhere is left out."""
+    """Return the watched namespaces of a kind; a kind that one declaration watches everywhere is left out."""
     found: dict[Kind[Any], set[str]] = defaultdict(set)
     for watch in watched:
         found[watch.kind] |= set(watch.namespaces or ("",))

@@ -1,7 +1,7 @@
 """The reads of reconcilers: caches of the kinds that their controller declared, and live reads.
 
 Guarantees: everything read from a cache is a private copy, decoded for the caller; changing it corrupts nothing. A cache that the
-controller did not declare is an error that says which verb to add, not a silent new informer.
+controller did not declare is an error that names the verb to add, not a silent new informer.
 
 A read that starts an informer for all Secrets of a cluster: https://github.com/k8ssandra/k8ssandra-operator/issues/1752
 """
@@ -46,7 +46,7 @@ def _metadata_only(informer: Informer | Narrowed) -> bool:
 class Reader(Generic[R_co]):
     """The cache of one kind, for reading. Reads never leave the process; they may lag behind the API server.
 
-    Of a metadata-only cache the objects carry metadata alone, and reading their body raises MetadataOnly.
+    Objects of a metadata-only cache have only metadata, and reading their body raises MetadataOnly.
 
     >>> def is_there(jobs: Reader[Any], name: str) -> bool:
     ...     return jobs.find("web", name) is not None
@@ -151,7 +151,7 @@ class Caches:
         self._reorder = reorder
 
     def __call__(self, what: Kind[R] | type[R]) -> Reader[R]:
-        """Return the reader of a kind; raises CacheNotWatched for one that the controller did not declare."""
+        """Return the reader of a kind; raises CacheNotWatched for an undeclared kind."""
         kind = kind_of(what)
         informer = self._informers.get(kind)
         if informer is None:
@@ -159,7 +159,7 @@ class Caches:
         return Reader(kind, informer, reorder=self._reorder)
 
     def informer(self, kind: Kind[Any]) -> Informer | None:
-        """Return the informer of a kind, for the runtime; None also for a kind that is watched in some namespaces alone."""
+        """Return the informer of a kind, for the runtime; None also for a kind that is watched only in some namespaces."""
         found = self._informers.get(kind)
         return None if isinstance(found, Narrowed) else found
 

@@ -1,12 +1,12 @@
-"""Whether a cache is as new as this moment: asked once when a replica begins to lead, because a standby's cache may be behind the last
+"""Whether a cache is as new as this moment: checked once when a replica begins to lead, because a standby's cache may be behind the last
 writes of the leader before it.
 
     list one object, metadata only      -> the version at which the server is now
     watch from the cache's version      -> the events that the cache lacks, and a bookmark at or after that version
     the cache shows the last of these   -> it is at least as new as the begin of the turn
 
-Guarantees: versions are compared within one kind, since an API server may keep a kind in a store of its own. Nothing is listed anew. A
-cache that is not current in time is used all the same, which a metric counts; so is one whose versions cannot be compared.
+Guarantees: versions are compared within one kind, since an API server may keep a kind in a store of its own. Nothing is listed again. A
+cache that is not current in time is used anyway, which a metric counts; so is a cache whose versions cannot be compared.
 
 Caveats: on a kind that does not change it takes about a second, since kube-apiserver sends the bookmark two seconds before the end of a
 watch, and the shortest watch that has one lasts three.
@@ -51,7 +51,7 @@ async def catch_up(client: Client, informer: Informer) -> bool:
 async def _compare(client: Client, informer: Informer) -> None:
     selection, info = informer.selection, informer.info
     if info is None or not informer.synced:
-        return  # what was listed after the begin of the turn is new enough
+        return  # a list after the begin of the term is new enough
     where = {"namespace": selection.namespace, "labels": selection.labels, "fields": selection.fields}
     page = await client.list_page(info, ListQuery(**where, limit=1, metadata_only=True))  # type: ignore[arg-type]  # a dict has one type of value
     wanted = page.resource_version

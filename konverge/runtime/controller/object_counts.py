@@ -1,11 +1,11 @@
-"""How many objects of a controller are in each group, for gauges: by condition and its status, or as a function of the controller says.
+"""How many objects of a controller are in each group, for gauges: by condition and its status, or by a function of the controller.
 
 Guarantees: a scrape reads sums and decodes nothing; an event of the primary kind costs two reads of the object. The series that are named
 at the start exist from then on, 0 included. When the controller ends, its objects are no longer counted.
 
 Of objects that replicas share each counts those that it owns, and none while it is not a member: the sum over the replicas counts all.
 
-Caveats: a replica that stands by counts its objects, too, so a query about objects that are not shared takes `max by` the labels before it
+Caveats: a standby replica counts its objects, too, so a query about objects that are not shared takes `max by` the labels before it
 adds.
 """
 
@@ -68,7 +68,7 @@ def counted_conditions(status: Mapping[str, Any], types: frozenset[str]) -> set[
 def condition_counts(
     metrics: Metrics, controller: str, types: tuple[str, ...], own: OwnObjects | None = None
 ) -> ObjectCounts:
-    """Return the counts for `konverge_status_conditions`: named condition types alone, so that other writers of a status add no series."""
+    """Return the counts for `konverge_status_conditions`: only named condition types, so that other writers of a status add no series."""
     chosen = frozenset(types)
     return ObjectCounts(
         metrics,
@@ -149,7 +149,7 @@ class ObjectCounts:
             self._take_shared((change.namespace, change.name), change.new, self._own)
 
     async def recount(self, store: Store) -> None:
-        """Count what this replica owns now, after the ring has changed; the event loop gets its turn in between."""
+        """Count what this replica owns now, after the ring has changed; yields to the event loop in between."""
         if self._own is None:
             return
         for number, path in enumerate(store.keys(), start=1):  # no dict

@@ -1,8 +1,8 @@
 """A controller at work: its life, its queue and its workers. `konverge.runtime.controller.worker` holds the steps of a worker.
 
-Guarantees: it starts by itself when its CRD appears and its rights suffice; until then its report says what is missing, and other
+Guarantees: it starts by itself when its CRD appears and its rights suffice; until then its report names what is missing, and other
 controllers do not wait for it. At most one worker reconciles a key. It works while its process leads; if the lease is lost, running
-reconciles are cancelled at once, their keys stay in the queue, and it stands by with its caches and its queue kept up to date. On stop
+reconciles are cancelled at once, their keys stay in the queue, and it is a standby whose caches and queue are kept up to date. On stop
 the queue accepts nothing new, running reconciles end or are cancelled after the limit, and no task remains.
 """
 
@@ -162,7 +162,7 @@ class ControllerRunner:
         name, concurrency = self.spec.name, self.spec.numbers.concurrency
         self._log.info("controller started", workers=concurrency)
         self.events.standing_by = False
-        if self._term.number > 1:  # what another leader had put off is known to it alone
+        if self._term.number > 1:  # requeues of the former leader were lost with its memory
             await self.events.enqueue_all(Why.ELECTED)
         async with asyncio.TaskGroup() as tasks:
             workers = [
@@ -220,7 +220,7 @@ class ControllerRunner:
         self.events.enqueue(key, reason)
 
     def resync_now(self) -> None:
-        """Enqueue every object in one turn of the event loop, for tests."""
+        """Enqueue every object in one iteration of the event loop, for tests."""
         self.events.resync_now()
 
     def report(self) -> ControllerReport:

@@ -111,7 +111,7 @@ class Candidate:
         return None if self._absent else self._seen
 
     def observe(self, lease: SeenLease, now: float) -> None:
-        """Take note of a state of the Lease; one that is older than the last one is ignored."""
+        """Record a state of the Lease; a state older than the last is ignored."""
         if self.is_old(lease.version):
             return
         if self._seen is None or lease.record != self._last:
@@ -122,7 +122,7 @@ class Candidate:
         self._tried = None
 
     def observe_absence(self, version: str = "") -> None:
-        """Take note that the Lease is absent; `version` is the one of its deletion, if it is known."""
+        """Record that the Lease is absent; `version` is its deletion's, if known."""
         if not (version and self.is_old(version)):
             self._absent = True
 
@@ -143,13 +143,13 @@ class Candidate:
         return Create(record) if present is None else Update(present, record)
 
     def _free_at(self) -> float:
-        """Return the time from which the lease may be taken."""
+        """Return when the lease may be taken."""
         if self._seen is None or self._last.released:
             return 0.0
         return self._changed_at + (self._last.duration or self._settings.lease_seconds)
 
     def wrote(self, lease: SeenLease, now: float) -> None:
-        """Take note of a create or an update of this candidate that succeeded; its response may come after later states were seen."""
+        """Record a successful create or update of this candidate; its response may arrive after later states."""
         self._tried = None
         if not self.is_old(lease.version):
             self._own = lease.record

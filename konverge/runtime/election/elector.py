@@ -1,16 +1,16 @@
 """The shell of the election: it reads and watches one Lease, takes, renews and releases it.
 
     acquire   look; free -> take it; else sleep until it may be free, or until the watch shows a change
-    lead      renew every `retry_seconds`; a success moves the fence to `renew_seconds` after the moment when the request was made
+    lead      renew every `retry_seconds`; a success moves the fence to `renew_seconds` after the moment of the request
     lost      the fence closes: another holder was seen, or no renewal succeeded in time
 
 Guarantees: the fence is closed before `lost` returns, and at the deadline even if this code does not get to run. Requests of reconciles
-delay no renewal: the client is one of its own, with deadlines that leave time for a second try. A standby notices a released lease at
-once, by the watch; without the right to watch, at its next look. Labels and annotations of the Lease are left alone, except the labels that
-it was created with: each renewal writes them.
+delay no renewal: the elector has a client of its own, with deadlines that leave time for a second try. A standby notices a released lease
+at once, by the watch; without the right to watch, at its next look. Labels and annotations of the Lease are kept, except the labels that it
+was created with: each renewal writes them.
 
-Caveats: renewals run on the loop of the reconciles. One that blocks the loop for `renew_seconds` costs the lease, and should: nothing is
-reconciled meanwhile. The stall is reported with its stack well before (docs/adr/0012).
+Caveats: renewals run on the loop of the reconciles. A reconcile that blocks the loop for `renew_seconds` costs the lease, and should:
+nothing is reconciled in that time. The stall is reported with its stack well before (docs/adr/0012).
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _IDLE_SECONDS = 75.0
 _JITTER = 1.2
 """A standby looks every retry period, times 1 to 1 plus this: client-go's JitterFactor."""
 _PAUSE = 0.5
-"""Seconds at most before the next look after a write that lost against another one."""
+"""Seconds at most before the next read after a write that lost against another write."""
 _RELEASE_TRIES = 3
 _SENT = 8
-"""Records that this process has sent last, by which it knows an edit of another writer."""
+"""The last records that this process has sent; any other record is an edit of another writer."""
 _BETWEEN_RENEWALS = 0.2
 """Seconds at least between two renewals, however often others want to see one."""
 _CLOCK_JUMP = 5.0
-"""Seconds by which the wall clock has to run away from the monotonic one between two renewals to be worth a word: NTP moves it by less."""
+"""The jump of the wall clock between two renewals, in seconds against the monotonic clock, that is logged: NTP moves it by less."""
 _SHOWN = 253
 """Characters of a foreign holder that are shown: the API allows any text."""
 
@@ -67,7 +67,9 @@ class LeaseWitness(Protocol):
         """Called when this process has created its Lease again, which was deleted."""
 
     def edited(self, lease: Metadata, what: str) -> None:
-        """Called when another writer has changed the Lease, after the fence has closed if that ends the term; `what` says how."""
+        """Called when another writer has changed the Lease, after the fence has closed if that ends the term; `what` describes the
+        change.
+        """
 
     def lost(self, cause: str) -> None:
         """Called when the lease is lost, after the fence has closed."""
@@ -76,7 +78,7 @@ class LeaseWitness(Protocol):
 class LeaseElection:
     """The election by one Lease. Use it with `async with`; entering starts the watch, leaving releases the lease.
 
-    `name` is the manager's, for the User-Agent and the metrics; `labels` are those of its Lease. `witness` is called if another
+    `name` is the manager's, for the User-Agent and the metrics; `labels` are the labels of its Lease. `witness` is called if another
     writer changes the Lease while this process holds it.
     """
 
@@ -212,7 +214,7 @@ class LeaseElection:
     async def _hold(self) -> None:
         """Renew until the lease is lost."""
         settings, self._tried_at = self.settings, self._now()
-        # The fence counts from the moment when the request was made, whose response may have been late.
+        # The fence counts from the moment of the request, because its response may have been late.
         spent = settings.renew_seconds - self.fence.remaining
         self._renewal_due = self._tried_at + max(0.0, settings.retry_seconds - max(0.0, spent))
         try:
@@ -357,7 +359,7 @@ class LeaseElection:
         return None
 
     def _note_clock(self, now: float) -> None:
-        """Compare the wall clock with the monotonic one, which alone judges the lease."""
+        """Compare the wall clock with the monotonic clock; only the monotonic clock judges the lease."""
         ahead = self._clock().timestamp() - now
         before, self._clock_ahead = self._clock_ahead, ahead
         if self._witness is not None and before is not None and abs(ahead - before) >= _CLOCK_JUMP:

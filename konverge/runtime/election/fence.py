@@ -1,6 +1,6 @@
 """The deadline of a leader's writes. Pure, but for the clock that it is given.
 
-The clock is `konverge.clock.boot_clock`: the lease of a machine that is suspended runs out, and the time of its event loop stands still.
+The clock is `konverge.clock.boot_clock`: the lease of a suspended machine expires, and the time of its event loop stops.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class LeaseFence:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.now = clock
-        """Returns the time by which the deadline is judged."""
+        """Returns the time that is compared with the deadline."""
         self._until = -math.inf
 
     @property

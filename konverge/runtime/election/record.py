@@ -64,7 +64,7 @@ class LeaseRecord:
         return not self.holder and self.duration <= _RELEASED
 
     def taken(self, identity: str, seconds: float, now: datetime) -> LeaseRecord:
-        """Return the record of a candidate that takes over from this one."""
+        """Return the record of a candidate that takes over from the holder."""
         moment = rfc3339_micro(now)
         transitions = self.transitions + 1 if self.transitions < LONGEST else 1
         return LeaseRecord(identity, math.ceil(seconds), moment, moment, transitions)

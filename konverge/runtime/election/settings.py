@@ -18,7 +18,7 @@ _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _NAMESPACE = re.compile(_LABEL)
 _NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _IDENTITY = 200
-"""Characters of an identity, to which a random part is added."""
+"""Characters of an identity without its random part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class ElectionSettings:
     name: str = ""
     """The name of the Lease; empty: the manager's. Replicas with one name elect one leader."""
     namespace: str = ""
-    """The namespace of the Lease; empty: the pod's own, or the one that the kubeconfig names."""
+    """The namespace of the Lease; empty: the pod's own, or the kubeconfig's."""
     identity: str = ""
     """How this replica is called in the Lease; empty: the host's name. A random part is added, so that two replicas never share one."""
     lease_seconds: float = 15.0
@@ -47,7 +47,7 @@ class ElectionSettings:
     """Seconds between two renewals of the leader, and between two looks of a standby."""
 
     def __post_init__(self) -> None:
-        """Refuse names that the API server refuses, and times with which two replicas could write at once."""
+        """Refuse names that the API server refuses, and times that would let two replicas write at once."""
         if self.name:
             self.lease_of(self.name)
         if self.namespace and not _NAMESPACE.fullmatch(self.namespace):

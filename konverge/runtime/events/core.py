@@ -1,12 +1,12 @@
 """Kubernetes Events: what is sent, what is only counted, what is dropped. Pure: every method takes the time as an argument.
 
 Guarantees (docs/reference/runtime.md#events): events of one identity (type, action, reason, controller, instance,
-regarding, related; never the note) are one Event object. The first is created; the second makes it a series and is sent as a patch;
-later ones are counted here and written after 30 minutes at the latest. After 6 minutes without another the series is written a last
+regarding, related; never the note) are one Event object. The first is created; the second begins a series and is sent as a patch;
+later events are counted here and written after 30 minutes at the latest. After 6 minutes without another the series is written a last
 time and forgotten. Memory is bounded: so many identities, so many waiting writes, so many source objects.
 
 Ours beyond: a token bucket for each regarded object. A token is spent by an event that would be sent at once; what is only counted costs
-none, and where the bucket is empty a known event is counted, while a new one is dropped. The identity leaves out the version of the
+none, and with an empty bucket a known event is counted, while a new event is dropped. The identity leaves out the version of the
 regarded object. client-go includes it, so events about a changing object never aggregate.
 
 Caveats: that an event arrives. Events are for people to read; nothing may depend on them.
@@ -66,7 +66,7 @@ class EventSettings:
     retry_delay: float = 10.0
     """Seconds between two tries, give or take `jitter`."""
     jitter: float = 0.25
-    """Share of `retry_delay` by which it varies, so that many processes do not come back at once."""
+    """The random share of `retry_delay`, so that many processes do not retry at once."""
     refresh: float = 1800.0
     """Seconds after which what was only counted is written, at the latest."""
     finish: float = 360.0
@@ -74,9 +74,9 @@ class EventSettings:
     burst: int = 25
     """Events about one object that may be sent at once; then the bucket is empty."""
     refill: float = 300.0
-    """Seconds for one token of the bucket to come back."""
+    """Seconds until one token of the bucket is refilled."""
     memory: int = 4096
-    """Identities, and regarded objects, that are remembered; the one not seen for longest goes first."""
+    """Identities, and regarded objects, that are remembered; the least recently seen is dropped first."""
     drain: float = 3.0
     """Seconds that leaving may take to write what waits: 25 s of drain and these stay below the 30 s that a pod has."""
 
@@ -136,7 +136,7 @@ class Regarding:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The identity by which equal events are counted as one."""
+    """The identity of equal events, which are counted as one event."""
 
     type: str
     action: str
@@ -194,7 +194,7 @@ class EventVerb(enum.Enum):
 
 
 class WriteResult(enum.Enum):
-    """How the API server answered a write."""
+    """The API server's response to a write."""
 
     STORED = "stored"
     MISSING = "missing"
@@ -213,7 +213,7 @@ class NextStep(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class EventWrite:
-    """One request: create this object, or patch that one."""
+    """One request: create an object, or patch an object."""
 
     verb: EventVerb
     namespace: str
@@ -321,7 +321,7 @@ class EventCore:
     # --- what happens -------------------------------------------------------------------------------------------------------
 
     def record(self, identity: Identity, note: str, now: float, wall: datetime) -> str:
-        """Take in one event. Returns "" if it will be sent or counted, else the cause for which it was dropped."""
+        """Take in one event. Returns "" if it will be sent or counted, else the cause of its drop."""
         self.due(now)
         entry = self._entries.get(identity)
         if entry is not None:
@@ -348,7 +348,7 @@ class EventCore:
             self._counted.setdefault(entry.identity, now + self._settings.refresh)
 
     def due(self, now: float) -> None:
-        """Have everything written whose time has come: counts older than `refresh`, series that were silent for `finish`."""
+        """Have everything written that is due: counts older than `refresh`, series that were silent for `finish`."""
         while self._counted:
             identity, at = next(iter(self._counted.items()))
             if at > now or not self._enqueue(self._entries[identity]):
@@ -376,11 +376,11 @@ class EventCore:
     # --- requests -----------------------------------------------------------------------------------------------------------
 
     def take(self) -> EventEntry | None:
-        """Hand out the entry to send next; it is the caller's until `settle` says DONE or `drop` is called."""
+        """Hand out the entry to send next; it is the caller's until `settle` returns DONE or `drop` is called."""
         return self._queue.popleft() if self._queue else None
 
     def settle(self, entry: EventEntry, write: EventWrite, answer: WriteResult, wall: datetime, now: float) -> NextStep:
-        """Take note of the answer to a write; a refused or abandoned one goes to `drop` instead."""
+        """Record the response to a write; a refused or abandoned write is passed to `drop` instead."""
         match answer:
             case WriteResult.STORED:
                 entry.stored, entry.lost = write.count, False
@@ -388,7 +388,7 @@ class EventCore:
                 entry.stored, entry.lost = 0, True
                 return NextStep.AGAIN
             case WriteResult.EXISTS if write.count == 1:
-                entry.stored = 1  # an earlier try whose answer was lost had arrived
+                entry.stored = 1  # an earlier try whose response was lost had arrived
             case WriteResult.EXISTS if entry.lost:
                 entry.name, entry.lost = self._name(entry.identity, wall), False
                 return NextStep.AGAIN
@@ -405,13 +405,13 @@ class EventCore:
         remembered = self._entries.get(entry.identity) is entry
         if not entry.unsent:
             return
-        # The second occurrence came while the first was under way, and is sent at once; a forgotten entry has no later.
+        # The second occurrence happened while the first was under way, and is sent at once; a forgotten entry has no later.
         at_once = not remembered or (not begun and self._buckets.take(entry.identity.regarding, now))
         if not (at_once and self._enqueue(entry)) and remembered:
             self._counted.setdefault(entry.identity, now + self._settings.refresh)
 
     def drop(self, entry: EventEntry) -> None:
-        """Forget an entry that cannot be stored; the next event of its identity begins anew."""
+        """Forget an entry that cannot be stored; the next event of its identity begins again."""
         entry.waiting = False
         if self._entries.get(entry.identity) is entry:
             self._forget(entry)

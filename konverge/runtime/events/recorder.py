@@ -6,7 +6,7 @@ bounded time, and leaves no task behind.
 
 Caveats: delivery, nor an order between events of different objects; use from another thread than the loop's.
 
-The decisions (send, count, drop) are made in `konverge.runtime.events.core`.
+`konverge.runtime.events.core` decides (send, count, drop).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class EventSink(Protocol):
 
 
 def result_of_error(error: BaseException, verb: EventVerb) -> WriteResult | str:
-    """Say what an error means for a write: an answer that may be settled, or the cause for which the event is dropped."""
+    """Return the meaning of an error for a write: a response that may be settled, or the cause of the event's drop."""
     match error:
         case NotFound() if verb is EventVerb.PATCH:
             return WriteResult.MISSING
@@ -85,7 +85,7 @@ def result_of_error(error: BaseException, verb: EventVerb) -> WriteResult | str:
         case Forbidden() if namespace_is_ending(error):
             return DropReason.NAMESPACE_ENDING
         case NotFound():
-            return DropReason.NAMESPACE_ENDING  # to a creation: its namespace is gone
+            return DropReason.NAMESPACE_ENDING  # to a creation: its namespace was deleted
         case Forbidden():
             return DropReason.FORBIDDEN
         case Unreachable() | TooManyRequests() | ServerFailure() | Unauthorized() | Conflict() | TimeoutError():
@@ -102,7 +102,7 @@ class EventRecorder:
         async with EventRecorder(client, controller="backup-operator", instance="pod-7", metrics=metrics) as recorder:
             recorder.record(Regarding.of(backup), "Scheduled", "copies are made by nightly")
 
-    `controller` and `instance` stand in every event as reportingController and reportingInstance; raises UsageError for a controller name
+    `controller` and `instance` are in every event as reportingController and reportingInstance; raises UsageError for a controller name
     that is not a qualified name. Before the block and after it, events are dropped and counted.
     """
 
@@ -229,7 +229,7 @@ class EventRecorder:
     # --- sending ------------------------------------------------------------------------------------------------------------
 
     async def _deliver(self, entry: EventEntry) -> None:
-        """Send an entry until it is stored, refused or given up. Other entries wait meanwhile: an outage hits them all."""
+        """Send an entry until it is stored, refused or given up. Other entries wait for that: an outage hits them all."""
         cause: str = DropReason.STOPPED
         error: BaseException | None = None
         try:
@@ -261,7 +261,7 @@ class EventRecorder:
                 await self._client.create(EVENT.decode(dict(write.body)))
             else:
                 await self._client.patch(EVENT, write.name, write.namespace, patch=write.body, style="merge")
-        except Exception as error:  # noqa: BLE001  # whatever it is, it concerns this event alone
+        except Exception as error:  # noqa: BLE001  # whatever it is, it concerns only this event
             return result_of_error(error, write.verb), error
         return WriteResult.STORED, None
 

@@ -1,6 +1,6 @@
 """Access to metrics as the API server grants it: authentication by TokenReview, authorization by SubjectAccessReview. Pure.
 
-The semantics are those of controller-runtime's filter, whose rights and durations these are; ClusterRoles that were made for it fit. Two
+Semantics, rights and durations equal controller-runtime's filter; ClusterRoles for it fit. Two
 differences: a token that the API server refuses is a 401 (there it is a 500, since the review names an error), and it is remembered as
 long as a denial.
 
@@ -45,14 +45,14 @@ REVIEW_RULES: Final = (
     Rule("authentication.k8s.io", ("tokenreviews",), ("create",), cluster_wide=True),
     Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",), cluster_wide=True),
 )
-"""The rights that the reviews need; those of the ClusterRole system:auth-delegator."""
+"""The rights that the reviews need, as in the ClusterRole system:auth-delegator."""
 
 KNOWN_SECONDS: Final = 60.0
-"""Seconds for which a token is known to be its user's."""
+"""Seconds that a token is known to be its user's."""
 ALLOWED_SECONDS: Final = 300.0
-"""Seconds for which a user is allowed."""
+"""Seconds that a user is allowed."""
 DENIED_SECONDS: Final = 30.0
-"""Seconds for which a user is denied, and a token is refused."""
+"""Seconds that a user is denied, and a token is refused."""
 
 _BEARER: Final = re.compile(r"(?i:bearer) ([A-Za-z0-9._~+/-]+=*)")
 """RFC 6750, section 2.1."""
@@ -144,7 +144,7 @@ def refusal(caller: Caller, verb: str, path: str) -> Access:
 
 
 class Remembered(Generic[V]):
-    """Values that are true for a while, at most `size` of them; one more displaces the one that was looked up longest ago.
+    """Values that are true for a while, at most `size` of them; one more displaces the least recently used value.
 
     >>> found = Remembered[str](1)
     >>> found.put("a", "b", now=0, seconds=60)

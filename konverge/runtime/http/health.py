@@ -1,9 +1,9 @@
 """Health and readiness in the form that Kubernetes uses. Pure: from checks and a request to a response.
 
-Guarantees: the forms of kube-apiserver and controller-runtime. `ok` alone if all checks pass and the request asks for no details; else one
+Guarantees: the forms of kube-apiserver and controller-runtime. Only `ok` if all checks pass and the request wants no details; else one
 line for each check, `[+]name ok` or `[-]name failed: reason`, and a verdict; status 200 or 500. `?verbose` always lists, `?exclude=name`
-leaves a check out, `/readyz/<check>` asks for one. Unlike theirs, reasons are printed: they are written for operators and hold no secrets.
-With `Accept: application/json` or `?format=json` the same as data.
+leaves a check out, `/readyz/<check>` runs a single check. Unlike theirs, reasons are printed: they are written for operators and hold no
+secrets. With `Accept: application/json` or `?format=json` the same as data.
 
 Source: https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/healthz/healthz.go
 """
@@ -26,7 +26,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that must be so; `reason` says why it is not, and what to do about it. `note` adds a word if it is so.
+    """One condition that must hold; `reason` explains a failure and names the remedy. `note` adds a word to a success.
 
     >>> Check("ping").line(), Check("informer/OCIRepository", note="not served").line()
     ('[+]ping ok', '[+]informer/OCIRepository ok (not served)')
@@ -51,7 +51,7 @@ class Check:
 
 
 class Checks(Protocol):
-    """Gives the checks as they stand now; called for each request, on the event loop, so it must be quick."""
+    """Gives the present checks; called for each request, on the event loop, so it must be quick."""
 
     def __call__(self) -> Iterable[Check]:
         """Return the checks."""
@@ -78,7 +78,7 @@ class ProbeResponse:
 
 def checks_of(report: Report) -> tuple[Check, ...]:
     """Return one check for each controller of a manager, `controller/<name>`, `webhooks` if it serves any, `leader-election`, and one for
-    each background work that tells how it is, `background/<name>`, which never fails.
+    each background work with a status line, `background/<name>`, which never fails.
     """
     checks = [Check(f"controller/{controller.name}", controller.why) for controller in report.controllers]
     if report.webhooks is not None:
@@ -90,10 +90,10 @@ def checks_of(report: Report) -> tuple[Check, ...]:
 
 
 def gather(checks: Checks) -> tuple[Check, ...]:
-    """Return the checks, with `ping` (the process answers) first; checks that raise are one failed check, not an error."""
+    """Return the checks, with `ping` (the process responds) first; checks that raise are one failed check, not an error."""
     try:
         found = tuple(checks())
-    except Exception as error:  # noqa: BLE001  # a probe must answer whatever its sources do
+    except Exception as error:  # noqa: BLE001  # a probe must respond whatever its sources do
         found = (Check("checks", f"the checks themselves raised {type(error).__name__}: {error}"),)
     return (Check("ping"), *found)
 

@@ -3,11 +3,11 @@
     accepted --head--> request --answered--> idle --first byte--> head ...
 
 Guarantees: a connection has `head` seconds from its accept (the TLS handshake included) to send a whole request head, and the same for each
-later one from its first byte; `idle` seconds between requests; and `idle` seconds to take a response that it does not read. Then it is cut.
-Data that trickles in byte by byte moves no deadline. At most `connections` are open: one more cuts the connection that has waited longest
-without a request, those that never sent one first, so that a flood of half-open connections displaces itself and a probe still gets in. If
-all are in the midst of a request, the newcomer is cut. A socket that cannot accept (no file descriptors left) cuts one waiting connection,
-tries again, and says so at most once a minute.
+later request from its first byte; `idle` seconds between requests; and `idle` seconds to take a response that it does not read. Then it is
+cut. Data that trickles in byte by byte moves no deadline. At most `connections` are open: one more cuts the connection that has waited
+longest without a request, connections that never sent a request first, so that a flood of half-open connections displaces itself and a
+probe still gets in. If all are in the midst of a request, the newcomer is cut. A socket that cannot accept (no file descriptors left) cuts
+one waiting connection, tries again, and logs that at most once a minute.
 
 Caveats: it does not know HTTP; the parser of the requests calls `began` and `ended`. The time of a request in progress is not bounded.
 """
@@ -35,9 +35,10 @@ OFF = "0"
 _LOOPBACK: Final = frozenset(ipaddress.ip_address(address) for address in ("127.0.0.1", "::1", "::ffff:127.0.0.1"))
 
 _BACKLOG: Final = 1024
-"""Connections that the kernel keeps for us while the event loop is busy; one that does not fit is sent again after a whole second."""
+"""Connections that the kernel keeps for us while the event loop is busy; a connection that does not fit is sent again after a whole
+second."""
 _BATCH: Final = 16
-"""Connections that are accepted before everything else on the loop gets its turn."""
+"""Connections that are accepted before everything else on the loop runs."""
 _RETRY: Final = 0.05
 _QUIET: Final = 60.0
 
@@ -51,7 +52,7 @@ class Limits:
     """
 
     connections: int = 256
-    """Open connections of one listener; one more cuts the one that has waited longest without a request."""
+    """Open connections of one listener; one more cuts the connection that has waited longest without a request."""
     head: float = 10.0
     """Seconds that a caller has to send the head of a request, the TLS handshake of a new connection included."""
     idle: float = 120.0
@@ -113,13 +114,13 @@ def _listen(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     if socket.has_dualstack_ipv6():
-        with contextlib.suppress(OSError):  # a kernel without IPv6 says so only here
+        with contextlib.suppress(OSError):  # a kernel without IPv6 fails only here
             return socket.create_server(("::", port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True)
     return socket.create_server(("", port), backlog=_BACKLOG)
 
 
 def bound(address: str, what: str) -> socket.socket:
-    """Return a socket that listens; raises ConfigError that says what it was for and what to do."""
+    """Return a socket that listens; raises ConfigError that names its purpose and the remedy."""
     parsed = parse_address(address)
     assert parsed is not None
     try:
@@ -174,7 +175,7 @@ class _Connection(asyncio.Protocol):
         self.due(self._listener.limits.idle)
 
     def work(self) -> None:
-        """A request came whole."""
+        """A whole request arrived."""
         self._at_rest = False
         self.due(None)
 
@@ -240,7 +241,7 @@ class Listener:
         self._what = what
         self._context = context
         self._by_protocol: dict[asyncio.Protocol, _Connection] = {}
-        # In the order in which they began to wait, which is the order in which they are cut.
+        # In the order of their waits, which is the order of cuts.
         self._strangers: dict[_Connection, None] = {}
         self._resting: dict[_Connection, None] = {}
         self._paused: asyncio.TimerHandle | None = None
@@ -265,18 +266,18 @@ class Listener:
         self._sock.close()
 
     async def end(self) -> None:
-        """Cut every connection that is still open, and wait until they are gone."""
+        """Cut every connection that is still open, and wait until all are closed."""
         opening = [task for one in self._by_protocol.values() if (task := one.opening) is not None]
         for connection in list(self._by_protocol.values()):
             connection.cut()
         if opening:
             await asyncio.wait(opening)
-        await asyncio.sleep(0)  # the loop closes the sockets in its next turn
+        await asyncio.sleep(0)  # the loop closes the sockets in its next iteration
 
     # --- requests -----------------------------------------------------------------------------------------------------------
 
     def began(self, protocol: asyncio.Protocol) -> None:
-        """A whole request head came on this connection."""
+        """A whole request head arrived on this connection."""
         connection = self._by_protocol.get(protocol)
         if connection is not None:
             self._strangers.pop(connection, None)
@@ -284,7 +285,7 @@ class Listener:
             connection.work()
 
     def ended(self, protocol: asyncio.Protocol) -> None:
-        """Its response is made; what remains is to send it and to wait for the next request."""
+        """Its response is ready to be sent, and then it waits for the next request."""
         connection = self._by_protocol.get(protocol)
         if connection is not None:
             self._resting[connection] = None
@@ -308,7 +309,7 @@ class Listener:
             try:
                 conn, _address = self._sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionError):
-                return  # none is left, or the caller went away before its turn
+                return  # none is left, or the caller hung up before
             except OSError as error:
                 self._pause(error)
                 return

@@ -5,8 +5,8 @@
     /debug                         index; /debug/queues, /informers, /controllers, /tasks, /explain?kind=&namespace=&name=
 
 Guarantees: everything that it shows is given to it, so it knows no manager. Starting binds, or raises ConfigError that names the address;
-stopping frees the ports. No signal handler, no global. Whatever a source of debug data raises is one answer, not the end of the server.
-A large exposition is written in a thread, so that a scrape does not stop the event loop; it is collected on the loop.
+stopping frees the ports. No signal handler, no global. Whatever a source of debug data raises is one failed response, not the end of the
+server. A large exposition is written in a thread, so that a scrape does not stop the event loop; it is collected on the loop.
 
 `/debug` names objects and their namespaces, never their content. It authenticates no caller. So its default address is a listener on
 loopback, which the pod network cannot reach, and whatever its address is, it serves only the peers 127.0.0.1 and ::1, for instance `kubectl
@@ -60,7 +60,7 @@ class ServerSettings:
     metrics: str = ":8080"
     """The address of /metrics; controller-runtime's."""
     secure: bool = False
-    """Serve metrics over TLS, and to callers alone whose token the API server authenticates and whose user may get /metrics."""
+    """Serve metrics over TLS, only to clients that the TokenReview and the SubjectAccessReview (get /metrics) accept."""
     certificates: str = ""
     """With `secure`, the folder of tls.crt and tls.key, read again when they change. Empty: self-made, which no client can verify."""
     health: str = ":8081"
@@ -68,9 +68,9 @@ class ServerSettings:
     debug: str = "127.0.0.1:8082"
     """The address of /debug. Whatever the address is, only the peers 127.0.0.1 and ::1 are served."""
     thread_bytes: int = 256 * 1024
-    """An exposition that was larger than this the last time is made in a thread; below, the thread costs more than it spares."""
+    """An exposition that was larger than this the last time is written in a thread; below, the thread costs more than it saves."""
     scrapes: int = 4
-    """Expositions that are made at once; a further request gets 503, so that a flood of them leaves the event loop to the work."""
+    """Expositions that are written at once; a further request gets 503, so that a flood of them leaves the event loop to the work."""
     limits: Limits = Limits()  # noqa: RUF009  # frozen, so one default serves all
     """Connections and timeouts of each listener."""
     shutdown: float = 1.0
@@ -112,8 +112,8 @@ class ProbeServer:
         async with ProbeServer(registry=metrics.registry, live=live, ready=ready, debug=manager) as server:
             print(server.addresses["metrics"])
 
-    `before_scrape` is called on the event loop before each exposition, to bring gauges up to date. `client` returns the client with which
-    access to metrics is reviewed, if the settings say so; while it raises a KonvergeError, requests for metrics are refused.
+    `before_scrape` is called on the event loop before each exposition, to bring gauges up to date. `client` returns the client for reviews
+    of access to metrics, if the settings demand reviews; while it raises a KonvergeError, requests for metrics are refused.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ class ProbeServer:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         names = request.query.getall("name[]", [])
         registry: Any = self._registry.restricted_registry(names) if names else self._registry
-        # Collected on the loop, because gauges may be functions that look at what the loop is changing.
+        # Collected on the loop, because gauges may be functions that read state of the loop.
         collected: Any = _Collected(list(registry.collect()))
         if self._size > self._settings.thread_bytes:
             body = await asyncio.to_thread(encode, collected)

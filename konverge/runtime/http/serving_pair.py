@@ -1,6 +1,7 @@
-"""The certificate with which metrics are served over TLS: from files, or self-made, and brought up to date.
+"""The serving certificate of metrics over TLS: from files, or self-made, and brought up to date.
 
-Guarantees: the first one is there before the server listens; a later one that cannot be read leaves the last one in use and is logged.
+Guarantees: the first certificate exists before the server listens; if a later certificate cannot be read, the last stays in use and the
+failure is logged.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
 __all__ = ["ServingPair"]
 
 _LOOK: Final = 10.0
-"""Seconds between two looks at the files; controller-runtime's."""
+"""Seconds between two checks of the files; controller-runtime's."""
 _LOOK_AT_OWN: Final = 6 * 3600.0
-"""Seconds between two looks at the age of a self-made certificate, which lives for months."""
+"""Seconds between two checks of the age of a self-made certificate, which lives for months."""
 _NAMES: Final = ("localhost", "127.0.0.1")
 _HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,62})")
 
 
 class ServingPair:
-    """Keeps a serving certificate up to date until it is stopped. `folder` holds tls.crt and tls.key; "" makes a certificate."""
+    """Keeps a serving certificate up to date until it is stopped. `folder` holds tls.crt and tls.key; "" creates a certificate."""
 
     def __init__(self, folder: str) -> None:
         self._files = MountedPair(folder, setting="metrics_certificates") if folder else None

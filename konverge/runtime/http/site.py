@@ -65,7 +65,7 @@ class Site:
 
     @property
     def router(self) -> web.UrlDispatcher:
-        """The router, to which routes are added."""
+        """The router of its routes."""
         return self._app.router
 
     async def start(self) -> None:

@@ -19,7 +19,7 @@ or a right is not ready and reports the reason; the other controllers work. A bu
 and `wait` raises it.
 
 With election controllers wait with synced caches and a filled queue until this process leads. If it loses the lease, their reconciles are
-cancelled, the socket refuses their writes, and the process stands by.
+cancelled, the socket refuses their writes, and the process becomes a standby.
 
 Caveats: `Manager.client` is not fenced: a standby writes with it too. Clients of other clusters are fenced by `fence_of`.
 """
@@ -243,7 +243,7 @@ class Manager(Supervised):
         return ControllerFence(lambda: self._core.services_of(self._core.controllers.get(controller)))
 
     def owns(self, object_: Resource) -> Owned:
-        """Return the owner of an object and the epoch in which it became the owner, according to the object.
+        """Return the owner of an object and the epoch of its claim, as the object records them.
 
         Without sharding this replica owns every object while it leads, in epoch 0. Raises UsageError before the start.
         """

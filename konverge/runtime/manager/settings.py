@@ -40,15 +40,15 @@ class ManagerSettings:
     informers: InformerSettings = InformerSettings()  # noqa: RUF009  # frozen, so one default serves all
     """How kinds are listed and watched."""
     election: ElectionSettings = ElectionSettings()  # noqa: RUF009  # frozen, so one default serves all
-    """Whether replicas elect one that writes, and by which Lease."""
+    """Whether replicas elect a writer, and the Lease of the election."""
     sharding: ShardingSettings = ShardingSettings()  # noqa: RUF009  # frozen, so one default serves all
-    """Whether replicas share the objects, and by which ring."""
+    """Whether replicas share the objects, and the ring that they form."""
     webhooks: WebhookSettings = WebhookSettings()  # noqa: RUF009  # frozen, so one default serves all
     """Where webhooks are served, if there are any."""
 
     @property
     def renew_seconds(self) -> float:
-        """The time for which the event loop may be blocked before a Lease is lost; 0 without Leases."""
+        """How long the event loop may be blocked before a Lease is lost; 0 without Leases."""
         if self.sharding.mode in ("hash", "coordinator"):
             return self.sharding.renew_seconds
         elects = self.election.enabled or self.sharding.mode != "off"

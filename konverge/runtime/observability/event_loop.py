@@ -1,18 +1,18 @@
-"""The watch over the event loop: which task blocks it, and at which line.
+"""The watch over the event loop: the task and the line that block it.
 
     thread                                   loop
       ping (call_soon_threadsafe)  ------->  answers when it next turns: its lag
       no answer for `threshold`:
         the stack of the loop's thread, the reconcile     ->  one warning, one count
 
-Guarantees: a reconcile that keeps the loop for more than the threshold (and half of it, twice the time between two looks) is named with
-controller, key and the stack of that moment, also if a task that it started blocks. While reconciles begin the loop turns,
-and is not pinged at each look. While none runs the loop is pinged once a second, for the histogram of its lag. Leaving ends the thread.
-A loop whose time is virtual gets no thread, because its jumps are not lag. With `lease_seconds`, the time in which a lease has to be
-renewed on this loop, any stall of a third of that is an error in the log, with its stack.
+Guarantees: a reconcile that keeps the loop for more than the threshold (and half of it, twice the time between two checks) is named with
+controller, key and the stack of that moment, also if a task that it started blocks. While reconciles begin the loop is alive, and is not
+pinged at each check. While none runs the loop is pinged once a second, for the histogram of its lag. Leaving ends the thread. A loop whose
+time is virtual gets no thread, because its jumps are not lag. With `lease_seconds`, the renewal deadline of a lease on this loop, any stall
+of a third of that is an error in the log, with its stack.
 
-Caveats: code that holds the interpreter's lock for its whole stall (a C extension) stops this thread too; such a stall appears in
-the histogram alone. A loop that does not run its callbacks through `asyncio.Handle` (uvloop) has its stalls attributed by task only.
+Caveats: code that holds the interpreter's lock for its whole stall (a C extension) stops this thread too; such a stall appears only in the
+histogram. A loop that does not run its callbacks through `asyncio.Handle` (uvloop) has its stalls attributed by task only.
 
 Invariant: nothing here waits for the loop while the loop waits for it.
 """
@@ -41,7 +41,7 @@ IDLE_PING: Final = 1.0
 LOG_EVERY: Final = 10.0
 """Seconds between two warnings about one controller; all its stalls are counted."""
 _LEASE_PART: Final = 3
-"""A stall is reported when it has lasted for this part of the time in which the lease has to be renewed."""
+"""A stall is reported when it has lasted for this part of the lease's renewal deadline."""
 _FRAMES: Final = 20
 _LOOKS: Final = 4
 """Looks within the threshold. One of so many is a ping; so is each before which no reconcile has begun since the look before it."""
@@ -51,12 +51,12 @@ _HANDLE: CodeType = asyncio.Handle._run.__code__  # the frame below which a call
 
 
 def should_watch(loop: asyncio.AbstractEventLoop, threshold: float) -> bool:
-    """Return whether a loop can be watched: its time is real, and the threshold is not 0 (which switches the watch off)."""
+    """Return whether a loop can be watched: its time is real, and the threshold is not 0 (which disables the watch)."""
     return threshold > 0 and not hasattr(loop, "wall_time")
 
 
 class RunningReconcile(NamedTuple):
-    """The reconcile in which a task works."""
+    """The reconcile of a task."""
 
     controller: str
     key: object
@@ -94,7 +94,7 @@ class EventLoopMonitor:
         self._loop_thread = 0
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
-        # Set when a reconcile begins, so that the first one after a quiet time is watched from its start.
+        # Set when a reconcile begins, so that the first reconcile after a quiet time is watched from its start.
         self._busy = threading.Event()
         self._pinged = threading.Event()
         self._answered_at = 0.0
@@ -119,7 +119,7 @@ class EventLoopMonitor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the thread; it never waits for the loop, so it is gone in a moment."""
+        """End the thread; it never waits for the loop, so it ends in a moment."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._stopping.set()
@@ -132,7 +132,7 @@ class EventLoopMonitor:
     def _run(self) -> None:
         pause = self._threshold / _LOOKS
         while self._ping():
-            # The pause comes before the look at the reconciles: many short ones must not cause as many pings.
+            # The pause precedes the check of the reconciles: many short reconciles must not cause as many pings.
             for _ in range(_LOOKS):
                 begun = self._begun
                 self._stopping.wait(pause)
@@ -144,7 +144,7 @@ class EventLoopMonitor:
                     self._busy.wait(IDLE_PING)
 
     def _ping(self) -> bool:
-        """Ask the loop to answer, catch it if it does not, note how late it was; False if the watch or the loop has ended."""
+        """Ping the loop, report it if it does not respond, and record its lag; False if the watch or the loop has ended."""
         self._pinged.clear()
         # `__exit__` sets `_stopping` first and `_pinged` then: a ping that clears `_pinged` too late sees `_stopping`.
         if self._stopping.is_set():
@@ -240,7 +240,7 @@ class _Noted:
 
 
 def _inherited(frame: FrameType | None) -> RunningReconcile | None:
-    """Return the reconcile in whose context the loop's present callback runs: that of a task which a reconcile has started."""
+    """Return the reconcile in whose context the loop's present callback runs, also in a task that a reconcile has started."""
     while frame is not None:
         if frame.f_code is _HANDLE:
             context = getattr(frame.f_locals.get("self"), "_context", None)

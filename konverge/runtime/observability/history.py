@@ -92,14 +92,14 @@ class History:
     def add(self, record: ReconcileRecord) -> None:
         """Add one reconcile."""
         self._recent.append(record)
-        # A tuple: the garbage collector leaves one of untracked records alone, and would look through a deque of each key.
+        # A tuple: the garbage collector does not track a tuple of untracked records, and would scan a deque of each key.
         self._by_key[record.key] = (*self._by_key.get(record.key, ())[1 - _KEPT :], record)
         self._by_key.move_to_end(record.key)
         if len(self._by_key) > self._limit:
             self._by_key.popitem(last=False)
 
     def forget(self, key: Key) -> None:
-        """Drop a key that is gone."""
+        """Drop a deleted key."""
         self._by_key.pop(key, None)
 
     def of(self, key: Key) -> tuple[ReconcileRecord, ...]:

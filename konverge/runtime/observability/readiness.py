@@ -93,7 +93,7 @@ class Report:
     election: ControllerReport | None = None
     """Whether the election works, and in `note` who leads; None if this process always leads."""
     background: tuple[ControllerReport, ...] = ()
-    """Of background work that tells how it is, what it tells: notes, by which nothing is unready."""
+    """Notes of background work; they never affect readiness."""
 
     def __bool__(self) -> bool:
         return all(one.ready for one in self._all)
@@ -113,7 +113,7 @@ class Report:
 
     @classmethod
     def joined(cls, reports: Iterable[Report]) -> Report:
-        """Return one report of several parts of a manager, of which at most one has webhooks and one an election."""
+        """Return one report of several parts of a manager; at most one part has webhooks, and at most one an election."""
         parts = tuple(reports)
         return cls(
             tuple(controller for part in parts for controller in part.controllers),

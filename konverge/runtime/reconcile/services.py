@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["ManagerServices", "ReconcileServices", "field_manager"]
 
 _OWNERS: Final = 4096
-"""The number of owners of which a controller remembers the children that were made last."""
+"""The number of owners whose last created children a controller remembers."""
 
 
 def field_manager(manager: str, suffix: str) -> str:
@@ -48,7 +48,7 @@ def field_manager(manager: str, suffix: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerServices:
-    """The services that all controllers of a manager share; the manager makes them when it starts."""
+    """The services that all controllers of a manager share; the manager creates them when it starts."""
 
     manager: str
     client: Client
@@ -102,7 +102,7 @@ class ReconcileServices:
     events: EventRecorder
     own_versions: OwnVersions
     made: LruDict[Key, AbstractSet[Key]]
-    """By owner: the children that were made last."""
+    """By owner: the children that were created last."""
     threads: Threads
     wall_clock: Callable[[], datetime]
     serves: Callable[[Kind[Any]], bool]
@@ -110,7 +110,7 @@ class ReconcileServices:
     strict: bool
     owned: frozenset[Kind[Any]]
     filtered: frozenset[Kind[Any]]
-    """Owned kinds of which events of own applies enqueue nothing."""
+    """Owned kinds whose events enqueue nothing if they show only own applies."""
     statuses: Mapping[Kind[Any], str]
     """Field managers of other kinds whose status this controller writes too."""
     observer: FailureObserver | None = None
@@ -119,7 +119,7 @@ class ReconcileServices:
     def of(
         cls, spec: Controller[Any], shared: ManagerServices, *, caches: Caches, serves: Callable[[Kind[Any]], bool]
     ) -> ReconcileServices:
-        """Make the services of one controller from those of its manager."""
+        """Create the services of one controller from its manager's."""
         now = asyncio.get_running_loop().time
         manager = shared.field_managers[spec.name] = field_manager(shared.manager, spec.status_suffix)
         rivals = Rivals(

@@ -1,4 +1,4 @@
-"""The threads of blocking reconcilers, started when the first one needs them."""
+"""The threads of blocking reconcilers, started at the first use."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
     the write met another one                         decide on the object as it is now
     another writer changed label or mark              decide on it, after a growing pause if that happens again and again
 
-Guarantees: each label is written by compare-and-swap on the object that was decided on. The coordinator reads metadata alone. It decides on
+Guarantees: each label is written by compare-and-swap on the object that was decided on. The coordinator reads only metadata. It decides on
 nothing before its replica is a member, thus knows all others. While no coordinator runs, objects stay with their owners.
 
 Source of the protocol, with a webhook instead of the watch:
@@ -38,7 +38,7 @@ __all__ = ["Coordinator"]
 
 _WORKERS = 16
 _AGAIN = 0.05
-"""Seconds after a conflict: the cache shows by then what the other wrote."""
+"""Seconds after a conflict, until the cache shows the other write."""
 _KEYS_AT_ONCE = 500
 _LONGEST_DELAY = 30.0
 _REMEMBERED = 4096
@@ -75,7 +75,7 @@ class Coordinator:
         self._unowned: dict[str, float] = {}
         """By uid: since when this coordinator has seen an object without an owner that is alive."""
         self._failures: dict[str, tuple[str, int]] = {}
-        """By uid: the error of the last write, and how often it has come since another one or none did."""
+        """By uid: the last write error, and how many times in a row."""
         metrics.shard_unowned.labels(name=client.name).set_function(lambda: float(len(self._unowned)))
         metrics.shard_unowned_age.labels(name=client.name).set_function(self._unowned_age)
         self._results = {
@@ -227,7 +227,7 @@ class Coordinator:
         except NotFound:
             result = "conflict"
         except NotLeading:
-            pass  # the turn ends, and this work with it
+            pass  # the term ends, and this work with it
         except KonvergeError as error:
             self._note_failure(key, metadata.uid, error)
             self._queue.add_rate_limited((selection, key), reason=Why.RETRY)

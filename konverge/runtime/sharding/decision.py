@@ -19,7 +19,7 @@ Held by this member
 Guarantees: `tests/unit/runtime/sharding/test_model.py` runs every interleaving of small rings with this very function: crashes, late
 writes, lost responses, stale caches, stamps that were removed and forged, and views of the ring that contradict each other.
 
-Caveats: a person who writes `/<epoch>` forges an acknowledgement. The owner claims the object anew as soon as it sees that; if the
+Caveats: a person who writes `/<epoch>` forges an acknowledgement. The owner claims the object again as soon as it sees that; if the
 object was about to be handed over, a reconcile of another member may overlap until then.
 """
 
@@ -43,7 +43,7 @@ class MemberState(Enum):
     DRAINING = "draining"
     """It stops: it takes no object any more, and keeps those that it has until it releases its Lease."""
     DEAD = "dead"
-    """Not renewed for so long that its fence has closed, for good: a process that comes back does so as another member."""
+    """Not renewed for so long that its fence has closed, for good: a process returns as another member."""
     RELEASED = "released"
     """It has ended its last reconcile and given its Lease back."""
     UNKNOWN = "unknown"
@@ -72,7 +72,7 @@ class ShardAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ShardDecision:
-    """The action on an object; the epoch is that of the stamp that is held or written."""
+    """The action on an object; the epoch of the held or written stamp."""
 
     action: ShardAction
     epoch: int = 0

@@ -1,6 +1,6 @@
-"""Rendezvous hashing: each key goes to the member with the highest score. Pure.
+"""Rendezvous hashing: each key belongs to the member with the highest score. Pure.
 
-A member that joins takes its share from all others alike, and the keys of one that leaves are spread over all others; no other key moves.
+A member that joins takes its share from all others alike, and the keys of a leaving member are spread over all others; no other key moves.
 blake2b, since scores must not correlate between members: CRC-32 is linear, and with it three members get up to 1.5 times their share.
 
 Source: Thaler and Ravishankar, "Using name-based mappings to increase hit rates" (1998).
@@ -15,9 +15,9 @@ __all__ = ["Rendezvous", "owner_of"]
 
 _BYTES = 8
 _REMEMBERED = 1 << 16
-"""Keys whose owners are remembered, some 10 MB: an event asks several times for its object. A million objects would take 200 MB."""
+"""Keys whose owners are remembered, some 10 MB: an event needs its object's owner several times. A million objects would take 200 MB."""
 _LONGEST_REMEMBERED = 64
-"""Characters of a remembered key: a uid has 36, and an owner reference, from which the key may come, as many as its writer likes."""
+"""Characters of a remembered key: a uid has 36; a uid in an owner reference has as many as its writer likes."""
 
 
 class Rendezvous:

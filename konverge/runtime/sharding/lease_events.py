@@ -15,7 +15,7 @@ __all__ = ["LeaseEvents"]
 
 
 class LeaseEvents:
-    """A `LeaseWitness` that says what it sees, in the log at once.
+    """A `LeaseWitness` that reports its observations, in the log at once.
 
     Events are held back while this replica is not a member: it writes nothing then, and they are written when it has joined again.
     """

@@ -12,10 +12,10 @@
     deleted by hand        as unchanged: a member that is alive creates it again
     no Lease was seen      unknown; absent if a list that is two durations younger than the question shows no Lease either
 
-Guarantees: the age of a Lease counts from the moment when this replica saw it change to the moment when it asked the API server for it and
-got it unchanged. Times of the record are never compared with a clock, and a watch that brings nothing makes no member dead. Only a Lease
-makes a member: a name in a stamp, which any writer of the object may forge, takes no memory here, and all names together cause one list
-each `retry_seconds`. A newcomer has judged a member when it has seen the member renew its Lease, release it, or die. So a replica that
+Guarantees: the age of a Lease counts from the moment when this replica saw it change to the moment when it requested the Lease from the API
+server and got it unchanged. Times of the record are never compared with a clock, and a watch that brings nothing makes no member dead. Only
+a Lease makes a member: a name in a stamp, which any writer of the object may forge, takes no memory here, and all names together cause one
+list each `retry_seconds`. A newcomer has judged a member when it has seen the member renew its Lease, release it, or die. So a replica that
 crashes again and again is not counted while its own last crash keeps objects waiting.
 
 Source of the states: https://github.com/timebertt/kubernetes-controller-sharding/blob/main/pkg/sharding/leases/state.go
@@ -36,7 +36,7 @@ __all__ = ["MemberLease", "Membership"]
 
 _ROUNDING = 1e-6
 _LONGEST_JOIN = 5
-"""Times `join_seconds` for which a member that joins waits at most: one that starts again and again must not keep others out for ever."""
+"""The longest wait of a joining member, in `join_seconds`: a member that starts again and again must not keep others out for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class _Member:
     changed_at: float
     """When this replica saw the record change."""
     looked_at: float
-    """When it last asked for the record, and got it."""
+    """When it last requested the record, and got it."""
     renewed: bool = True
     """Whether this replica has seen its record change, or its first record."""
     marked: bool = True
@@ -85,9 +85,9 @@ class Membership:
         self._members: dict[str, _Member] = {}
         self._joins_at = math.inf
         self._joins_by = math.inf
-        """The latest time at which those that wait now are counted, however many follow."""
+        """The latest time for counting the members that wait now, however many follow."""
         self._listed_at = -math.inf
-        """When the newest list of all Leases was asked for."""
+        """When the newest list of all Leases was requested."""
         self._absence_due = math.inf
         """When the next list is due that may prove names absent."""
         self._absences_until = -math.inf
@@ -96,9 +96,9 @@ class Membership:
     # --- what was seen -------------------------------------------------------------------------------------------------------
 
     def observe(self, name: str, lease: MemberLease, now: float, *, initial: bool = False, alone: bool = False) -> None:
-        """Take note of a Lease that came at `now`; one that is older than the last one is ignored.
+        """Record a Lease that arrived at `now`; a Lease older than the last is ignored.
 
-        `initial`: its member was there before this one. `alone`: no other process may take part, so its member is counted at once.
+        `initial`: its member is older than this replica's. `alone`: no other process may take part, so its member is counted at once.
         """
         member = self._members.get(name)
         if member is None:
@@ -123,13 +123,13 @@ class Membership:
         self._judge(member)
 
     def _count_soon(self, now: float) -> None:
-        """Count those that have joined `join_seconds` from now, so that further ones are counted with them."""
+        """Count the joined members `join_seconds` from now, so that further members are counted with them."""
         join = self._settings.join_seconds
         self._joins_by = min(self._joins_by, now + _LONGEST_JOIN * join)
         self._joins_at = min(now + join, self._joins_by)
 
     def observe_all(self, leases: Mapping[str, MemberLease], *, asked: float, now: float) -> None:
-        """Take note of all Leases as they were when they were asked for, and came at `now`; members that are left out have none."""
+        """Record a complete list of Leases, requested at that time and received at `now`; members absent from it have no Lease."""
         for name, lease in leases.items():
             self.observe(name, lease, now)
         for member in self._members.values():
@@ -145,7 +145,7 @@ class Membership:
         self._members.pop(name, None)
 
     def note_deletion(self, name: str) -> None:
-        """Take note that a Lease was deleted: a member that is gone stays so, and another one creates its Lease again."""
+        """Record the deletion of a Lease: a member that released it or died stays so, and any other member creates its Lease again."""
         member = self._members.get(name)
         if member is not None and member.state.gone:
             member.deleted = True
@@ -154,7 +154,7 @@ class Membership:
         return max(member.lease.record.duration, self._settings.lease_seconds)
 
     def _dead_after(self, member: _Member) -> float:
-        """Return the age at which a member is dead: more than twice the seconds after which it has stopped to write, in each case.
+        """Return the age of a dead member's Lease: more than twice the seconds after which it has stopped to write, in each case.
 
         A member that was seen to renew its Lease gets one more duration after the first.
         """
@@ -229,7 +229,7 @@ class Membership:
         return {name: member.state for name, member in self._members.items()}
 
     def look_at(self, now: float) -> float:
-        """Return the time at which the Leases have to be asked for, or those that join are counted; infinity if nothing is to be done."""
+        """Return when to list the Leases or to count joining members next; infinity if never."""
         due = min(self._joins_at, self._absence_due)
         for member in self._members.values():
             if not member.state.gone:
@@ -240,7 +240,7 @@ class Membership:
         return max(due, now)
 
     def has_judged_all(self) -> bool:
-        """Return whether every member that was there before this one was seen to renew its Lease, or is gone.
+        """Return whether every earlier member was seen to renew its Lease, has released it, or is dead.
 
         Members that have not joined own nothing, so none of them is waited for.
         """
@@ -291,5 +291,5 @@ def _is_older(lease: MemberLease, other: MemberLease) -> bool:
 
 
 def _age(member: _Member) -> float:
-    """Return the age of a Lease; a look at the very moment when it is due counts, although sums of floats may be a little less."""
+    """Return the age of a Lease; a read at the very moment when it is due counts, although sums of floats may be a little less."""
     return member.looked_at - member.changed_at + _ROUNDING

@@ -149,7 +149,7 @@ class Sharding(ManagerPart):
             await self._ring.drain()
 
     def rules(self) -> tuple[Rule, ...]:
-        """Return the rights on the members' Leases and on the objects that bear stamps."""
+        """Return the rights on the members' Leases and on the stamped objects."""
         return rules_of_sharding(self._settings, self._core.controllers.values())
 
     def report(self) -> Report:
@@ -185,7 +185,7 @@ async def _coordinate(ring: Ring, shared: dict[Selection, Any], core: Core, give
 
 
 def trimmed_kinds(ring: AnyRing, core: Core) -> frozenset[Kind[Any]]:
-    """Return the kinds of which this replica needs to cache whole only the objects that it owns.
+    """Return the kinds whose objects this replica caches whole only if it owns them.
 
     A kind that another part of the manager reads is left out, since the manager would watch its objects a second time. With a coordinator
     the caches hold no other objects, and by ordinals an object that is gained has no event that brings it whole.

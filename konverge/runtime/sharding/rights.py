@@ -17,7 +17,7 @@ __all__ = ["rules_of_sharding"]
 
 
 def rules_of_sharding(settings: ShardingSettings, controllers: Iterable[Controller[Any]]) -> tuple[Rule, ...]:
-    """Return the rights on the members' Leases, whose names are new in each term, and on the objects that bear stamps.
+    """Return the rights on the members' Leases, whose names are new in each term, and on the stamped objects.
 
     >>> rules_of_sharding(ShardingSettings(mode="hash", namespace="web"), ())[0].resources
     ('leases',)

@@ -1,10 +1,10 @@
 """Self-made certificates: an authority, and what it signs for the webhook server. Pure but for the making of keys.
 
 Guarantees: `renewed` compares the material with the time, and returns the same value if nothing is due, so that it is stored only if it
-changed. A serving certificate is replaced when a third of its life is left, or when it is not for a name that is needed. An authority is
+changed. A serving certificate is replaced when a third of its life is left, or when it lacks a needed name. An authority is
 followed by another when a third of its life is left; from then on both are trusted, and the younger signs only once it has been trusted for
 a while, so that no API server meets a certificate whose authority it has not heard of. Material that cannot be read, or has expired, is
-made anew.
+created again.
 
 Elliptic curve P-256. Nothing here shows a key in its repr. Imported only if certificates are self-made.
 """
@@ -65,7 +65,7 @@ class _Held:
 
 
 def authority_name(secret: tuple[str, str]) -> str:
-    """Return the common name of the authority whose key a Secret holds: it tells our CA bundles from other people's.
+    """Return the common name of the authority whose key a Secret holds: it distinguishes our CA bundles from other people's.
 
     >>> len(authority_name(("konverge", "konverge-webhooks"))) <= 64
     True

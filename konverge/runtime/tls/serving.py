@@ -36,7 +36,7 @@ class ServingCertificate:
         """
         if self._loaded == (certificate, key):
             return False
-        # OpenSSL replaces the certificate before it looks at the key, so a misfit is found out elsewhere first.
+        # OpenSSL replaces the certificate before it checks the key, so a misfit is detected elsewhere first.
         self._load(_context(), certificate, key)
         self._load(self.context, certificate, key)
         self._loaded = (certificate, key)
