@@ -92,7 +92,7 @@ class Refusal:
 def apply_result(
     intent: Mapping[str, Any], fields: Mapping[str, Any] | None, stored: Mapping[str, Any]
 ) -> ApplyResult | None:
-    """Return the result to remember, None if the server stored the intent unchanged: then a comparison of values suffices."""
+    """Return the result to remember; None if the server stored the intent unchanged, so that a comparison of values suffices."""
     # A status that was stored unchanged is the most frequent case, and it is owned as it was sent.
     if fields is None or stored.get("status") == intent.get("status", _ABSENT) or unchanged_by(intent, fields, stored):
         return None
@@ -110,7 +110,7 @@ def matches_last_apply(intent: Mapping[str, Any], result: ApplyResult, owned: by
     """Return whether the object still is as the server stored it for this intent; `owned` are our fields."""
     if result.intent != digest(applied_part(intent)):
         return False
-    # Compared as data: the server escapes characters in JSON that an encoder here would not.
+    # Compared as data: the server's JSON encoder escapes more characters than ours.
     fields = decode_fields(owned)
     return digest(fields) == result.owned and digest(projection(live, fields)) == result.values
 

@@ -79,7 +79,7 @@ def refuse_foreign(owner: Metadata, owner_kind: Kind[Any], child: Key, existing:
 
 
 class Claims:
-    """Which controller of a manager applies which child, on behalf of which owner: a child has one.
+    """The controller that applies each child, and the child's owner; a child has one controller of the manager.
 
     The write ledger does not know: a child's own controller writes its status and finalizers, and others may patch it with requests.
     Pure; bounded, the oldest claims are dropped first.
@@ -117,7 +117,7 @@ class Claims:
             del self._children[target]
 
     def release(self, controller: str) -> None:
-        """The controller has ended: drop all that it claimed."""
+        """Drop all claims of a controller that has ended."""
         for name, owner in [holder for holder in self._owners if holder[0] == controller]:
             self.forget(name, owner)
 

@@ -67,7 +67,8 @@ class Rivals:
     async def undo(self, apply: PendingApply, intent: Mapping[str, Any], cached: Cached | None, owner: Owner) -> bool:
         """Return whether another writer undid the last apply of this intent.
 
-        Errors: Contested if that is a writer of this manager, and the two have undone each other often. Of any other writer it is reported.
+        Errors: Contested if the other writer is of this manager, and the two have undone each other often. Any other writer is
+        reported.
         """
         version = None if cached is None else (cached.uid, cached.version)
         rival = self._undone.rival(apply, version, now=self._now())
@@ -124,7 +125,7 @@ class Rivals:
     async def _from_outside(
         self, apply: PendingApply, intent: Mapping[str, Any], fields: list[str], owner: Owner
     ) -> str:
-        """Return the report of a writer outside of this manager; the server names its field manager in a dry run without force."""
+        """Return the report about a writer outside of this manager; the server names its field manager in a dry run without force."""
         key, subresource = apply.target
         conflicts = tuple[str, ...]()
         try:

@@ -1,18 +1,19 @@
 """Whether a cache is as new as this moment: checked once when a replica begins to lead, because a standby's cache may be behind the last
 writes of the leader before it.
 
-    list one object, metadata only      -> the version at which the server is now
+    list one object, metadata only      -> the server's present version
     watch from the cache's version      -> the events that the cache lacks, and a bookmark at or after that version
-    the cache shows the last of these   -> it is at least as new as the begin of the turn
+    the cache shows the last of these   -> it is at least as new as the begin of the term
 
 Guarantees: versions are compared within one kind, since an API server may keep a kind in a store of its own. Nothing is listed again. A
 cache that is not current in time is used anyway, which a metric counts; so is a cache whose versions cannot be compared.
 
-Caveats: on a kind that does not change it takes about a second, since kube-apiserver sends the bookmark two seconds before the end of a
-watch, and the shortest watch that has one lasts three.
+Caveats: for a kind that does not change, this takes about a second: kube-apiserver sends the bookmark two seconds before the end of a
+watch, and the shortest watch with a bookmark lasts three seconds.
 
 Source of the bookmark: https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go.
-The first read of the list makes the server's own cache current: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/2340-Consistent-reads-from-cache
+The first read of the list brings the server's own cache up to date:
+https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/2340-Consistent-reads-from-cache
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _RETRY = 0.5
 
 
 async def catch_up(client: Client, informer: Informer) -> bool:
-    """Wait until the cache shows everything that was stored before this call; returns False if that could not be found out in time."""
+    """Wait until the cache shows everything that was stored before this call; returns False if the time limit was reached."""
     try:
         async with asyncio.timeout(LIMIT):
             while True:
@@ -68,7 +69,7 @@ async def _compare(client: Client, informer: Informer) -> None:
 
 
 async def _missing_shown(client: Client, informer: Informer, query: WatchQuery, wanted: str) -> None:
-    """Find the last event that the cache lacks, and wait until it shows it. Raises Unreachable if the watch ends before that is known."""
+    """Find the last event that the cache lacks, and wait until it shows it. Raises Unreachable if the watch ends before."""
     assert informer.info is not None
     newest = query.resource_version
     async with client.watch(informer.info, query) as stream:

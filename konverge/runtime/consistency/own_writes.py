@@ -64,7 +64,7 @@ class OwnVersions:
         self._known: dict[Key, tuple[str, ...]] = {}
 
     def add(self, key: Key, version: str) -> None:
-        """Keep the version that a write of ours made."""
+        """Keep the version that a write of ours created."""
         known = self._known
         before = known.pop(key, None)  # put back last: a dict keeps the order of insertion
         known[key] = (version,) if before is None else (*before, version)[-self._versions :]
@@ -112,7 +112,7 @@ _STATUS_AND_HEAD = ("apiVersion", "kind", "metadata", "status")
 
 
 def only_own_changes(before: Any, after: Any, intent: Any) -> bool:
-    """Tell whether `after` differs from `before` in nothing but what applying `intent` changed.
+    """Return whether the apply of `intent` explains every difference between `before` and `after`.
 
     >>> only_own_changes({"a": 1}, {"a": 1, "b": 2}, {"b": 2}), only_own_changes({"a": 1}, {"a": 9, "b": 2}, {"b": 2})
     (True, False)
@@ -159,12 +159,12 @@ def _by_type(conditions: Any) -> dict[str, Any] | None:
 
 
 def only_status_differs(old: Metadata, new: Metadata) -> bool:
-    """Tell whether two states of one object can differ in nothing but the status, by their metadata."""
+    """Return whether two states of one object can differ in nothing but the status, by their metadata."""
     return (old.uid, old.generation) == (new.uid, new.generation) and meaning(old) == meaning(new)
 
 
 def only_status_changed(cached: Cached, metadata: Metadata, body: bytes) -> bool:
-    """Tell whether the response to a status apply differs in nothing but the status from the object that was reconciled.
+    """Return whether the response to a status apply differs from the reconciled object only in the status.
 
     Any other difference is a change of another writer, and its event may be merged with the event of our write.
     """
@@ -268,7 +268,7 @@ def _is_later(own: str, version: str) -> bool:
 
 
 class StalenessBarrier:
-    """Compares the caches of one controller with what it wrote, by the write ledger of its client."""
+    """Compares the caches of one controller with its own writes, by the write ledger of its client."""
 
     def __init__(self, controller: str, client: Client, caches: Caches, own_versions: OwnVersions) -> None:
         self._controller = controller
@@ -276,7 +276,7 @@ class StalenessBarrier:
         self._caches = caches
         self._own_versions = own_versions
         self._outdated: dict[Key, str] = {}
-        """The versions that own writes gave to objects of the controller, if the cache did not show them before the wait was given up."""
+        """Versions of own writes that the cache did not show before the barrier timed out."""
 
     def writer(self, key: Key) -> Hashable:
         """Return the name under which the ledger keeps the writes of this key's reconciles."""
@@ -296,7 +296,7 @@ class StalenessBarrier:
         return ""
 
     async def _look_at_server(self, write: Write, informer: Informer | None) -> View:
-        """Read the object from the server, and compare the cache with that."""
+        """Read the object from the server, and compare the cached version with the server's version."""
         try:
             metadata = await self._client.get_metadata(write.kind, write.name, write.namespace)
         except NotFound:

@@ -6,7 +6,7 @@ fields that another writer took, changed or removed. Once is a correction; again
 Guarantees: pure. Bounded: objects that were applied longest ago are forgotten first, and of each object only the last few writers are
 kept. A child that stays as created is not kept at all.
 
-Caveats: an object that is not cached is sent in every reconcile, so nothing is known of a writer outside of this manager.
+Caveats: an object that is not cached is applied in every reconcile, so a writer outside of this manager is not detected.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class UndoneApplies:
         self._objects[apply.target].reported = now
 
     def sent(self, apply: PendingApply, uid: str, version: str, *, undone: bool, now: float) -> None:
-        """Note an apply that was sent, the object that it made, and whether it restored what another writer had undone."""
+        """Note an apply that was sent, the resulting object, and whether it restored fields that another writer had undone."""
         known = self._objects.setdefault(apply.target, _Object())
         self._objects.move_to_end(apply.target)
         known.sent.pop(apply.writer, None)  # put back last: a dict keeps the order of insertion

@@ -1,8 +1,8 @@
 """From events in the caches of a controller to keys in its queue: which keys an event enqueues, and why.
 
-Guarantees: events of a key that is being reconciled are held back until the reconcile has ended. Only then the runtime knows which of them
-show our own status write: the event of a write often precedes its response, and would run the key again, past its backoff. The functions
-that choose the keys are pure; reason and priority depend on the event only.
+Guarantees: events of a key that is being reconciled are held back until the reconcile has ended. The event of our own status write
+often precedes the response, and would run the key again, past its backoff; after the response it is recognized. The functions that
+choose the keys are pure; reason and priority depend on the event only.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def keys_of_owners(
 ) -> Iterator[Key]:
     """Yield the controlling owners of a child, before and after the change, and the owner that `known_by` names.
 
-    `known_by` is called for a child of any controller: a foreign controller may have taken the child, and its end matters to the owner.
-    `namespaced` is the scope of the owners as the API server serves it; None leaves it to the declaration of their kind.
+    `known_by` is called for a child of any controller: if a foreign controller has taken the child, the owner still needs its deletion
+    event. `namespaced` is the owners' scope by discovery; None: the scope that their kind declares.
     """
     if change.new is not None and change.new.metadata.resource_version in own_versions:
         return
@@ -168,7 +168,8 @@ class EventHandlers:
         self.held_back: dict[Key, list[Change]] = {}
         """The events of each key that is being reconciled."""
         self.standing_by = False
-        """Whether no worker takes keys, so that keys of deleted objects would pile up: they are dropped with all their state."""
+        """Whether this process does not lead. No worker takes keys then, so keys of deleted objects are dropped here, with all their
+        state."""
 
     def on_primary(self, change: Change) -> None:
         """Handle an event of the controller's own kind."""
@@ -214,8 +215,8 @@ class EventHandlers:
     def _enqueue_related(self, keys: Iterable[Key], change: Change, source: str, watch: Watched) -> None:
         """Enqueue the keys for the event of another object.
 
-        Behind a gate only keys of cached objects are enqueued: a gate may narrow the watch of the objects, and not the watch of their
-        children. The event of an object that enters the cache later enqueues its key.
+        Behind a gate only keys of cached objects are enqueued: a gate may narrow the watch of the objects, but never the watch of
+        their children. The event of an object that enters the cache later enqueues its key.
         """
         gate, store = self._gate, self._watches.primary.store
         chosen = (key for key in keys if gate is None or store.get(key.namespace, key.name) is not None)

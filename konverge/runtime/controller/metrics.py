@@ -61,7 +61,7 @@ class ControllerMetrics:
         self._together.append(self)
 
     def close(self) -> None:
-        """Show them no more."""
+        """Remove this controller from the gauge of active workers."""
         self._together.remove(self)
 
     def reconciled(
@@ -96,7 +96,7 @@ class ControllerMetrics:
         self._panics.inc()
 
     def waits(self) -> None:
-        """Count a reconcile that was put off because the cache did not show the controller's own writes."""
+        """Count a reconcile that was delayed because the cache did not show the controller's own writes."""
         self._stale.inc()
 
     def waited(self, result: str) -> None:
@@ -121,7 +121,7 @@ _EXCEEDED = "exceeded_cardinality_limit"
 
 
 class PrometheusQueue:
-    """`QueueMetrics` for one controller; the label children are looked up once. Made on the queue's loop."""
+    """`QueueMetrics` for one controller; the label children are looked up once. Create it on the queue's loop."""
 
     def __init__(self, metrics: Metrics, controller: str) -> None:
         self._metrics = metrics
@@ -151,7 +151,7 @@ class PrometheusQueue:
         )
 
     def close(self) -> None:
-        """Take back what this queue adds to depths and ages."""
+        """Remove this queue's share of depths and ages."""
         for priority in tuple(self._depth_of):
             self.depth(priority, 0)
         if self in self._together:
@@ -171,7 +171,7 @@ class PrometheusQueue:
         if priority not in self._shown and priority not in self._beyond:
             self._add_series(priority)
         self._depth_of[priority] = entries
-        if not entries and priority in self._beyond:  # a caller that computes priorities would else fill the memory
+        if not entries and priority in self._beyond:  # bounds the memory if a caller computes priorities
             del self._depth_of[priority]
             self._beyond.discard(priority)
 
@@ -201,7 +201,7 @@ class PrometheusQueue:
         self._works.observe(seconds)
         begun = self._begun
         if begun:
-            # In the order of time, since each was appended as it began; the queue read its clock a moment earlier.
+            # In order of time: each start is appended when the work begins, a moment after the queue read its clock.
             began = self._now() - seconds
             after = bisect_left(begun, began)
             if after == len(begun) or (after and began - begun[after - 1] < begun[after] - began):

@@ -3,7 +3,8 @@
 Guarantees: a scrape reads sums and decodes nothing; an event of the primary kind costs two reads of the object. The series that are named
 at the start exist from then on, 0 included. When the controller ends, its objects are no longer counted.
 
-Of objects that replicas share each counts those that it owns, and none while it is not a member: the sum over the replicas counts all.
+If replicas share the objects, each member counts the objects that it owns, and a replica that is no member counts none: the sum over
+the replicas counts all.
 
 Caveats: a standby replica counts its objects, too, so a query about objects that are not shared takes `max by` the labels before it
 adds.
@@ -41,7 +42,7 @@ _OBJECTS_AT_ONCE: Final = 500
 
 
 class OwnObjects(NamedTuple):
-    """Which objects a replica counts of those that replicas share."""
+    """Which of the shared objects a replica counts."""
 
     is_mine: Callable[[Metadata], bool]
     """Whether it owns this version of an object."""
@@ -124,7 +125,7 @@ class ObjectCounts:
         self._counts: Counter[Group] = Counter()
         self._own = own
         self._counted: dict[tuple[str, str], frozenset[Group]] = {}
-        """The groups of each object that is shared and owned. Its owner also changes without an event of it."""
+        """The groups of each shared object that this replica owns. The owner may change without an event of the object."""
         self._failed = False
         self._together: list[ObjectCounts] = metrics.shared.setdefault((ObjectCounts, id(gauge), prefix), [])
         self._shown: set[Group] = metrics.shared.setdefault((ObjectCounts, id(gauge), prefix, "shown"), set())
@@ -180,7 +181,7 @@ class ObjectCounts:
             return _NONE if cached is None else frozenset(self._groups(cached))
         except RecursionError:  # nested deeper than the decoder follows: the reconcile reports it
             return _NONE
-        except Exception as error:  # noqa: BLE001  # containment: a mistake in a function that counts keeps no object from its reconcile
+        except Exception as error:  # noqa: BLE001  # containment: a failing count function blocks no reconcile
             if not self._failed:
                 self._failed = True
                 _LOG.error(

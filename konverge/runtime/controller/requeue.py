@@ -10,7 +10,7 @@ The table of controller-runtime (`pkg/internal/controller/controller.go`) with o
     Terminal                      forget                       error           errors, terminal
     FieldsHeld                    forget (a change wakes it)   error           errors
     longer than the timeout       add by backoff               error           errors, timeouts
-    a group of the library's      as the first that retries    error           as that one
+    a group of the library's      as its first retried error   error           as that error
     behind the fence (NotLeading) add by backoff               -
     cancelled (stop)              nothing                      -
 
@@ -46,7 +46,7 @@ __all__ = ["Action", "RequeueDecision", "requeue_decision"]
 
 
 _RACES = (AlreadyExists, Conflict)
-"""Every 409 but a conflict of field managers, which does not end by another try."""
+"""Every 409 except a conflict of field managers, which no retry resolves."""
 
 
 class Action(enum.Enum):
@@ -68,7 +68,7 @@ class RequeueDecision(msgspec.Struct, frozen=True):
     terminal: bool = False
     timeout: bool = False
     unexpected: bool = False
-    """An exception that is none of the library's: a bug of the reconciler, or of something that it called."""
+    """A foreign exception: a bug of the reconciler or of its libraries."""
     interrupted: bool = False
     """The process lost its leadership, and the cancellation of the reconcile is on its way: nothing is counted."""
 
@@ -112,7 +112,7 @@ def requeue_decision(ended: Outcome | BaseException) -> RequeueDecision:
 
 
 def _leading(group: BaseExceptionGroup[Any]) -> BaseException | None:
-    """Return the error that decides for a group, which `asyncio.TaskGroup` raises: the first that is retried, else the first.
+    """Return the error that decides for a group of `asyncio.TaskGroup`: the first retried error, else the first error.
 
     None if one of them is not the library's: such an error is a bug, and the group is reported whole.
     """

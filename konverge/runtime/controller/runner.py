@@ -107,7 +107,7 @@ class ControllerRunner:
     # --- life ----------------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Wait for the caches, work, and end in order when stopped. Raises only what is a bug of the runtime."""
+        """Wait for the caches, work, and end in order when stopped. Raises only if the runtime has a bug."""
         self._metrics.open()
         events = self.events
         try:
@@ -224,7 +224,7 @@ class ControllerRunner:
         self.events.resync_now()
 
     def report(self) -> ControllerReport:
-        """Return whether this controller works, and if not why, in words that say what to do."""
+        """Return whether this controller works, and if not, the obstacles and their remedies."""
         reports = self._reports
         # A standby has not called its gate; it is ready, or a rolling update would wait for it without an end.
         gated = self._precondition.obstacles if self._term.leads else ()

@@ -1,10 +1,10 @@
-"""The caches of one controller: acquired, waited for, watched for what is missing, given back.
+"""The caches of one controller: acquired, awaited, checked for obstacles, released.
 
 Guarantees: a controller waits for every kind that it needs, and for an optional one until it is known whether the cluster serves it, or,
 if it runs without the right to list it, that it has none.
-A kind that one controller lacks stops no other. After `close` no handler and no informer is left.
+A missing kind stops only the controllers that need it. After `close` no handler and no informer is left.
 
-Kinds that come and go, in controller-runtime: https://github.com/kubernetes-sigs/controller-runtime/issues/2983
+Kinds that appear and disappear, in controller-runtime: https://github.com/kubernetes-sigs/controller-runtime/issues/2983
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ControllerWatches:
     """The caches of one controller. Constructing it acquires nothing."""
 
     primary: Informer
-    """The cache of the primary kind, limited to what the controller selects; there from `open` on."""
+    """The cache of the primary kind, limited to the controller's selection; set by `open`."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class ControllerWatches:
         for namespace in one.namespaces or (self._namespace,):
             if namespace is None or self._namespace in (None, namespace):
                 informer = self._feed(one.kind, one, replace(chosen, namespace=namespace), handler)
-                if isinstance(narrowed, Narrowed):  # what is read of the controller's own kind is its own cache
+                if isinstance(narrowed, Narrowed):  # reads of the controller's own kind use its own cache
                     narrowed.add(namespace, informer)
 
     def _feed(
@@ -130,7 +130,7 @@ class ControllerWatches:
         registration.on_synced = self._notify
         informer.listeners.append(self._notify)
         self._feeds.append(_Feed(kind, watch, informer, registration))
-        # A controller may watch its own kind for the sake of other keys; what it reads is then still the whole object.
+        # A controller may watch its own kind for the sake of other keys; the reconciler still reads whole objects.
         if kind not in self.informers or (watch is not None and watch.mapper is None):
             self.informers[kind] = informer
         return informer
@@ -149,7 +149,7 @@ class ControllerWatches:
         self._changed()
 
     async def synced(self) -> None:
-        """Wait until every cache is complete, but for those that the controller runs without."""
+        """Wait until every cache is complete, except the caches that the controller can run without."""
         for feed in self._feeds:
             while not feed.registration.has_synced and not feed.dispensable:
                 await self._changes.wait()
@@ -161,7 +161,7 @@ class ControllerWatches:
         return tuple(sorted({feed.kind.group_kind for feed in self._feeds if feed.optional and feed.known_absent}))
 
     def count_catch_ups(self, metrics: Metrics) -> None:
-        """Make the series of what `caught_up` counts, at 0: a rate shows no first event of a series that begins with it."""
+        """Create the series of `caught_up` at 0: a rate shows no first event of a series that begins with it."""
         for feed in self._feeds:
             _catch_ups(metrics, feed.informer, shown=True)
             _catch_ups(metrics, feed.informer, shown=False)
@@ -207,7 +207,7 @@ class ControllerWatches:
         return None if info is None else info.namespaced
 
     def problems(self) -> tuple[Obstacle, ...]:
-        """Return the obstacles that keep these caches from being complete, in words that say what to do."""
+        """Return the obstacles that keep these caches from being complete, with their remedies."""
         found = (
             why_not(feed.kind, feed.informer, feed.watch, synced=feed.registration.has_synced) for feed in self._feeds
         )

@@ -95,7 +95,7 @@ class KeyWorker:
             except asyncio.CancelledError:
                 self._queue.add(item.key, reason=Why.INTERRUPTED, priority=item.priority)
                 raise
-            except Exception as error:  # noqa: BLE001  # containment: a defect of this library on one key hits no other; logged, counted, retried
+            except Exception as error:  # noqa: BLE001  # containment: a bug of this library affects one key; logged, counted, retried
                 metrics.defect()
                 self._reports.defect(item.key, error)
                 self.observe(item.key, error)
@@ -164,7 +164,7 @@ class KeyWorker:
     # --- admission and fence -------------------------------------------------------------------------------------------------
 
     async def _admit(self, gate: ObjectGate, key: Key, cached: Cached) -> int:
-        """Return the epoch in which the object is reconciled; 0 if it is retried or forgotten, or the gate enqueues it later."""
+        """Return the epoch of an admitted object; 0 if the object is retried or forgotten, or the gate enqueues it later."""
         admission = await gate.admit(key, cached.metadata)
         if not admission.epoch:
             if admission.retry_after is not None:

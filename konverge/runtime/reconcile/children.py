@@ -1,8 +1,8 @@
 """The applies and deletes of one reconcile: of owned children, and of objects without owner reference; each object is applied once.
 
 Guarantees: nothing is sent to an object of another owner. A child that the cache does not show is created, and never merged into an
-existing object. A child that the last reconcile made, and that is gone, is made again only if the server still has its owner. Children
-outside the set are deleted only while no child is held.
+existing object. A deleted child of the last reconcile is created again only if the server still has the owner. Children outside the
+set are deleted only while no child is held.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Children"]
 
 _NEVER_A_VERSION = "1"
 _LAGS = 1.0
-"""Seconds until the children are tried again if the cache shows an owner that is gone. The event of its end normally comes first."""
+"""Seconds until the children are tried again if the cache shows a deleted owner. The event of the deletion normally precedes."""
 
 
 class Children:
@@ -46,7 +46,7 @@ class Children:
         self._before: AbstractSet[Key] | None = None
 
     def cached(self, key: Key) -> Cached | None:
-        """Return an object from the cache, None if it is absent or cached as metadata only."""
+        """Return the cached object; None if it is absent or cached as metadata only."""
         informer = self._services.caches.informer(key.kind)
         if informer is None or informer.selection.metadata_only:
             return None
@@ -72,7 +72,7 @@ class Children:
             intent.pop("status", None)
         key = Key("", kind, metadata.get("namespace", ""), metadata["name"])
         if self._trace.is_about(key):
-            # One that is gone is not made anew, and no other one of its name is changed.
+            # The uid keeps the apply from recreating a deleted object or changing its successor.
             metadata["uid"] = self._owner.uid
         return key, intent, namespaced
 
@@ -140,10 +140,10 @@ class Children:
         return stored
 
     async def _check_owner(self, key: Key) -> None:
-        """Raise RetryAfter if a child is to be made again for an owner that the server does not have any more, or that is being deleted.
+        """Raise RetryAfter before a child is recreated for an owner that the server has deleted or is deleting.
 
         The garbage collector deletes such a child at once, and the deletion enqueues the owner: while the watch of the owner is
-        interrupted, the two would go on as fast as the server answers. Without the right to read the owner the child is made all the same.
+        interrupted, that is a hot loop. Without the right to read the owner the child is created nevertheless.
 
         The collector (attemptToDeleteItem):
         https://github.com/kubernetes/kubernetes/blob/master/pkg/controller/garbagecollector/garbagecollector.go
@@ -171,7 +171,7 @@ class Children:
         self._services.made.put(self._trace.key, self._made)
 
     def _would_see(self, key: Key) -> bool:
-        """Tell whether the cache holds every existing object of the kind and namespace, apart from the delay of a watch."""
+        """Return whether the cache holds every existing object of the kind and namespace, apart from the delay of a watch."""
         informer = self._services.caches.informer(key.kind)
         if informer is None or not informer.synced:
             return False
@@ -197,7 +197,7 @@ class Children:
             )
 
     async def apply(self, key: Key, intent: dict[str, Any], on_conflict: OnConflict, subresource: str) -> Object:
-        """Apply an object without owner reference, or a subresource; an apply of another controller's child would undo that one's."""
+        """Apply an object without owner reference, or a subresource; refuses another controller's child with the same field manager."""
         other = "" if subresource else self._services.claims.other(key, self._services.controller)
         if other and self._services.field_managers.get(other) == self._services.manager:
             self._refuse_second_writer(key)
@@ -299,7 +299,7 @@ class Children:
         return pruned
 
     def _is_anothers(self, child: Key, cached: Cached) -> bool:
-        """Tell whether another controller of this kind applied the child: now, by its claim, or before, by its field manager."""
+        """Return whether another controller of this kind applies the child (its claim) or has applied it (its field manager)."""
         managers = {owner.manager for owner in cached.owned or () if not owner.subresource}
         applied_by_others = bool(managers) and self._services.manager not in managers
         return applied_by_others or bool(self._services.claims.other(child, self._services.controller))

@@ -1,4 +1,4 @@
-"""The context of one reconcile: every read and write of a reconciler goes through it.
+"""The context of one reconcile: each of a reconciler's reads and writes is a method of the context.
 
 So the runtime can order, skip, fence, count and record each write. A reconcile that its timeout ended can write nothing more, even if its
 code still runs in a thread.
@@ -108,7 +108,8 @@ class Context(Generic[R_co]):
     def epoch(self) -> int:
         """The epoch since which this replica owns the object, 0 if objects are not shared among replicas.
 
-        It is greater with each new owner: sent with an effect outside of Kubernetes, it lets a late request of a former owner be refused.
+        Each new owner has a greater epoch. Sent along with an effect outside of Kubernetes, it fences off the late requests of a
+        former owner.
         """
         return self.trace.epoch
 
@@ -135,7 +136,7 @@ class Context(Generic[R_co]):
 
     @property
     def client(self) -> Client:
-        """The client, for operations that the verbs of a context do not offer: creating, replacing, JSON patches, raw requests.
+        """The client, for operations without a verb of the context: creating, replacing, JSON patches, raw requests.
 
         The barrier and `/debug` count its writes to this reconcile, and nothing is sent once the reconcile has ended. Its writes are not
         compared with the cache before they are sent, nor refused because of another owner. A `raw` request is exempt from all of this.
@@ -145,7 +146,7 @@ class Context(Generic[R_co]):
         return self._client
 
     def serves(self, what: Kind[Any] | type[Any]) -> bool:
-        """Tell whether the cluster serves a declared kind and its cache is complete; to be called before an optional kind is used."""
+        """Return whether the cluster serves a declared kind and its cache is complete; to be called before an optional kind is used."""
         return self._services.serves(kind_of(what))
 
     # --- effects -------------------------------------------------------------------------------------------------------------
@@ -153,12 +154,12 @@ class Context(Generic[R_co]):
     def own(self, object_: R, *, on_conflict: OnConflict = TAKE, adopt: bool = False) -> Effect[R]:
         """Server-side apply a child with this object as its controller. Returns the stored child.
 
-        Nothing is sent if nothing would change. A child under deletion is left alone and returned: the event of its deletion enqueues this
+        Nothing is sent if nothing would change. A child under deletion is returned unchanged: the event of its deletion enqueues this
         object again.
 
-        Errors: NotOurs for an existing object without our controller reference (unless `adopt`) and for one that another controller of this
-        manager writes; OwnershipError for an owner that the garbage collector would not honour; FieldsHeld if other managers own fields
-        and `on_conflict` is HOLD; Contested if another writer of this manager applies the same object in turn.
+        Errors: NotOurs for an existing object without our controller reference (unless `adopt`) and for a child of another controller
+        of this manager; OwnershipError for an owner that the garbage collector would not honour; FieldsHeld if other managers own
+        fields and `on_conflict` is HOLD; Contested if another writer of this manager undoes each apply of the same object.
         """
 
         async def start() -> R:
@@ -183,11 +184,10 @@ class Context(Generic[R_co]):
         """Server-side apply an object, or one of its subresources, without owner reference, as the manager's field manager.
 
         A dry run changes nothing, is not counted as a write, and returns the object as it would be stored. An apply to the reconciled
-        object names its uid: if it was deleted meanwhile, the apply makes no other one.
-        Errors: Conflict for the reconciled object if it is gone or another one of its name; FieldsHeld if other managers own fields,
-        unless `force`; NotOurs for a child of another controller of this manager with the same field manager; Contested if another writer
-        of this manager undoes the applies of the object again and again, as this one undoes those; UsageError for the status of this
-        controller's own kind.
+        object names its uid, so it never recreates a deleted object. Errors: Conflict if the reconciled object was deleted or
+        recreated; FieldsHeld if other managers own fields, unless `force`; NotOurs for a child of another controller of this manager
+        with the same field manager; Contested if this writer and another writer of this manager undo each other's applies again and
+        again; UsageError for the status of this controller's own kind.
         """
 
         async def start() -> R:
@@ -397,8 +397,8 @@ class Context(Generic[R_co]):
     def execute(self, plan: Plan[Any]) -> Effect[Outcome]:
         """Carry out a plan and return its outcome; see `konverge.runtime.reconcile.plan` for the order.
 
-        Errors: FieldsHeld if a child is held, after the rest of the plan was carried out. An outcome of RequeueAfter takes effect all the
-        same.
+        Errors: FieldsHeld if a child is held, after the rest of the plan was carried out. An outcome of RequeueAfter takes effect in
+        this case too.
         """
         return self.trace.effect("ctx.execute(plan)", lambda: self._execute(plan))
 
@@ -432,7 +432,7 @@ class Context(Generic[R_co]):
 
     @property
     def _children(self) -> Children:
-        """Made when the first object is applied: many reconciles apply none."""
+        """Created by the first apply: many reconciles apply none."""
         if self._applies is None:
             self._applies = Children(self._services, self._object.metadata, self.trace)
         return self._applies

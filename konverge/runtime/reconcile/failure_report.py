@@ -1,9 +1,8 @@
 """The failure step: the condition that reports a failed reconcile, so that no object is retried in silence.
 
 Guarantees: an error that does not concern the object (an unreachable server, a conflicting write) is reported only if it repeats
-(`FailureStreaks`): usually the retry mends it. Every other error is reported at once, without text that may quote a value: a foreign
-exception by its type, a refusal of the API server by request, code and fields. The message is the same in every retry, so it is written
-once.
+(`FailureStreaks`): usually the retry mends it. Every other error is reported at once, without text that may quote a value: the type of
+a foreign exception; request, code and fields of an API error. The message is the same in every retry, so it is written once.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ __all__ = ["TOO_DEEP", "FailureReport", "FailureStreaks", "failure_condition", "
 
 TOO_DEEP = "its values are nested too deeply, or there are more than 100,000; make it flatter and smaller"
 _PASSING = (Conflict, Expired, NotFound, ServerFailure, TooManyRequests, Unauthorized, Unreachable)
-"""The next try may end otherwise."""
+"""A retry may succeed."""
 _AWAITED = (RetryAfter, FieldsHeld, NotLeading)
 """Errors that name what the reconciler or the runtime waits for."""
 _TRIES_BEFORE_REPORT = 5
@@ -162,7 +161,7 @@ class FailureReport:
     def report(self, ctx: Context[Any], ended: Outcome | Exception, *, reconciled: bool) -> None:
         """Report a failure, or clear an earlier failure if the object was `reconciled` without an exception."""
         if isinstance(ended, Exception):
-            if is_mistake(ended):  # nothing that it set can be trusted: a forgotten await may precede it
+            if is_mistake(ended):  # do not trust what it set: a forgotten await may precede the error
                 ctx.status.start_over()
             message = self.message(ctx.key, ended)
             if message is not None:
@@ -199,7 +198,7 @@ class FailureReport:
         ctx.log.warning("a stored object does not decode", error=str(error))
 
     def _set_condition(self, editor: StatusEditor[Any], message: str) -> None:
-        """Set the failure condition, unless the reconciler itself reported a failure by it."""
+        """Set the failure condition, unless the reconciler itself reported a failure in it."""
         type_, status = self._condition
         present = editor.find(type_)
         if not type_ or (editor.was_set(type_) and present is not None and present.is_true is status):

@@ -112,6 +112,6 @@ class Finalizers:
         except Invalid as error:
             if error.causes:
                 raise  # the stored object no longer fits its schema, or is under deletion
-            # A test of the patch did not hold, which is a conflict by another status: the event of the change follows.
+            # A failed test of the patch is a conflict with another status code; the event of the change follows.
             race = Conflict(error.message, status=error.status)
             raise RetryAfter(1, f"{key} changed while its finalizers were patched: {error.message}") from race

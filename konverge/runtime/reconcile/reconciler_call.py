@@ -1,6 +1,6 @@
 """The call of a reconciler: its private copy of the object, its status editor, its deadline and its thread.
 
-The object is an input: whatever its model raises is an outcome of this object and stops no other.
+A stored object is an input: an exception of its model ends this object's reconcile and no other.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class ReconcilerCall:
         self._spec = spec
         self._services = services
         self._limit = spec.numbers.timeout
-        # Looked up once and not in each reconcile.
+        # Looked up once for all reconciles.
         self._verbs: dict[FinalizerStep, tuple[str, Any, bool]] = {}
 
     async def run(self, step: FinalizerStep, object_: Any, ctx: Context[Any]) -> Outcome | Exception:
@@ -138,7 +138,7 @@ class ReconcilerCall:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # Without this return the cancellation would end the worker in silence, and with it the controller.
+            # Without this return the cancellation would end the worker and the controller in silence.
             failure = RuntimeError(
                 f"{verb} of {ctx.key} let a cancellation through: something that it awaited was cancelled"
             )
@@ -174,7 +174,7 @@ class ReconcilerCall:
 
 
 def check_outcome(controller: str, verb: str, returned: Any) -> Outcome:
-    """Return the outcome of `reconcile` or `finalize`; raises NotAnOutcome, which names the legal outcomes, for any other value."""
+    """Return the outcome of `reconcile` or `finalize`. Any other value raises NotAnOutcome, which names the legal outcomes."""
     if isinstance(returned, Done | RequeueAfter):
         return returned
     raise NotAnOutcome(

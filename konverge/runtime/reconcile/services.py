@@ -1,4 +1,4 @@
-"""The services that controllers and their reconciles work with: one set of the manager, and one of each controller made from it."""
+"""The services that controllers and their reconciles work with: one set for the manager, and a set for each controller, derived from it."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def _unread() -> ConditionError:
 
 
 class StatusEditor(Generic[St_co]):
-    """The status that one reconcile will write.
+    """The status that a reconcile will write.
 
     `draft` is a copy of the status model: set its fields. `set_condition` sets a condition. Nothing is sent before the end of the
     reconcile.
@@ -224,7 +224,7 @@ class StatusEditor(Generic[St_co]):
             self._extra_fields[type_] = fields or {}
 
     def fitted(self, status: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the status of another object with its conditions cut as `set_condition` cuts them.
+        """Return the status of another object with its conditions shortened as in `set_condition`.
 
         Raises ConditionError if the manager is strict.
         """
@@ -261,7 +261,7 @@ class StatusEditor(Generic[St_co]):
 
     @property
     def asks_for_shape(self) -> bool:
-        """Whether conditions of a kind that this controller did not declare will be written, so that their shape matters."""
+        """Whether conditions of a kind that this controller did not declare will be written; if so, their shape matters."""
         if self._declared is not None:
             return False
         return bool(
@@ -275,7 +275,7 @@ class StatusEditor(Generic[St_co]):
         of a foreign kind.
         """
         draft = self._written_draft
-        # Conditions that were put into the draft are read by nothing. Compared here, since this runs once in a reconcile.
+        # Nothing reads conditions in the draft. Compared here, since this runs once in a reconcile.
         if draft is not None and (
             draft.__dict__.get("conditions") is not self._read
             if isinstance(draft, Model)

@@ -82,7 +82,7 @@ class StatusWriter:
     async def _apply(self, key: Key, cached: Cached, ctx: Context[Any], *, failed: bool) -> None:
         """Apply the status once.
 
-        Errors: Conflict if the object is at another version than the reconciled version, or was deleted and created again.
+        Errors: Conflict if the object changed since it was reconciled, or was deleted and created again.
         """
         editor: StatusEditor[Any] = ctx.status
         if editor.skipped:

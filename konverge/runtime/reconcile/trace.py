@@ -80,7 +80,7 @@ class ReconcileTrace:
             )
 
     def is_about(self, key: Key) -> bool:
-        """Return whether a key, in any version of its kind, is the reconciled object's key."""
+        """Return whether a key is the reconciled object's key, in any version of its kind."""
         mine = self.key
         return (key.name, key.namespace) == (mine.name, mine.namespace) and key.kind.group_kind == mine.kind.group_kind
 

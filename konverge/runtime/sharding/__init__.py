@@ -1,4 +1,4 @@
-"""Sharding without a coordinator: several replicas, each of which reconciles its own objects.
+"""Sharding without a coordinator: each replica reconciles its own objects.
 
     settings.py    mode, names and times
     hashing.py     which live member should own an object: rendezvous hashing. Pure
@@ -9,8 +9,9 @@
     gate.py        the gate of a controller: which objects it watches and reconciles
     part.py        the ring as a part of a manager
 
-Guarantees: at most one member reconciles an object at a time, as long as the clock of none runs more than twice as fast as another's. A
-member takes an object by a compare-and-swap of its stamp, with a greater epoch than any before; it takes only what has no owner, what its
-owner gave back, and what belongs to a member that is dead or has released its Lease. Members that see different memberships are safe, and
-only late. A newcomer owns nothing before it has judged every other member, so no object waits for a replica that has just been restarted.
+Guarantees: at most one member reconciles an object at a time, as long as no member's clock runs more than twice as fast as another
+member's clock. A member takes an object by a compare-and-swap of the stamp, with a greater epoch than any before. It takes only an
+object without an owner, an object that its owner gave back, and an object of a member that is dead or has released its Lease.
+Different views of the membership delay a hand-over, but are safe. A newcomer owns nothing before it has judged every other member, so
+no object waits for a replica that has just been restarted.
 """

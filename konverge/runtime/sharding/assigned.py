@@ -1,7 +1,8 @@
-"""The objects of one replica in the mode `coordinator`: those whose label names it. All else is as in `hash`: stamp, epoch, fence.
+"""The objects of one replica in the mode `coordinator`: the objects whose label names it. Stamp, epoch and fence are the same as in
+`hash`.
 
-Guarantees: an object that leaves the cache because its label was changed is not taken for deleted: no finalizer runs, and what was held of
-it is held no more. While a reconcile of it runs on this replica, its stamp is not cleared here.
+Guarantees: an object that leaves the cache because its label was changed is not taken for deleted: no finalizer runs, and this replica
+forgets its own stamp. While a reconcile of it runs on this replica, its stamp is not cleared here.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["AssignedOwnership"]
 
 
 class AssignedOwnership(Ownership):
-    """Which of the objects that the coordinator gave to this replica it owns."""
+    """Which objects this replica owns, among the objects that the coordinator gave to it."""
 
     def __init__(self, ring: Ring, client: Client, events: EventRecorder, metrics: Metrics, *, manager: str) -> None:
         super().__init__(ring, client, events, metrics, manager=manager)
@@ -43,7 +44,7 @@ class AssignedOwnership(Ownership):
         return self.ring.member if found.replica == self.ring.replica else found.replica
 
     def observe(self, key: Key, old: Metadata | None, new: Metadata | None, writer: Hashable) -> bool:
-        """Take note of a change of an object; returns whether its stamp or its assignment changed."""
+        """Record a change of an object; returns whether its stamp or its assignment changed."""
         changed = super().observe(key, old, new, writer)
         moved = old is not None and new is not None and self._assignment(old) != self._assignment(new)
         return changed or moved

@@ -25,7 +25,7 @@ __all__ = ["Assignment", "assign", "drain_mark_of", "label_of", "read_assignment
 
 _NOT_IN_A_LABEL: Final = re.compile(r"[^a-z0-9-]+")
 _HOST: Final = 50
-"""Characters of a host in a label: with the bits behind them, no more than the 63 of a label."""
+"""Characters of a host in a label: with the bits behind them, at most the 63 characters of a label value."""
 
 
 class Assignment(NamedTuple):
@@ -54,7 +54,8 @@ def drain_mark_of(ring: str) -> str:
 
 
 def replica_name(host: str, bits: int) -> str:
-    """Return the name of a process as a value of a label; it is new with each process, and stays while its terms as a member change.
+    """Return the name of a process as a value of a label; it is new with each process, and the same in all of the process's terms as a
+    member.
 
     >>> replica_name("operator-6c9f-x2x", 0xC0FFEE)
     'operator-6c9f-x2x-0000c0ffee'

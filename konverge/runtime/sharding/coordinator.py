@@ -2,7 +2,7 @@
 
     an object is new, changed, or was given back      decide on it
     the members of the ring changed                   decide on every object
-    the write met another one                         decide on the object as it is now
+    the write conflicts with another write            decide on the new version of the object
     another writer changed label or mark              decide on it, after a growing pause if that happens again and again
 
 Guarantees: each label is written by compare-and-swap on the object that was decided on. The coordinator reads only metadata. It decides on
@@ -67,13 +67,13 @@ class Coordinator:
         )
         self._caches: dict[Selection, Informer] = {}
         self._former: dict[str, tuple[Stamp, float]] = {}
-        """By uid: the stamp whose owner may not know yet that it was replaced, and until when it counts."""
+        """By uid: a replaced stamp whose owner may not know yet of the replacement, and until when it counts."""
         self._now = asyncio.get_running_loop().time
         self._forgeries = Forgeries(ring.settings.lease_seconds)
         self._sent: OrderedDict[str, Assignment] = OrderedDict()
-        """By uid: what this coordinator wrote last; of the objects that it wrote last."""
+        """By uid: the last assignment that this coordinator wrote; bounded, the oldest writes are dropped."""
         self._unowned: dict[str, float] = {}
-        """By uid: since when this coordinator has seen an object without an owner that is alive."""
+        """By uid: since when this coordinator has seen the object without a live owner."""
         self._failures: dict[str, tuple[str, int]] = {}
         """By uid: the last write error, and how many times in a row."""
         metrics.shard_unowned.labels(name=client.name).set_function(lambda: float(len(self._unowned)))
@@ -235,7 +235,7 @@ class Coordinator:
             self._results[result].inc()
 
     def _note_failure(self, key: Key, uid: str, error: KonvergeError) -> None:
-        """Say once for each object and error that it could not be assigned: it is tried again for as long as that lasts."""
+        """Log once for each object and error that the assignment failed; it is retried until it succeeds."""
         cause = type(error).__name__
         before, times = self._failures.get(uid, ("", 0))
         times = times + 1 if before == cause else 1

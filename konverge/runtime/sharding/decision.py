@@ -1,4 +1,4 @@
-"""The decision on one object: keep it, claim it, clear its stamp, or wait. Pure, and made in no other place.
+"""The decision on one object: keep it, claim it, clear its stamp, or wait. Pure; no other code decides this.
 
 Not held by this member
 
@@ -7,17 +7,17 @@ Not held by this member
     its owner is dead, or has released its Lease        claim
     the owner is alive, or was never seen               wait
     the stamp names this member (a late write, forged)  claim; or clear it, if another should own it and no reconcile runs
-    the stamp was removed or replaced by hand           as long as the owner before is alive: wait, that it writes its stamp again
+    the stamp was removed or replaced by hand           while the former owner is alive: wait until it writes its stamp again
 
 Held by this member
 
-    the stamp was removed or replaced                   claim it anew
+    the stamp was removed or replaced                   claim it again
     this member should own it                           keep
     another should, a reconcile runs                    drain: begin no further reconcile
     another should, none runs                           clear the stamp: the acknowledgement
 
-Guarantees: `tests/unit/runtime/sharding/test_model.py` runs every interleaving of small rings with this very function: crashes, late
-writes, lost responses, stale caches, stamps that were removed and forged, and views of the ring that contradict each other.
+Guarantees: `tests/unit/runtime/sharding/test_model.py` runs every interleaving of small rings with this function: crashes, late
+writes, lost responses, stale caches, stamps that were removed and forged, and contradictory views of the ring.
 
 Caveats: a person who writes `/<epoch>` forges an acknowledgement. The owner claims the object again as soon as it sees that; if the
 object was about to be handed over, a reconcile of another member may overlap until then.
@@ -41,13 +41,13 @@ class MemberState(Enum):
     EXPIRED = "expired"
     """Not renewed in time; it keeps its objects for one more duration."""
     DRAINING = "draining"
-    """It stops: it takes no object any more, and keeps those that it has until it releases its Lease."""
+    """The member stops: it takes no further object, and keeps its objects until it releases its Lease."""
     DEAD = "dead"
     """Not renewed for so long that its fence has closed, for good: a process returns as another member."""
     RELEASED = "released"
-    """It has ended its last reconcile and given its Lease back."""
+    """The member has ended its last reconcile and released its Lease."""
     UNKNOWN = "unknown"
-    """Named by a stamp, and not known by a Lease."""
+    """In a stamp, but without a Lease."""
 
     @property
     def gone(self) -> bool:
@@ -86,15 +86,15 @@ class ShardView:
     desired: str
     """The member that should own it; "" if none is known."""
     stamp: Stamp | None
-    """The stamp in the cache, None if there is none that a member wrote."""
+    """The stamp in the cache, None if no member wrote it."""
     version: str
     """The resourceVersion in the cache."""
     held: int = 0
     """The epoch of this member's own stamp: written, confirmed, and not cleared since. 0 for none."""
     current: bool = True
-    """Whether the cache is as new as the stamp that is held."""
+    """Whether the cache is as new as the held stamp."""
     former: Stamp | None = None
-    """The stamp before the present one, if its owner may not know yet that it was replaced: see `former_after`."""
+    """The stamp before the present stamp, if its owner may not know yet of the replacement: see `former_after`."""
     running: bool = False
     """Whether a reconcile of this member runs."""
 
@@ -119,7 +119,7 @@ def decide(view: ShardView, state_of: Callable[[str], MemberState]) -> ShardDeci
 
 
 def former_after(former: Stamp | None, old: Stamp | None, new: Stamp | None) -> Stamp | None:
-    """Return the stamp whose owner may not know yet that `new` has replaced it; None if that owner gave the object back or has it.
+    """Return the stamp whose owner may not know yet that `new` replaced it; None if the owner gave the object back or still has it.
 
     >>> former_after(None, Stamp("a", 7), Stamp("", 7)), former_after(None, Stamp("a", 7), None)
     (None, Stamp(owner='a', epoch=7))

@@ -1,11 +1,11 @@
-"""Stamps that another writer changed, by object: the wait before the next stamp of ours, and whether a warning is due. Pure.
+"""Stamps that another writer changed, by object: the delay of our next stamp, and whether a warning is due. Pure.
 
     the first changes   written again at once
-    further changes     after 1 s, 2 s, 4 s ... `longest`, until the object was left in peace for a minute
-    a warning           for the first change, and at most each ten minutes for the changes since
+    further changes     after 1 s, 2 s, 4 s ... `longest`, until a minute passes without a change
+    a warning           for the first change, then at most once in ten minutes for the changes since
 
-Guarantees: however often a writer of an object changes its stamp, the object costs a bounded number of our writes, reconciles and log lines
-in each minute, and no other object waits for it. The memory is bounded.
+Guarantees: however often a writer of an object changes its stamp, our writes, reconciles and log lines for the object are bounded in
+each minute, and no other object is delayed. The memory is bounded.
 
 Caveats: if more objects than `size` are changed one after another, some are written again and reported sooner.
 """
@@ -22,7 +22,7 @@ __all__ = ["Forgeries"]
 _AT_ONCE: Final = 3
 """Changes of one stamp after which it is written again at once: an edit by hand, a late write."""
 _PEACE: Final = 60.0
-"""Seconds without a change after which the next change counts as the first."""
+"""Seconds without a change; the next change after them counts as the first."""
 _QUIET: Final = 600.0
 """Seconds between two warnings for one object."""
 _DOUBLINGS: Final = 16
@@ -37,11 +37,11 @@ class _Changes:
     warned_at: float = -math.inf
     unreported: int = 0
     waits: bool = False
-    """Whether no stamp was written since the wait began."""
+    """Whether our stamp was not written since the delay began."""
 
 
 class Forgeries:
-    """The stamps that other writers changed, by the uids of their objects.
+    """The stamps that other writers changed, by the uids of the objects.
 
     >>> forgeries = Forgeries(longest=15.0)
     >>> for second in range(4):
@@ -61,7 +61,7 @@ class Forgeries:
         return len(self._objects)
 
     def note(self, uid: str, now: float) -> int:
-        """Take note of a change; returns how many changes a warning reports now, 0 for no warning."""
+        """Record a change; returns the number of changes that a warning reports now, 0 for no warning."""
         changes = self._objects.setdefault(uid, _Changes(now))
         self._objects.move_to_end(uid)
         if len(self._objects) > self._size:
@@ -83,7 +83,7 @@ class Forgeries:
         return count
 
     def wrote(self, uid: str) -> None:
-        """Take note that a stamp of ours was sent."""
+        """Record that our stamp was sent."""
         if uid in self._objects:
             self._objects[uid].waits = False
 

@@ -1,6 +1,6 @@
 """The gate of a sharded controller: the controller reconciles only the objects that this replica owns.
 
-    event, resync              dropped, unless this replica has something to do for the object
+    event, resync              dropped, unless the object needs work on this replica
     the worker takes a key     write or clear the stamp, or admit the reconcile
     an object that is taken    first the caches show the last writes of the former owner
     the ring changed           every object that this replica is to claim or to hand over is enqueued
@@ -53,7 +53,7 @@ class ShardGate:
         return replace(selection, labels=",".join(filter(None, labels)), whole=whole)
 
     def concerns(self, metadata: Metadata) -> bool:
-        """Return whether this replica has something to do for an object."""
+        """Return whether an object needs work on this replica."""
         return self._ownership.concerns(metadata, self._family(metadata))
 
     def counts(self, metadata: Metadata) -> bool:

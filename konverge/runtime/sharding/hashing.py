@@ -21,7 +21,7 @@ _LONGEST_REMEMBERED = 64
 
 
 class Rendezvous:
-    """The hash over one set of members, which remembers what it found.
+    """The hash over one set of members, with a memory of results.
 
     >>> Rendezvous(("a", "b", "c")).owner_of("0b9ee9a4") == owner_of("0b9ee9a4", ("c", "b", "a"))
     True

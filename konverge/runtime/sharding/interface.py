@@ -1,4 +1,4 @@
-"""The interface of the modes of sharding: which objects this replica owns, and may claim."""
+"""The interface of the modes of sharding: the objects that this replica owns, and may claim."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Claim(NamedTuple):
 
 
 class ShardRing(Protocol):
-    """The replicas that share objects, as one of them sees them."""
+    """A replica's view of all replicas that share the objects."""
 
     @property
     def member(self) -> str:
@@ -31,11 +31,11 @@ class ShardRing(Protocol):
 
     @property
     def generation(self) -> int:
-        """How often the replicas have changed, as far as objects may move for it."""
+        """The number of changes of the replicas that may move objects."""
 
     @property
     def changed(self) -> Broadcast:
-        """Notified when they change."""
+        """Notified when `generation` grows."""
 
     def desired(self, key: str) -> str:
         """Return the replica that should own a key; "" if none is known."""
@@ -53,7 +53,7 @@ class ShardOwnership(Protocol):
         """The labels of the objects that this replica may own; "" for all objects."""
 
     def is_mine(self, metadata: Metadata) -> bool:
-        """Return whether this replica owns this version of an object: only then it may be reconciled here, as far as it is known."""
+        """Return whether this replica owns this version of an object, and so may reconcile it."""
 
     def owns(self, metadata: Metadata) -> Owned:
         """Return the owner of an object."""
@@ -62,19 +62,19 @@ class ShardOwnership(Protocol):
         """Return the member that should own an object; "" if none is known."""
 
     def concerns(self, metadata: Metadata, family: str) -> bool:
-        """Return whether there is anything to do for an object on this replica."""
+        """Return whether an object needs work on this replica."""
 
     def changes(self, metadata: Metadata, family: str) -> bool:
-        """Return whether an object is to be claimed or handed over by this replica."""
+        """Return whether this replica is to claim an object or to hand it over."""
 
     async def admit(self, key: Key, metadata: Metadata, family: str, writer: Hashable) -> Claim:
         """Claim or clear an object as its stamp requires; after a claim `leave` follows."""
 
     def leave(self, uid: str) -> None:
-        """Take note of the end of a reconcile."""
+        """Record the end of a reconcile."""
 
     def observe(self, key: Key, old: Metadata | None, new: Metadata | None, writer: Hashable) -> bool:
-        """Take note of a change of an object; returns whether its owner changed."""
+        """Record a change of an object; returns whether its owner changed."""
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel the writes in progress."""

@@ -1,4 +1,4 @@
-"""Events and log lines about the Lease of this replica: what others do to it, its loss, a double of this replica, a clock that jumps."""
+"""Events and log lines about the Lease of this replica: foreign changes, its loss, a second replica of the name, a jump of the clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["LeaseEvents"]
 class LeaseEvents:
     """A `LeaseWitness` that reports its observations, in the log at once.
 
-    Events are held back while this replica is not a member: it writes nothing then, and they are written when it has joined again.
+    Events are held back while this replica is not a member, since it writes nothing then; they are written after it has joined again.
     """
 
     def __init__(self, ring: str, namespace: str, holds: Callable[[], bool]) -> None:
@@ -30,18 +30,18 @@ class LeaseEvents:
         self._log = get_logger("konverge.sharding").bind(**{LogKey.NAMESPACE: namespace, LogKey.NAME: ring})
 
     def reports_to(self, events: EventRecorder) -> None:
-        """Record Events there."""
+        """Set the recorder of the Events."""
         self._events = events
 
     def joined(self, member: str) -> None:
-        """Take note that this replica is a member, under this name."""
+        """Record that this replica is a member, under this name."""
         self.member = member
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             self._record(*one)
 
     def recreated(self, lease: Metadata) -> None:
-        """Say that the Lease was deleted, and was created again."""
+        """Report that the Lease was deleted, and was created again."""
         self._tell(
             Reason.SHARD_LEASE_RECREATED,
             "another writer deleted the Lease of this member of the ring; it is created again, and no object moves",
@@ -49,7 +49,7 @@ class LeaseEvents:
         )
 
     def edited(self, lease: Metadata, what: str) -> None:
-        """Say that another writer has changed the Lease."""
+        """Report that another writer has changed the Lease."""
         self._tell(
             Reason.SHARD_LEASE_EDITED,
             f"another writer changed the Lease of this member: {what}. The next renewal mends it, if it still names this holder",
@@ -57,7 +57,7 @@ class LeaseEvents:
         )
 
     def lost(self, cause: str) -> None:
-        """Say that this replica has ceased to be a member."""
+        """Report that this replica has ceased to be a member."""
         self._tell(
             Reason.SHARD_MEMBERSHIP_LOST,
             f"this replica is not a member of the ring any more: {cause}. Its reconciles end, other replicas take its objects when the "
@@ -66,7 +66,7 @@ class LeaseEvents:
         )
 
     def stands_by(self, lease: str, holder: str) -> None:
-        """Say that another replica holds the Lease whose name this one has drawn, of 40 random bits."""
+        """Report that another replica holds the Lease whose name, with 40 random bits, this replica has drawn."""
         self._tell_of_double(
             lease,
             f"another replica, {holder}, holds the Lease with the name that this one has drawn: two processes have one identity, as "
@@ -74,7 +74,7 @@ class LeaseEvents:
         )
 
     def has_double(self, other: str) -> None:
-        """Say that another live member of the ring has the name of this replica."""
+        """Report that another live member of the ring has the name of this replica."""
         self._tell_of_double(
             self.member,
             f"another live member of the ring, {other}, has the host name of this replica, as copies of one machine have. They are "
@@ -82,7 +82,7 @@ class LeaseEvents:
         )
 
     def clock_jumped(self, seconds: float) -> None:
-        """Say that the wall clock of this replica has jumped."""
+        """Report that the wall clock of this replica has jumped."""
         note = (
             f"the wall clock of this replica jumped by {seconds:+.0f} s against its monotonic clock, or its machine was suspended. "
             "Membership is judged by the monotonic clock: no object moves for it. Times that this replica writes may be wrong"

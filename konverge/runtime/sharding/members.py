@@ -1,15 +1,16 @@
-"""The members of a ring, by what this replica saw of their Leases. Pure: a value of the loop's clock is an argument of each method.
+"""The members of a ring, judged by the states of their Leases that this replica saw. Pure: a value of the loop's clock is an argument of
+each method.
 
-    a new Lease            a newcomer: not counted before its Lease is annotated as that of a member which has judged every other member
-    annotated as joined    counted `join_seconds` after the last that joined, at most five times as long after the first of those
-                           that wait, or at once when a member leaves
+    a new Lease            a newcomer: not counted before the annotation that it has judged every other member
+    annotated as joined    counted `join_seconds` after the last member that joined, at most five times as long after the first waiting
+                           member, or at once when a member leaves
     renewed in time        ready
     unchanged for 15 s     expired: it keeps its objects
     unchanged for 30 s     dead, for good
     never seen to change   dead after twice the seconds within which its holder stops without a renewal (20 s), for good
     annotated              draining: it keeps its objects until its release
     released               released, for good
-    deleted by hand        as unchanged: a member that is alive creates it again
+    deleted by hand        as unchanged: a live member creates it again
     no Lease was seen      unknown; absent if a list that is two durations younger than the question shows no Lease either
 
 Guarantees: the age of a Lease counts from the moment when this replica saw it change to the moment when it requested the Lease from the API
@@ -46,11 +47,11 @@ class MemberLease:
     record: LeaseRecord
     draining: bool = False
     joined: bool = True
-    """Whether its member has judged every other member, or is of a version that does not report it."""
+    """Whether the member has judged every other member, or has a version that does not report this."""
     stops_after: int = 0
-    """Seconds without a renewal after which its holder has stopped to write; 0 if the Lease does not show them."""
+    """Seconds without a renewal after which the holder has stopped to write; 0 if the Lease does not have the number."""
     version: str = ""
-    """The resourceVersion, "" if it is not known."""
+    """The resourceVersion, "" if unknown."""
 
 
 @dataclass(slots=True)
@@ -67,7 +68,7 @@ class _Member:
     deleted: bool = False
     """Whether its Lease was deleted after its end."""
     joins_at: float = -math.inf
-    """When it is counted; infinity while others join too."""
+    """When the member is counted; infinity until that time has passed."""
     state: MemberState = field(default=MemberState.READY)
 
 
@@ -91,9 +92,9 @@ class Membership:
         self._absence_due = math.inf
         """When the next list is due that may prove names absent."""
         self._absences_until = -math.inf
-        """When the last list is due that was awaited."""
+        """When the last awaited list is due."""
 
-    # --- what was seen -------------------------------------------------------------------------------------------------------
+    # --- observations --------------------------------------------------------------------------------------------------------
 
     def observe(self, name: str, lease: MemberLease, now: float, *, initial: bool = False, alone: bool = False) -> None:
         """Record a Lease that arrived at `now`; a Lease older than the last is ignored.
@@ -115,7 +116,7 @@ class Membership:
             member.joins_at = math.inf
             if lease.joined:
                 self._count_soon(now)
-        # A member that has joined stays so, whatever another writer removes.
+        # A joined member stays joined, whatever another writer removes from its Lease.
         member.marked = lease.joined
         member.lease = replace(lease, joined=lease.joined or member.lease.joined)
         if alone and member.lease.joined:
@@ -156,7 +157,7 @@ class Membership:
     def _dead_after(self, member: _Member) -> float:
         """Return the age of a dead member's Lease: more than twice the seconds after which it has stopped to write, in each case.
 
-        A member that was seen to renew its Lease gets one more duration after the first.
+        A member that this replica saw renew its Lease gets a second duration.
         """
         longest = 2 * self._duration(member)
         if member.renewed or not member.lease.stops_after:
@@ -176,9 +177,9 @@ class Membership:
         else:
             member.state = MemberState.EXPIRED if age >= self._duration(member) else MemberState.READY
         if member.state is not before and (member.state.gone or member.state is MemberState.DRAINING):
-            self._joins_at = -math.inf  # objects move anyway: those that join are counted at once
+            self._joins_at = -math.inf  # objects move anyway: joining members are counted at once
 
-    # --- what follows --------------------------------------------------------------------------------------------------------
+    # --- conclusions ---------------------------------------------------------------------------------------------------------
 
     def state_of(self, name: str) -> MemberState:
         """Return the state of a member; UNKNOWN for a name without a Lease."""
@@ -186,14 +187,14 @@ class Membership:
         return MemberState.UNKNOWN if member is None else member.state
 
     def is_absent(self, name: str, since: float) -> bool:
-        """Return whether an unknown name belongs to no live member, if it was unknown `since` then.
+        """Return whether a name that is unknown since `since` belongs to no live member.
 
-        A member that is alive creates a deleted Lease again. So a name without a Lease counts as a Lease that is never renewed.
+        A live member creates its deleted Lease again. So a name without a Lease counts as a Lease that is never renewed.
         """
         return name not in self._members and self._listed_at + _ROUNDING >= self._proof_of_absence(since)
 
     def await_absence(self, since: float) -> bool:
-        """Let `look_at` ask for the list that proves names absent which are unknown `since` then; returns whether it is due sooner now.
+        """Schedule the list that can prove names absent that are unknown since `since`; returns whether a list is due sooner now.
 
         However many names there are, the lists for them are `retry_seconds` apart.
         """
@@ -203,14 +204,14 @@ class Membership:
         return self._absence_due < before
 
     def absence_due(self, since: float) -> float:
-        """Return when the next list is due that may prove names absent which are unknown `since` then."""
+        """Return when the next list is due that can prove names absent that are unknown since `since`."""
         return max(self._proof_of_absence(since), self._absence_due)
 
     def _proof_of_absence(self, since: float) -> float:
         return since + 2 * self._settings.lease_seconds
 
     def live(self, now: float = -math.inf) -> tuple[str, ...]:
-        """Return the members that objects are shared among, in the order of their names."""
+        """Return the members that share the objects, in the order of their names."""
         if now >= self._joins_at:
             for member in self._members.values():
                 if member.lease.joined:
@@ -242,21 +243,21 @@ class Membership:
     def has_judged_all(self) -> bool:
         """Return whether every earlier member was seen to renew its Lease, has released it, or is dead.
 
-        Members that have not joined own nothing, so none of them is waited for.
+        Members that have not joined own nothing, so no newcomer waits for them.
         """
         return all(one.renewed or one.state.gone or not one.lease.joined for one in self._members.values())
 
     def is_alone(self, name: str) -> bool:
-        """Return whether no other process may take part in the ring, as far as it was seen."""
+        """Return whether this replica has seen no other process that may take part in the ring."""
         return all(one.state.gone for other, one in self._members.items() if other != name)
 
     def has_joined(self, name: str) -> bool:
-        """Return whether the Lease of a member has shown that it has judged every other member."""
+        """Return whether a member's Lease has ever had the mark of a joined member."""
         member = self._members.get(name)
         return member is not None and member.lease.joined
 
     def is_marked(self, name: str) -> bool:
-        """Return whether the Lease of a member shows that now."""
+        """Return whether a member's Lease has the mark of a joined member now."""
         member = self._members.get(name)
         return member is not None and member.marked
 
@@ -269,13 +270,13 @@ class Membership:
         }
 
     def outdated(self, now: float, seconds: float) -> tuple[str, ...]:
-        """Return the members that have been gone for so many seconds, whose Leases can be deleted."""
+        """Return the members that have been dead or released for so many seconds: their Leases can be deleted."""
         return tuple(
             name for name, one in self._members.items() if self._gone_for(one, now) > seconds and not one.deleted
         )
 
     def forget_gone(self, now: float, seconds: float) -> tuple[str, ...]:
-        """Forget the members that have been gone for so many seconds and whose Leases were deleted; returns their names."""
+        """Forget the members that have been dead or released for so many seconds and whose Leases were deleted; returns their names."""
         names = tuple(name for name, one in self._members.items() if self._gone_for(one, now) > seconds and one.deleted)
         for name in names:
             self.forget(name)

@@ -2,7 +2,7 @@
 
     pod `operator-2`            the StatefulSet `operator`, the share 2 (less `spec.ordinals.start`)
     spec.replicas, watched      the number of shares; a change enqueues what this replica gains, and drops what it loses
-    a running reconcile         goes on although its object is another replica's now
+    a running reconcile         continues, even if another replica has the object now
 
 Caveats: two replicas reconcile an object while they see different counts; while a pod is missing its share has no owner; from 3 to 4
 replicas three quarters of the objects change their owner. Nothing is fenced. The mode `hash` has none of this.
@@ -40,7 +40,7 @@ _POD: Final = re.compile(r"(.+)-([0-9]{1,9})")
 
 
 def ordinal_of(host: str) -> tuple[str, int]:
-    """Return the StatefulSet and the ordinal of a pod, by its name. Raises UsageError for a name without one.
+    """Return the StatefulSet and the ordinal of a pod, by its name. Raises UsageError for a name without an ordinal.
 
     >>> ordinal_of("operator-2")
     ('operator', 2)
@@ -75,7 +75,7 @@ class _OpenFence:
 
 
 class OrdinalRing:
-    """The replicas of a StatefulSet as one of them sees them; a `Leadership` that is never lost."""
+    """A replica's view of its StatefulSet; a `Leadership` that is never lost."""
 
     def __init__(
         self, config: ClientConfig, settings: ShardingSettings, *, name: str, host: str, metrics: Metrics
@@ -105,7 +105,7 @@ class OrdinalRing:
         return f"{self.set_name}-{self._ordinal}"
 
     def desired(self, key: str) -> str:
-        """Return the pod whose share a key belongs to; "" if there are none."""
+        """Return the pod whose share a key belongs to; "" without pods."""
         return f"{self.set_name}-{share_of(key, self.replicas) + self._start}" if self.replicas else ""
 
     @asynccontextmanager
@@ -121,7 +121,7 @@ class OrdinalRing:
 
     def _on_set(self, change: Change) -> None:
         if change.new is None:
-            return  # its pods are about to end; until then the last number holds
+            return  # its pods are about to end; until then the last number is valid
         found = change.new.decode(STATEFUL_SET)
         replicas, start = found.get("spec", "replicas", default=1), found.get("spec", "ordinals", "start", default=0)
         if self._known.is_set() and (replicas, start) == (self.replicas, self._start):
@@ -201,7 +201,7 @@ class OrdinalShares:
         return self.ring.desired(family) == self.ring.member
 
     def changes(self, metadata: Metadata, family: str) -> bool:
-        """Return whether an object belongs to this share, as it may since the number of replicas changed."""
+        """Return whether an object belongs to this share: the number of replicas may have changed."""
         return not self.ring.draining and self.concerns(metadata, family)
 
     async def admit(self, key: Key, metadata: Metadata, family: str, writer: Hashable) -> Claim:  # noqa: ARG002  # the interface's

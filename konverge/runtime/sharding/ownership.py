@@ -1,9 +1,9 @@
 """The objects of one replica: it claims and clears their stamps, as `decide` returns.
 
-Guarantees: one table serves all controllers of a manager, so two controllers of one kind share an object's stamp, and it is cleared only
-when neither reconciles the object. A stamp counts as held when the API server has confirmed it, and no longer once a clear was sent. All is
-forgotten when a new term as a member begins. A name without a Lease in a stamp is a note on its object, and on nothing else: whatever a
-writer of the object puts into the stamp costs time of this object, and no time or memory of others.
+Guarantees: one table serves all controllers of a manager, so two controllers of one kind share an object's stamp, and it is cleared
+only when neither reconciles the object. A stamp counts as held once the API server has confirmed it, until a clear is sent. A new term
+as a member begins with an empty table. A name without a Lease in a stamp delays only its own object: a forged stamp costs no time or
+memory of other objects.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _AFTER_FAILURE = 1.0
 class _Object:
     held: int = 0
     version: str = ""
-    """The resourceVersion that the write of the held stamp made."""
+    """The resourceVersion that the write of the held stamp created."""
     inherited: bool = False
     running: int = 0
     writing: bool = False
@@ -116,7 +116,7 @@ class Ownership:
         return self._holds(metadata) or bool(self.ring.member and self.owns(metadata).owner == self.ring.member)
 
     def concerns(self, metadata: Metadata, family: str) -> bool:
-        """Return whether there is anything to do for an object on this replica."""
+        """Return whether an object needs work on this replica."""
         return self.desired(metadata, family) == self.ring.member or self.is_mine(metadata)
 
     def _holds(self, metadata: Metadata) -> bool:
@@ -124,7 +124,7 @@ class Ownership:
         return one is not None and bool(one.held)
 
     def changes(self, metadata: Metadata, family: str) -> bool:
-        """Return whether an object is to be claimed or handed over by this replica."""
+        """Return whether this replica is to claim an object or to hand it over."""
         if self.ring.draining:
             return False
         desired, held = self.desired(metadata, family) == self.ring.member, self._holds(metadata)
@@ -203,7 +203,7 @@ class Ownership:
         return min(waits, default=None)
 
     def leave(self, uid: str) -> None:
-        """Take note of the end of a reconcile."""
+        """Record the end of a reconcile."""
         one = self._objects.get(uid)
         if one is not None and one.running:
             one.running -= 1
@@ -211,7 +211,7 @@ class Ownership:
                 del self._objects[uid]
 
     def observe(self, key: Key, old: Metadata | None, new: Metadata | None, writer: Hashable) -> bool:
-        """Take note of a change of an object; returns whether its stamp changed."""
+        """Record a change of an object; returns whether its stamp changed."""
         if new is None:
             gone = None if old is None else self._objects.get(old.uid)
             if old is not None and gone is not None and gone.running:
@@ -233,7 +233,7 @@ class Ownership:
             if one.former != former:
                 one.former_until = self._now() + 2 * self.ring.settings.lease_seconds
             one.former = former
-        # A replica that has lost its Lease sees others take its objects, as they should.
+        # After the loss of the Lease other members take the objects, as they should.
         if one is not None and one.held and _is_current(new.resource_version, one) and self.ring.holds:
             mine = Stamp(self.ring.member, one.held)
             if after != mine and not one.writing and before == mine:
@@ -245,7 +245,7 @@ class Ownership:
         return before != after
 
     async def _stamp_again(self, key: Key, metadata: Metadata, one: _Object, writer: Hashable) -> None:
-        """Write the stamp again while a reconcile runs, so that no other member takes the object for free."""
+        """Write the stamp again while a reconcile runs, so that no other member takes the object for unowned."""
         decision = decide(
             ShardView(
                 me=self.ring.member,
@@ -265,7 +265,7 @@ class Ownership:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel the writes in progress."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -294,7 +294,7 @@ class Ownership:
         before = read_stamp(metadata.annotations, self.annotation, metadata.resource_version)
         inherited = one.inherited if one.held else before is not None or one.former is not None
         if not claims:
-            one.held = 0  # whatever the response is: a write that was given up may still arrive
+            one.held = 0  # whatever the response is: an abandoned write may still arrive
         one.writing = True
         self._forgeries.wrote(metadata.uid)
         result = "failed"

@@ -123,7 +123,7 @@ class Sharding(ManagerPart):
         if isinstance(ring, Ring) and ring.replica:
             work = partial(_coordinate, ring, self._shared_selections(), core)
             for gauge in (core.metrics.shard_unowned, core.metrics.shard_unowned_age):
-                gauge.labels(name=core.name)  # at 0 on each replica, whether it ever leads
+                gauge.labels(name=core.name)  # at 0 on each replica, even if it never leads
             given = background_services(core, core.services)
             self._spawn(run_background("shard coordinator", work, given, core.services.term), "shard coordinator")
 
@@ -187,8 +187,8 @@ async def _coordinate(ring: Ring, shared: dict[Selection, Any], core: Core, give
 def trimmed_kinds(ring: AnyRing, core: Core) -> frozenset[Kind[Any]]:
     """Return the kinds whose objects this replica caches whole only if it owns them.
 
-    A kind that another part of the manager reads is left out, since the manager would watch its objects a second time. With a coordinator
-    the caches hold no other objects, and by ordinals an object that is gained has no event that brings it whole.
+    A kind that another part of the manager reads is left out, since the manager would watch its objects a second time. With a
+    coordinator the caches hold only own objects; in the mode `ordinal` no event would fetch the whole of a gained object.
     """
     if not isinstance(ring, Ring) or ring.replica:
         return frozenset()

@@ -1,10 +1,10 @@
-"""The shell of a ring: this replica's own Lease, and what it sees of the Leases of the others.
+"""The shell of a ring: this replica's own Lease, and its view of the other members' Leases.
 
-    acquire   look at the ring, then create a Lease of one's own and hold it
-    join      annotate it, once every member that was there before has renewed its Lease, released it, or died; from then on it owns objects
+    acquire   list the members, then create an own Lease and hold it
+    join      annotate it, once every earlier member has renewed its Lease, released it, or died; from then on it owns objects
     lost      the fence closes: it could not be renewed in time, or was edited
-    again     as another member, under a new name: whoever took the old one for dead stays right
-    release   after the last reconcile; the objects of a member that has released are taken by others at once
+    again     rejoin under a new name, since peers may have declared the old name dead
+    release   after the last reconcile; other members then take its objects at once
 
 Guarantees: it is a `Leadership`, with one term of leadership for each term as a member, so the fence, the end of running reconciles and the
 order of a stop are as in leader election. A member counts as dead only after a list of the Leases that was requested when the Lease was
@@ -50,14 +50,14 @@ _RETRY = 1.0
 _OUTDATED = 60.0
 """Seconds after which the Lease of a released or dead member is deleted."""
 _FORGOTTEN = 600.0
-"""Seconds after which a member whose Lease was deleted is forgotten; no stamp names it any more."""
+"""Seconds until a member whose Lease was deleted is forgotten; no stamp has its name then."""
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")
 _RENEWALS_OF_A_DOUBLE = 2
 """Renewals that prove a live member of this replica's name: a single renewal may be the last of a former process."""
 
 
 class _MemberFence:
-    """The fence of the present term; closed between two."""
+    """The fence of the present term; closed between two terms."""
 
     def __init__(self) -> None:
         self.term: Fence | None = None
@@ -69,7 +69,7 @@ class _MemberFence:
 
 
 class Ring:
-    """The ring as one replica takes part in it. Use it with `async with`, and `following` within it."""
+    """One replica's part in a ring. Use it with `async with`, and `following` within it."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Ring:
         self.changed = Broadcast()
         """Notified when `generation` has grown."""
         self.generation = 0
-        """How often they have changed in a way that an object may move for."""
+        """The number of changes of the members that may move objects."""
         self._fence = _MemberFence()
         self._config = config
         self._client = client
@@ -101,7 +101,7 @@ class Ring:
         self._former: set[str] = set()
         """The names of this process in all its terms."""
         self._release_due: dict[str, float] = {}
-        """Dead members whose Leases still name a holder, and when this replica releases them at the latest."""
+        """Dead members whose Leases still name a holder, and the latest time for this replica to release them."""
         self._retry_at = math.inf
         self._greeted: set[str] = set()
         """Newcomers that have seen this member renew its Lease."""
@@ -117,7 +117,7 @@ class Ring:
         self._deciding: set[tuple[str, MemberState]] = set()
         self._states: dict[str, MemberState] = {}
         self.draining = False
-        """Whether this replica stops: it takes nothing more, and its release gives back what it has."""
+        """Whether this replica stops: it takes no further object, and its release gives back its objects."""
         self._term: LeaseElection | None = None
         self.lease_events = LeaseEvents(self.name, self.namespace, lambda: self.holds)
         self._generation = metrics.shard_ring_generation.labels(name=name)
@@ -128,7 +128,7 @@ class Ring:
     # --- the members ---------------------------------------------------------------------------------------------------------
 
     def desired(self, key: str) -> str:
-        """Return the member that should own a key; "" if none is known. With a coordinator: among those that see its labels."""
+        """Return the member that should own a key; "" if none is known. With a coordinator: among the members that see its labels."""
         return self._sharing.owner_of(key)
 
     def replica_of(self, member: str) -> str:
@@ -140,11 +140,11 @@ class Ring:
         return self._states.get(member, MemberState.UNKNOWN)
 
     def is_absent(self, member: str, since: float) -> bool:
-        """Return whether an unknown name, unknown `since` then, is proved to belong to no live member."""
+        """Return whether it is proved that a name that is unknown since `since` belongs to no live member."""
         return self._membership.is_absent(member, since)
 
     def await_absence(self, since: float) -> float:
-        """Ask for the proof that a name which is unknown `since` then belongs to no live member; returns when the proof is due."""
+        """Request the proof that a name that is unknown since `since` belongs to no live member; returns when the proof is due."""
         if self._membership.await_absence(since):
             self._news.set()
         return self._membership.absence_due(since)
@@ -188,7 +188,7 @@ class Ring:
             self._greet(lease.name)
 
     def _greet(self, newcomer: str) -> None:
-        """Renew the own Lease, once for each newcomer, which counts this member as alive from then on."""
+        """Renew the own Lease, once for each newcomer: from then on the newcomer counts this member as alive."""
         if newcomer not in self._greeted:
             self._greeted.add(newcomer)
             assert self._term is not None
@@ -197,12 +197,12 @@ class Ring:
     def _note_replica(self, lease: Object | Metadata) -> None:
         assert isinstance(lease, Object)
         replica = (lease.metadata.labels or {}).get(Label.SHARD_REPLICA, "")
-        # A label that was removed or replaced by hand changes nothing: the replica selects by the name that it has.
+        # A label that was removed or replaced by hand has no effect: the replica's selector keeps the first name.
         if replica:
             self._replicas.setdefault(lease.name, replica)
 
     def _note_double(self, member: str, record: LeaseRecord) -> None:
-        """Say once that another process has the name of this replica, if its Lease is renewed."""
+        """Report once that another process has the name of this replica, if that process renews its Lease."""
         bare = member.rpartition("-")[0]
         if not self.member or member in self._former or bare != f"{self.name}-{self._host}" or record.released:
             return
@@ -252,7 +252,7 @@ class Ring:
         return True
 
     async def _release_dead(self) -> None:
-        """Release the Leases of dead members for them, so that no replica has to judge them again."""
+        """Release the Leases of dead members, so that no replica has to judge them again."""
         now = self._now()
         for name, lease in self._membership.unreleased().items():
             # Of the joined members, the owner of the name by the hash writes first. Another member follows if that owner is dead too.
@@ -265,7 +265,7 @@ class Ring:
             await self._write(name, {"metadata": {"resourceVersion": lease.version}, "spec": record.to_spec()})
 
     async def _join(self) -> bool:
-        """Annotate the own Lease if every other member is judged, or if the annotation was lost; returns whether that was done."""
+        """Annotate the own Lease if every other member is judged, or if the annotation was lost; returns whether it was written."""
         if not self.holds or self.draining or self._membership.is_marked(self.member):
             return False
         if not (self._membership.has_judged_all() or self._membership.has_joined(self.member)):
@@ -273,7 +273,7 @@ class Ring:
         return await self._write(self.member, {"metadata": {"annotations": {Annotation.SHARD_JOINED: "true"}}})
 
     async def _write(self, name: str, change: dict[str, Any]) -> bool:
-        """Write to a Lease, and take note of the result; returns whether that succeeded."""
+        """Write to a Lease, and record the result; returns whether that succeeded."""
         try:
             async with asyncio.timeout(self.settings.retry_seconds):
                 self._observe(await self._client.patch(LEASE, name, self.namespace, patch=change, style="merge"))
@@ -283,7 +283,7 @@ class Ring:
         return True
 
     def _settle(self) -> None:
-        """Take over what was seen, and say so if it is new."""
+        """Apply the observed membership, and notify if it changed."""
         live = self._membership.live(self._now())
         if self.draining:
             live = tuple(one for one in live if one != self.member)
@@ -341,7 +341,7 @@ class Ring:
 
     @property
     def holds(self) -> bool:
-        """Whether this process is a member now: others may own its objects otherwise."""
+        """Whether this process is a member now; if not, others may own its objects."""
         try:
             self._fence.check()
         except NotLeading:
@@ -354,7 +354,7 @@ class Ring:
         if not self.member:
             while not await self._look_first():
                 await asyncio.sleep(_RETRY)
-        # The name is new in each term: others may have taken the former member for dead, and are right for good.
+        # The name is new in each term: others may have declared the former member dead, which is final.
         name = member_name(self.name, self._host, self._random.getrandbits(40))
         self._former.add(name)
         settings = self.settings
@@ -406,7 +406,7 @@ class Ring:
         await self._term.lost()
 
     async def drain(self) -> None:
-        """Say that this member takes no object any more; its objects are taken by others when it has released its Lease."""
+        """Announce that this member takes no further object; others take its objects once it has released its Lease."""
         self.draining = True
         self._settle()
         if self.member:
@@ -416,13 +416,13 @@ class Ring:
                     await self._client.patch(LEASE, self.member, self.namespace, patch=mark, style="merge")
 
     async def release(self) -> None:
-        """Give the Lease back, if this replica holds one."""
+        """Release the Lease, if this replica holds it."""
         term, self._term, self._fence.term = self._term, None, None
         if term is not None:
             await term.__aexit__(None, None, None)
 
     def problem(self) -> str:
-        """Return why this replica cannot be a member, or cannot see the others; "" if all is well."""
+        """Return why this replica cannot be a member, or cannot see the others; "" without a problem."""
         return self._problem or ("" if self._term is None else self._term.problem())
 
     def holder(self) -> str:

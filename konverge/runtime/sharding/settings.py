@@ -20,7 +20,7 @@ _RING = re.compile(r"[a-z0-9]([-a-z0-9.]{0,48}[a-z0-9])?")
 class ShardingSettings:
     """How replicas share the objects. The times are a member's Lease times.
 
-    Errors: UsageError for a ring that no Lease and no annotation can be named after, and unless lease > renew > 1.2 times retry.
+    Errors: UsageError for a ring whose name is not valid for a Lease or an annotation, and unless lease > renew > 1.2 times retry.
 
     >>> ShardingSettings(mode="hash").lease_seconds
     15.0
@@ -62,7 +62,7 @@ class ShardingSettings:
         return self.mode not in ("off", "leader")
 
     def ring_of(self, manager: str) -> str:
-        """Return the name of the ring; raises UsageError if neither a Lease nor an annotation can be named after it.
+        """Return the name of the ring; raises UsageError if it is not valid in the name of a Lease and of an annotation.
 
         >>> ShardingSettings().ring_of("shop")
         'shop'

@@ -46,7 +46,7 @@ class Stamp:
 
 
 def annotation_of(ring: str) -> str:
-    """Return the annotation of a ring's stamps: two operators may shard one kind, each with stamps of its own.
+    """Return the annotation of a ring's stamps: two operators may shard one kind, each with its own stamps.
 
     >>> annotation_of("shop")
     'shard-owner.konverge.dev/shop'
@@ -55,7 +55,7 @@ def annotation_of(ring: str) -> str:
 
 
 def host_in_name(host: str) -> str:
-    """Return a host name as it is part of the names of members.
+    """Return a host name in the form that is valid in a member's name.
 
     >>> host_in_name("Operator_0")
     'operator-0'
@@ -64,7 +64,7 @@ def host_in_name(host: str) -> str:
 
 
 def member_name(ring: str, host: str, bits: int) -> str:
-    """Return the name of a member of a ring, which is also its Lease's; 40 random bits make it new in each term.
+    """Return the name of a member of a ring, and of its Lease; 40 random bits give each term a new name.
 
     >>> member_name("shop", "Operator_0", 0xC0FFEE)
     'shop-operator-0-0000c0ffee'
