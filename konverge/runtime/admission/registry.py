@@ -94,7 +94,7 @@ class WebhookRegistry:
         self.runner = await stack.enter_async_context(runner)
 
     def report(self) -> ControllerReport | None:
-        """Return their report; None if there are no webhooks."""
+        """Return their report; None without webhooks."""
         if not self.webhooks:
             return None
         return ControllerReport("webhooks", State.STARTING) if self.runner is None else self.runner.report()

@@ -3,7 +3,7 @@
 Guarantees: a scrape reads sums and decodes nothing; an event of the primary kind costs two reads of the object. The series that are named
 at the start exist from then on, 0 included. When the controller ends, its objects are no longer counted.
 
-If replicas share the objects, each member counts the objects that it owns, and a replica that is no member counts none: the sum over
+If replicas share the objects, each member counts the objects that it owns, and a replica outside of the ring counts none: the sum over
 the replicas counts all.
 
 Caveats: a standby replica counts its objects, too, so a query about objects that are not shared takes `max by` the labels before it
