@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from random import Random
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol
 
 from konverge.client import ListQuery, Page, ResourceInfo, WatchEvent, WatchQuery, WatchStream
 from konverge.errors import KonvergeError, stack_of
@@ -54,8 +54,6 @@ from konverge.words import LogKey
 __all__ = ["Api", "EffectSink", "Reflector", "WatchListDenylist"]
 
 
-T = TypeVar("T")
-_REFUSED: Final = "invalid shard selector"
 _LOG = get_logger("konverge.informers")
 
 

@@ -11,7 +11,7 @@ an event every second would leave 36,000 records.)
 
 With a minimum interval, two starts of a key are at least that far apart, retries included. With a debounce, an event waits until
 `debounce` seconds pass without another event, and at most `debounce_max` after the first event. Both are off (0) by default. An add with a
-time (`add_after`, a retry) is not debounced: the earlier of its time and the end of the debounce wins.
+time (`add_after`, a retry) is not debounced: the earlier of the add's time and the end of the debounce wins.
 
 controller-runtime has neither: https://github.com/kubernetes-sigs/controller-runtime/issues/857. cluster-api limits its reconcilers by a
 wrapper: https://github.com/kubernetes-sigs/cluster-api/issues/13005. A debounce in kube-rs: https://github.com/kube-rs/kube/issues/1247

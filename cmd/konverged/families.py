@@ -64,7 +64,7 @@ class DaemonSettings(Settings):
 def discover() -> tuple[HostedFamily, ...]:
     """Return the families of all installed distributions, by name.
 
-    Errors: ConfigError if there is none, one cannot be imported, or two have the same name or kind.
+    Errors: ConfigError if no family is installed, an import of a family fails, or two families have the same name or kind.
     """
     hosted = [HostedFamily(_family_of(entry), _distribution_of(entry)) for entry in entry_points(group=GROUP)]
     if not hosted:
@@ -98,6 +98,11 @@ def _family_of(entry: EntryPoint) -> Family[Any]:
         raise ConfigError(f"{place}: {family.name} is a setting of every operator; choose another name")
     if undeclared := [model.__name__ for model in family.kinds if not hasattr(model, "__konverge_declaration__")]:
         raise ConfigError(f"{place}: declare {', '.join(undeclared)} with @kv.resource, or remove it from `kinds`")
+    try:
+        family.settings()
+    except ValueError as error:
+        problem = " ".join(str(error).split())
+        raise ConfigError(f"{place}: the defaults of its settings are not valid; correct them: {problem}") from error
     return family
 
 
@@ -111,7 +116,7 @@ def _check_unique(word: str, hosted: Sequence[HostedFamily], names_of: Callable[
         for name in names_of(entry.family):
             if (other := owners.setdefault(name, entry)) is not entry:
                 raise ConfigError(
-                    f"{other} and {entry} have the same {word}, {name}: rename it in one of them, or uninstall one distribution"
+                    f"{other} and {entry} have the same {word}, {name}: rename it in one family, or uninstall one distribution"
                 )
 
 
@@ -184,7 +189,7 @@ def _install(manager: Manager, hosted: HostedFamily, settings: DaemonSettings) -
         if rival is None:
             raise
         raise UsageError(
-            f"{hosted} cannot run beside {rival}: {error}. Rename it in one of them, or uninstall one distribution"
+            f"{hosted} cannot run beside {rival}: {error}. Rename it in one family, or uninstall one distribution"
         ) from error
 
 

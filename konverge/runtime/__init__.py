@@ -1,7 +1,8 @@
 """Where informer meets queue: controllers, the manager, and everything that a reconciler may do.
 
     manager/        the process: a list of parts, and its settings
-    sharding/, election/   plug-ins of the manager: which replica may write
+    sharding/       plug-in: which replica owns an object
+    election/       plug-in: which replica may write
     parts/          the parts of a manager: client, caches, controllers, webhooks, background work
     hooks/          the interfaces of plug-ins: leadership, and a gate for objects
     controller/     one controller at work: watches, requests, queue, workers, requeue decisions (pure)

@@ -43,7 +43,7 @@ def konverge(environment: dict[str, str], *words: str, code: int = 0) -> str:
 
 
 def documents(text: str) -> dict[tuple[str, str], Any]:
-    return {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(text)}
+    return {(document["kind"], document["metadata"]["name"]): document for document in yaml.safe_load_all(text)}
 
 
 def test_example_declares_the_entry_point_of_this_test() -> None:
@@ -52,7 +52,7 @@ def test_example_declares_the_entry_point_of_this_test() -> None:
 
 def test_config_shows_the_settings_of_the_family(environment: dict[str, str]) -> None:
     shown = konverge({**environment, "KONVERGE_GARDENS__MOST_BEDS": "4"}, "config", "-o", "json")
-    (entry,) = (one for one in json.loads(shown) if one["path"] == "gardens.most_beds")
+    (entry,) = (setting for setting in json.loads(shown) if setting["path"] == "gardens.most_beds")
     assert (entry["value"], entry["origin"]) == (4, "variable KONVERGE_GARDENS__MOST_BEDS")
     assert entry["doc"] == "Beds of a garden at most."
 
@@ -82,9 +82,9 @@ def test_chart_has_a_switch_and_files_for_the_family(environment: dict[str, str]
 def test_broken_family_ends_a_command_with_its_distribution(environment: dict[str, str], tmp_path: Path) -> None:
     broken = distribution(tmp_path / "broken", "acme-rows", "rows = acme_rows:FAMILY", modules={"acme_rows": "1 / 0"})
     search = f"{broken}{os.pathsep}{environment['PYTHONPATH']}"
-    said = konverge({**environment, "PYTHONPATH": search}, "crds", code=1)
-    assert said.startswith("Error: the family rows of acme-rows 1.0.0: acme_rows:FAMILY cannot be imported")
-    assert "Traceback" not in said
+    error = konverge({**environment, "PYTHONPATH": search}, "crds", code=1)
+    assert error.startswith("Error: the family rows of acme-rows 1.0.0: acme_rows:FAMILY cannot be imported")
+    assert "Traceback" not in error
 
 
 async def test_daemon_reconciles_the_objects_of_the_family(environment: dict[str, str]) -> None:

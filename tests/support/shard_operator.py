@@ -39,7 +39,7 @@ async def copied(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
         if "held" in data:
             await tell(ctx, "hold", object_)
             while held(ctx, object_):
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.5)
         await ctx.own(SECRET.new(f"copy-of-{object_.name}", object_.namespace, stringData={"value": data["value"]}))
         await tell(ctx, "end", object_)
     return kv.Done()

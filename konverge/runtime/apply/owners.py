@@ -1,8 +1,8 @@
 """Owner references, checked before they are written, and the back-reference that replaces them across namespaces.
 
 The garbage collector honours an owner only in the dependent's own namespace or cluster-scoped; it deletes a dependent whose owner it
-cannot find that way, and the API server accepts such a reference silently (https://github.com/kubernetes/kubernetes/issues/65200,
-https://github.com/kubernetes/website/issues/29480). So scope and namespace are checked here, with the scope that discovery reports.
+cannot find that way, and the API server accepts such a reference without a word (https://github.com/kubernetes/kubernetes/issues/65200,
+https://github.com/kubernetes/website/issues/29480). So scope and namespace are checked here, against discovery.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def refuse_foreign(owner: Metadata, owner_kind: Kind[Any], child: Key, existing:
 class Claims:
     """The controller that applies each child, and the child's owner; a child has one controller of the manager.
 
-    The write ledger does not have this: a child's own controller writes its status and finalizers, and others may patch it with
-    requests. Pure; bounded: the oldest claim is dropped first.
+    The write ledger does not know: a child's own controller writes its status and finalizers, and others may patch it with requests.
+    Pure; bounded, the oldest claims are dropped first.
     """
 
     def __init__(self, *, limit: int = 65536) -> None:
@@ -112,7 +112,7 @@ class Claims:
             self._drop(forgotten, oldest)
 
     def forget(self, controller: str, owner: Key) -> None:
-        """Drop the claims of a deleted owner."""
+        """The owner was deleted: drop the claims on its behalf."""
         for target in self._owners.pop((controller, owner), ()):
             del self._children[target]
 
@@ -151,9 +151,9 @@ def back_reference(owner: Resource) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def owner_of(kind: Kind[Any], child: Metadata) -> Key | None:
-    """Return the key of the owner of this kind in a child's back-reference; None without a back-reference.
+    """Return the key of a child's owner of this kind; None if it has none.
 
-    The version is not compared: a child that was created with an older version of the owner's kind stays tied to the owner.
+    The version is not compared: children from the time of an older version keep their owner.
     """
     text = child.annotation(Annotation.OWNER)
     prefix = f"{kind.group}/" if kind.group else ""

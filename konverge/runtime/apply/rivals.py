@@ -1,5 +1,4 @@
-"""Drift loops: an apply that another writer undoes again and again is counted and logged, and refused if both writers are of this
-manager.
+"""Two alternating writers: an apply that another writer undoes again and again is counted, logged, and refused if both are of this manager.
 
 Guarantees: an apply that stays in effect costs nothing here. The report names both writers, the object and the fields, and quotes no
 value. Each object is reported once in `WINDOW` seconds.
@@ -40,7 +39,7 @@ _MOST_FIELDS: Final = 5
 
 
 class Rivals:
-    """Detects the other writers of a controller's objects."""
+    """Notices the other writers of a controller's applied objects."""
 
     def __init__(
         self,

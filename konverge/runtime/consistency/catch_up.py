@@ -1,12 +1,12 @@
-"""The wait until a cache is as new as this moment: once, when a replica begins to lead, because a standby's cache may lack the former
-leader's last writes.
+"""Whether a cache is as new as this moment: checked once when a replica begins to lead, because a standby's cache may be behind the last
+writes of the leader before it.
 
     list one object, metadata only      -> the server's present version
     watch from the cache's version      -> the events that the cache lacks, and a bookmark at or after that version
     the cache shows the last of these   -> it is at least as new as the begin of the term
 
-Guarantees: versions are compared within one kind, since an API server may keep a kind in a store of its own. No kind is listed again.
-A cache that is not current in time, or whose versions cannot be compared, is used nevertheless; a metric counts this.
+Guarantees: versions are compared within one kind, since an API server may keep a kind in a store of its own. Nothing is listed again. A
+cache that is not current in time is used anyway, which a metric counts; so is a cache whose versions cannot be compared.
 
 Caveats: for a kind that does not change, this takes about a second: kube-apiserver sends the bookmark two seconds before the end of a
 watch, and the shortest watch with a bookmark lasts three seconds.
@@ -52,7 +52,7 @@ async def catch_up(client: Client, informer: Informer) -> bool:
 async def _compare(client: Client, informer: Informer) -> None:
     selection, info = informer.selection, informer.info
     if info is None or not informer.synced:
-        return  # a list that began with the term is new enough
+        return  # a list after the begin of the term is new enough
     where = {"namespace": selection.namespace, "labels": selection.labels, "fields": selection.fields}
     page = await client.list_page(info, ListQuery(**where, limit=1, metadata_only=True))  # type: ignore[arg-type]  # a dict has one type of value
     wanted = page.resource_version

@@ -1,10 +1,10 @@
-"""Applies that another writer undid: who applied an object, the intent, and how often an unchanged intent had to be sent again.
+"""Applies that another writer undid: writer, object and intent of each apply, and how often an unchanged intent had to be sent again.
 
-An apply that would change nothing is skipped. So a second apply of the same intent restores fields that another writer took, changed
-or removed. Once is a correction; if it repeats, two writers undo each other.
+An apply that would change nothing is skipped. So an apply with the same intent as before, to an object that changed after it, restores
+fields that another writer took, changed or removed. Once is a correction; again and again it is two writers that undo each other.
 
 Guarantees: pure. Bounded: objects that were applied longest ago are forgotten first, and of each object only the last few writers are
-kept. A child that does not change after its creation takes no memory.
+kept. A child that stays as created is not kept at all.
 
 Caveats: an object that is not cached is applied in every reconcile, so a writer outside of this manager is not detected.
 """
@@ -21,7 +21,7 @@ from konverge.keys import Key, compare_versions
 __all__ = ["OFTEN", "WINDOW", "PendingApply", "Rival", "UndoneApplies", "Writer", "differing_fields", "surplus_fields"]
 
 OFTEN: Final = 3
-"""Times that a writer is undone within the window before that counts as two writers that undo each other."""
+"""Times that a writer is undone within the window before it counts as two alternating writers."""
 WINDOW: Final = 600.0
 """Seconds of the window."""
 _WRITERS: Final = 4
@@ -48,7 +48,7 @@ class PendingApply(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """The other writer, None for a writer outside of this manager; and whether the two undo each other again and again."""
+    """The other writer if it belongs to this manager, else None; and whether the two undo each other again and again."""
 
     writer: Writer | None
     often: bool
@@ -125,7 +125,7 @@ class UndoneApplies:
 
 
 def differing_fields(intent: Any, live: Any) -> list[str]:
-    """Return the paths of the fields whose live value differs from the intent; a list counts as a whole.
+    """Return the paths of the fields whose live value differs from an intent; a list counts as a whole.
 
     >>> differing_fields({"data": {"a": "1", "b": "2"}}, {"data": {"a": "1"}, "kind": "X"})
     ['.data.b']

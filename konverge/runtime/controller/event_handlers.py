@@ -265,6 +265,6 @@ class EventHandlers:
                 await asyncio.sleep(0)
 
     def resync_now(self) -> None:
-        """Enqueue every object without a yield to the event loop, for tests."""
+        """Enqueue every object in one iteration of the event loop, for tests."""
         for namespace, name in self._watches.primary.store.keys():  # noqa: SIM118  # a method of the store, no dict
             self._queue.add(Key("", self._spec.kind, namespace, name), reason=Why.RESYNC, priority=INITIAL_PRIORITY)

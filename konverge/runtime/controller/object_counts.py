@@ -1,4 +1,4 @@
-"""How many objects of a controller are in each group, for gauges: by condition and status, or by a function of the controller.
+"""How many objects of a controller are in each group, for gauges: by condition and its status, or by a function of the controller.
 
 Guarantees: a scrape reads sums and decodes nothing; an event of the primary kind costs two reads of the object. The series that are named
 at the start exist from then on, 0 included. When the controller ends, its objects are no longer counted.
@@ -6,7 +6,8 @@ at the start exist from then on, 0 included. When the controller ends, its objec
 If replicas share the objects, each member counts the objects that it owns, and a replica outside of the ring counts none: the sum over
 the replicas counts all.
 
-Caveats: a standby counts its objects too. A query about objects that are not shared takes `max by` the labels before it adds.
+Caveats: a standby replica counts its objects, too, so a query about objects that are not shared takes `max by` the labels before it
+adds.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ class ObjectCounts:
             self._take_shared((change.namespace, change.name), change.new, self._own)
 
     async def recount(self, store: Store) -> None:
-        """Count the objects that this replica owns after a change of the ring; yields to the event loop in between."""
+        """Count what this replica owns now, after the ring has changed; yields to the event loop in between."""
         if self._own is None:
             return
         for number, path in enumerate(store.keys(), start=1):  # no dict

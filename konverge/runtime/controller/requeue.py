@@ -79,7 +79,7 @@ class RequeueDecision(msgspec.Struct, frozen=True):
 
     @property
     def raced(self) -> bool:
-        """Whether another write won the race. The retry reads that write: optimistic locking at work, an error only if it repeats."""
+        """Whether another write preceded it, which the next try reads: optimistic locking at work, an error only if it persists."""
         if self.error is None:
             return False
         error = self.error.__cause__ if isinstance(self.error, RetryAfter) else self.error
@@ -114,7 +114,7 @@ def requeue_decision(ended: Outcome | BaseException) -> RequeueDecision:
 def _leading(group: BaseExceptionGroup[Any]) -> BaseException | None:
     """Return the error that decides for a group of `asyncio.TaskGroup`: the first retried error, else the first error.
 
-    None if one error is foreign: that is a bug, and the whole group is reported.
+    None if one of them is not the library's: such an error is a bug, and the group is reported whole.
     """
     leaves = list(_leaves(group))
     if not all(isinstance(leaf, KonvergeError) for leaf in leaves):

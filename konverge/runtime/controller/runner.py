@@ -1,9 +1,9 @@
 """A controller at work: its life, its queue and its workers. `konverge.runtime.controller.worker` holds the steps of a worker.
 
-Guarantees: it starts by itself when its CRD appears and its rights suffice; until then its report names the obstacles, and other
+Guarantees: it starts by itself when its CRD appears and its rights suffice; until then its report names what is missing, and other
 controllers do not wait for it. At most one worker reconciles a key. It works while its process leads; if the lease is lost, running
-reconciles are cancelled at once, their keys stay in the queue, and the controller is a standby whose caches and queue stay up to date.
-On stop the queue accepts nothing new, running reconciles end or are cancelled after the limit, and no task remains.
+reconciles are cancelled at once, their keys stay in the queue, and it is a standby whose caches and queue are kept up to date. On stop
+the queue accepts nothing new, running reconciles end or are cancelled after the limit, and no task remains.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class ControllerRunner:
         self.events.enqueue(key, reason)
 
     def resync_now(self) -> None:
-        """Enqueue every object without a yield to the event loop, for tests."""
+        """Enqueue every object in one iteration of the event loop, for tests."""
         self.events.resync_now()
 
     def report(self) -> ControllerReport:

@@ -41,7 +41,7 @@ class _Feed:
     informer: Informer
     registration: Registration
     state: str = ""
-    """The state of an optional kind when every object was last enqueued."""
+    """The state of an optional kind at the last enqueuing of every object."""
 
     @property
     def optional(self) -> bool:
@@ -177,7 +177,9 @@ class ControllerWatches:
                 tasks.create_task(one(informer), name=f"konverge catch up {informer.selection}")
 
     async def watch_optional(self, enqueue_all: Callable[[str], Awaitable[None]]) -> None:
-        """Enqueue every object when an optional kind, or the right to watch it, appears or disappears: that causes no other event."""
+        """Enqueue every object when an optional kind, or the right to watch it, appears or disappears: no other event need follow from
+        that.
+        """
         optional = [feed for feed in self._feeds if feed.optional]
         while optional:
             await asyncio.sleep(_DEBOUNCE)
@@ -200,7 +202,7 @@ class ControllerWatches:
 
     @property
     def namespaced(self) -> bool | None:
-        """Whether the primary kind is namespaced, by discovery; None until discovery has responded."""
+        """Whether the primary kind is namespaced in the API server; None until discovery has succeeded."""
         info = self.primary.info
         return None if info is None else info.namespaced
 

@@ -1,7 +1,7 @@
 """The manager: one process's controllers and the parts that they share.
 
-    opened in this order, closed in the reverse order       at the stop, drained in the reverse order
-    connections    `closes`, at the very end
+    opened in this order   closed in the reverse order      drained before that, in the reverse order
+    connections            `closes`, without a limit
     client
     election       releases its Lease within the            -
                    deadlines of the election
@@ -9,8 +9,8 @@
     caches
     webhooks       respond until they close                 -
     event loop
-    controllers                                             running reconciles end within `settings.drain`, or are cancelled
-    sharding       releases the member's Lease              marks the member as draining, within 1 s
+    controllers                                             reconciles end in `settings.drain` seconds, or are cancelled
+    sharding               releases the member's Lease      marks the member as draining, within 1 s
     background                                              cancelled, without a limit
 
 Guarantees: every part is open before the first part starts, and every part is drained before the first part closes. So the controllers
@@ -86,7 +86,6 @@ class Manager(Supervised):
         random: Random | None = None,
         leadership: Leadership | None = None,
     ) -> None:
-        super().__init__()
         if not name or len(name) > 100:
             raise UsageError(f"manager name {name!r}: it is the field manager of every write; use 1 to 100 characters")
         self.name = name
@@ -104,6 +103,7 @@ class Manager(Supervised):
             config=config,
             started=lambda: self._supervisor is not None,
         )
+        super().__init__(core.readiness.notify)
         self._connections = SharedConnections()
         self._admission = WebhookRegistry(name, chosen.webhooks, chosen.namespace)
         self._controllers = Controllers(core, namespace=chosen.namespace, strict=chosen.strict, drain=chosen.drain)
@@ -221,9 +221,6 @@ class Manager(Supervised):
             finally:
                 for part in reversed(self._parts):
                     await part.drain()
-
-    def _ended(self) -> None:
-        self._core.readiness.notify()
 
     @property
     def client(self) -> Client:

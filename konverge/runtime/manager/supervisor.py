@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,11 +19,12 @@ __all__ = ["Supervised"]
 
 
 class Supervised:
-    """Runs `_supervise` in a task of its own, once."""
+    """Runs `_supervise` in a task of its own, once, and calls `ended` at the end of the task."""
 
     name: str
 
-    def __init__(self) -> None:
+    def __init__(self, ended: Callable[[], None]) -> None:
+        self._ended = ended
         self._supervisor: asyncio.Task[None] | None = None
         self._started = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -32,10 +34,6 @@ class Supervised:
     @abstractmethod
     async def _supervise(self) -> None:
         """Open, set `_started`, work until `_stopping` is set, and close."""
-
-    @abstractmethod
-    def _ended(self) -> None:
-        """Note that the task has ended."""
 
     async def start(self) -> None:
         """Start; returns when client, informers and controllers have been started, not when they are ready (`ready`).

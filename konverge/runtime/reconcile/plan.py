@@ -1,8 +1,8 @@
 """Plans: the decision of a reconcile as frozen data.
 
-A pure `decide(seen, now) -> Plan` needs no loop, no server and no fixture to be tested; only `Context.execute` carries a plan out. It
-applies children in the order of the plan, deletes owned children outside the plan (if `children` is not None and none is held),
-deletes `deletes`, then sets conditions and draft. The status is written once, at the end of the reconcile.
+A pure `decide(seen, now) -> Plan` needs no loop, no server and no fixture to be tested; Only `Context.execute` converts a plan to writes.
+It applies children in the order of the plan, deletes owned children outside the plan (if `children` is not None and none is held), deletes
+`deletes`, then sets conditions and draft. The status is written once, at the end of the reconcile.
 """
 
 from __future__ import annotations
@@ -61,9 +61,8 @@ class Delete:
 class Plan(Generic[St]):
     """The decision of one reconcile.
 
-    `children` None leaves children untouched (for a blocked or invalid object); a tuple, even an empty one, is the whole set. `draft`
-    is a status: the fields that were set replace the same fields of the present status. `remove_conditions` names conditions to
-    remove.
+    `children` None leaves children untouched (a plan with Blocked or an invalid spec); a tuple, even an empty one, is the whole set.
+    `draft` is a status whose set fields replace the fields of the present status. `remove_conditions` names conditions to remove.
 
     >>> Plan(set_conditions=(ConditionUpdate("Ready", True, "Scheduled"),)).children is None
     True

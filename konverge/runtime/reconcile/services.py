@@ -48,7 +48,7 @@ def field_manager(manager: str, suffix: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerServices:
-    """The services that all controllers of a manager share; created when the manager starts."""
+    """The services that all controllers of a manager share; the manager creates them when it starts."""
 
     manager: str
     client: Client
@@ -110,7 +110,7 @@ class ReconcileServices:
     strict: bool
     owned: frozenset[Kind[Any]]
     filtered: frozenset[Kind[Any]]
-    """Owned kinds; the events of our own applies to them enqueue nothing."""
+    """Owned kinds whose events enqueue nothing if they show only own applies."""
     statuses: Mapping[Kind[Any], str]
     """Field managers of other kinds whose status this controller writes too."""
     observer: FailureObserver | None = None
@@ -119,7 +119,7 @@ class ReconcileServices:
     def of(
         cls, spec: Controller[Any], shared: ManagerServices, *, caches: Caches, serves: Callable[[Kind[Any]], bool]
     ) -> ReconcileServices:
-        """Create the services of one controller from the manager's services."""
+        """Create the services of one controller from its manager's."""
         now = asyncio.get_running_loop().time
         manager = shared.field_managers[spec.name] = field_manager(shared.manager, spec.status_suffix)
         rivals = Rivals(

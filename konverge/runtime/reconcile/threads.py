@@ -1,4 +1,4 @@
-"""The threads of blocking reconcilers, started for the first blocking reconcile."""
+"""The threads of blocking reconcilers, started at the first use."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     settings.py    mode, names and times
     hashing.py     which live member should own an object: rendezvous hashing. Pure
-    stamp.py       the annotation on an object that names its owner and the owner's epoch. Pure
-    members.py     the members of the ring, judged by their Leases. Pure
+    stamp.py       the annotation on an object with its owner and the owner's epoch. Pure
+    members.py     the members of the ring, judged by what this replica saw of their Leases. Pure
     decision.py    keep, claim, clear or wait, from one object's stamp and the members. Pure
     ordinal.py     the other mode: by the ordinals of a StatefulSet, without the guarantees below
     gate.py        the gate of a controller: which objects it watches and reconciles

@@ -7,8 +7,8 @@
     the owner is of no replica that sees labels       label: the replica that should have it, which waits for the stamp
     no replica can take objects                       as it is
 
-Guarantees: an object with a live owner stays in the owner's cache: only the owner can end its reconcile and clear its stamp. A label
-gives no right to reconcile; the stamp does, and it is claimed by compare-and-swap.
+Guarantees: an object with a live owner stays in the owner's cache, because only the owner can end its reconcile and clear its stamp. A
+label gives no right to reconcile: that takes the stamp, which is claimed by compare-and-swap.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _HOST: Final = 50
 
 
 class Assignment(NamedTuple):
-    """An object's label and drain mark: the replica that caches the object, and the replica that is to get it; "" for none."""
+    """The words on an object: the replica with the object in its cache, and the next replica; "" for none."""
 
     replica: str = ""
     drain: str = ""
 
 
 def label_of(ring: str) -> str:
-    """Return the label in the selectors of a ring's replicas.
+    """Return the label that the replicas of a ring use to select their objects.
 
     >>> label_of("shop")
     'shard.konverge.dev/shop'
@@ -45,7 +45,7 @@ def label_of(ring: str) -> str:
 
 
 def drain_mark_of(ring: str) -> str:
-    """Return the annotation that requests a hand-over from an object's owner.
+    """Return the annotation that requests an owner to hand an object over.
 
     >>> drain_mark_of("shop")
     'shard-drain.konverge.dev/shop'
@@ -67,7 +67,7 @@ def replica_name(host: str, bits: int) -> str:
 def read_assignment(
     labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None, label: str, mark: str
 ) -> Assignment:
-    """Return the assignment in an object's label and drain mark."""
+    """Return the present assignment of an object."""
     return Assignment((labels or {}).get(label, ""), (annotations or {}).get(mark, ""))
 
 
@@ -80,10 +80,10 @@ def assign(
     state_of: Callable[[str], MemberState],
     replica_of: Callable[[str], str],
 ) -> Assignment:
-    """Return the assignment that an object should have.
+    """Return the desired assignment of an object.
 
-    `desired` is the member that should own it, `former` a replaced stamp whose owner may not know yet of the replacement, and
-    `replica_of` returns the replica of a member, "" for a member that sees no labels.
+    `desired` is the member that should own it, `former` the stamp whose owner may not know yet that it was replaced, and `replica_of` gives
+    the replica of a member, "" for a member without labels.
 
     >>> views = {"state_of": lambda member: MemberState.READY, "replica_of": lambda member: member[0]}
     >>> assign(Assignment("a"), desired="b1", stamp=Stamp("a1", 7), former=None, **views)

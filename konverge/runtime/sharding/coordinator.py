@@ -5,9 +5,8 @@
     the write conflicts with another write            decide on the new version of the object
     another writer changed label or mark              decide on it, after a growing pause if that happens again and again
 
-Guarantees: each label is written by compare-and-swap on the version that the decision was based on. The coordinator reads only
-metadata. It decides nothing before its replica is a member, and so knows all other members. While no coordinator runs, objects stay
-with their owners.
+Guarantees: each label is written by compare-and-swap on the object that was decided on. The coordinator reads only metadata. It decides on
+nothing before its replica is a member, thus knows all others. While no coordinator runs, objects stay with their owners.
 
 Source of the protocol, with a webhook instead of the watch:
 https://github.com/timebertt/kubernetes-controller-sharding/blob/main/docs/design.md
@@ -39,7 +38,7 @@ __all__ = ["Coordinator"]
 
 _WORKERS = 16
 _AGAIN = 0.05
-"""Seconds after a conflict: until then the cache normally shows the other write."""
+"""Seconds after a conflict, until the cache shows the other write."""
 _KEYS_AT_ONCE = 500
 _LONGEST_DELAY = 30.0
 _REMEMBERED = 4096
@@ -76,7 +75,7 @@ class Coordinator:
         self._unowned: dict[str, float] = {}
         """By uid: since when this coordinator has seen the object without a live owner."""
         self._failures: dict[str, tuple[str, int]] = {}
-        """By uid: the error of the last write, and how many times in a row."""
+        """By uid: the last write error, and how many times in a row."""
         metrics.shard_unowned.labels(name=client.name).set_function(lambda: float(len(self._unowned)))
         metrics.shard_unowned_age.labels(name=client.name).set_function(self._unowned_age)
         self._results = {

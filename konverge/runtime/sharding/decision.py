@@ -19,8 +19,8 @@ Held by this member
 Guarantees: `tests/unit/runtime/sharding/test_model.py` runs every interleaving of small rings with this function: crashes, late
 writes, lost responses, stale caches, stamps that were removed and forged, and contradictory views of the ring.
 
-Caveats: a person who writes `/<epoch>` forges an acknowledgement. The owner claims the object again as soon as it sees the forgery; if
-the object was about to be handed over, a reconcile of another member may overlap until then.
+Caveats: a person who writes `/<epoch>` forges an acknowledgement. The owner claims the object again as soon as it sees that; if the
+object was about to be handed over, a reconcile of another member may overlap until then.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MemberState(Enum):
     DRAINING = "draining"
     """The member stops: it takes no further object, and keeps its objects until it releases its Lease."""
     DEAD = "dead"
-    """Not renewed for so long that its fence has closed, for good: the process rejoins as a new member."""
+    """Not renewed for so long that its fence has closed, for good: a process returns as another member."""
     RELEASED = "released"
     """The member has ended its last reconcile and released its Lease."""
     UNKNOWN = "unknown"
@@ -72,7 +72,7 @@ class ShardAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ShardDecision:
-    """The action on an object; the epoch of the stamp that is held or written."""
+    """The action on an object; the epoch of the held or written stamp."""
 
     action: ShardAction
     epoch: int = 0

@@ -7,7 +7,7 @@
 Guarantees: however often a writer of an object changes its stamp, our writes, reconciles and log lines for the object are bounded in
 each minute, and no other object is delayed. The memory is bounded.
 
-Caveats: if more than `size` objects are changed, some are written again and reported sooner.
+Caveats: if more objects than `size` are changed one after another, some are written again and reported sooner.
 """
 
 from __future__ import annotations
@@ -88,6 +88,6 @@ class Forgeries:
             self._objects[uid].waits = False
 
     def wait(self, uid: str, now: float) -> float:
-        """Return the delay of our next stamp of an object, in seconds."""
+        """Return how many seconds the next stamp of an object waits."""
         changes = self._objects.get(uid)
         return 0.0 if changes is None else max(0.0, changes.wait_until - now)

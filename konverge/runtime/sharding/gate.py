@@ -27,7 +27,7 @@ __all__ = ["ShardGate"]
 
 
 class ShardGate:
-    """An `ObjectGate`. `trimmed` are the kinds whose foreign objects this replica caches as metadata only."""
+    """An `ObjectGate`. For kinds in `trimmed` this replica caches only its own objects whole."""
 
     def __init__(
         self, ownership: ShardOwnership, host: GatedController, *, trimmed: Collection[Kind[Any]] = ()
@@ -47,7 +47,7 @@ class ShardGate:
         """By uid of an object with a former owner: the epoch since which the caches show the former owner's writes."""
 
     def select(self, selection: Selection) -> Selection:
-        """Return the selection of the objects that this replica may own; foreign objects may be cached as metadata only."""
+        """Return the objects that this replica may own; it caches only its own objects whole."""
         labels = (selection.labels, "" if self._sees_all else self._ownership.selector)
         whole = self._ownership.is_mine if self._trims else selection.whole
         return replace(selection, labels=",".join(filter(None, labels)), whole=whole)

@@ -1,8 +1,7 @@
-"""Rendezvous hashing: the member with the highest score owns a key. Pure.
+"""Rendezvous hashing: each key belongs to the member with the highest score. Pure.
 
-A joining member takes its share from all others alike, and the keys of a leaving member are spread over all others; no other key
-moves. blake2b, since scores must not correlate between members: CRC-32 is linear, and with it three members get up to 1.5 times their
-share.
+A member that joins takes its share from all others alike, and the keys of a leaving member are spread over all others; no other key moves.
+blake2b, since scores must not correlate between members: CRC-32 is linear, and with it three members get up to 1.5 times their share.
 
 Source: Thaler and Ravishankar, "Using name-based mappings to increase hit rates" (1998).
 """
@@ -16,9 +15,9 @@ __all__ = ["Rendezvous", "owner_of"]
 
 _BYTES = 8
 _REMEMBERED = 1 << 16
-"""Keys whose owners are remembered, some 10 MB: an event looks its object up several times. A million objects would take 200 MB."""
+"""Keys whose owners are remembered, some 10 MB: an event needs its object's owner several times. A million objects would take 200 MB."""
 _LONGEST_REMEMBERED = 64
-"""Characters of a remembered key: a uid has 36. A key may also be from an owner reference, whose length is unbounded."""
+"""Characters of a remembered key: a uid has 36; a uid in an owner reference has as many as its writer likes."""
 
 
 class Rendezvous:

@@ -15,7 +15,7 @@ __all__ = ["LeaseEvents"]
 
 
 class LeaseEvents:
-    """A `LeaseWitness` that logs at once, and records Events.
+    """A `LeaseWitness` that reports its observations, in the log at once.
 
     Events are held back while this replica is not a member, since it writes nothing then; they are written after it has joined again.
     """

@@ -13,11 +13,11 @@ each method.
     deleted by hand        as unchanged: a live member creates it again
     no Lease was seen      unknown; absent if a list that is two durations younger than the question shows no Lease either
 
-Guarantees: the age of a Lease is the time from its last change that this replica saw to the last read that returned it unchanged,
-counted from the request. Times of the record are never compared with a clock, and a silent watch declares no member dead. Each member
-has a Lease: a mere name in a stamp, which any writer of the object may forge, takes no memory here, and all names together cause one
-list each `retry_seconds`. A newcomer has judged a member when it has seen the member renew its Lease, release it, or die. So a replica
-in a crash loop is not counted while objects wait for its last crash.
+Guarantees: the age of a Lease counts from the moment when this replica saw it change to the moment when it requested the Lease from the API
+server and got it unchanged. Times of the record are never compared with a clock, and a watch that brings nothing makes no member dead. Only
+a Lease makes a member: a name in a stamp, which any writer of the object may forge, takes no memory here, and all names together cause one
+list each `retry_seconds`. A newcomer has judged a member when it has seen the member renew its Lease, release it, or die. So a replica that
+crashes again and again is not counted while its own last crash keeps objects waiting.
 
 Source of the states: https://github.com/timebertt/kubernetes-controller-sharding/blob/main/pkg/sharding/leases/state.go
 """
@@ -37,7 +37,7 @@ __all__ = ["MemberLease", "Membership"]
 
 _ROUNDING = 1e-6
 _LONGEST_JOIN = 5
-"""A joining member waits for at most so many times `join_seconds`: a replica in a crash loop must not keep others out for ever."""
+"""The longest wait of a joining member, in `join_seconds`: a member that starts again and again must not keep others out for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class _Member:
     changed_at: float
     """When this replica saw the record change."""
     looked_at: float
-    """When the request of the last read of the record was sent."""
+    """When it last requested the record, and got it."""
     renewed: bool = True
     """Whether this replica has seen its record change, or its first record."""
     marked: bool = True
@@ -86,9 +86,9 @@ class Membership:
         self._members: dict[str, _Member] = {}
         self._joins_at = math.inf
         self._joins_by = math.inf
-        """The latest time to count the members that wait now, whether more follow or not."""
+        """The latest time for counting the members that wait now, however many follow."""
         self._listed_at = -math.inf
-        """When the request for the newest list of all Leases was sent."""
+        """When the newest list of all Leases was requested."""
         self._absence_due = math.inf
         """When the next list is due that may prove names absent."""
         self._absences_until = -math.inf
@@ -97,9 +97,9 @@ class Membership:
     # --- observations --------------------------------------------------------------------------------------------------------
 
     def observe(self, name: str, lease: MemberLease, now: float, *, initial: bool = False, alone: bool = False) -> None:
-        """Record a Lease that was received at `now`; a Lease older than the last state is ignored.
+        """Record a Lease that arrived at `now`; a Lease older than the last is ignored.
 
-        `initial`: the Lease existed before this replica's. `alone`: no other process may take part, so the member is counted at once.
+        `initial`: its member is older than this replica's. `alone`: no other process may take part, so its member is counted at once.
         """
         member = self._members.get(name)
         if member is None:
@@ -124,13 +124,13 @@ class Membership:
         self._judge(member)
 
     def _count_soon(self, now: float) -> None:
-        """Count the joined members in `join_seconds`, so that members that follow are counted with them."""
+        """Count the joined members `join_seconds` from now, so that further members are counted with them."""
         join = self._settings.join_seconds
         self._joins_by = min(self._joins_by, now + _LONGEST_JOIN * join)
         self._joins_at = min(now + join, self._joins_by)
 
     def observe_all(self, leases: Mapping[str, MemberLease], *, asked: float, now: float) -> None:
-        """Record a complete list of Leases, requested at `asked` and received at `now`; members absent from it have no Lease."""
+        """Record a complete list of Leases, requested at that time and received at `now`; members absent from it have no Lease."""
         for name, lease in leases.items():
             self.observe(name, lease, now)
         for member in self._members.values():
@@ -146,7 +146,7 @@ class Membership:
         self._members.pop(name, None)
 
     def note_deletion(self, name: str) -> None:
-        """Record that a Lease was deleted: a dead or released member stays in its state, and a live member creates its Lease again."""
+        """Record the deletion of a Lease: a member that released it or died stays so, and any other member creates its Lease again."""
         member = self._members.get(name)
         if member is not None and member.state.gone:
             member.deleted = True
@@ -155,7 +155,7 @@ class Membership:
         return max(member.lease.record.duration, self._settings.lease_seconds)
 
     def _dead_after(self, member: _Member) -> float:
-        """Return the age that means death: always more than twice the seconds after which it has stopped to write.
+        """Return the age of a dead member's Lease: more than twice the seconds after which it has stopped to write, in each case.
 
         A member that this replica saw renew its Lease gets a second duration.
         """
@@ -241,7 +241,7 @@ class Membership:
         return max(due, now)
 
     def has_judged_all(self) -> bool:
-        """Return whether every joined member of before this replica's Lease has since renewed its Lease, or is dead or released.
+        """Return whether every earlier member was seen to renew its Lease, has released it, or is dead.
 
         Members that have not joined own nothing, so no newcomer waits for them.
         """
@@ -292,5 +292,5 @@ def _is_older(lease: MemberLease, other: MemberLease) -> bool:
 
 
 def _age(member: _Member) -> float:
-    """Return the age of a Lease; rounding, since a sum of floats may be a little less at the very moment when the Lease is due."""
+    """Return the age of a Lease; a read at the very moment when it is due counts, although sums of floats may be a little less."""
     return member.looked_at - member.changed_at + _ROUNDING

@@ -1,4 +1,4 @@
-"""The objects of one replica: it claims and clears their stamps, as decided by `decide`.
+"""The objects of one replica: it claims and clears their stamps, as `decide` returns.
 
 Guarantees: one table serves all controllers of a manager, so two controllers of one kind share an object's stamp, and it is cleared
 only when neither reconciles the object. A stamp counts as held once the API server has confirmed it, until a clear is sent. A new term
@@ -39,7 +39,7 @@ from konverge.words import EventType, LogKey, Reason
 __all__ = ["Ownership"]
 
 _AGAIN = 0.05
-"""Seconds after a conflict: until then the cache normally shows the other write, or the barrier of own writes delays the reconcile."""
+"""Seconds after a conflict, until the cache shows the other write, or the barrier of own writes puts the reconcile off."""
 _AFTER_FAILURE = 1.0
 
 
@@ -55,7 +55,7 @@ class _Object:
     former_until: float = 0.0
     wanted_since: float | None = None
     unknown: Mapping[str, float] | None = None
-    """Since when a name without a Lease, in the stamp or the former stamp, keeps the object waiting."""
+    """Since when names without a Lease, in the present and the former stamp, keep the object waiting."""
 
     @property
     def empty(self) -> bool:
@@ -110,7 +110,9 @@ class Ownership:
         return Owned("", 0) if stamp is None else Owned(stamp.owner, stamp.epoch)
 
     def is_mine(self, metadata: Metadata) -> bool:
-        """Return whether this replica owns this version of an object: by its stamp, or by a held stamp that another writer changed."""
+        """Return whether this replica owns this version of an object: its stamp names it, or the stamp was edited while this replica held
+        it.
+        """
         return self._holds(metadata) or bool(self.ring.member and self.owns(metadata).owner == self.ring.member)
 
     def concerns(self, metadata: Metadata, family: str) -> bool:
@@ -190,7 +192,7 @@ class Ownership:
                 self._objects.pop(metadata.uid, None)
 
     def _look_again(self, one: _Object) -> float | None:
-        """Return the seconds until the next decision on a waiting object; None if another member should own it."""
+        """Return after how many seconds to check an object again that this replica waits for; None if another should own it."""
         if one.wanted_since is None:
             return None
         now = self._now()
@@ -213,7 +215,7 @@ class Ownership:
         if new is None:
             gone = None if old is None else self._objects.get(old.uid)
             if old is not None and gone is not None and gone.running:
-                # With a coordinator the object may return to this cache before its reconcile has ended.
+                # With a coordinator it may return before its reconcile has ended.
                 self._objects[old.uid] = _Object(running=gone.running)
             elif old is not None:
                 self._objects.pop(old.uid, None)
@@ -278,7 +280,7 @@ class Ownership:
     async def _write(
         self, key: Key, metadata: Metadata, one: _Object, decision: ShardDecision, writer: Hashable
     ) -> float | None:
-        """Write a stamp by compare-and-swap; returns the seconds until the next decision."""
+        """Write a stamp by compare-and-swap; returns after how many seconds to check again."""
         claims = decision.action is ShardAction.CLAIM
         member = self.ring.member
         stamp = Stamp(member if claims else "", decision.epoch)

@@ -185,7 +185,7 @@ async def _coordinate(ring: Ring, shared: dict[Selection, Any], core: Core, give
 
 
 def trimmed_kinds(ring: AnyRing, core: Core) -> frozenset[Kind[Any]]:
-    """Return the kinds whose foreign objects this replica can cache as metadata only.
+    """Return the kinds whose objects this replica caches whole only if it owns them.
 
     A kind that another part of the manager reads is left out, since the manager would watch its objects a second time. With a
     coordinator the caches hold only own objects; in the mode `ordinal` no event would fetch the whole of a gained object.

@@ -6,11 +6,10 @@
     again     rejoin under a new name, since peers may have declared the old name dead
     release   after the last reconcile; other members then take its objects at once
 
-Guarantees: a ring is a `Leadership` with terms as a member, so the fence, the end of running reconciles and the order of a stop are
-the same as in leader election. Only a list of the Leases that was requested when a Lease was overdue declares its member dead. A
-member that judges another member dead releases the dead member's Lease, by compare-and-swap: newcomers need not judge that member
-again, and a process that still renews the Lease stops. A member renews its own Lease when it sees a newcomer, so a newcomer soon knows
-the live members.
+Guarantees: it is a `Leadership`, with one term of leadership for each term as a member, so the fence, the end of running reconciles and the
+order of a stop are as in leader election. A member counts as dead only after a list of the Leases that was requested when the Lease was
+overdue. A member that judges another member dead releases its Lease, by compare-and-swap: newcomers need not judge it again, and a process
+that still renews that Lease stops. A member renews its own Lease when it sees a newcomer, which thus knows within a moment who is alive.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ __all__ = ["Ring"]
 
 _RETRY = 1.0
 _OUTDATED = 60.0
-"""Seconds until the Lease of a dead or released member is deleted."""
+"""Seconds after which the Lease of a released or dead member is deleted."""
 _FORGOTTEN = 600.0
 """Seconds until a member whose Lease was deleted is forgotten; no stamp has its name then."""
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")
 _RENEWALS_OF_A_DOUBLE = 2
-"""Renewals that prove another member of this replica's name alive: a single renewal may be the last of a former process on this host."""
+"""Renewals that prove a live member of this replica's name: a single renewal may be the last of a former process."""
 
 
 class _MemberFence:
@@ -87,7 +86,7 @@ class Ring:
         self.name = settings.ring_of(name)
         self.namespace = settings.namespace or config.namespace or "default"
         self.member = ""
-        """The name of this replica and of its Lease in the present term; "" before the first term."""
+        """The name of this replica in the present term, and of its Lease; "" before the first term."""
         self.changed = Broadcast()
         """Notified when `generation` has grown."""
         self.generation = 0
@@ -107,7 +106,7 @@ class Ring:
         self._greeted: set[str] = set()
         """Newcomers that have seen this member renew its Lease."""
         self._doubles: dict[str, tuple[str, int]] = {}
-        """Other members of this replica's name: the time of the last renewal, and the number of renewals that were seen."""
+        """Other members of this replica's name: the time of the last renewal, and the number of renewals since it was first seen."""
         self._host = host_in_name(host)
         self._metrics = metrics
         self._random = random
@@ -133,11 +132,11 @@ class Ring:
         return self._sharing.owner_of(key)
 
     def replica_of(self, member: str) -> str:
-        """Return the replica of a member; "" for a member that sees no labels."""
+        """Return the replica of a member; "" for a member without labels."""
         return self._replicas.get(member, "")
 
     def state_of(self, member: str) -> MemberState:
-        """Return the state of a member; UNKNOWN for a name without a Lease, which takes no memory."""
+        """Return the state of a member; UNKNOWN for a name without a Lease; nothing is kept of it."""
         return self._states.get(member, MemberState.UNKNOWN)
 
     def is_absent(self, member: str, since: float) -> bool:
@@ -256,7 +255,7 @@ class Ring:
         """Release the Leases of dead members, so that no replica has to judge them again."""
         now = self._now()
         for name, lease in self._membership.unreleased().items():
-            # The joined member that should own the name writes first; the next member follows if that member is dead too.
+            # Of the joined members, the owner of the name by the hash writes first. Another member follows if that owner is dead too.
             due = self._release_due.setdefault(name, now + self.settings.retry_seconds)
             follows = self._membership.has_joined(self.member) and self.desired(name) not in ("", self.member)
             if follows and now < due:
@@ -297,7 +296,7 @@ class Ring:
             count = sum(one is state for one in states.values())
             self._metrics.shard_members.labels(name=self._manager, state=state.value).set(count)
         sharing = tuple(one for one in live if one in self._replicas) if self.replica else live
-        # Expiry and recovery move no object, so they do not count as a change.
+        # Expiry and recovery move no object, so a look at each object would be in vain.
         deciding = {(one, state) for one, state in states.items() if state.gone or state is MemberState.DRAINING}
         news = live != self._live or sharing != self._sharing.members or not deciding <= self._deciding
         self._live, self._states, self._deciding = live, states, deciding
@@ -389,7 +388,7 @@ class Ring:
         self._log.info("this replica is a member of the ring", **{LogKey.IDENTITY: name})
 
     async def _look_first(self) -> bool:
-        """Record the Leases that exist before this replica's Lease; their members are counted at once."""
+        """Record the earlier members: they are counted at once."""
         try:
             found = await self._client.list(LEASE, self.namespace, labels=self._labels)
         except KonvergeError as error:

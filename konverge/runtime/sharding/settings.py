@@ -18,7 +18,7 @@ _RING = re.compile(r"[a-z0-9]([-a-z0-9.]{0,48}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardingSettings:
-    """How replicas share the objects. The times are the times of a member's Lease.
+    """How replicas share the objects. The times are a member's Lease times.
 
     Errors: UsageError for a ring whose name is not valid for a Lease or an annotation, and unless lease > renew > 1.2 times retry.
 
@@ -32,7 +32,7 @@ class ShardingSettings:
     ring: str = ""
     """The name that the replicas have in common; empty: the manager's. Up to 50 characters."""
     namespace: str = ""
-    """The namespace of the members' Leases; empty: the pod's own, or the kubeconfig's namespace."""
+    """The namespace of the members' Leases; empty: the pod's own, or the kubeconfig's."""
     lease_seconds: float = 15.0
     """Seconds without a renewal after which a member counts as expired; after twice as many, its objects go to others."""
     renew_seconds: float = 10.0
@@ -40,10 +40,10 @@ class ShardingSettings:
     retry_seconds: float = 5.0
     """Seconds between two renewals."""
     join_seconds: float = 3.0
-    """Seconds that a new member waits for more new members, so that a rolling update moves objects once; five times as long at most."""
+    """Seconds that a new member waits for further members, so that a rolling update moves objects once; five times as long at most."""
 
     def __post_init__(self) -> None:
-        """Refuse a ring without a usable name, and times that would declare a live member dead."""
+        """Refuse a ring without a usable name, and times that would declare a member dead too early."""
         if self.mode not in MODES:
             raise UsageError(f"sharding: mode {self.mode!r}: use one of {', '.join(MODES)}")
         if self.ring:

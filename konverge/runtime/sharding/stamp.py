@@ -4,9 +4,9 @@
     <member>/<n>    owned since epoch n
     /<n>            given back by the owner of epoch n
 
-Guarantees: the epochs of an object strictly increase, even if its stamp was removed or forged: each epoch is the object's
-resourceVersion when the owner claimed it. An epoch is thus less than the stamped object's resourceVersion; a stamp with a greater
-epoch was forged. A stamp whose owner is not a valid member name was forged too. Forged stamps count as absent.
+Guarantees: the epochs of an object strictly increase, also if its stamp was removed or forged: each is the resourceVersion of the object
+that its owner claimed. An epoch is thus less than the resourceVersion of the stamped object; any other stamp was forged. So was a stamp
+whose owner does not have the form of a member's name; both count as absent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FIRST: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """The owner of an object, and the owner's epoch; without an owner, the epoch that ended.
+    """The owner of an object, and the epoch of its claim; without an owner, the epoch that ended.
 
     >>> str(Stamp("operator-0-4d2f", 7)), str(Stamp("", 7))
     ('operator-0-4d2f/7', '/7')
@@ -73,7 +73,7 @@ def member_name(ring: str, host: str, bits: int) -> str:
 
 
 def read_stamp(annotations: Mapping[str, str] | None, annotation: str, version: str) -> Stamp | None:
-    """Return the stamp of an object at this version; None without a stamp, or if no member wrote it.
+    """Return the stamp of an object at this version; None if it has none, or a stamp that no member wrote.
 
     >>> read_stamp({"shard-owner.konverge.dev/shop": "shop-a-0000c0ffee/7"}, "shard-owner.konverge.dev/shop", "12")
     Stamp(owner='shop-a-0000c0ffee', epoch=7)
@@ -94,7 +94,7 @@ def read_stamp(annotations: Mapping[str, str] | None, annotation: str, version: 
 def next_epoch(stamp: Stamp | None, version: str) -> int:
     """Return the epoch of the next owner of an object with this stamp and resourceVersion.
 
-    Not the stamp's epoch plus 1, since anyone may have written the stamp: the resourceVersion is greater than all former epochs.
+    Not the stamp's epoch plus one, because anyone may have written the stamp: the resourceVersion is greater than all epochs before.
 
     >>> next_epoch(Stamp("a", 7), "12"), next_epoch(None, "12"), next_epoch(Stamp("a", 7), "opaque")
     (12, 12, 8)

@@ -11,15 +11,17 @@ from hosted import NAMES, daemon_settings, distribution
 
 from konverge.crds.catalogue import own_resources
 from konverge.daemon.config import load
-from konverge.daemon.families import discover, install_families, installed_settings
+from konverge.daemon.families import at_home, definitions_of, discover, install_families, installed_settings
 from konverge.errors import ConfigError, UsageError
 from konverge.families import Family
+from konverge.reconcilers.quota.family import FAMILY as QUOTA
 from konverge.runtime import Manager
 
 BEDS = """
 import konverge as kv
 from pydantic import BaseModel
 from konverge.families import Family
+from konverge.reconcilers.quota.family import FAMILY as QUOTA
 
 class Settings(BaseModel):
     beds: int = 3
@@ -124,6 +126,12 @@ async def test_cluster_wide_family_of_another_distribution_needs_the_cluster(ins
         ),
         pytest.param(
             "beds = acme_beds:FAMILY",
+            source("beds").replace("beds: int = 3", "model_config = {'validate_default': True}; beds: int = 'three'"),
+            "the defaults of its settings are not valid; correct them: 1 validation error",
+            id="invalid default",
+        ),
+        pytest.param(
+            "beds = acme_beds:FAMILY",
             source("beds").replace('@kv.resource("beds.test/v1")', ""),
             "declare Bed with @kv.resource",
             id="undeclared kind",
@@ -144,7 +152,7 @@ def test_two_families_of_one_name_are_an_error_with_both_distributions(installed
     installed("acme-quota", "quota = acme_quota:FAMILY", source("quota"))
     with pytest.raises(ConfigError) as failed:
         discover()
-    assert "have the same name, quota: rename it in one of them, or uninstall one distribution" in str(failed.value)
+    assert "have the same name, quota: rename it in one family, or uninstall one distribution" in str(failed.value)
     assert "the family quota of acme-quota 1.0.0" in str(failed.value)
     assert "the family quota of konverge " in str(failed.value)
 
@@ -152,7 +160,7 @@ def test_two_families_of_one_name_are_an_error_with_both_distributions(installed
 def test_two_families_of_one_kind_are_an_error_with_both_distributions(installed: Install) -> None:
     installed("acme-beds", "beds = acme_beds:FAMILY", source("beds"))
     installed("acme-rows", "rows = acme_rows:FAMILY", source("rows"))
-    with pytest.raises(ConfigError, match=r"have the same kind, beds.beds.test: rename it in one of them") as failed:
+    with pytest.raises(ConfigError, match=r"have the same kind, beds.beds.test: rename it in one family") as failed:
         discover()
     assert "of acme-beds 1.0.0" in str(failed.value)
     assert "of acme-rows 1.0.0" in str(failed.value)
@@ -192,6 +200,24 @@ async def test_family_that_fails_by_itself_keeps_its_error(installed: Install) -
     )
     with pytest.raises(UsageError, match=r"^no water$"):
         install_families(Manager("konverge"), daemon_settings())
+
+
+def test_own_namespace_is_filled_in_where_a_family_has_none() -> None:
+    settings = at_home(daemon_settings(machines={"namespace": "nstance"}), "konverge")
+    homes = {
+        hosted.name: getattr(settings.of(hosted.family), hosted.family.home)
+        for hosted in settings.families
+        if hosted.family.home
+    }
+    assert homes == {"apps": "konverge", "clusters": "konverge", "machines": "nstance", "workspaces": "konverge"}
+
+
+def test_definitions_follow_the_settings_of_the_family() -> None:
+    first, second = (
+        definitions_of(QUOTA, daemon_settings(quota={"semantics": semantics})) for semantics in ("v0.12", "v0.14")
+    )
+    assert [crd["metadata"]["name"] for crd in first] == [crd["metadata"]["name"] for crd in second]
+    assert first != second
 
 
 def test_settings_of_a_family_that_is_not_installed_are_a_clear_error() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from konverge_testing.apiserver import names
 from konverge_testing.apiserver.resources import Strategy
-from konverge_testing.apiserver.strategies.defaulting import Defaults, fill
+from konverge_testing.apiserver.strategies.defaulting import Defaults, Tree
 from konverge_testing.apiserver.strategies.errors import Data, Errors, immutable
 from konverge_testing.apiserver.strategies.rules import NO_RULES, Table
 
@@ -52,6 +52,9 @@ class BuiltInStrategy(Strategy):
     """Whether a name that is not a DNS label causes a warning, since it becomes part of the names of pods."""
 
     defaults: Defaults = ()
+    tree = Tree(())
+    """The defaults, as they are filled in."""
+
     rules: Table = NO_RULES
     """The rules of an object, new or changed."""
 
@@ -68,6 +71,8 @@ class BuiltInStrategy(Strategy):
         super().__init_subclass__(**options)
         if cls.has_status and "reset_fields" not in cls.__dict__:
             cls.reset_fields = {"": (("status",),), "status": (("spec",),)}
+        if "defaults" in cls.__dict__:
+            cls.tree = Tree(cls.defaults)
 
     def default(self, new: Data) -> None:
         """Fill in the defaults that the schema does not hold."""
@@ -105,7 +110,7 @@ class BuiltInStrategy(Strategy):
         } | self._labels(object_)
 
     def _default(self, new: Data) -> None:
-        fill(new, self.defaults)
+        self.tree.fill(new)
 
     def _create(self, new: Data) -> None:
         if self.has_status:

@@ -13,7 +13,7 @@ from zoneinfo import available_timezones
 from konverge_testing.apiserver import names
 from konverge_testing.apiserver.strategies.base import BuiltInStrategy, value_at
 from konverge_testing.apiserver.strategies.cron import wrong_schedule
-from konverge_testing.apiserver.strategies.defaulting import fill
+from konverge_testing.apiserver.strategies.defaulting import Tree
 from konverge_testing.apiserver.strategies.errors import Data, Errors, immutable, invalid, not_supported, required
 from konverge_testing.apiserver.strategies.labels import selector_errors, selects
 from konverge_testing.apiserver.strategies.pods.checks import template_errors
@@ -39,6 +39,7 @@ _NAME: Final = "batch.kubernetes.io/job-name"
 _MANY: Final = 100_000
 _TOO_MANY: Final = f"must be less than or equal to {_MANY} when completion mode is Indexed"
 _ONLY_INDEXED: Final = "requires indexed completion mode"
+_CONDITIONS: Final = Tree([("podFailurePolicy?.rules[].onPodConditions[].status+", "True")])
 _UNMATCHED: Final = "`selector` does not match template `labels`"
 
 
@@ -67,7 +68,7 @@ class Job(BuiltInStrategy):
         spec = new.setdefault("spec", {})
         default_job(spec)
         if labels := spec["template"]["metadata"].get("labels"):
-            fill(new, [("metadata.labels+", labels)])
+            new["metadata"]["labels"] = new["metadata"].get("labels") or dict(labels)
         if "parallelism" not in spec:
             spec.setdefault("completions", 1)
         super()._default(new)
@@ -123,7 +124,7 @@ class Job(BuiltInStrategy):
 def default_job(spec: Data) -> None:
     """Fill in the defaults of the spec of a job or of a job template."""
     default_template(spec.setdefault("template", {}))
-    fill(spec, [("podFailurePolicy?.rules[].onPodConditions[].status+", "True")])
+    _CONDITIONS.fill(spec)
 
 
 def _generated(new: Data) -> Errors:

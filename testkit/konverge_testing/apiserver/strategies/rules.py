@@ -63,7 +63,9 @@ class Table:
     """Rules of one value; an object, so that a class can have it as an attribute without binding it."""
 
     def __init__(self, rows: Sequence[Rule]) -> None:
-        self._rows = rows
+        self._rows: list[Rule] = []
+        for row in rows:
+            self._rows += row._rows if isinstance(row, Table) else [row]
 
     def __call__(self, data: Any, path: str) -> Errors:
         """Return the errors of all rows, in their order."""

@@ -7,12 +7,11 @@ docs/guide/conformance.md names them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Final
 
 from konverge_testing.apiserver.statuses import not_implemented
 from konverge_testing.apiserver.strategies.base import BuiltInStrategy
-from konverge_testing.apiserver.strategies.defaulting import Defaults, fill
+from konverge_testing.apiserver.strategies.defaulting import Defaults, Tree
 from konverge_testing.apiserver.strategies.errors import Data
 from konverge_testing.apiserver.strategies.pods.defaults import default_template
 
@@ -30,7 +29,7 @@ class SchemaOnly(BuiltInStrategy):
     """Whether metadata.generation counts changes of labels."""
 
     def __init__(self, defaults: Defaults | Callable[[Data], None] = (), **traits: Any) -> None:
-        self._fill = defaults if callable(defaults) else partial(fill, defaults=defaults)
+        self._fill = defaults if callable(defaults) else Tree(defaults).fill
         vars(self).update(traits)
         if self.has_status:
             self.reset_fields = {"": (("status",),), "status": (("spec",),)}
@@ -57,7 +56,8 @@ def _default_controller(new: Data) -> None:
     if spec.get("template") is not None:
         default_template(spec["template"])
         if labels := spec["template"]["metadata"].get("labels"):
-            fill(new, [("spec.selector+", labels), ("metadata.labels+", labels)])
+            spec["selector"] = spec.get("selector") or dict(labels)
+            new["metadata"]["labels"] = new["metadata"].get("labels") or dict(labels)
 
 
 SCHEMA_ONLY: Final[Mapping[tuple[str, str], SchemaOnly]] = {

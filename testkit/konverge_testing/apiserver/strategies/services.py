@@ -93,15 +93,20 @@ _port: Final = struct(
 )
 
 
+_named_ports: Final = at("ports", each(need("name", _label), unique("name"), _port))
+_single_port: Final = at("ports", each(filled("name", _label), _port))
+
+
 def _ports(spec: Data, path: str) -> Errors:
-    ports = spec.get("ports") or []
-    name = need("name", _label) if len(ports) > 1 else filled("name", _label)
-    return each(name, unique("name"), _port)(ports, f"{path}.ports")
+    return (_named_ports if len(spec.get("ports") or ()) > 1 else _single_port)(spec, path)
+
+
+_affinities: Final = at("sessionAffinity", among("ClientIP", "None"))
 
 
 def _affinity(spec: Data, path: str) -> Errors:
-    if wrong := at("sessionAffinity", among("ClientIP", "None"))(spec, path):
-        return wrong
+    if unknown := _affinities(spec, path):
+        return unknown
     if spec.get("sessionAffinity") == "None":
         return []
     seconds = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
@@ -109,6 +114,7 @@ def _affinity(spec: Data, path: str) -> Errors:
     return [] if 0 < seconds <= _DAY else [invalid(where, seconds, f"must be greater than 0 and less than {_DAY}")]
 
 
+_ips: Final = each(ip_errors)
 _families: Final = struct(
     at("ipFamilies", each(among("IPv4", "IPv6"), unique(empties=False))),
     given("ipFamilyPolicy", among("PreferDualStack", "RequireDualStack", "SingleStack")),
@@ -127,7 +133,7 @@ def _addresses(spec: Data, parent: str) -> Errors:
     errors += _families(spec, parent)
     if all_[:1] == ["None"]:
         return [*errors, invalid(path, all_, "'None' must be the first and only value")] if len(all_) > 1 else errors
-    wrong = each(ip_errors)(all_, path)
+    wrong = _ips(all_, path)
     if len(all_) > 2:
         wrong.append(invalid(path, all_, "may only hold up to 2 values"))
     if wrong:

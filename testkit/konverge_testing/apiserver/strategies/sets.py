@@ -12,7 +12,7 @@ from konverge_testing.apiserver import names
 from konverge_testing.apiserver.golang import Struct
 from konverge_testing.apiserver.strategies.base import value_at
 from konverge_testing.apiserver.strategies.claim_specs import claim_spec_errors
-from konverge_testing.apiserver.strategies.defaulting import fill
+from konverge_testing.apiserver.strategies.defaulting import Tree
 from konverge_testing.apiserver.strategies.errors import Data, Errors, forbidden, invalid, not_supported, required
 from konverge_testing.apiserver.strategies.labels import selector_errors, selects, unreadable
 from konverge_testing.apiserver.strategies.pods.checks import template_errors
@@ -46,6 +46,8 @@ _CHANGEABLE: Final = (
     "persistentVolumeClaimRetentionPolicy",
     "minReadySeconds",
 )
+_PARTITION: Final = Tree([("rollingUpdate?.partition", 0)])
+_ROLLING: Final = Tree([("rollingUpdate.maxUnavailable", 1), ("rollingUpdate.maxSurge", 0)])
 
 
 class StatefulSet(Workload):
@@ -72,9 +74,10 @@ class StatefulSet(Workload):
         super()._default(new)
         strategy = new["spec"].setdefault("updateStrategy", {})
         if not strategy.get("type"):
-            fill(strategy, [("type+", "RollingUpdate"), ("rollingUpdate", {})])
+            strategy["type"] = "RollingUpdate"
+            strategy.setdefault("rollingUpdate", {})
         if strategy["type"] == "RollingUpdate":
-            fill(strategy, [("rollingUpdate?.partition", 0)])
+            _PARTITION.fill(strategy)
 
     def _errors(self, new: Data, old: Data | None) -> Errors:
         spec = new.get("spec") or {}
@@ -148,7 +151,7 @@ class DaemonSet(Workload):
         super()._default(new)
         strategy = new["spec"]["updateStrategy"]
         if strategy["type"] == "RollingUpdate":
-            fill(strategy, [("rollingUpdate.maxUnavailable", 1), ("rollingUpdate.maxSurge", 0)])
+            _ROLLING.fill(strategy)
         if _GENERATION not in (new["metadata"].get("annotations") or {}):
             _template_generation(new, 0)
 

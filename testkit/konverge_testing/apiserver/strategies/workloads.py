@@ -11,7 +11,7 @@ from typing import Any, Final
 from konverge_testing.apiserver.golang import Struct
 from konverge_testing.apiserver.strategies import texts
 from konverge_testing.apiserver.strategies.base import BuiltInStrategy, restore, value_at
-from konverge_testing.apiserver.strategies.defaulting import fill
+from konverge_testing.apiserver.strategies.defaulting import Tree
 from konverge_testing.apiserver.strategies.errors import (
     NOT_NEGATIVE,
     Data,
@@ -44,6 +44,7 @@ __all__ = [
     "shown_strategy",
 ]
 
+_ROLLING: Final = Tree([("rollingUpdate.maxUnavailable", "25%"), ("rollingUpdate.maxSurge", "25%")])
 UNMATCHED: Final = "`selector` does not match template `labels`"
 
 
@@ -172,7 +173,7 @@ class Deployment(Workload):
     def _default(self, new: Data) -> None:
         super()._default(new)
         if new["spec"]["strategy"]["type"] == "RollingUpdate":
-            fill(new, [(f"spec.strategy.rollingUpdate.{name}", "25%") for name in ("maxUnavailable", "maxSurge")])
+            _ROLLING.fill(new["spec"]["strategy"])
 
     def _status(self, new: Data, old: Data) -> None:
         super()._status(new, old)
@@ -188,6 +189,7 @@ class Deployment(Workload):
         return errors if old is None else errors + same_selector(spec, old)
 
 
+_set_limits: Final[Rule] = not_negative("replicas minReadySeconds")
 _replicas: Final[Rule] = not_negative("replicas")
 _limits: Final[Rule] = not_negative("minReadySeconds revisionHistoryLimit progressDeadlineSeconds")
 
@@ -220,6 +222,6 @@ class ReplicaSet(Workload):
 
     def _errors(self, new: Data, old: Data | None) -> Errors:
         spec = new.get("spec") or {}
-        errors = not_negative("replicas minReadySeconds")(spec, "spec") + selected_errors(spec, "deployment")
+        errors = _set_limits(spec, "spec") + selected_errors(spec, "deployment")
         errors += matched_errors(spec, "ReplicaSet")
         return errors if old is None else errors + same_selector(spec, old)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from konverge.quantities import Quantity, added, masked, non_zero, read
-from konverge_testing.apiserver.strategies.defaulting import Defaults, fill
+from konverge_testing.apiserver.strategies.defaulting import Defaults, Tree
 from konverge_testing.apiserver.strategies.pods.containers_of import containers_of
 from konverge_testing.apiserver.strategies.pods.resources import default_pod_resources
 
@@ -52,17 +52,20 @@ def default_template(template: Data) -> None:
 
 def default_spec(spec: Data) -> None:
     """Fill in the defaults that a pod and a template have in common."""
-    fill(spec, _SPEC)
+    _SPEC.fill(spec)
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
     for container in containers_of(spec):
-        fill(container, [("imagePullPolicy+", pull_policy(container.get("image", ""))), *_CONTAINER])
+        _CONTAINER.fill(container)
+        if not container.get("imagePullPolicy"):
+            container["imagePullPolicy"] = pull_policy(container.get("image", ""))
     for volume in spec.get("volumes") or ():
         if not set(volume) - {"name"}:
             volume["emptyDir"] = {}
-        image = (volume.get("image") or {}).get("reference", "")
-        fill(volume, [*_VOLUME, ("image?.pullPolicy+", pull_policy(image))])
+        _VOLUME.fill(volume)
+        if "image" in volume and not volume["image"].get("pullPolicy"):
+            volume["image"]["pullPolicy"] = pull_policy(volume["image"].get("reference", ""))
 
 
 def _http(path: str) -> Defaults:
@@ -79,32 +82,38 @@ def _source(path: str) -> Defaults:
     return ((f"{path}.fieldRef?.apiVersion+", "v1"), (f"{path}.resourceFieldRef?.divisor", "0"))
 
 
-_SPEC: Final[Defaults] = (
-    ("dnsPolicy+", "ClusterFirst"),
-    ("restartPolicy+", "Always"),
-    ("securityContext", {}),
-    ("terminationGracePeriodSeconds", 30),
-    ("schedulerName+", "default-scheduler"),
+_SPEC: Final = Tree(
+    (
+        ("dnsPolicy+", "ClusterFirst"),
+        ("restartPolicy+", "Always"),
+        ("securityContext", {}),
+        ("terminationGracePeriodSeconds", 30),
+        ("schedulerName+", "default-scheduler"),
+    )
 )
-_CONTAINER: Final[Defaults] = (
-    ("terminationMessagePath+", "/dev/termination-log"),
-    ("terminationMessagePolicy+", "File"),
-    ("resources", {}),
-    ("ports[].protocol+", "TCP"),
-    *_probe("livenessProbe"),
-    *_probe("readinessProbe"),
-    *_probe("startupProbe"),
-    *_http("lifecycle?.postStart"),
-    *_http("lifecycle?.preStop"),
-    *_source("env[].valueFrom?"),
+_CONTAINER: Final = Tree(
+    (
+        ("terminationMessagePath+", "/dev/termination-log"),
+        ("terminationMessagePolicy+", "File"),
+        ("resources", {}),
+        ("ports[].protocol+", "TCP"),
+        *_probe("livenessProbe"),
+        *_probe("readinessProbe"),
+        *_probe("startupProbe"),
+        *_http("lifecycle?.postStart"),
+        *_http("lifecycle?.preStop"),
+        *_source("env[].valueFrom?"),
+    )
 )
-_VOLUME: Final[Defaults] = (
-    *((f"{kind}?.defaultMode", 0o644) for kind in ("secret", "configMap", "downwardAPI", "projected")),
-    *_source("downwardAPI?.items[]"),
-    ("projected?.sources[].serviceAccountToken?.expirationSeconds", 3600),
-    *_source("projected?.sources[].downwardAPI?.items[]"),
-    ("hostPath?.type", ""),
-    ("ephemeral?.volumeClaimTemplate?.spec.volumeMode", "Filesystem"),
+_VOLUME: Final = Tree(
+    (
+        *((f"{kind}?.defaultMode", 0o644) for kind in ("secret", "configMap", "downwardAPI", "projected")),
+        *_source("downwardAPI?.items[]"),
+        ("projected?.sources[].serviceAccountToken?.expirationSeconds", 3600),
+        *_source("projected?.sources[].downwardAPI?.items[]"),
+        ("hostPath?.type", ""),
+        ("ephemeral?.volumeClaimTemplate?.spec.volumeMode", "Filesystem"),
+    )
 )
 
 

@@ -10,7 +10,7 @@ import pytest
 from konverge_testing.apiserver.catalog import builtin
 from konverge_testing.apiserver.statuses import StatusError
 from konverge_testing.apiserver.strategies import STRATEGIES
-from konverge_testing.apiserver.strategies.defaulting import fill
+from konverge_testing.apiserver.strategies.defaulting import Tree
 from konverge_testing.apiserver.strategies.schema_only import SCHEMA_ONLY
 
 GUIDE = Path(__file__).parents[5] / "docs" / "guide" / "conformance.md"
@@ -55,5 +55,5 @@ def test_change_outside_metadata_and_status_raises_the_generation() -> None:
 def test_path_of_a_default_states_which_structs_it_creates(
     path: str, given: dict[str, Any], filled: dict[str, Any]
 ) -> None:
-    fill(given, [(path, 1)])
+    Tree([(path, 1)]).fill(given)
     assert given == filled
