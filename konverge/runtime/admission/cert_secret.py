@@ -3,9 +3,9 @@
 Guarantees:
 - The Secret is written only if it differs, and by compare-and-swap: if replicas renew at once, the first write wins and the others
   use it. A Secret with data and without our label belongs to another writer and is never written.
-- A CA bundle is written only into webhooks with our name and our `clientConfig`, by a JSON patch that tests both, so that it fails
-  after a change in between. A bundle with foreign certificates, and a configuration whose bundle cert-manager injects, are not
-  changed; this is reported.
+- A CA bundle is written only into webhooks with our name and our `clientConfig`. The JSON patch tests both, so it fails after a
+  change in between. A bundle with foreign certificates, and a configuration whose bundle cert-manager injects, are not changed; this
+  is reported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The settings of webhooks: their address, the API server's way to it, and their certificates. Pure.
+"""The settings of webhooks: their address, its Service or URL for the API server, and their certificates. Pure.
 
 Guarantees: importing this costs nothing. Names that are not given are derived from the manager's name: configurations have the same
 name, the Secret of self-made certificates is `<configuration>-webhooks` beside the Service. A malformed value is a UsageError with the

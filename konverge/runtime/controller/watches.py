@@ -1,8 +1,8 @@
 """The caches of one controller: acquired, awaited, checked for obstacles, released.
 
-Guarantees: a controller waits for every kind that it needs, and for an optional one until it is known whether the cluster serves it, or,
-if it runs without the right to list it, that it has none.
-A missing kind stops only the controllers that need it. After `close` no handler and no informer is left.
+Guarantees: a controller waits for every needed kind. It waits for an optional kind until discovery shows whether the cluster serves
+the kind, or until the right to list it turns out to be missing (if it runs without that right). A missing kind stops only the
+controllers that need it. After `close` no handler and no informer is left.
 
 Kinds that appear and disappear, in controller-runtime: https://github.com/kubernetes-sigs/controller-runtime/issues/2983
 """

@@ -11,8 +11,8 @@ times of the record are never compared with it. Only a term that this candidate 
 names: two replicas with one identity do not both lead. A leader whose Lease was deleted creates it again.
 
 Caveats: three differences from client-go, all on the safe side. A restarted process with a stable identity waits for the end of its
-former lease, instead of taking it back at once. A Lease that was deleted, or whose holder was emptied by hand, is taken by
-another after the duration that its last holder had, instead of at once.
+former lease, instead of taking it back at once. If a Lease was deleted, or its holder emptied by hand, another candidate waits for the
+last holder's duration, instead of taking it at once.
 
 Source: https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go
 """

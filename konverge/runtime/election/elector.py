@@ -64,7 +64,7 @@ class LeaseWitness(Protocol):
         """Called when the wall clock of this process has jumped by so many seconds since the renewal before."""
 
     def recreated(self, lease: Metadata) -> None:
-        """Called when this process has created its Lease again, which was deleted."""
+        """Called when this process has created its deleted Lease again."""
 
     def edited(self, lease: Metadata, what: str) -> None:
         """Called after another writer's change of the Lease, `what`; if the change ends the term, the fence has closed before."""

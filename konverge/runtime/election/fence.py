@@ -1,4 +1,4 @@
-"""The deadline of a leader's writes. Pure, but for the clock that it is given.
+"""The deadline of a leader's writes. Pure, except for the clock, which is an argument.
 
 The clock is `konverge.clock.boot_clock`: while a machine is suspended its lease expires, but the event loop's clock stops.
 """

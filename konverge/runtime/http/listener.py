@@ -5,9 +5,9 @@
 Guarantees: a connection has `head` seconds from its accept (the TLS handshake included) to send a whole request head, and the same for
 each later head from its first byte; `idle` seconds between requests; and `idle` seconds to take a response that it does not read. Then
 it is cut. Data that trickles in byte by byte moves no deadline. At most `connections` are open: a further connection cuts the
-connection that has waited longest without a request, first among the connections that never sent a request, so that a flood of
-half-open connections displaces itself and a probe still gets in. If all are in the midst of a request, the newcomer is cut. A socket
-that cannot accept (no file descriptors left) cuts one waiting connection, tries again, and logs this at most once a minute.
+connection that has waited longest without a request. Connections that never sent a request are cut first, so a flood of half-open
+connections displaces itself and a probe still gets in. If all are in the midst of a request, the newcomer is cut. A socket that cannot
+accept (no file descriptors left) cuts one waiting connection, tries again, and logs this at most once a minute.
 
 Caveats: it does not know HTTP; the parser of the requests calls `began` and `ended`. The time of a request in progress is not bounded.
 """
@@ -134,7 +134,7 @@ def bound(address: str, what: str) -> socket.socket:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: passes everything on to the protocol that speaks HTTP, and keeps its deadline."""
+    """One connection: forwards everything to the HTTP protocol, and enforces the deadline."""
 
     def __init__(self, listener: Listener, inner: asyncio.Protocol) -> None:
         self._listener = listener

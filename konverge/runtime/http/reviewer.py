@@ -1,4 +1,4 @@
-"""Reviews whether the caller of a request may read metrics, by the API server, and remembers the decisions.
+"""Reviews, by the API server, whether a caller may read metrics; the decisions are remembered.
 
 Guarantees: access takes an authenticated token and the right to this verb on this path; every failure is a refusal. At most a few reviews
 are in progress at once, each for 10 s at most, and a bounded number of decisions is remembered; refused tokens displace no accepted

@@ -9,10 +9,10 @@ ConfigError that names the address; stopping frees the ports. No signal handler,
 response, and not the server. A large exposition is written in a thread, so that a scrape does not stop the event loop; it is collected
 on the loop.
 
-`/debug` names objects and their namespaces, never their content. It authenticates no caller. So its default address is a listener on
-loopback, which the pod network cannot reach, and whatever its address is, it serves only the peers 127.0.0.1 and ::1, for instance `kubectl
-port-forward`. The Host header must be localhost, 127.0.0.1 or ::1, so that a web page whose name resolves to 127.0.0.1 (DNS rebinding)
-reads nothing through a browser on that machine.
+`/debug` names objects and their namespaces, never their content. It authenticates no caller. So its default address is on loopback,
+which the pod network cannot reach. At any address it serves only the peers 127.0.0.1 and ::1, for instance `kubectl port-forward`. The
+Host header must be localhost, 127.0.0.1 or ::1. This blocks DNS rebinding: a web page whose name resolves to 127.0.0.1 reads nothing
+through a browser on that machine.
 
 With `secure` metrics are served over TLS, and only to callers that the API server authenticates and authorizes: see
 `konverge.runtime.http.access`. Probes and debug stay as they are, at addresses of their own.

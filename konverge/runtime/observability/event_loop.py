@@ -5,11 +5,11 @@
       no response for `threshold`:
         the stack of the loop's thread, the reconcile     ->  one warning, one count
 
-Guarantees: a reconcile that keeps the loop for more than the threshold (and half of it, twice the time between two looks) is named with
-controller, key and the stack of that moment, also if a task that it started blocks. While reconciles begin the loop runs, and is not
-pinged at each check. While none runs the loop is pinged once a second, for the histogram of its lag. Leaving ends the thread. A loop
-whose time is virtual gets no thread, because its jumps are not lag. With `lease_seconds`, the time limit for a lease's renewal on this
-loop, a stall of a third of that is logged as an error, with its stack.
+Guarantees: a reconcile that blocks the loop for longer than 1.5 times the threshold is named, with controller, key and the stack of
+that moment. So is a reconcile whose child task blocks. While reconciles begin the loop runs, and is not pinged at each check. While
+none runs the loop is pinged once a second, for the histogram of its lag. Leaving ends the thread. A loop whose time is virtual gets no
+thread, because its jumps are not lag. With `lease_seconds`, the time limit for a lease's renewal on this loop, a stall of a third of
+that is logged as an error, with its stack.
 
 Caveats: code that holds the interpreter's lock for its whole stall (a C extension) stops this thread too; such a stall appears only in
 the histogram. A loop that does not run its callbacks through `asyncio.Handle` (uvloop) has its stalls attributed by task only.
