@@ -4,7 +4,7 @@
     sharding/       plug-in: which replica owns an object
     election/       plug-in: which replica may write
     parts/          the parts of a manager: client, caches, controllers, webhooks, background work
-    hooks/          the protocols of a plug-in: leadership, and a gate for objects
+    hooks/          the interfaces of plug-ins: leadership, and a gate for objects
     controller/     one controller at work: watches, requests, queue, workers, requeue decisions (pure)
     reconcile/      one reconcile, from a key to an outcome: context, status (pure), finalizers, plan
     apply/          server-side apply of children and status, owner references
@@ -14,9 +14,9 @@
     events/         Kubernetes Events
     http/           metrics, health, debug; the listener of webhooks
     observability/  readiness, history, the event-loop monitor
-    admission/      webhooks: what is asked before anything is stored
+    admission/      webhooks: reviews of writes before they are stored
 
-Guarantees: the order of things that is written down in docs/reference/runtime.md#reconcile-loop. Knows no family.
+Guarantees: the order of the reconcile loop is in docs/reference/runtime.md#reconcile-loop. The runtime depends on no family.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Admission webhooks: handlers that complete or refuse what is written, before it is stored.
+"""Admission webhooks: handlers that change or deny a write before it is stored.
 
-    webhook.py         a webhook as one sentence; request.py, verdicts.py what its handler is asked and may answer
+    webhook.py         a webhook as one sentence; request.py, verdicts.py the argument and the result of its handler
     review.py          AdmissionReview on the wire (pure); patching.py the JSON patch (pure)
-    answering.py       one request to one webhook, contained; dispatching.py all of them behind one door
-    configurations.py  what the API server must be told, as data (pure); settings.py where it finds us
-    certificates.py    self-made certificates (pure); keeping.py the Secret and the CA bundles; tls.py the certificate in use
-    running.py         all of it inside a manager; serving.py its server (the shell of which is runtime/posts.py)
+    handler.py         one request to one webhook, contained; router.py from a request's path to its webhook
+    configurations.py  the webhook configurations as data (pure); settings.py addresses, names and times
+    cert_secret.py     the Secret of self-made certificates (runtime/tls) and the CA bundles
+    registry.py        the webhooks of a manager; server.py runs them; serving.py the HTTP server (runtime/http/posts.py)
 
-Importing this loads neither aiohttp nor cryptography nor jsonpatch: they come with the first manager that serves a webhook.
+Importing this loads neither aiohttp nor cryptography nor jsonpatch: the first manager that serves a webhook imports them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Self-made certificates in a Secret, so that several replicas serve and trust the same; and their authority in the configurations.
+"""Self-made certificates in a Secret that the replicas share, and their authority in the webhook configurations.
 
 Guarantees:
-- The Secret is written only on difference and by compare-and-set: of replicas that renew at once one wins, and the others use its Secret. A
-  Secret that has data and not our label belongs to another writer and is never written.
-- A CA bundle is written into the webhooks that are ours by name and lead to us, and into no other; by a JSON patch that tests both, so that
-  it fails after a change in between. A bundle that holds other people's certificates, and configurations whose bundle cert-manager injects,
-  are kept; the result reports them.
+- The Secret is written only if it differs, and by compare-and-swap: if replicas renew at once, the first write wins and the others
+  use it. A Secret with data and without our label belongs to another writer and is never written.
+- A CA bundle is written only into webhooks with our name and our `clientConfig`. The JSON patch tests both, so it fails after a
+  change in between. A bundle with foreign certificates, and a configuration whose bundle cert-manager injects, are not changed; this
+  is reported.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class CertificateKeeper:
         )
 
     async def material(self) -> Material:
-        """Return what is to be served and trusted now; makes or renews it where that is due."""
+        """Return the certificates to serve and to trust now; creates or renews them if due."""
         for _ in range(_TRIES):
             secret = await self._find()
             held = None if secret is None else _held(secret)
@@ -90,7 +90,7 @@ class CertificateKeeper:
             return None
 
     async def _store(self, secret: Object | None, material: Material) -> bool:
-        """Write a Secret; False if another writer was faster."""
+        """Write a Secret; returns False if another write won."""
         path = "/".join(self._secret)
         try:
             if secret is None:
@@ -120,7 +120,7 @@ class CertificateKeeper:
         )
 
     async def inject(self, webhooks: Sequence[Webhook[Any]], trusted: bytes) -> list[str]:
-        """Update the CA bundles of these webhooks; returns a description of the obstacles."""
+        """Update the CA bundles of these webhooks; returns the obstacles, in words."""
         problems: list[str] = []
         for what, mutates in ((MUTATING, True), (VALIDATING, False)):
             ours = {one.name: self._place.client_config(one.path) for one in webhooks if one.mutates is mutates}
@@ -153,9 +153,9 @@ class CertificateKeeper:
 def injection(
     configuration: Mapping[str, Any], ours: Mapping[str, Mapping[str, Any]], trusted: bytes, authority: str
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the JSON patch that lets a configuration trust these certificates, and a description of the obstacles. Pure.
+    """Return the JSON patch that writes these certificates into a configuration, and the obstacles, in words. Pure.
 
-    `ours` are the webhooks that are ours by name, with the `clientConfig` that they should have.
+    `ours` are our webhooks by name, each with its desired `clientConfig`.
     """
     name = f"{configuration.get('kind')} {configuration['metadata']['name']}"
     if Annotation.INJECT_CA_FROM in (configuration["metadata"].get("annotations") or {}):
@@ -196,7 +196,7 @@ def injection(
 
 
 def _target(client: Mapping[str, Any]) -> str:
-    """Return where a `clientConfig` leads, with what the API server fills in."""
+    """Return the target of a `clientConfig`, with the API server's defaults."""
     service = client.get("service")
     if service is None:
         return str(client.get("url") or "nowhere")

@@ -1,8 +1,8 @@
-"""Webhook configurations as data, derived from the webhooks. Pure.
+"""Webhook configurations as data, generated from the webhooks. Pure.
 
 Guarantees: one MutatingWebhookConfiguration and one ValidatingWebhookConfiguration for all webhooks of a manager, each only if it has a
-webhook; the same webhooks give the same bytes. Defaults that have a meaning of their own (policy, timeout) are written out. A manager that
-watches one namespace handles only objects of that namespace.
+webhook; the same webhooks give the same bytes. Defaults that have a meaning of their own (policy, timeout) are written out. The
+configuration of a manager that watches one namespace selects only objects of that namespace.
 
 `caBundle` is left out: the owner of the certificates adds it (the running manager, cert-manager's cainjector, or `bundle`).
 
@@ -40,7 +40,7 @@ SECRET: Final[Kind[Object]] = kind("v1", "Secret", namespaced=True, plural="secr
 
 
 def check_distinct(webhooks: Iterable[Webhook[Any]]) -> None:
-    """Raise UsageError if two webhooks would share a path, or a name in a configuration."""
+    """Raise UsageError if two webhooks have one path, or one name in a configuration."""
     seen: set[object] = set()
     for webhook in webhooks:
         name = (webhook.mutates, webhook.name)
@@ -62,7 +62,7 @@ def configurations(
     """Return the configuration objects of these webhooks.
 
     `bundle` are PEM certificates that the API server is to trust, `inject_from` the cert-manager Certificate (namespace/name) whose
-    authority the cainjector puts in. Raises UsageError where the place leads nowhere.
+    authority the cainjector writes. Raises UsageError for a place without a target.
     """
     check_distinct(webhooks)
     made = []
@@ -116,7 +116,7 @@ def _rule(webhook: Webhook[Any]) -> dict[str, Any]:
 
 
 def _selector(text: str) -> dict[str, Any]:
-    """Return a selector as LabelSelector objects are written."""
+    """Return a selector in the form of a LabelSelector object."""
     requirements = LabelSelector.parse(text).requirements
     equal = {one.key: next(iter(one.values)) for one in requirements if _is_equality(one)}
     others = []
@@ -151,7 +151,7 @@ def empty_secret(place: Place, manager: str) -> dict[str, Any]:
 
 
 def rules_of_webhooks(webhooks: Sequence[Webhook[Any]], place: Place, *, self_made: bool) -> tuple[Rule, ...]:
-    """Return the rights that webhooks need: what their handlers read and, where certificates are self-made, one Secret and the CA bundles.
+    """Return the rights that webhooks need: their handlers' reads and, for self-made certificates, one Secret and the CA bundles.
 
     Secrets cannot be created with these rights: `konverge webhooks` prints an empty one to be applied with the configurations.
     """

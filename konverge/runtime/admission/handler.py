@@ -1,20 +1,20 @@
-"""One request to one webhook: from the request's bytes to the response's. The thin shell around handlers.
+"""One request to one webhook: from the bytes of the request to the bytes of the response. The thin shell around handlers.
 
-    read the review -> decode the objects -> call the handler, within the time -> verdict -> patch -> response
+    decode the review -> decode the objects -> call the handler, within the time -> verdict -> patch -> response
 
 Guarantees
 -  The API server gets a response in time, whatever a handler does. A handler that raises, takes too long, or returns anything but a verdict
-  has failed. For a webhook with Fail, the response is HTTP 500, which is not an admission response: the API server applies the
-  failurePolicy that its configuration holds, and if that is Fail shows the writer our message (of a 504 it would not). With Ignore, the
-  write is allowed unchanged and the writer is warned. controller-runtime denies the request after a panic (RecoverPanic), which no
-  failurePolicy can override.
-- The exception of a handler is logged with its trace and counted (`controller_runtime_webhook_panics_total`); the response names only its
-  type, since the message of an exception may hold a secret.
-- An object that does not fit its model is not shown to a mutating handler: it passes as it is, and the API server's own validation, which
-  follows, reports the fault. A validating webhook refuses it with 422 and the path, unless it is being deleted: the removal of its
-  finalizers must not be blocked.
-- The time is that of the API server's request (`timeout=10s`), and at most that of the
-  webhook; less a tenth for the way, and a quarter of a second at least.
+  has failed. If the webhook declares Fail, the response is HTTP 500, which is not an admission response: the API server applies the
+  configuration's failurePolicy, and if that is Fail shows the writer our message (it would not for a 504). If the webhook declares
+  Ignore, the write is allowed unchanged and the writer is warned. controller-runtime denies the request after a panic (RecoverPanic),
+  which no failurePolicy can override.
+- The exception of a handler is logged with its trace and counted (`controller_runtime_webhook_panics_total`); the response names
+  only its type, since the message of an exception may hold a secret.
+- An object that does not fit its model is not shown to a mutating handler: it passes unchanged, and the API server's own validation,
+  which follows, reports the fault. A validating webhook refuses it with 422 and the path, unless it is being deleted: the removal of
+  its finalizers must not be blocked.
+- The time limit is the `timeout` of the API server's request (`timeout=10s`), at most the webhook's own; less a tenth for the
+  network, at least a quarter of a second.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ JSON: Final = "application/json"
 
 
 class WebhookGate:
-    """The condition that requests wait for before their handler is called; the default is always open."""
+    """The condition that a request awaits before the handler is called; this class is always open."""
 
     async def open(self, webhook: Webhook[Any]) -> None:
         """Return when the handler of a webhook may be called."""
@@ -70,12 +70,12 @@ class WebhookServices:
 
     client: Client | None = None
     caches: Caches | None = None
-    gate: WebhookGate = WebhookGate()  # noqa: RUF009  # without state, so one serves all
+    gate: WebhookGate = WebhookGate()  # noqa: RUF009  # without state, so all webhooks share it
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResponse:
-    """An HTTP response. `error` is why a handler failed, for tests; None if it did not."""
+    """An HTTP response. `error` is the exception of a failed handler, for tests; else None."""
 
     status: int
     body: bytes
@@ -84,12 +84,12 @@ class AdmissionResponse:
 
 
 def plain(status: int, text: str, error: BaseException | None = None) -> AdmissionResponse:
-    """Return a response in plain text: not an admission response, so the failurePolicy of the configuration holds."""
+    """Return a response in plain text: it is not an admission response, so the configuration's failurePolicy applies."""
     return AdmissionResponse(status, f"{text}\n".encode(), "text/plain; charset=utf-8", error)
 
 
 def limit_of(seconds: float) -> float:
-    """Return how long a handler may take where the API server waits so long: its clock began with the connection, ours with the body.
+    """Return the time limit of a handler for the API server's timeout: the server's clock began with the connection, ours with the body.
 
     >>> limit_of(10), limit_of(1), limit_of(0.2)
     (9.0, 0.75, 0.1)
@@ -98,7 +98,7 @@ def limit_of(seconds: float) -> float:
 
 
 class ReviewHandler:
-    """Responds for one webhook. Constructing it makes its metrics appear, at 0."""
+    """Responds for one webhook. Constructing it creates its metrics, at 0."""
 
     def __init__(self, webhook: Webhook[Any], services: WebhookServices, metrics: Metrics) -> None:
         if webhook.handler is None:
@@ -113,7 +113,7 @@ class ReviewHandler:
             metrics.webhook_requests.labels(webhook=webhook.path, code=str(code))
 
     async def answer(self, body: bytes, seconds: float | None = None) -> AdmissionResponse:
-        """Answer one request; `seconds` are what the API server waits."""
+        """Respond to one request; `seconds` is the API server's timeout."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         with self._in_flight.track_inprogress():
@@ -126,7 +126,7 @@ class ReviewHandler:
         return found
 
     def count(self, status: int) -> None:
-        """Count a response, also if no review could be read."""
+        """Count a response, also a response without a readable review."""
         self._metrics.webhook_requests.labels(webhook=self.webhook.path, code=str(status)).inc()
 
     async def _review(self, body: bytes, seconds: float | None) -> AdmissionResponse:
@@ -142,7 +142,7 @@ class ReviewHandler:
                     return await self._call_handler(flattened_review(request))
         except NoReview:
             raise
-        except Exception as error:  # containment: whatever a handler raises becomes a response
+        except Exception as error:  # containment: an exception of a handler becomes a response
             if isinstance(error, RecursionError) and nests_deeply(request):
                 raise too_deep() from error
             if timer.expired():
@@ -165,7 +165,7 @@ class ReviewHandler:
         return AdmissionResponse(200, encode_review(request.uid, verdict, patch))
 
     def _seen(self, request: ReviewRequest) -> AdmissionRequest[Any] | Verdict:
-        """Return what the handler is shown; a verdict where the object does not fit its model."""
+        """Return the handler's request; a verdict if the object does not fit its model."""
         raw, old = object_of(request.object), object_of(request.old_object)
         try:
             new = None if raw is None else self._decoded(raw)
@@ -187,7 +187,7 @@ class ReviewHandler:
         return self.webhook.kind.decode(data)
 
     def _lenient(self, data: dict[str, Any]) -> Any:
-        """Decode the stored object; of an object that does not fit its model only metadata can be read, and the rest raises the reason."""
+        """Decode the stored object. If it does not fit its model, only its metadata can be read; other fields raise the reason."""
         undecoded = getattr(self.webhook.model, "undecoded", None)
         try:
             return self._decoded(dict(data))
@@ -212,7 +212,7 @@ class ReviewHandler:
         if not self.webhook.mutates or raw is None:
             return []
         result = verdict.object if verdict.object is not None else seen.new
-        # Decoded once more: the handler may have changed its copy.
+        # Decoded once more: the handler may have changed its own copy.
         before: Mapping[str, Any] = self._decoded(object_of(request.object) or {}).to_dict()
         target = carried_over(raw, before, result.to_dict())
         return json_patch(raw, with_metadata(target, verdict.labels, verdict.annotations))

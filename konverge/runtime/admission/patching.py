@@ -1,10 +1,10 @@
-"""From what a handler did to an object to the JSON patch that says so. Pure.
+"""The JSON patch of a handler's changes to an object. Pure.
 
-Guarantees: the patch changes what the handler changed and nothing else, though a model knows only some fields and spells them its own way:
-the object is written by the model before and after, the difference of the two is carried over to the object as the API server sent it,
-and the patch leads from that to the result. Handing back what came gives no patch.
+Guarantees: the patch changes only what the handler changed, although a model has only some fields and its own spelling of values. The
+model encodes the object before and after the handler; the difference is applied to the object as the API server sent it, and the patch
+is the difference of that object and the result. An unchanged object gives no patch.
 
-A list whose length changes is taken whole from what the handler returned.
+A list whose length changes is replaced as a whole by the handler's list.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["carried_over", "json_patch", "with_metadata"]
 
 
 def carried_over(raw: Any, before: Any, after: Any) -> Any:
-    """Return `raw` with what changed from `before` to `after`; shares with them what is unchanged.
+    """Return `raw` with the changes from `before` to `after`; unchanged parts are shared.
 
     >>> carried_over({"a": 1, "unknown": 2}, {"a": 1}, {"a": 3})
     {'a': 3, 'unknown': 2}
@@ -47,7 +47,7 @@ def _dict_carried_over(raw: dict[str, Any], before: dict[str, Any], after: dict[
 def with_metadata(
     found: dict[str, Any], labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """Return an object with these labels and annotations set, or removed if None; the given one stays as it is."""
+    """Return an object with these labels and annotations set, or removed if None; the given object is not changed."""
     for name, entries in (("labels", labels), ("annotations", annotations)):
         if not entries:
             continue
@@ -61,7 +61,7 @@ def with_metadata(
 
 
 def json_patch(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the operations of RFC 6902 that lead from one object to another; [] if they are equal."""
-    import jsonpatch  # here, because few programs ever make a patch
+    """Return the operations of RFC 6902 that change `before` into `after`; [] if they are equal."""
+    import jsonpatch  # here, because few programs ever need a patch
 
     return jsonpatch.make_patch(before, after).patch

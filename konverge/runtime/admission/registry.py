@@ -1,6 +1,6 @@
-"""The webhooks of a manager, before, while and after they run: what the manager keeps of them.
+"""The webhooks of a manager, before, while and after they run.
 
-Guarantees: a manager without webhooks loads nothing of what serves them, and needs no right for them.
+Guarantees: a manager without webhooks loads no server code, and needs no rights for webhooks.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class WebhookRegistry:
         self._namespace = namespace
         self.webhooks: tuple[Webhook[Any], ...] = ()
         self.runner: WebhookRunner | None = None
-        """The running webhooks; None before the start and if there are none."""
+        """The running webhooks; None before the start and without webhooks."""
 
     def add(self, webhook: Webhook[Any], *, started: bool) -> None:
-        """Add a webhook. Raises UsageError for a webhook without a handler, for a second webhook of its path, and after the start."""
+        """Add a webhook. Raises UsageError if it has no handler, if its path is taken, and after the start."""
         if webhook.handler is None:
             raise UsageError(f"webhook {webhook.path} has no handler; end its sentence with .handled_by(...)")
         if started:
@@ -47,7 +47,7 @@ class WebhookRegistry:
         self.webhooks = webhooks
 
     def remove(self, path: str) -> bool:
-        """Forget the webhook of a path; False if there is none. Raises UsageError while they are served."""
+        """Remove the webhook of a path; returns False if no webhook has it. Raises UsageError while they are served."""
         kept = tuple(webhook for webhook in self.webhooks if webhook.path != path)
         if kept == self.webhooks:
             return False
@@ -57,7 +57,7 @@ class WebhookRegistry:
         return True
 
     def rules(self) -> tuple[Rule, ...]:
-        """Return the rights that they need."""
+        """Return the rights that the webhooks need."""
         self_made = not self._settings.certificates and self._settings.address != IN_PROCESS
         return rules_of_webhooks(self.webhooks, place_of(self._manager, self._settings), self_made=self_made)
 
@@ -74,10 +74,10 @@ class WebhookRegistry:
         metrics: Metrics,
         changed: Callable[[], None],
     ) -> None:
-        """Serve them, if there are any, until the stack ends; `changed` is called when their report may have changed."""
+        """Serve the webhooks, if any, until the stack ends; `changed` is called when their report may have changed."""
         if not self.webhooks:
             return
-        # Here, because a manager without webhooks is not to pay for a server.
+        # Here, because a manager without webhooks needs no server.
         from konverge.runtime.admission.server import WebhookRunner
 
         runner = WebhookRunner(
@@ -94,7 +94,7 @@ class WebhookRegistry:
         self.runner = await stack.enter_async_context(runner)
 
     def report(self) -> ControllerReport | None:
-        """Return their report; None without webhooks."""
+        """Return the report of the webhooks; None without webhooks."""
         if not self.webhooks:
             return None
         return ControllerReport("webhooks", State.STARTING) if self.runner is None else self.runner.report()

@@ -1,7 +1,7 @@
 """The argument of a handler: one write, before it happens.
 
 Guarantees: `object` and `old` are the handler's own copies, in the webhook's kind. Reading them decodes at most once. Effects are
-impossible where the webhook declares none, and during a dry run.
+impossible if the webhook declares none, and during a dry run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Name(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who writes."""
+    """The writer."""
 
     name: str = ""
     uid: str = ""
@@ -45,11 +45,11 @@ class User:
 
 @dataclass(slots=True, kw_only=True)
 class AdmissionRequest(Generic[R_co]):
-    """One write that the API server submits for admission.
+    """One write that the API server reviews.
 
-    `kind` and `resource` are what the webhook is shown, `requested_kind` and `requested_resource` what the writer sent; they differ
-    where the API server converted. `options` are the CreateOptions, UpdateOptions (also of a patch) or DeleteOptions. `name` is "" where
-    the server will generate one.
+    `kind` and `resource` are the version that the webhook receives, `requested_kind` and `requested_resource` the version that the
+    writer sent; they differ if the API server converted the object. `options` are the CreateOptions, UpdateOptions (also of a patch)
+    or DeleteOptions. `name` is "" if the server will generate the name.
 
     >>> def check(request: AdmissionRequest[Any]) -> bool:
     ...     return request.operation == "UPDATE" and request.old.metadata.deleting
@@ -73,7 +73,7 @@ class AdmissionRequest(Generic[R_co]):
     effects: bool = False
     """Whether the webhook declared side effects."""
     new: Any = None
-    """`object` if there is one."""
+    """`object`, if the operation has an object."""
     old: R_co | None = None
     """The object as it is stored: for UPDATE and DELETE, else None."""
     caches: Caches | None = None
@@ -81,7 +81,7 @@ class AdmissionRequest(Generic[R_co]):
 
     @property
     def object(self) -> R_co:
-        """The object as the writer wants it. Raises UsageError where the operation has none (DELETE): read `old` there."""
+        """The object as the writer wants it. Raises UsageError for an operation without an object (DELETE): read `old` then."""
         if self.new is None:
             raise UsageError(
                 f"{self.webhook}: {self.operation} has no object; read request.old, or leave it out of .on(...)"
@@ -102,14 +102,14 @@ class AdmissionRequest(Generic[R_co]):
         return self.caches(what)
 
     def live(self, what: Kind[R] | type[R]) -> Live[R]:
-        """Return live reads of a kind; each is a request to the API server while it waits for this response."""
+        """Return live reads of a kind; each is a request to the API server, which waits for this webhook at the same time."""
         from konverge.runtime.cache.readers import Live
 
         return Live(kind_of(what), self._reached())
 
     @property
     def client(self) -> Client:
-        """The client, for effects beyond the object. Raises UsageError where the webhook declared none, and in a dry run."""
+        """The client, for effects beyond the object. Raises UsageError if the webhook declared no effects, and in a dry run."""
         if not self.effects:
             raise UsageError(
                 f"{self.webhook} declared no side effects: add .with_effects() to it, or return what is to change"

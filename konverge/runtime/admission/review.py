@@ -1,11 +1,11 @@
 """AdmissionReview: decoding the request and encoding the response. Pure.
 
-Guarantees: `admission.k8s.io/v1` and nothing else; everything that a request has is decoded, unknown fields of a newer server are
-ignored. Any other body raises `NoReview`, whose message is for the log of the API server. So does a review with an object that is nested
-too deeply, unless the object is stored already or is being deleted: its finalizers can be removed. The uid is returned unchanged.
+Guarantees: `admission.k8s.io/v1` and nothing else; all of a request is decoded; unknown fields of a newer server are ignored. Any
+other body raises `NoReview`, whose message is for the log of the API server. So does a review with an object that is nested too
+deeply, unless the object is stored already or is being deleted: its finalizers can be removed. The response has the uid of the
+request.
 
-The shape is that of k8s.io/api `admission/v1/types.go`.
-https://github.com/kubernetes/api/blob/master/admission/v1/types.go
+The shape: k8s.io/api `admission/v1/types.go`, https://github.com/kubernetes/api/blob/master/admission/v1/types.go
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ API: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 _NULL: Final = b"null"
 _BRACKETS: Final = 20_000
-"""Brackets in a body that is searched for deep parts, which takes some 20 ms: any caller in the cluster can send a body of 8 MB."""
+"""Brackets in a body that is searched for deep parts; the search takes some 20 ms. Any caller in the cluster can send a body of 8 MB."""
 
 
 class NoReview(KonvergeError):
@@ -71,7 +71,7 @@ class _User(msgspec.Struct, frozen=True):
 
 
 class ReviewRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """The `request` of a review as it was received; objects are not decoded yet."""
+    """The `request` of a review; its objects are not decoded yet."""
 
     uid: str
     operation: Operation
@@ -91,7 +91,7 @@ class ReviewRequest(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def path(self) -> str:
-        """`namespace/name` of what it is about, for logs."""
+        """`namespace/name` of the request's object, for logs."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
@@ -109,7 +109,7 @@ _REVIEW: Final = msgspec.json.Decoder(_Review)
 
 
 def decode_review(body: bytes) -> ReviewRequest:
-    """Read a review; raises NoReview that describes any other body."""
+    """Decode a review; raises NoReview, which names the problem."""
     if not body:
         raise NoReview("the request has no body; an AdmissionReview of admission.k8s.io/v1 is expected")
     try:
@@ -149,7 +149,7 @@ def too_deep() -> NoReview:
 
 
 def _flattened(body: bytes) -> bytes:
-    """Return a review without what is nested too deeply; raises NoReview if that would take long."""
+    """Return a review without the parts that are nested too deeply; raises NoReview if the search would take long."""
     if body.count(b"{") + body.count(b"[") > _BRACKETS:
         raise too_deep()
     return flattened(body)
@@ -184,19 +184,19 @@ def object_of(raw: msgspec.Raw) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] | None = msgspec.json.decode(raw, type=dict[str, Any] | None)
         if found is not None and found.get("metadata") is not None:
-            msgspec.convert(found["metadata"], Metadata)  # what reads it later takes its form for granted
+            msgspec.convert(found["metadata"], Metadata)  # later reads rely on the form of the metadata
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise NoReview(f"an object of the AdmissionReview cannot be read: {_problem(error)}") from error
     return found
 
 
 def _problem(error: Exception) -> str:
-    """Return what is wrong with a body; the message of a UnicodeDecodeError quotes a byte of it."""
+    """Return the problem of a body; the message of a UnicodeDecodeError would quote a byte of the body."""
     return "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def request_of(request: ReviewRequest, **more: Any) -> AdmissionRequest[Any]:
-    """Return what a handler sees of a request; `more` are the objects and what it may reach."""
+    """Return the handler's view of a request; `more` are the objects, the caches and the client."""
     kind, resource, user = request.kind, request.resource, request.user_info
     first_kind, first_resource = request.request_kind or kind, request.request_resource or resource
     return AdmissionRequest(

@@ -1,7 +1,7 @@
 """The router of one manager's webhooks: from a path to its webhook.
 
-Guarantees: the same for a request from the network, from the in-memory API server and from a test. A request that is refused before it
-reaches a webhook gets one line of plain text with the HTTP status for it, and is counted under the webhook if its path names one.
+Guarantees: a request from the network, from the in-memory API server and from a test gets the same response. A request that is refused
+before it reaches a webhook gets an HTTP status with one line of plain text, and is counted under the webhook of its path, if any.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["WebhookRouter"]
 
 
 class WebhookRouter:
-    """Answers requests to webhooks by their path."""
+    """Routes requests to webhooks by their path."""
 
     def __init__(self, webhooks: Iterable[Webhook[Any]], services: WebhookServices, metrics: Metrics) -> None:
         self._answerers = {webhook.path: ReviewHandler(webhook, services, metrics) for webhook in webhooks}
@@ -26,7 +26,7 @@ class WebhookRouter:
     async def answer(
         self, path: str, read: Callable[[], Awaitable[bytes]], *, content_type: str = JSON, timeout: str = ""
     ) -> AdmissionResponse:
-        """Answer one request; `read` gives its body or raises NoReview, `timeout` is what the API server sent (`10s`)."""
+        """Respond to one request; `read` returns the body or raises NoReview, `timeout` is the API server's query parameter (`10s`)."""
         review_handler = self._answerers.get(path)
         if review_handler is None:
             return plain(

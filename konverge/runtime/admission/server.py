@@ -1,8 +1,8 @@
-"""The webhooks of one manager at work: caches, certificates, server; kept going until the manager stops.
+"""The webhooks of one manager at work: caches, certificates, server; they run until the manager stops.
 
-Guarantees: runs on every replica, leading or not. A fault (a port that is taken, a folder without certificates, a right that is missing, a
+Guarantees: runs on every replica, leading or not. A fault (a port that is taken, a folder without certificates, a missing right, a
 configuration that was not applied) appears in `report`, degrades only the webhooks, and is retried; it never ends the manager. A later
-fault (an API server that does not respond) is reported and logged, and makes the webhooks unready only if they cannot be served any more.
+fault (an API server that does not respond) is reported and logged; the webhooks become unready only if they cannot be served any more.
 Stopping lets requests in progress end, within `drain` seconds.
 
 Order of a round: certificates, then the server, then the CA bundles, so that the API server trusts only certificates that are already
@@ -35,7 +35,7 @@ _WHAT = "webhooks"
 
 
 class _Synced(WebhookGate):
-    """Holds requests until every cache that their webhook reads is complete; those of others do not matter."""
+    """Holds a request until every cache that its webhook reads is complete; other webhooks' caches do not matter."""
 
     def __init__(self, informers: dict[Kind[Any], Informer]) -> None:
         self._informers = informers
@@ -86,7 +86,7 @@ class WebhookRunner:
     async def __aenter__(self) -> Self:
         read = [one for webhook in self._webhooks for one in webhook.read]
         for kind in dict.fromkeys(one.kind for one in read):
-            # Where one handler reads the whole object, all do.
+            # If one handler reads whole objects, the shared cache holds whole objects.
             metadata_only = all(one.metadata_only for one in read if one.kind == kind)
             selection = Selection(kind, self._namespace, metadata_only=metadata_only)
             informer = self._caches[kind] = self._set.acquire(selection)
@@ -100,7 +100,7 @@ class WebhookRunner:
     async def __aexit__(self, *_: object) -> None:
         self.state = State.DRAINING
         if self._task is not None:
-            self._task.cancel()  # at any moment: what it writes is compared and set, and what it serves is stopped below
+            self._task.cancel()  # safe at any moment: writes are compare-and-swaps, and the server is stopped below
             await asyncio.wait({self._task})
         if self._serving is not None:
             await self._serving.stop()
@@ -111,7 +111,7 @@ class WebhookRunner:
 
     @property
     def address(self) -> str:
-        """Its base URL; "" if it does not listen."""
+        """The base URL of the server; "" while it does not listen."""
         return "" if self._serving is None else str(self._serving.address)
 
     async def _run(self) -> None:
@@ -120,7 +120,7 @@ class WebhookRunner:
             await asyncio.sleep(self._pause())
 
     def _pause(self) -> float:
-        """Return the seconds until the next round: objects of the API server are checked less often than files."""
+        """Return the seconds until the next round: state on the API server is checked less often than files."""
         look = self._settings.look_seconds
         if self._problems:
             return look / 5
@@ -134,7 +134,7 @@ class WebhookRunner:
             found = tuple(Obstacle(_WHAT, "NotRegistered", words) for words in odd)
         except (KonvergeError, OSError) as error:
             found = (Obstacle(_WHAT, type(error).__name__, str(error)),)
-        except Exception as error:  # noqa: BLE001  # containment: a defect here hits no controller
+        except Exception as error:  # noqa: BLE001  # containment: a bug here affects no controller
             self._log.error("the webhook server failed", **{LogKey.STACK: stack_of(error)})
             found = (Obstacle(_WHAT, type(error).__name__, "a defect of the library; see the log"),)
         if self.address and self.state is State.STARTING:
@@ -148,12 +148,12 @@ class WebhookRunner:
             self._log.warning("the webhooks are not as they should be", **{LogKey.ERROR: error})
         self._last_error = error
         self._worked = self._worked or not found
-        # A replica that serves well is not taken out of its Service because the API server does not respond for a while.
+        # A replica that serves well stays in its Service while the API server is unreachable.
         self._problems = () if self._worked and self._serving.valid else found
         self._changed()
 
     def report(self) -> ControllerReport:
-        """Return whether the webhooks work, and if not why, in words that say what to do."""
+        """Return whether the webhooks work, and if not, the obstacles and their remedies."""
         caches = (why_not(kind, informer, None, synced=informer.synced) for kind, informer in self._caches.items())
         missing = tuple(problem for problem in caches if problem is not None)
         return ControllerReport(_WHAT, self.state, (*self._problems, *missing), self._last_error)

@@ -1,7 +1,7 @@
-"""The webhook server and its certificates: what a round of the runner brings up to date.
+"""The webhook server and its certificates; each round of the runner brings them up to date.
 
-Guarantees: the server is started once there is a certificate, and listens from then on; a certificate that cannot be renewed leaves the
-last one in use. aiohttp is not known here: the server's shell is `konverge.runtime.http.posts`.
+Guarantees: the server starts with the first certificate, and listens from then on; if a renewal fails, the last certificate stays in
+use. This module does not import aiohttp: `konverge.runtime.http.posts` is the server's shell.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Serving"]
 
 
 class Serving:
-    """Certificates in, requests to the door, the authority out."""
+    """The server, its certificate, and the publication of the certificate's authority."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Serving:
 
     @property
     def address(self) -> str:
-        """Its base URL; "" if it does not listen."""
+        """The base URL of the server; "" while it does not listen."""
         return self._server.address
 
     @property
@@ -72,7 +72,7 @@ class Serving:
         return bool(self.address) and self._expires is not None and wall_clock() < self._expires
 
     async def bring_up_to_date(self) -> list[str]:
-        """Read or renew the certificate, listen, and have it trusted; returns a description of the obstacles."""
+        """Read or renew the certificate, listen, and publish the authority; returns the obstacles for requests, in words."""
         trusted = b""
         self._metrics.certificate_reads.inc()
         try:
@@ -92,7 +92,7 @@ class Serving:
         return await self._keeper.inject(self._webhooks, trusted) if trusted else []
 
     async def stop(self) -> None:
-        """Stop listening; requests in progress have their time to end."""
+        """Stop listening; requests in progress have `drain` seconds to end."""
         await self._server.stop()
 
     async def _answer(self, post: Post) -> AdmissionResponse:

@@ -1,7 +1,8 @@
-"""The settings of webhooks: the address, the way of the API server to it, and the certificates. Pure.
+"""The settings of webhooks: their address, its Service or URL for the API server, and their certificates. Pure.
 
-Guarantees: importing this costs nothing. Names that are not given follow from the manager's: configurations carry its name, the Secret of
-self-made certificates is `<configuration>-webhooks` beside the Service. A malformed value is a UsageError that names the correct form.
+Guarantees: importing this costs nothing. Names that are not given are derived from the manager's name: configurations have the same
+name, the Secret of self-made certificates is `<configuration>-webhooks` beside the Service. A malformed value is a UsageError with the
+valid form.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ IN_PROCESS = "0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
-    """Where a manager serves its webhooks, and how the API server finds and trusts them.
+    """The address of a manager's webhooks, and how the API server finds and trusts them.
 
     >>> WebhookSettings(service="konverge/konverge-webhooks").address
     ':9443'
     """
 
     address: str = ":9443"
-    """Where webhooks are served, over TLS: host:port, or :port for every interface; controller-runtime's port. 0: only in process."""
+    """The TLS address of the webhooks: host:port, or :port for every interface; controller-runtime's port. 0: only in process."""
     service: str = ""
-    """The Service that leads there, namespace/name or namespace/name:port (443 if none is given)."""
+    """The Service of that address, namespace/name or namespace/name:port (default 443)."""
     url: str = ""
     """Instead of a Service: the base URL of this process for the API server, if the process runs outside of the cluster."""
     certificates: str = ""
@@ -38,24 +39,22 @@ class WebhookSettings:
     configuration: str = ""
     """The name of the MutatingWebhookConfiguration and of the ValidatingWebhookConfiguration; empty: the manager's name."""
     certificate_days: float = 90.0
-    """How long a self-made serving certificate is valid; another is created when a third of that is left."""
+    """The validity of a self-made serving certificate; it is renewed when a third of that is left."""
     authority_days: float = 1825.0
-    """How long the authority that signs them is valid; its successor is trusted beside it from when a third is left."""
+    """The validity of the self-made authority; when a third of that is left, its successor is trusted too."""
     look_seconds: float = 10.0
     """Seconds between two checks of mounted certificates (controller-runtime's); self-made certificates are checked six times less often.
 
-    While something is wrong, the next attempt follows after a fifth of this."""
+    After a fault the next attempt follows in a fifth of this."""
     max_bytes: int = 7 * 1024 * 1024
-    """The largest request: two objects of etcd's 3 MiB at most, and what is around them; controller-runtime's limit."""
+    """The largest request: two objects of etcd's 3 MiB at most, and the rest of the review; controller-runtime's limit."""
     connections: int = 1024
-    """Open connections; one more cuts the connection that has waited longest without a request. Each API server keeps some hundreds at
-    most."""
+    """Open connections; a further connection cuts the longest idle connection. Each API server keeps some hundreds at most."""
     drain: float = 10.0
-    """Seconds that requests in progress have when the manager stops; the API server waits 10 s for a response unless the webhook sets
-    another timeout."""
+    """Seconds that requests in progress have when the manager stops; the API server waits 10 s for a response by default."""
 
     def __post_init__(self) -> None:
-        """Raise UsageError for what cannot be meant."""
+        """Raise UsageError for an invalid value."""
         if self.service and self.url:
             raise UsageError("webhooks are reached by a service or by a url; give one of them")
         port = self.address.rpartition(":")[2]
@@ -97,17 +96,17 @@ def _url(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the API server finds one manager's webhooks: what `WebhookSettings` say, with every name filled in."""
+    """Where the API server finds one manager's webhooks: `WebhookSettings` with every name filled in."""
 
     configuration: str
     secret: tuple[str, str]
-    """Namespace and name; the namespace is "" if it is not given; then it is the client's."""
+    """Namespace and name; a namespace "" is the client's."""
     service: tuple[str, str, int] | None
     url: str
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The names that the API server may know the server by, most important first: what its certificate must be for."""
+        """The host names of the webhook server, most important first; the certificate must be valid for them."""
         if self.service is None:
             return (urlsplit(self.url).hostname or "localhost",)
         namespace, name, _ = self.service
@@ -116,7 +115,7 @@ class Place:
     def client_config(self, path: str) -> dict[str, object]:
         """Return the `clientConfig` of a webhook that is served under a path, without `caBundle`.
 
-        Raises UsageError if neither a Service nor a URL leads there.
+        Raises UsageError without a Service and a URL.
         """
         if self.service is not None:
             namespace, name, port = self.service
@@ -130,7 +129,7 @@ class Place:
 
 
 def place_of(manager: str, settings: WebhookSettings) -> Place:
-    """Return where a manager of this name is found.
+    """Return the place of a manager's webhooks, by the manager's name.
 
     >>> place_of("shop", WebhookSettings(service="web/hooks")).secret
     ('web', 'shop-webhooks')

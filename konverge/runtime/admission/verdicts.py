@@ -27,10 +27,10 @@ def _nothing() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """The write may happen.
+    """The write is allowed.
 
-    In a mutating webhook the object is written as `object`, or if none is given as the handler left `request.object`. `labels` and
-    `annotations` are set on top of it; None removes one. `warnings` are shown to the writer, `audit` is written to the audit log.
+    A mutating webhook's result is `object`, by default `request.object` as the handler left it. `labels` and `annotations` are set on
+    it; a value None removes a key. `warnings` are shown to the writer, `audit` is written to the audit log.
 
     >>> Allow(warnings=("the field schedule is deprecated",)).warnings
     ('the field schedule is deprecated',)
@@ -48,16 +48,16 @@ class Allow:
 
     @property
     def changes(self) -> bool:
-        """Whether it contains a change, which only a mutating webhook may have."""
+        """Whether the verdict requests a change, which only a mutating webhook may."""
         return self.object is not None or bool(self.labels) or bool(self.annotations)
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """The write must not happen; `message` is what the writer reads, behind the name of the webhook.
+    """The write is denied; the writer sees `message` after the name of the webhook.
 
-    `code` is the HTTP status (400 to 599), `reason` its machine-readable word; if none is given, Kubernetes' word for the code. `fields`
-    names each wrong field with the reason (`{"spec.schedule": "is in the past"}`), for clients that show it.
+    `code` is the HTTP status (400 to 599), `reason` its machine-readable word, by default Kubernetes' reason for the code. `fields`
+    has the problem of each wrong field (`{"spec.schedule": "is in the past"}`), for clients that show it.
 
     >>> Deny("the pool is bound", code=409).reason
     'Conflict'
@@ -71,7 +71,7 @@ class Deny:
     audit: Mapping[str, str] = field(default_factory=_nothing, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a refusal without words, or with a code that is none; fill in the reason."""
+        """Raise UsageError for a denial without a message or with an invalid code; fill in the reason."""
         if not self.message:
             raise UsageError("Deny(message): say what is wrong and what to do; the writer reads nothing else")
         if not 400 <= self.code <= 599:

@@ -2,11 +2,11 @@
 
     Webhook.validating(Backup).on("UPDATE").handled_by(schedule_is_kept)
 
-Guarantees: every verb returns a new frozen value and starts nothing; a mistake that can be seen in the sentence is an error there. Path and
-name follow from kind and verb as in controller-runtime (`/validate-example-com-v1-backup`), so that its dashboards fit.
+Guarantees: every verb returns a new frozen value and starts nothing; a mistake that is visible in the sentence is an error at once.
+Path and name follow from kind and verb as in controller-runtime (`/validate-example-com-v1-backup`), so that its dashboards fit.
 
-A webhook is a convenience. It is called over the network, it may be down, and an object may be older than the webhook: invariants belong in
-the schema, and desired state in a reconciler.
+A webhook is a convenience. It is called over the network, it may be down, and an object may be older than the webhook. Invariants
+belong in the schema, desired state in a reconciler.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook(Generic[R]):
-    """A webhook, described; `Manager.add` serves it. Begin with `mutating` or `validating`, end with `handled_by`.
+    """The description of a webhook; `Manager.add` serves it. Begin with `mutating` or `validating`, end with `handled_by`.
 
     >>> from konverge.kinds import kind
     >>> Webhook.validating(kind("batch/v1", "CronJob")).named("nights-only").path
@@ -77,16 +77,16 @@ class Webhook(Generic[R]):
 
     @staticmethod
     def mutating(what: Kind[W] | type[W]) -> Webhook[W]:
-        """Ask the handler to complete every object of this kind that is created or changed, before it is validated."""
+        """Return a webhook whose handler completes every created or changed object of this kind, before validation."""
         return _begun(what, mutates=True)
 
     @staticmethod
     def validating(what: Kind[W] | type[W]) -> Webhook[W]:
-        """Ask the handler whether every object of this kind may be created or changed as it is."""
+        """Return a webhook whose handler allows or denies every created or changed object of this kind."""
         return _begun(what, mutates=False)
 
     def on(self, *operations: Operation, subresource: str = "") -> Webhook[R]:
-        """Handle only these operations, instead of CREATE and UPDATE; `subresource` instead of the object itself (`status`)."""
+        """Review only these operations, instead of CREATE and UPDATE; with `subresource` (`status`) only writes to that subresource."""
         wrong = [one for one in operations if one not in _OPERATIONS]
         if wrong or not operations:
             raise UsageError(f".on({', '.join(map(repr, operations))}): the operations are {', '.join(_OPERATIONS)}")
@@ -99,20 +99,20 @@ class Webhook(Generic[R]):
         return replace(self, operations=operations, subresource=subresource)
 
     def named(self, label: str) -> Webhook[R]:
-        """Give the webhook a name of its own, for a second one of its kind: it appears in its path and in messages."""
+        """Name the webhook, if its kind has a second webhook: the name appears in its path and in messages."""
         if not _NAME.match(label) or len(label) > _LONGEST:
             raise UsageError(f"webhook name {label!r}: use up to {_LONGEST} lower case letters, digits and dashes")
         return replace(self, label=label)
 
     def ignoring_failures(self) -> Webhook[R]:
-        """Let the write happen if the handler cannot be called, raises or takes too long (failurePolicy Ignore), with a warning.
+        """Allow the write, with a warning, if the handler is unreachable, raises or takes too long (failurePolicy Ignore).
 
         Without this verb such a write is refused (Fail): then objects of this kind can be written only while the webhook works.
         """
         return replace(self, failure="Ignore")
 
     def within(self, seconds: int) -> Webhook[R]:
-        """Give the handler this long, 1 to 30 seconds instead of 10; writers wait that long."""
+        """Set the handler's time limit, 1 to 30 seconds instead of 10; writers wait that long."""
         if not 1 <= seconds <= 30:
             raise UsageError(f"{self.path}: .within({seconds}): the API server waits 1 to 30 seconds")
         return replace(self, timeout=seconds)
@@ -120,32 +120,30 @@ class Webhook(Generic[R]):
     def with_effects(self) -> Webhook[R]:
         """Declare that the handler changes something beyond the object (sideEffects NoneOnDryRun).
 
-        In a dry run it must not: `request.dry_run` is true then, and `request.client` refuses.
+        In a dry run it must not: see `request.dry_run`; `request.client` raises UsageError then.
         """
         return replace(self, effects=True)
 
     def selecting(self, objects: str = "", *, namespaces: str = "") -> Webhook[R]:
-        """Call the handler only if the object's labels match a selector, before or after the write, and its namespace's labels match
-        another selector.
-        """
+        """Review only objects whose labels match a selector, before or after the write, in namespaces whose labels match `namespaces`."""
         for text in (objects, namespaces):
             LabelSelector.given(text, self.path)
         return replace(self, objects=objects, namespaces=namespaces)
 
     def only_if(self, name: str, expression: str) -> Webhook[R]:
-        """Ask only where this CEL expression about `object`, `oldObject`, `request` holds (a match condition); all that are given must."""
+        """Add a match condition: review only writes that fulfil this CEL expression about `object`, `oldObject`, `request`."""
         if not name or name in dict(self.conditions):
             raise UsageError(f"{self.path}: .only_if({name!r}, ...): each condition has a name of its own")
         return replace(self, conditions=(*self.conditions, (name, expression)))
 
     def reinvoked_if_needed(self) -> Webhook[R]:
-        """Ask once more where a later webhook changed the object (reinvocationPolicy IfNeeded): the handler must not mind."""
+        """Call the handler again if a later webhook changed the object (reinvocationPolicy IfNeeded): it must be idempotent."""
         if not self.mutates:
             raise UsageError(f"{self.path}: only a mutating webhook can be asked again")
         return replace(self, reinvoked=True)
 
     def exactly(self) -> Webhook[R]:
-        """Ask only about this very version of the kind; without, the API server converts requests for others (matchPolicy Equivalent)."""
+        """Review only this version of the kind; by default the API server converts requests for other versions (matchPolicy Equivalent)."""
         return replace(self, exact=True)
 
     def reads(self, what: Kind[Any] | type[Any], *, metadata_only: bool = False) -> Webhook[R]:
@@ -156,7 +154,7 @@ class Webhook(Generic[R]):
         return replace(self, read=(*self.read, Read(kind, metadata_only)))
 
     def needs(self, *rules: Rule) -> Webhook[R]:
-        """Declare rights beyond those of `reads`, for live reads and effects; `konverge rbac` prints them all."""
+        """Declare rights beyond the rights of `reads`, for live reads and effects; `konverge rbac` prints them all."""
         return replace(self, rules=(*self.rules, *rules))
 
     def handled_by(self, handler: Handler[R]) -> Webhook[R]:
@@ -173,14 +171,14 @@ class Webhook(Generic[R]):
 
     @property
     def path(self) -> str:
-        """Its URL path, and its name in metrics: `/mutate-example-com-v1-backup`."""
+        """The webhook's URL path, and its name in metrics: `/mutate-example-com-v1-backup`."""
         group = self.kind.group.replace(".", "-")
         path = f"/{self.label}-{group}-{self.kind.version}-{self.kind.kind.lower()}"
         return f"{path}-{self.subresource.replace('/', '-')}" if self.subresource else path
 
     @property
     def name(self) -> str:
-        """Its name in the configuration, which the API server shows to writers: `mutate.backups.example.com`."""
+        """The webhook's name in the configuration, which the API server shows to writers: `mutate.backups.example.com`."""
         resource = plural_of(self.kind)
         return ".".join((self.label, *filter(None, (self.subresource, resource)), self.kind.group or "core"))
 

@@ -1,9 +1,9 @@
-"""One server-side apply: whether to send it, how, and what to remember of the response.
+"""One server-side apply: whether and how to send it, and which result to remember.
 
-Guarantees: an apply is skipped only if the fields that it would own equal the fields that we own and every value is equal, or if the cache
-still shows the server's last response to the same intent (defaults and normalised quantities must not loop). A comparison that found no
-change is not repeated for the same intent and version: most children are unchanged in most reconciles. An apply that met a conflict and was
-declared HOLD is not sent again until the intent or the object changed.
+Guarantees: an apply is skipped only in two cases. Either the applied fields equal our own fields, with equal values; or the cache
+still shows the server's last response to the same intent (defaults and normalised quantities must not loop). A comparison that found
+no change is not repeated for the same intent and version: most children are unchanged in most reconciles. An apply that met a conflict
+and was declared HOLD is not sent again until the intent or the object changed.
 
 The decisions are pure functions of the cached object and the memory: `changes_nothing` (nothing is sent) and `hold_remaining` (a held apply
 is not sent again yet). `Applier` is the shell that sends. `konverge.fields.unchanged` compares an intent with field set and live values.
@@ -341,7 +341,7 @@ class Applier:
     ) -> StatusResult | None:
         """Apply a status by force; None if nothing would change and nothing was sent.
 
-        `intent` names its kind, and its nulls are values. Raises what the client raises.
+        `intent` names its kind, and its nulls are values. Raises the client's errors.
         """
         owner = Owner(manager, "Apply", "status")
         owned = (cached.owned or {}).get(owner)

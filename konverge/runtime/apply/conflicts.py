@@ -85,7 +85,7 @@ class FieldsHeld(KonvergeError):
 
 
 class Applied:
-    """The applied children: each as it is stored, those that are held, and whether anything was sent."""
+    """The applied children: each as it is stored, the held children, and whether anything was sent."""
 
     __slots__ = ("_objects", "changed", "held")
 

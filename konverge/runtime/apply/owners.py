@@ -1,7 +1,7 @@
 """Owner references, checked before they are written, and the back-reference that replaces them across namespaces.
 
-The garbage collector honours an owner only in the dependent's own namespace or cluster-scoped; it deletes a dependent whose owner it
-cannot find that way, and the API server accepts such a reference without a word (https://github.com/kubernetes/kubernetes/issues/65200,
+The garbage collector honours an owner only in the dependent's own namespace or cluster-scoped; it deletes a dependent if it cannot
+find the owner that way. The API server accepts such a reference silently (https://github.com/kubernetes/kubernetes/issues/65200,
 https://github.com/kubernetes/website/issues/29480). So scope and namespace are checked here, against discovery.
 """
 

@@ -1,7 +1,7 @@
 """Two alternating writers: an apply that another writer undoes again and again is counted, logged, and refused if both are of this manager.
 
-Guarantees: an apply that would change nothing costs nothing here. The report names both writers, the object and the fields, and quotes no
-value. It is written once in `WINDOW` seconds for each object.
+Guarantees: an apply that stays in effect costs nothing here. The report names both writers, the object and the fields, and quotes no
+value. Each object is reported once in `WINDOW` seconds.
 
 Controllers that undo each other, in the field: https://github.com/argoproj/argo-cd/issues/3213,
 https://github.com/kubernetes-sigs/cluster-api/issues/6320

@@ -2,8 +2,8 @@
 
     Controller.of(Backup).owns(CRON_JOB).watches(SECRET, to=backups_using, metadata_only=True).reconciled_by(BackupReconciler())
 
-Guarantees: every verb returns a new frozen value and starts nothing; a mistake that can be seen in the sentence is an error there.
-Each verb's docstring gives its longhand.
+Guarantees: every verb returns a new frozen value and starts nothing; a mistake that is visible in the sentence is an error at once.
+The docstring of a verb names its equivalent in controller-runtime, if any.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ R_contra = TypeVar("R_contra", bound=Resource, contravariant=True)
 
 Mapper: TypeAlias = "Callable[[Any, Caches], Iterable[Key]]"
 Gate: TypeAlias = "Callable[[Client], Awaitable[str]]"
-"""Called before a controller starts; returns the obstacle, in words that say what to do, or "" if there is none."""
+"""Called before a controller starts; returns the obstacle with its remedy, or "" without an obstacle."""
 FailureReport: TypeAlias = "Callable[[Any, Context[Any], str], None]"
-"""Sets in `ctx.status` that a reconcile of the object failed, with this message."""
+"""Reports a failed reconcile of the object in `ctx.status`, with this message."""
 
 _NAME = re.compile(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
 _METRIC = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_]*$")
@@ -72,11 +72,11 @@ _FINALIZER = re.compile(r"^[a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]+$")
 class Reconciles(Protocol[R_contra]):
     """A reconciler: `reconcile(object, ctx)` returns an Outcome.
 
-    A plain function instead of a coroutine function is run in a thread of its own; it makes effects with `ctx.wait(...)`.
+    A plain function instead of a coroutine function runs in a thread; it waits for effects with `ctx.wait(...)`.
     """
 
     def reconcile(self, object_: R_contra, ctx: Context[R_contra], /) -> Awaitable[Outcome] | Outcome:
-        """Bring the cluster to the state that the object describes, by the state that is found and not by the event."""
+        """Bring the cluster to the state that the object describes, by the observed state and not by the event."""
 
 
 @runtime_checkable
@@ -98,13 +98,13 @@ class Watched:
     predicate: Predicate | None = None
     labels: str = ""
     namespaces: tuple[str, ...] = ()
-    """The watched namespaces, or of an owned kind the namespaces of its writes; empty: wherever the manager watches."""
+    """The namespaces of the watch, for an owned kind the namespaces of the children; empty: every namespace that the manager watches."""
     own_writes: bool = True
-    """Of owned kinds: whether an event that shows nothing but our own apply enqueues the owner."""
+    """For owned kinds: whether an event that shows only our own apply enqueues the owner."""
     unlisted: bool = False
     """Whether the controller also runs without the right to list an optional kind."""
     known_by: Callable[[Metadata], str] | None = None
-    """For owned kinds: returns the name of the owner of an object whatever its controller reference, "" if it has no owner of ours."""
+    """For owned kinds: returns the name of an object's owner whatever its controller reference, "" without an owner of ours."""
 
 
 Group: TypeAlias = tuple[str, ...]
@@ -124,14 +124,14 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """One index over the cache of a declared kind; as an index function it is equal to any other of the same declaration."""
+    """One index over the cache of a declared kind; as an index function it equals every other index of the same declaration."""
 
     kind: Kind[Any]
     name: str
     values: Callable[[Any], Iterable[str]]
 
     def __call__(self, cached: Cached) -> Iterable[str]:
-        """Give the values of one cached object."""
+        """Return the values of a cached object."""
         return self.values(cached.metadata if cached.metadata_only else cached.decode(self.kind))
 
 
@@ -145,11 +145,11 @@ class Numbers:
     """The numbers of one controller."""
 
     concurrency: int = 1
-    """Reconciles at once; one key never runs twice at a time. 1, as controller-runtime: the parallelism is between controllers."""
+    """Reconciles at once; one key never runs twice at a time. 1, as in controller-runtime: many controllers run in parallel."""
     timeout: float = 120.0
     """Seconds that a reconcile may take; then it is cancelled and retried. On by default: a hung reconcile blocks its key for ever."""
     barrier: float = 10.0
-    """Seconds to wait for the cache to show the controller's own writes; then the reconcile runs anyway, which a metric counts."""
+    """Seconds to wait for the cache to show the controller's own writes; then the reconcile runs nevertheless, which a metric counts."""
     min_interval: float = 0.0
     """The least number of seconds between the starts of two reconciles of one key."""
     debounce: float = 0.0
@@ -162,7 +162,7 @@ class Numbers:
     """Seconds between retries at most."""
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a number that no controller could work by."""
+        """Raise UsageError for an invalid number."""
         if self.concurrency < 1 or self.timeout <= 0 or self.base_delay <= 0:
             raise UsageError("concurrency is at least 1, and timeout and base_delay are above 0")
         if self.max_delay < self.base_delay:
@@ -174,7 +174,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Controller(Generic[R]):
-    """A controller, described; `Manager.add` runs it.
+    """The description of a controller; `Manager.add` runs it.
 
     >>> from konverge.kinds import kind
     >>> Controller.of(kind("batch/v1", "CronJob")).named("nightly").name
@@ -204,15 +204,15 @@ class Controller(Generic[R]):
     labels: str = ""
     rules: tuple[Rule, ...] = ()
     live: tuple[Kind[Any], ...] | None = None
-    """The kinds that are read live; None: any may be."""
+    """The kinds that are read live; None: any kind."""
     status_suffix: str = ""
     status_shared: bool = False
     statuses: tuple[tuple[Kind[Any], str], ...] = ()
     gate: Gate | None = None
     elected: bool = True
-    """Whether it works only on the leader."""
+    """Whether the controller works only on the leader."""
     family: Callable[[Metadata], str] | None = None
-    """The key of the sharing of objects among replicas; None: they do not share."""
+    """Returns the sharding key of an object; None: replicas do not share objects."""
     numbers: Numbers = field(default_factory=Numbers)
 
     @staticmethod
@@ -238,15 +238,15 @@ class Controller(Generic[R]):
         own_writes: bool = True,
         written_in: Iterable[str] = (),
     ) -> Controller[R]:
-        """Watch children of this kind: a change of one enqueues its controlling owner (`Owns`).
+        """Watch children of this kind: a change of a child enqueues its controlling owner (`Owns`).
 
-        `ctx.own` creates only declared kinds. With `optional` the controller also runs while the cluster
-        does not serve the kind (see `ctx.serves(kind)`). With `when` only the changes for which it returns True enqueue anything.
-        `known_by` names the owner of an object whatever its controller reference ("" for none): a child may have lost the reference, or
-        have got another reference. With `own_writes=False` an event that shows nothing but an apply of this controller's own `ctx.own`
-        enqueues nothing. Any other change in the same event still enqueues the owner. With `written_in` the rights to get
-        and write children are given in these namespaces only; the API server refuses children elsewhere. The same kind may be watched too,
-        for objects that are not children: `.owns(SECRET).watches(SECRET, to=users_of)`. The two share one cache.
+        Only declared kinds can be created with `ctx.own`. With `optional` the controller also runs while the cluster does not serve
+        the kind (see `ctx.serves(kind)`). With `when` a change enqueues keys only if `when` returns True. `known_by` returns the name
+        of an object's owner whatever its controller reference ("" for none): a child may have lost the reference, or have another
+        owner's reference. With `own_writes=False` an event that shows only an apply of this controller's own `ctx.own` enqueues
+        nothing. Any other change in the same event still enqueues the owner. With `written_in` the rights to get and write children
+        are given in these namespaces only; the API server refuses children elsewhere. The same kind may be watched too, for objects
+        that are not children: `.owns(SECRET).watches(SECRET, to=users_of)`. The two share one cache.
         """
         kind = kind_of(what)
         if any(other.kind == kind for other in self.owned):
@@ -303,16 +303,16 @@ class Controller(Generic[R]):
     ) -> Controller[R]:
         """Watch another kind: `to` returns the keys that a change of such an object concerns (`Watches` with a map function).
 
-        `to` is called for the object before and after a change, so that both the old and the new reference are served. With
-        `metadata_only` only metadata is cached and `to` gets a `Metadata`; Secrets and ConfigMaps belong there. With `namespaces` it is
-        watched only in these, and the rights on it are given only there. With `unlisted` the controller of an optional kind also runs while
-        it has no right to list it: `ctx.serves(kind)` is False then, and `ctx.cache(kind).problem` gives the reason.
+        `to` is called with the object before and after a change, so that it sees both the old and the new reference. With
+        `metadata_only` only metadata is cached and `to` gets a `Metadata`; use it for Secrets and ConfigMaps. With `namespaces` the
+        kind is watched only in these, and the rights on it are limited to them. With `unlisted` the controller of an optional kind
+        also runs while it has no right to list it: `ctx.serves(kind)` is False then, and `ctx.cache(kind).problem` is the reason.
 
         A kind may be watched several times, with other labels, namespaces or map functions: `ctx.cache(kind)` then reads the objects of
         all of them. If the kind is owned too, `ctx.cache(kind)` reads the cache of the children, which has every object.
 
-        Raises UsageError for `unlisted` without `optional`, for `namespaces` with an invalid name, for a declaration that repeats another
-        one, and for two declarations of a kind that differ in `metadata_only`.
+        Raises UsageError for `unlisted` without `optional`, for `namespaces` with an invalid name, for a repeated declaration, and for
+        two declarations of a kind that differ in `metadata_only`.
         """
         LabelSelector.given(labels, f"controller {self.name!r}: .watches")
         kind = kind_of(what)
@@ -343,9 +343,10 @@ class Controller(Generic[R]):
     def indexes(self, what: Kind[Any] | type[Any], name: str, *, by: Callable[[Any], Iterable[str]]) -> Controller[R]:
         """File the cached objects of a declared kind under the values that `by` returns for each (`IndexField`).
 
-        `ctx.cache(what).by_index(name, value)` finds them without a scan. `by` is called once per event, with an object of `what`, or with
-        a `Metadata` if only metadata is cached. A thin view (`kind(...)`) also serves objects that do not fit the model; an index by the
-        model leaves them out. Controllers share caches, so the name is unique among the indexes of that kind in a manager.
+        `ctx.cache(what).by_index(name, value)` returns them without a scan. `by` is called once per event, with an object of `what`,
+        or with a `Metadata` if only metadata is cached. A thin view (`kind(...)`) also serves objects that do not fit the model; an
+        index by the model leaves them out. Controllers share caches, so the name is unique among the indexes of that kind in a
+        manager.
         """
         found = kind_of(what)
         if found != self.kind and not any(other.kind == found for other in (*self.owned, *self.watched)):
@@ -355,7 +356,7 @@ class Controller(Generic[R]):
         return replace(self, indexed=(*self.indexed, Indexed(found, name, by)))
 
     def named(self, name: str) -> Controller[R]:
-        """Give the controller a name of its own: it appears in metrics, logs and debug, and is unique in a manager."""
+        """Name the controller: metrics, logs and debug use the name, and it is unique in a manager."""
         if not _NAME.match(name):
             raise UsageError(f"controller name {name!r}: use lower case letters, digits and dashes")
         return replace(self, name=name)
@@ -363,9 +364,9 @@ class Controller(Generic[R]):
     def finalizer(self, name: str, *, when: Callable[[Metadata, Caches], bool] | None = None) -> Controller[R]:
         """Hold every object by this finalizer until `finalize` returned Done; it is added before the first `reconcile`.
 
-        While `when(metadata, caches)` returns False the finalizer is not added, and `reconcile` gets the object without it: it must then
-        create nothing that `finalize` would have to remove. It is for paused objects whose finalizers are removed when other software moves
-        them. The change that ends the pause has to enqueue the object. A present finalizer stays, and `finalize` is called.
+        While `when(metadata, caches)` returns False the finalizer is not added, and `reconcile` gets the object without it: it must
+        then create nothing that `finalize` would have to delete. Use it for paused objects: a move by other software removes their
+        finalizers. The change that ends the pause has to enqueue the object. An existing finalizer stays, and `finalize` is called.
         """
         if not _FINALIZER.match(name):
             raise UsageError(f"finalizer {name!r}: write domain/name, for instance example.com/backup")
@@ -376,31 +377,31 @@ class Controller(Generic[R]):
     def reconciles_deleting(self) -> Controller[R]:
         """Give `reconcile` objects under deletion too, for as long as finalizers of other controllers hold them.
 
-        It is for a controller without a finalizer. Such an object cannot create children.
+        It is for a controller without a finalizer. No child can be created for such an object.
         """
         if self.finalizer_name:
             raise UsageError(f"controller {self.name!r}: {_TWICE_DELETING}")
         return replace(self, also_deleting=True)
 
     def invalid_as(self, type_: str, reason: str) -> Controller[R]:
-        """Say how an object that no longer decodes is marked: condition `type_` becomes True, Ready False, both with `reason`."""
+        """Report an object that no longer decodes: condition `type_` becomes True, Ready False, both with `reason`."""
         return replace(self, invalid=(type_, reason))
 
     def reports_failure(self, *, by: Callable[[R, Context[R], str], None]) -> Controller[R]:
-        """Report a failed reconcile by this function: for a status that has another form than a condition `Ready`.
+        """Report a failed reconcile by this function: for a status without a condition `Ready`.
 
         `by(object, ctx, message)` sets fields and conditions of `ctx.status`, or calls `ctx.status.skip_write()`; it can send nothing. It
-        is called in place of setting `Ready` to False: if a reconcile raised an error that the next try need not mend, if the stored object
-        does not decode, and if the status was refused. The message quotes no value and is the same in every retry. The reconciler itself
-        takes the report back, since it sets the same fields when it succeeds. An exception of the function is logged.
+        is called in place of setting `Ready` to False: if a reconcile raised an error that a retry may not fix, if the stored object
+        does not decode, and if the status was refused. The message quotes no value and is the same in every retry. The reconciler
+        itself clears the report, since it sets the same fields when it succeeds. An exception of the function is logged.
         """
         return replace(self, failure_report=by)
 
     def counts_conditions(self, *types: str) -> Controller[R]:
         """Show in the metric `konverge_status_conditions` how many objects have each status of these conditions.
 
-        Without arguments all conditions that the model declares are counted; of a kind without a model name them. Each event of such an
-        object then costs two more reads of its status.
+        Without arguments all conditions that the model declares are counted; for a kind without a model, name them. Each event of such
+        an object then costs two more reads of its status.
         """
         chosen = types or self.conditions or ()
         undeclared = [type_ for type_ in chosen if self.conditions is not None and type_ not in self.conditions]
@@ -420,11 +421,11 @@ class Controller(Generic[R]):
         by: Callable[[Object], Iterable[Group]],
         always: Iterable[Group] = (),
     ) -> Controller[R]:
-        """Show in a gauge of this name how many objects are in each group, for instance by phase.
+        """Show in a gauge of this name the number of objects in each group, for instance by phase.
 
-        `by` returns the groups of an object as it is stored, which need not fit the model: values of the labels in their order. Return
-        words of a fixed set: each group is a series, so names of objects would give as many series as there are objects. The groups
-        of `always` have a series from the start. Each event of such an object costs two more reads of it.
+        `by` returns the groups of a stored object, which need not fit the model: values of the labels in their order. Return words of
+        a fixed set: each group is a series, so names of objects would give as many series as there are objects. The groups of `always`
+        have a series from the start. Each event of such an object costs two more reads of it.
         """
         names = tuple(labels)
         bad = [name for name in (metric, *names) if not _METRIC.match(name) or name.startswith("__")]
@@ -446,16 +447,17 @@ class Controller(Generic[R]):
         return replace(self, labels=labels)
 
     def needs(self, *rules: Rule) -> Controller[R]:
-        """Declare rights beyond those that the other verbs imply, for live reads and patches; `konverge rbac` prints them all."""
+        """Declare rights beyond the rights of the other verbs, for live reads and patches; `konverge rbac` prints them all."""
         return replace(self, rules=(*self.rules, *rules))
 
     def reads_live(self, *what: Kind[Any] | type[Any]) -> Controller[R]:
-        """Name all kinds that `ctx.live` reads: `konverge rbac` then gives `get` on these, and on no other kind that is only watched.
+        """Name all kinds that `ctx.live` reads: `konverge rbac` then gives `get` on these kinds, and on no other kind that is only
+        watched.
 
         To list a kind live that is not watched, declare the right with `.needs` as well.
 
         Without this verb any declared kind may be read live, so the rules give `get` on each. With it, `ctx.live` of a kind without the
-        right raises UsageError that names what to add. `.reads_live()` declares that nothing is read live.
+        right raises UsageError that names the missing right. `.reads_live()` declares that nothing is read live.
         """
         return replace(self, live=(*(self.live or ()), *(kind_of(one) for one in what)))
 
@@ -469,13 +471,13 @@ class Controller(Generic[R]):
     def writes_status_of(self, what: Kind[Any] | type[Any], suffix: str) -> Controller[R]:
         """Also write the status of objects of another kind, with `ctx.write_status`, as the field manager `<manager>.<suffix>`.
 
-        The kind's own controller declares the same suffix, `.writes_status_as(suffix, shared=True)`; of one object the two must never
-        write at the same time. The kind is declared with `.owns` or `.watches` too.
+        The kind's own controller declares the same suffix, `.writes_status_as(suffix, shared=True)`; the two must never write one
+        object's status at the same time. The kind is declared with `.owns` or `.watches` too.
         """
         return replace(self, statuses=(*self.statuses, (kind_of(what), suffix)))
 
     def starts_when(self, gate: Gate) -> Controller[R]:
-        """Start only once `gate` names no obstacle; it is called at the start, and again while it names one."""
+        """Start only once `gate` names no obstacle; it is called at the start, and again while it names an obstacle."""
         return replace(self, gate=gate)
 
     def on_every_replica(self) -> Controller[R]:
@@ -486,18 +488,19 @@ class Controller(Generic[R]):
         return replace(self, elected=False)
 
     def sharded(self, by: Callable[[Metadata], str] = family_of) -> Controller[R]:
-        """Let replicas share the objects of this controller, if its manager runs with sharding; else the elected leader has them all.
+        """Let replicas share the objects of this controller, if its manager runs with sharding; else the elected leader has all objects.
 
         `by` returns a key from an object's metadata: objects of one key are reconciled by one replica. By default it is the uid of the
-        controller that owns the object, else its own uid, so children that have controllers of their own stay with their parent. That looks
-        one level up, since an object does not name its grandparent: for three levels write the uid of the root on each object as a label,
-        and let `by` return it.
+        controller that owns the object, else its own uid, so a child with its own controller stays with its parent. That is one level
+        up, since an object does not name its grandparent: for three levels write the uid of the root on each object as a label, and
+        let `by` return it.
 
         Guarantees: at most one replica reconciles an object at a time, and `ctx.epoch` is greater with each new owner.
 
-        Caveats: for a controller whose reconciles share nothing but the API server. A controller that decides by its memory of other
-        objects, or takes from a common stock, is not to be sharded, or only by the key of that stock. In the mode `coordinator` the cache
-        of the primary kind holds only this replica's objects, unless the controller watches or indexes its own kind.
+        Caveats: for a controller whose reconciles share nothing but the API server. Do not shard a controller that decides by its
+        memory of other objects. Shard a controller that takes from a common stock only by the key of that stock. In the mode
+        `coordinator` the cache of the primary kind holds only this replica's objects, unless the controller watches or indexes its own
+        kind.
         """
         return replace(self, family=by)
 
@@ -513,7 +516,7 @@ class Controller(Generic[R]):
         base_delay: float | None = None,
         max_delay: float | None = None,
     ) -> Controller[R]:
-        """Set numbers by name: `.with_(concurrency=4, timeout=30)`. `Numbers` documents each; the others stay as they are."""
+        """Set numbers by name: `.with_(concurrency=4, timeout=30)`. See `Numbers` for their meaning; other numbers keep their values."""
         given = {
             "concurrency": concurrency,
             "timeout": timeout,
@@ -539,7 +542,7 @@ class Controller(Generic[R]):
         return replace(self, reconciler=reconciler)._ending_by_both()
 
     def _ending_by_both(self) -> Controller[R]:
-        """Return this sentence; raises UsageError if it declares a finalizer that its reconciler has no method for."""
+        """Return this sentence; raises UsageError if it declares a finalizer and its reconciler has no `finalize`."""
         if self.finalizer_name and self.reconciler is not None and not isinstance(self.reconciler, Finalizes):
             raise UsageError(
                 f"controller {self.name!r} declares the finalizer {self.finalizer_name}, but its reconciler has no finalize(object, ctx)"

@@ -8,7 +8,7 @@ __all__ = ["family_of"]
 
 
 def family_of(metadata: Metadata) -> str:
-    """Return the uid of the controller that owns an object, else the object's own: one level up, an object names no other ancestor.
+    """Return the uid of the controller that owns an object, else the object's own: one level up, since an object names no other ancestor.
 
     >>> family_of(Metadata(name="web", uid="7f3a"))
     '7f3a'

@@ -1,7 +1,7 @@
 """Predicates: which changes enqueue a key.
 
-Guarantees: pure functions of a `Change` (what was cached before and after). They filter events, not memory: to keep objects out of the
-cache use a selector. For the primary kind creation, the request for deletion, deletion and the initial list are never filtered.
+Guarantees: pure functions of a `Change` (the cached states before and after). They filter events, not memory: to keep objects out of
+the cache use a selector. For the primary kind creation, the request for deletion, deletion and the initial list are never filtered.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _both(change: Change) -> tuple[Cached, Cached] | None:
 
 
 def generation_changed(change: Change) -> bool:
-    """Pass changes of the generation: spec, where status is a subresource."""
+    """Pass changes of the generation: of the spec, for a kind with a status subresource."""
     both = _both(change)
     return both is None or both[0].metadata.generation != both[1].metadata.generation
 
@@ -56,7 +56,7 @@ def metadata_changed(change: Change) -> bool:
 
 
 def life_changed(change: Change, finalizer: str) -> bool:
-    """Pass changes of the stage of an object's life: its deletion was requested, the finalizer was added or removed."""
+    """Pass steps in the life of an object: the request for deletion, and the addition or removal of the finalizer."""
     both = _both(change)
     if both is None:
         return True
@@ -76,7 +76,7 @@ def meaning(metadata: Metadata) -> tuple[object, ...]:
 
 
 def any_of(*predicates: Predicate) -> Predicate:
-    """Pass what one of these passes.
+    """Pass a change if one of these predicates passes it.
 
     >>> spec_or_labels = any_of(generation_changed, labels_changed)
     """
@@ -84,7 +84,7 @@ def any_of(*predicates: Predicate) -> Predicate:
 
 
 def all_of(*predicates: Predicate) -> Predicate:
-    """Accept the changes that all of these accept.
+    """Pass a change if all of these predicates pass it.
 
     >>> both = all_of(generation_changed, labels_changed)
     """

@@ -22,7 +22,7 @@ _WATCH = ("list", "watch")  # `list` for API servers that do not stream the firs
 
 
 def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
-    """Return the rights that the runtime uses on behalf of this controller, and those that it declared.
+    """Return the rights that the runtime uses on behalf of this controller, and the rights that it declared.
 
     The runtime itself gets objects of the kinds that it writes: before the first apply of a child, and if a cache cannot tell whether it
     shows a write. So only a kind that is watched and not written can do without `get`.
@@ -58,7 +58,7 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
 
 
 def _places(watched: Iterable[Watched]) -> dict[Kind[Any], tuple[str, ...]]:
-    """Return the watched namespaces of a kind; a kind that one declaration watches everywhere is left out."""
+    """Return the namespaces of each kind's watches; a kind is left out if a declaration watches it everywhere."""
     found: dict[Kind[Any], set[str]] = defaultdict(set)
     for watch in watched:
         found[watch.kind] |= set(watch.namespaces or ("",))
@@ -66,7 +66,7 @@ def _places(watched: Iterable[Watched]) -> dict[Kind[Any], tuple[str, ...]]:
 
 
 def may_read_live(controller: Controller[Any], kind: Kind[Any], verb: Literal["get", "list"] = "get") -> bool:
-    """Return whether the controller's declaration gives the right to get or list objects; always if it does not say what is read live."""
+    """Return whether the declaration gives the right to get or list objects; always if it does not name the kinds of live reads."""
     if controller.live is None:
         return True
     got = (

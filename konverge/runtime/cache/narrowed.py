@@ -1,7 +1,7 @@
-"""Several caches of one kind, each narrowed to a namespace or by labels, read as if they were one.
+"""Several caches of one kind, each narrowed to a namespace or by labels, read like one cache.
 
-Guarantees: an object that no cache selects is absent, and an object that several select is read once. A read of all namespaces is a read of
-these.
+Guarantees: an object that no cache selects is absent, and an object that several caches select is read once. A read of all namespaces
+reads all of these caches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Narrowed", "NarrowedStore"]
 
 
 class NarrowedStore:
-    """The stores of these informers."""
+    """The stores of several informers, read like one store."""
 
     __slots__ = ("_informers",)
 
@@ -29,7 +29,7 @@ class NarrowedStore:
         """The informers by the namespace that each watches; None is every namespace."""
 
     def add(self, namespace: str | None, informer: Informer) -> None:
-        """Add an informer, unless it is one of these."""
+        """Add an informer, unless it was added before."""
         if all(informer is not other for other in self.informers):
             self._informers.setdefault(namespace, []).append(informer)
 
@@ -84,7 +84,7 @@ class Narrowed:
         self.store = NarrowedStore()
 
     def add(self, namespace: str | None, informer: Informer) -> None:
-        """Add the informer of a namespace, or (None) of all."""
+        """Add the informer of a namespace, or of all namespaces (None)."""
         self.store.add(namespace, informer)
 
     @property
@@ -94,10 +94,10 @@ class Narrowed:
 
     @property
     def problem(self) -> Problem | None:
-        """Why one of them is not up to date."""
+        """Why a cache is not up to date, None if all are."""
         return next((one.problem for one in self.store.informers if one.problem is not None), None)
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """Index each."""
+        """Add the index to each informer."""
         for one in self.store.informers:
             one.add_index(name, function)

@@ -1,7 +1,7 @@
 """The reads of reconcilers: caches of the kinds that their controller declared, and live reads.
 
 Guarantees: everything read from a cache is a private copy, decoded for the caller; changing it corrupts nothing. A cache that the
-controller did not declare is an error that names the verb to add, not a silent new informer.
+controller did not declare is an error that names the missing verb, not a silent new informer.
 
 A read that starts an informer for all Secrets of a cluster: https://github.com/k8ssandra/k8ssandra-operator/issues/1752
 """
@@ -28,7 +28,7 @@ R = TypeVar("R", bound=Resource)
 R_co = TypeVar("R_co", bound=Resource, covariant=True)
 
 Reorder: TypeAlias = Callable[[builtins.list[Any]], None]
-"""Puts a list into another order, in place: a test kit's, for reads that promise none."""
+"""Reorders a list in place: from a test kit, for reads without a promised order."""
 
 
 def not_watched(controller: str, kind: Kind[Any], word: str) -> CacheNotWatched:
@@ -46,7 +46,7 @@ def _metadata_only(informer: Informer | Narrowed) -> bool:
 class Reader(Generic[R_co]):
     """The cache of one kind, for reading. Reads never leave the process; they may lag behind the API server.
 
-    Objects of a metadata-only cache have only metadata, and reading their body raises MetadataOnly.
+    The objects of a metadata-only cache have only metadata, and reading their body raises MetadataOnly.
 
     >>> def is_there(jobs: Reader[Any], name: str) -> bool:
     ...     return jobs.find("web", name) is not None
@@ -81,7 +81,7 @@ class Reader(Generic[R_co]):
 
     @property
     def problem(self) -> Problem | None:
-        """Why the cache is not up to date (a right that was withdrawn, for instance), None if nothing is known to keep it from that."""
+        """Why the cache is not up to date (a right that was withdrawn, for instance), None without a known problem."""
         return self._informer.problem
 
     def find(self, namespace: str, name: str) -> R_co | None:
@@ -102,7 +102,7 @@ class Reader(Generic[R_co]):
         return None if cached is None else cached.metadata
 
     def list(self, namespace: str | None = None, *, labels: str = "") -> list[R_co]:
-        """Return copies of the objects of a namespace (None: of all) that match a label selector, in no promised order.
+        """Return copies of the objects of a namespace (None: of all namespaces) that match a label selector, in no promised order.
 
         Raises UsageError for a malformed selector.
         """
@@ -151,7 +151,7 @@ class Caches:
         self._reorder = reorder
 
     def __call__(self, what: Kind[R] | type[R]) -> Reader[R]:
-        """Return the reader of a kind; raises CacheNotWatched for an undeclared kind."""
+        """Return the reader of a kind; raises CacheNotWatched for a kind that the controller did not declare."""
         kind = kind_of(what)
         informer = self._informers.get(kind)
         if informer is None:
@@ -165,12 +165,12 @@ class Caches:
 
 
 class Live(Generic[R]):
-    """Reads of one kind that go to the API server each time: for what must not be cached (the content of one Secret) or not lag."""
+    """Reads of one kind that go to the API server each time: for data that must not be cached (the content of a Secret) or must not lag."""
 
     __slots__ = ("_client", "_kind", "_no_get", "_no_list")
 
     def __init__(self, kind: Kind[R], client: Client, no_get: str = "", no_list: str = "") -> None:
-        """`no_get` and `no_list` are why the controller must not get or list the kind, "" if it may."""
+        """`no_get` and `no_list` are the reasons why the controller must not get or list the kind, "" if it may."""
         self._kind = kind
         self._client = client
         self._no_get = no_get

@@ -66,7 +66,7 @@ class OwnVersions:
     def add(self, key: Key, version: str) -> None:
         """Keep the version that a write of ours created."""
         known = self._known
-        before = known.pop(key, None)  # put back last: a dict keeps the order of insertion
+        before = known.pop(key, None)  # moved to the end: a dict keeps the order of insertion
         known[key] = (version,) if before is None else (*before, version)[-self._versions :]
         if len(known) > self._objects:
             del known[next(iter(known))]

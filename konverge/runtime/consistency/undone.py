@@ -1,7 +1,7 @@
 """Applies that another writer undid: writer, object and intent of each apply, and how often an unchanged intent had to be sent again.
 
-An apply that would change nothing is skipped. So an apply with the same intent as before, to an object that changed after it, restores
-fields that another writer took, changed or removed. Once is a correction; again and again it is two writers that undo each other.
+An apply that would change nothing is skipped. So a second apply of the same intent, after a change of the object, restores fields that
+another writer took, changed or removed. Once is a correction; again and again it is two writers that undo each other.
 
 Guarantees: pure. Bounded: objects that were applied longest ago are forgotten first, and of each object only the last few writers are
 kept. A child that stays as created is not kept at all.
@@ -111,7 +111,7 @@ class UndoneApplies:
         """Note an apply that was sent, the resulting object, and whether it restored fields that another writer had undone."""
         known = self._objects.setdefault(apply.target, _Object())
         self._objects.move_to_end(apply.target)
-        known.sent.pop(apply.writer, None)  # put back last: a dict keeps the order of insertion
+        known.sent.pop(apply.writer, None)  # moved to the end: a dict keeps the order of insertion
         known.sent[apply.writer] = _Sent(apply.intent, uid, version)
         if undone:
             known.undone.append(now)

@@ -106,7 +106,7 @@ def counts_of(spec: Controller[Any], metrics: Metrics, own: OwnObjects | None = 
 
 
 class ObjectCounts:
-    """The counts of one controller, from `open` to `close`; those of one gauge and prefix that share their metrics add up."""
+    """The counts of one controller, from `open` to `close`; the counts of one gauge and prefix add up if they share their metrics."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class ObjectCounts:
         return counting
 
     def take(self, change: Change) -> None:
-        """Replace the groups before the change by those after it."""
+        """Replace an object's groups before the change by its groups after it."""
         if self._own is None:
             self._replace(self._found(change.old), self._found(change.new))
         else:

@@ -2,8 +2,8 @@
 
 Guarantees: it starts by itself when its CRD appears and its rights suffice; until then its report names what is missing, and other
 controllers do not wait for it. At most one worker reconciles a key. It works while its process leads; if the lease is lost, running
-reconciles are cancelled at once, their keys stay in the queue, and it is a standby whose caches and queue are kept up to date. On stop
-the queue accepts nothing new, running reconciles end or are cancelled after the limit, and no task remains.
+reconciles are cancelled at once, their keys stay in the queue, and the controller stays ready: its caches and its queue stay up to
+date. On stop the queue accepts nothing new, running reconciles end or are cancelled after the limit, and no task remains.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The caches of one controller: acquired, awaited, checked for obstacles, released.
 
-Guarantees: a controller waits for every kind that it needs, and for an optional one until it is known whether the cluster serves it, or,
-if it runs without the right to list it, that it has none.
-A missing kind stops only the controllers that need it. After `close` no handler and no informer is left.
+Guarantees: a controller waits for every needed kind. It waits for an optional kind until discovery shows whether the cluster serves
+the kind, or until the right to list it turns out to be missing (if it runs without that right). A missing kind stops only the
+controllers that need it. After `close` no handler and no informer is left.
 
 Kinds that appear and disappear, in controller-runtime: https://github.com/kubernetes-sigs/controller-runtime/issues/2983
 """
@@ -167,7 +167,7 @@ class ControllerWatches:
             _catch_ups(metrics, feed.informer, shown=False)
 
     async def caught_up(self, client: Client, metrics: Metrics) -> None:
-        """Wait until every cache shows what was stored before this call: the writes of the replica that led before."""
+        """Wait until every cache shows all writes from before this call, so also the former leader's writes."""
 
         async def one(informer: Informer) -> None:
             _catch_ups(metrics, informer, shown=await catch_up(client, informer)).inc()
@@ -215,7 +215,7 @@ class ControllerWatches:
 
 
 def _handle_selected(watch: Watched, handler: Callable[[Change], None], change: Change) -> None:
-    """Handle a change of a shared cache as far as the declaration selects it."""
+    """Handle a change of a shared cache if the declaration selects the object."""
     found = selected(watch, change)
     if found is not None:
         handler(found)

@@ -6,7 +6,7 @@
     4. reconcile    `konverge.runtime.reconcile.pipeline`; events of the key are held back until its end
     5. aftermath    requeue, metrics, log and history
 
-A step that does not pass ends the work, after it has decided when the key runs next. A cancellation puts the key back in the queue.
+A step that refuses the key ends the work, and decides when the key runs next. A cancellation puts the key back in the queue.
 """
 
 from __future__ import annotations

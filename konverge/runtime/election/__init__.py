@@ -2,7 +2,7 @@
 
     settings.py    names and times
     record.py      the record in the spec of a Lease, as client-go writes it. Pure
-    candidate.py   what one candidate has seen of the Lease, and what it does next. Pure
+    candidate.py   one candidate's view of the Lease, and its next step. Pure
     fence.py       the deadline after which no write leaves this process
     elector.py     the shell: reads, watches, takes, renews and releases the Lease
     rights.py      its RBAC rules. Pure

@@ -1,4 +1,4 @@
-"""One candidate: what it has seen of the Lease, and what it does next. Pure: a value of the loop's clock is an argument of each method.
+"""One candidate: its view of the Lease, and its next step. Pure: a value of the loop's clock is an argument of each method.
 
     absent                          create it
     released                        take it
@@ -7,12 +7,12 @@
     by this candidate               renew it
 
 Guarantees: the lease of another holder counts from the moment when this candidate saw its record change, on its own monotonic clock;
-times of the record are never compared with it. Only a term that this candidate began itself is its own, whatever the identity in the
-record says: two replicas with one identity do not both lead. A leader whose Lease was deleted creates it again.
+times of the record are never compared with it. Only a term that this candidate began itself is its own, whatever identity the record
+names: two replicas with one identity do not both lead. A leader whose Lease was deleted creates it again.
 
 Caveats: three differences from client-go, all on the safe side. A restarted process with a stable identity waits for the end of its
-former lease, instead of taking it back at once. A Lease that was deleted, or whose holder was emptied by hand, is taken by
-another after the duration that its last holder had, instead of at once.
+former lease, instead of taking it back at once. If a Lease was deleted, or its holder emptied by hand, another candidate waits for the
+last holder's duration, instead of taking it at once.
 
 Source: https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go
 """
@@ -31,7 +31,7 @@ __all__ = ["Candidate", "Create", "SeenLease", "Step", "Update", "WaitUntil"]
 
 @dataclass(frozen=True, slots=True)
 class SeenLease:
-    """One state of the Lease on the API server."""
+    """An observed state of the Lease."""
 
     version: str
     record: LeaseRecord
@@ -63,7 +63,7 @@ Step = Create | Update | WaitUntil
 
 
 class Candidate:
-    """The election as one replica sees it.
+    """One replica's view of the election.
 
     >>> from datetime import UTC
     >>> candidate, noon = Candidate("b", ElectionSettings()), datetime(2026, 1, 1, tzinfo=UTC)
@@ -88,7 +88,7 @@ class Candidate:
 
     @property
     def leads(self) -> bool:
-        """Whether the present term is this candidate's own, as far as it has seen."""
+        """Whether the present term is this candidate's own, by its last observation."""
         return self._own is not None
 
     @property
@@ -122,16 +122,16 @@ class Candidate:
         self._tried = None
 
     def observe_absence(self, version: str = "") -> None:
-        """Record that the Lease is absent; `version` is its deletion's, if known."""
+        """Record that the Lease is absent; `version` is the version of its deletion, if known."""
         if not (version and self.is_old(version)):
             self._absent = True
 
     def is_old(self, version: str) -> bool:
-        """Whether a version is older than the state that was seen last."""
+        """Return whether a version is older than the last observed state."""
         return self._seen is not None and (compare_versions(version, self._seen.version) or 0) < 0
 
     def next_step(self, now: float, clock: datetime) -> Step:
-        """Return what to do now; `clock` is the wall time for the record."""
+        """Return the step that is due now; `clock` is the wall time for the record."""
         present = self._present
         if self._own is not None:
             record = self._own.renewed_at(clock)
@@ -143,29 +143,29 @@ class Candidate:
         return Create(record) if present is None else Update(present, record)
 
     def _free_at(self) -> float:
-        """Return when the lease may be taken."""
+        """Return the earliest time to take the lease."""
         if self._seen is None or self._last.released:
             return 0.0
         return self._changed_at + (self._last.duration or self._settings.lease_seconds)
 
     def wrote(self, lease: SeenLease, now: float) -> None:
-        """Record a successful create or update of this candidate; its response may arrive after later states."""
+        """Record this candidate's successful create or update; later states may have been observed before its response."""
         self._tried = None
         if not self.is_old(lease.version):
             self._own = lease.record
             self.observe(lease, now)
 
     def may_have_written(self, record: LeaseRecord) -> None:
-        """Take note of a create or an update whose response was lost: if the Lease shows this term later, it is this candidate's own."""
+        """Record a create or an update whose response was lost: if the Lease shows this term later, it is this candidate's own term."""
         if self._own is None:
             self._tried = record
 
     def give_up(self) -> None:
-        """End the term: the time to renew is over. The record may still name this candidate, and is then waited out as any other."""
+        """End the term: the time to renew is over. Even if the record still names this candidate, it then waits for the expiry."""
         self._own = None
 
     def release(self, clock: datetime) -> Update | None:
-        """Return the step that gives the lease back; None if it is not this candidate's any more."""
+        """Return the step that gives the lease back; None if another candidate holds the lease."""
         present = self._present
         if self._own is None or present is None:
             return None

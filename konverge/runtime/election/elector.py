@@ -1,16 +1,16 @@
 """The shell of the election: it reads and watches one Lease, takes, renews and releases it.
 
-    acquire   look; free -> take it; else sleep until it may be free, or until the watch shows a change
-    lead      renew every `retry_seconds`; a success moves the fence to `renew_seconds` after the moment of the request
+    acquire   read; free -> take it; else sleep until it may be free, or until the watch shows a change
+    lead      renew every `retry_seconds`; a success moves the fence to `renew_seconds` after the request was sent
     lost      the fence closes: another holder was seen, or no renewal succeeded in time
 
-Guarantees: the fence is closed before `lost` returns, and at the deadline even if this code does not get to run. Requests of reconciles
-delay no renewal: the elector has a client of its own, with deadlines that leave time for a second try. A standby notices a released lease
-at once, by the watch; without the right to watch, at its next look. Labels and annotations of the Lease are kept, except the labels that it
-was created with: each renewal writes them.
+Guarantees: the fence is closed before `lost` returns, and at the deadline even if this code does not get to run. Requests of
+reconciles delay no renewal: the election has its own client, with deadlines that leave time for a second try. A standby notices a
+released lease at once, by the watch; without the right to watch, at its next read. Labels and annotations of the Lease are not
+changed, except for the labels of its creation: each renewal writes them.
 
-Caveats: renewals run on the loop of the reconciles. A reconcile that blocks the loop for `renew_seconds` costs the lease, and should:
-nothing is reconciled in that time. The stall is reported with its stack well before (docs/adr/0012).
+Caveats: renewals run on the loop of the reconciles. A reconcile that blocks the loop for `renew_seconds` costs the lease, as it
+should: no other reconcile runs during that time. The stall is reported with its stack well before (docs/adr/0012).
 """
 
 from __future__ import annotations
@@ -40,36 +40,34 @@ __all__ = ["LeaseElection", "LeaseWitness"]
 _WATCH_SECONDS = 300
 _IDLE_SECONDS = 75.0
 _JITTER = 1.2
-"""A standby looks every retry period, times 1 to 1 plus this: client-go's JitterFactor."""
+"""A standby reads the Lease every retry period, times 1 to 1 plus this: client-go's JitterFactor."""
 _PAUSE = 0.5
-"""Seconds at most before the next read after a write that lost against another write."""
+"""Seconds at most until the next read after a lost conflict."""
 _RELEASE_TRIES = 3
 _SENT = 8
-"""The last records that this process has sent; any other record is an edit of another writer."""
+"""The number of sent records that are kept: a record that is not among them is another writer's edit."""
 _BETWEEN_RENEWALS = 0.2
 """Seconds at least between two renewals, however often others want to see one."""
 _CLOCK_JUMP = 5.0
-"""The jump of the wall clock between two renewals, in seconds against the monotonic clock, that is logged: NTP moves it by less."""
+"""Wall-clock jump between two renewals, in seconds, that is logged: NTP moves the clock by less."""
 _SHOWN = 253
-"""Characters of a foreign holder that are shown: the API allows any text."""
+"""The number of shown characters of a foreign holder: the API allows any text."""
 
 
 class LeaseWitness(Protocol):
-    """Takes note of what others do to a Lease that this process holds, and of what else is odd about it."""
+    """Receives foreign changes of a Lease that this process holds, and other anomalies."""
 
     def stands_by(self, lease: str, holder: str) -> None:
-        """Called when this process waits for the Lease of this name, which another holds."""
+        """Called when this process waits for the Lease of this name, which another process holds."""
 
     def clock_jumped(self, seconds: float) -> None:
         """Called when the wall clock of this process has jumped by so many seconds since the renewal before."""
 
     def recreated(self, lease: Metadata) -> None:
-        """Called when this process has created its Lease again, which was deleted."""
+        """Called when this process has created its deleted Lease again."""
 
     def edited(self, lease: Metadata, what: str) -> None:
-        """Called when another writer has changed the Lease, after the fence has closed if that ends the term; `what` describes the
-        change.
-        """
+        """Called after another writer's change of the Lease, `what`; if the change ends the term, the fence has closed before."""
 
     def lost(self, cause: str) -> None:
         """Called when the lease is lost, after the fence has closed."""
@@ -78,8 +76,8 @@ class LeaseWitness(Protocol):
 class LeaseElection:
     """The election by one Lease. Use it with `async with`; entering starts the watch, leaving releases the lease.
 
-    `name` is the manager's, for the User-Agent and the metrics; `labels` are the labels of its Lease. `witness` is called if another
-    writer changes the Lease while this process holds it.
+    `name` is the manager's, for the User-Agent and the metrics; `labels` are the Lease's labels. `witness` is called if another writer
+    changes the Lease while this process holds it.
     """
 
     def __init__(
@@ -134,11 +132,11 @@ class LeaseElection:
         )
 
     def problem(self) -> str:
-        """Return why the election does not work, in words that say what to do; "" if it does."""
+        """Return the problem of the election and its remedy; "" if it works."""
         return self._problem
 
     def holder(self) -> str:
-        """Return the identity that leads, as far as it is known, fit to be shown; "" if none does."""
+        """Return the leader's identity, as far as known, shortened for messages; "" without a leader."""
         holder = self._candidate.holder[:_SHOWN]
         return "".join(one if one.isprintable() else "?" for one in holder)
 
@@ -178,7 +176,7 @@ class LeaseElection:
         await asyncio.wait({self._holding})
 
     async def release(self) -> None:
-        """Give the lease back, if this process holds it, and end the watch. A failure is logged: the lease then runs out by itself."""
+        """Give the lease back, if this process holds it, and end the watch. A failure is logged: the lease then expires."""
         self.fence.close()
         tasks = {*self._tasks, *({self._holding} if self._holding is not None else ())}
         self._tasks.clear()
@@ -214,7 +212,7 @@ class LeaseElection:
     async def _hold(self) -> None:
         """Renew until the lease is lost."""
         settings, self._tried_at = self.settings, self._now()
-        # The fence counts from the moment of the request, because its response may have been late.
+        # The fence counts from the request: the response may have been late.
         spent = settings.renew_seconds - self.fence.remaining
         self._renewal_due = self._tried_at + max(0.0, settings.retry_seconds - max(0.0, spent))
         try:
@@ -237,7 +235,7 @@ class LeaseElection:
             self._witness.lost(cause)
 
     def renew_soon(self) -> None:
-        """Renew the lease at once, if this process holds it: for a process that has seen no renewal yet."""
+        """Renew the lease at once, if this process holds it: for another process that has seen no renewal yet."""
         if self._leads():
             self._renewal_due = min(self._renewal_due, max(self._now(), self._tried_at + _BETWEEN_RENEWALS))
             self._news.set()
@@ -262,7 +260,7 @@ class LeaseElection:
     # --- standing by ---------------------------------------------------------------------------------------------------------
 
     async def _sleep(self, until: float | None) -> None:
-        """Wait for a change, for the time when the lease may be free, and at most for the time between two looks."""
+        """Wait for a change, until the lease may be free, and at most for the time between two reads."""
         settings, now = self.settings, self._now()
         look = settings.retry_seconds * (1 + _JITTER * self._random.random())
         if self._watching and until is not None:
@@ -303,7 +301,7 @@ class LeaseElection:
                 self._log.info("no right to watch the lease; it is read every few seconds")
                 await asyncio.sleep(_WATCH_SECONDS)
             except KonvergeError:
-                pass  # the looks say what is wrong
+                pass  # the reads report the problem
             finally:
                 self._watching = False
                 self._news.set()
@@ -325,7 +323,7 @@ class LeaseElection:
     # --- requests ------------------------------------------------------------------------------------------------------------
 
     async def _try(self) -> float | None:
-        """Do the next step; returns the time before which there is nothing to do, None if the step failed."""
+        """Do the next step; returns the time of the step after it, None if the step failed."""
         step = self._candidate.next_step(self._now(), self._clock())
         if isinstance(step, WaitUntil):
             return step.time
@@ -338,7 +336,7 @@ class LeaseElection:
             if isinstance(error, NotFound) and isinstance(step, Create):
                 self._failed(error)  # the namespace of the Lease is missing
             self._slow_path.inc()
-            await asyncio.sleep(_PAUSE * self._random.random())  # candidates that write at once do not go on in step
+            await asyncio.sleep(_PAUSE * self._random.random())  # candidates that wrote at once get out of step
             await self._look()
             # Another writer edited the Lease, so this renewal has to be repeated.
             self._renewal_due = min(self._renewal_due, self._now() + _BETWEEN_RENEWALS)
@@ -372,9 +370,9 @@ class LeaseElection:
             if self._labels:
                 lease.data["metadata"]["labels"] = self._labels
             return await self._client.create(lease)
-        # A patch, since a replacement would drop what others put into the metadata; the version makes it a compare-and-swap.
+        # A patch, since a replacement would drop foreign metadata; with the version it is a compare-and-swap.
         metadata: dict[str, Any] = {"resourceVersion": step.seen.version}
-        if self._labels:  # others find the Lease by them: without, they would take a process for dead that works
+        if self._labels:  # others select the Lease by its labels: without them a live process would look dead
             metadata["labels"] = self._labels
         change = {"metadata": metadata, "spec": step.record.to_spec()}
         return await self._client.patch(LEASE, self.lease_name, self.namespace, patch=change, style="merge")
@@ -390,7 +388,7 @@ class LeaseElection:
             self._witness.edited(lease.metadata, news)
 
     def _news_of(self, lease: Object) -> str:
-        """Return what another writer has changed in the Lease that this process holds, "" for nothing."""
+        """Return another writer's change of the Lease that this process holds, "" without a change."""
         if self._candidate.is_old(lease.metadata.resource_version):
             return ""
         record = LeaseRecord.of(lease.data.get("spec"))

@@ -1,6 +1,6 @@
-"""The deadline of a leader's writes. Pure, but for the clock that it is given.
+"""The deadline of a leader's writes. Pure, except for the clock, which is an argument.
 
-The clock is `konverge.clock.boot_clock`: the lease of a suspended machine expires, and the time of its event loop stops.
+The clock is `konverge.clock.boot_clock`: while a machine is suspended its lease expires, but the event loop's clock stops.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["LeaseFence"]
 
 
 class LeaseFence:
-    """Lets writes through until a time of its clock, which each renewal moves; see `konverge.client.fence`.
+    """Lets writes through until a deadline, which each renewal moves; see `konverge.client.fence`.
 
     >>> fence = LeaseFence(lambda: 100.0)
     >>> fence.extend(110.0)
@@ -25,7 +25,7 @@ class LeaseFence:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.now = clock
-        """Returns the time that is compared with the deadline."""
+        """Returns the time to compare with the deadline."""
         self._until = -math.inf
 
     @property
@@ -35,7 +35,7 @@ class LeaseFence:
 
     @property
     def remaining(self) -> float:
-        """Seconds until the deadline, below 0 from then on; the loop's timers wake later if the machine is suspended before."""
+        """Seconds until the deadline, below 0 after it; the loop's timers wake later if the machine was suspended."""
         return self._until - self.now()
 
     @property

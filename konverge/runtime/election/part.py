@@ -71,7 +71,7 @@ class Election(ManagerPart):
             self._tasks.append(asyncio.create_task(work, name=f"konverge leadership {self._core.name}"))
 
     def tasks(self) -> Collection[asyncio.Task[None]]:
-        """Return the task that leads or waits as a standby."""
+        """Return the task of the election's terms."""
         return self._tasks
 
     def rules(self) -> tuple[Rule, ...]:

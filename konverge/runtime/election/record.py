@@ -64,7 +64,7 @@ class LeaseRecord:
         return not self.holder and self.duration <= _RELEASED
 
     def taken(self, identity: str, seconds: float, now: datetime) -> LeaseRecord:
-        """Return the record of a candidate that takes over from the holder."""
+        """Return the record of a candidate that takes the lease over."""
         moment = rfc3339_micro(now)
         transitions = self.transitions + 1 if self.transitions < LONGEST else 1
         return LeaseRecord(identity, math.ceil(seconds), moment, moment, transitions)
@@ -79,7 +79,7 @@ class LeaseRecord:
         return LeaseRecord("", _RELEASED, moment, moment, self.transitions)
 
     def same_term(self, other: LeaseRecord) -> bool:
-        """Return whether both were written in one term of one holder."""
+        """Return whether both records were written in one term of one holder."""
         return (self.holder, self.acquired, self.transitions) == (other.holder, other.acquired, other.transitions)
 
 

@@ -12,7 +12,8 @@ __all__ = ["rules_of_election"]
 def rules_of_election(settings: ElectionSettings, manager: str) -> tuple[Rule, ...]:
     """Return the rights on the Lease of a manager's election, none if there is none.
 
-    `create` cannot be limited to a name, the rest is: https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources
+    `create` cannot be limited to a name, the other verbs are:
+    https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources
 
     >>> rules_of_election(ElectionSettings(enabled=True, namespace="web"), "shop")[1].names
     ('shop',)

@@ -12,13 +12,13 @@ from konverge.errors import UsageError
 __all__ = ["LONGEST", "ElectionSettings"]
 
 LONGEST: Final = 2**31 - 1
-"""The greatest number of a Lease, whose fields are of 32 bits."""
+"""The greatest number in a Lease: its fields have 32 bits."""
 _JITTER = 1.2
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _NAMESPACE = re.compile(_LABEL)
 _NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _IDENTITY = 200
-"""Characters of an identity without its random part."""
+"""Characters of an identity before its random part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,15 +36,15 @@ class ElectionSettings:
     name: str = ""
     """The name of the Lease; empty: the manager's. Replicas with one name elect one leader."""
     namespace: str = ""
-    """The namespace of the Lease; empty: the pod's own, or the kubeconfig's."""
+    """The namespace of the Lease; empty: the pod's own, or the kubeconfig's namespace."""
     identity: str = ""
-    """How this replica is called in the Lease; empty: the host's name. A random part is added, so that two replicas never share one."""
+    """The name of this replica in the Lease; empty: the host's name. A random part is added, so that two replicas never share one."""
     lease_seconds: float = 15.0
     """Seconds without a renewal after which another replica takes the lease."""
     renew_seconds: float = 10.0
     """Seconds without a successful renewal after which the leader stops to write."""
     retry_seconds: float = 2.0
-    """Seconds between two renewals of the leader, and between two looks of a standby."""
+    """Seconds between two renewals of the leader, and between two reads of a standby."""
 
     def __post_init__(self) -> None:
         """Refuse names that the API server refuses, and times that would let two replicas write at once."""

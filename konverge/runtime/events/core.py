@@ -1,15 +1,15 @@
-"""Kubernetes Events: what is sent, what is only counted, what is dropped. Pure: every method takes the time as an argument.
+"""Kubernetes Events: which events are sent, only counted, or dropped. Pure: every method takes the time as an argument.
 
 Guarantees (docs/reference/runtime.md#events): events of one identity (type, action, reason, controller, instance,
-regarding, related; never the note) are one Event object. The first is created; the second begins a series and is sent as a patch;
+regarding, related; never the note) are one Event object. The first is created; the second starts a series and is sent as a patch;
 later events are counted here and written after 30 minutes at the latest. After 6 minutes without another the series is written a last
 time and forgotten. Memory is bounded: so many identities, so many waiting writes, so many source objects.
 
-Ours beyond: a token bucket for each regarded object. A token is spent by an event that would be sent at once; what is only counted costs
-none, and with an empty bucket a known event is counted, while a new event is dropped. The identity leaves out the version of the
-regarded object. client-go includes it, so events about a changing object never aggregate.
+Ours beyond: a token bucket for each regarded object. An event that is sent at once costs a token, and a counted event costs none. With
+an empty bucket a repeated event is counted, and a new event is dropped. The identity leaves out the version of the regarded object.
+client-go includes it, so events about a changing object never aggregate.
 
-Caveats: that an event arrives. Events are for people to read; nothing may depend on them.
+Caveats: delivery is not guaranteed. Events are for people to read; nothing may depend on them.
 
 Invariants: an entry waits at most once. A write is rendered when it is sent, so it holds the latest count.
 
@@ -66,19 +66,19 @@ class EventSettings:
     retry_delay: float = 10.0
     """Seconds between two tries, give or take `jitter`."""
     jitter: float = 0.25
-    """The random share of `retry_delay`, so that many processes do not retry at once."""
+    """The share of `retry_delay` that is random, so that many processes do not retry at once."""
     refresh: float = 1800.0
-    """Seconds after which what was only counted is written, at the latest."""
+    """Seconds until a count is written, at the latest."""
     finish: float = 360.0
     """Seconds of silence after which a series ends; the next event of that identity is a new object."""
     burst: int = 25
     """Events about one object that may be sent at once; then the bucket is empty."""
     refill: float = 300.0
-    """Seconds until one token of the bucket is refilled."""
+    """Seconds until a bucket gets one more token."""
     memory: int = 4096
-    """Identities, and regarded objects, that are remembered; the least recently seen is dropped first."""
+    """The number of remembered identities, and of regarded objects; the least recently seen is dropped first."""
     drain: float = 3.0
-    """Seconds that leaving may take to write what waits: 25 s of drain and these stay below the 30 s that a pod has."""
+    """Seconds that leaving may take to write the queue: 25 s of drain and these stay below the 30 s that a pod has."""
 
 
 class DropReason:
@@ -112,13 +112,13 @@ class Regarding:
 
     @classmethod
     def of(cls, obj: Resource) -> Regarding:
-        """Refer to an object as it was read."""
+        """Return a reference to an object as it was read."""
         metadata = obj.metadata
         return cls(kind_of(obj), obj.namespace, obj.name, metadata.uid, metadata.resource_version)
 
     @property
     def event_namespace(self) -> str:
-        """Where events about it live: its own namespace, `default` for a cluster-scoped object."""
+        """The namespace of the object's events: its own, `default` for a cluster-scoped object."""
         return self.namespace or "default"
 
     def wire(self) -> dict[str, str]:
@@ -136,7 +136,7 @@ class Regarding:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The identity of equal events, which are counted as one event."""
+    """The identity of an event; events with the same identity are one Event object."""
 
     type: str
     action: str
@@ -147,7 +147,7 @@ class Identity:
     related: Regarding | None = None
 
     def problem(self) -> str:
-        """Return why the API server would refuse it, "" if it would not."""
+        """Return why the API server would refuse the event, "" if it would accept it."""
         if self.type not in (EventType.NORMAL, EventType.WARNING):
             return f"type {self.type!r} is neither Normal nor Warning"
         for word, value in (("reason", self.reason), ("action", self.action)):
@@ -172,7 +172,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def event_name(regarding: str, stamp: int) -> str:
-    """Return the name of an Event: `<object>.<hexadecimal stamp>`, and a valid one also where the object's name is none.
+    """Return the name of an Event: `<object>.<hexadecimal stamp>`, valid also for an object whose name is not valid for an Event.
 
     >>> event_name("nightly", 0x17F), event_name("system:node", 0x17F)
     ('nightly.17f', 'event-b527e740.17f')
@@ -213,7 +213,7 @@ class NextStep(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class EventWrite:
-    """One request: create an object, or patch an object."""
+    """One request: create an Event, or patch it."""
 
     verb: EventVerb
     namespace: str
@@ -223,7 +223,7 @@ class EventWrite:
 
 
 class EventEntry:
-    """One identity that is remembered: how often it was seen, and how much of that is stored."""
+    """A remembered identity: how often it was seen, and the stored count."""
 
     __slots__ = ("born", "count", "identity", "last", "lost", "name", "note", "seen", "stored", "waiting")
 
@@ -243,7 +243,7 @@ class EventEntry:
 
     @property
     def unsent(self) -> bool:
-        """Whether more was seen than is stored."""
+        """Whether the count is greater than the stored count."""
         return self.count > self.stored
 
     def observe(self, now: float, wall: datetime) -> None:
@@ -253,7 +253,7 @@ class EventEntry:
         self.last = wall
 
     def write(self) -> EventWrite:
-        """Render the request that would store everything that was seen."""
+        """Render the request that stores the present count."""
         namespace = self.identity.regarding.event_namespace
         if self.stored:
             return EventWrite(EventVerb.PATCH, namespace, self.name, {"series": self._series()}, self.count)
@@ -306,22 +306,22 @@ class _Buckets:
 
 
 class EventCore:
-    """All events of one recorder. `record` decides, `take` and `settle` frame each request, `due` and `next_at` keep time."""
+    """All events of one recorder. `record` decides, `take` and `settle` begin and end each request, `due` and `next_at` keep time."""
 
     def __init__(self, settings: EventSettings) -> None:
         self._settings = settings
-        # In the order of the last occurrence, so the first is the one that ends, or is evicted, next.
+        # In the order of the last occurrence, so the first entry ends, or is evicted, next.
         self._entries: OrderedDict[Identity, EventEntry] = OrderedDict()
-        # Entries with an unsent count, with the time by which that must be written; in the order of those times.
+        # Entries with an unsent count, each with the deadline of its write; in the order of the deadlines.
         self._counted: OrderedDict[Identity, float] = OrderedDict()
         self._queue: deque[EventEntry] = deque()
         self._buckets = _Buckets(settings)
         self._stamp = 0
 
-    # --- what happens -------------------------------------------------------------------------------------------------------
+    # --- occurrences --------------------------------------------------------------------------------------------------------
 
     def record(self, identity: Identity, note: str, now: float, wall: datetime) -> str:
-        """Take in one event. Returns "" if it will be sent or counted, else the cause of its drop."""
+        """Record one event. Returns "" if it will be sent or counted, else the cause of its drop."""
         self.due(now)
         entry = self._entries.get(identity)
         if entry is not None:
@@ -341,14 +341,14 @@ class EventCore:
     def _again(self, entry: EventEntry, now: float, wall: datetime) -> None:
         entry.observe(now, wall)
         self._entries.move_to_end(entry.identity)
-        # The second occurrence is news, and sent at once; those after it only count.
+        # The second occurrence is news, and sent at once; later occurrences are only counted.
         if entry.count == 2 and not entry.waiting and self._buckets.take(entry.identity.regarding, now):
             self._enqueue(entry)
         if not entry.waiting:
             self._counted.setdefault(entry.identity, now + self._settings.refresh)
 
     def due(self, now: float) -> None:
-        """Have everything written that is due: counts older than `refresh`, series that were silent for `finish`."""
+        """Queue the writes that are due: counts older than `refresh`, series that were silent for `finish`."""
         while self._counted:
             identity, at = next(iter(self._counted.items()))
             if at > now or not self._enqueue(self._entries[identity]):
@@ -360,7 +360,7 @@ class EventCore:
             self._end(entry)
 
     def finish(self) -> None:
-        """Have every count written and every identity forgotten: the recorder ends."""
+        """Queue every unsent count and forget every identity: the recorder ends."""
         for entry in tuple(self._entries.values()):
             self._end(entry)
 
@@ -376,11 +376,11 @@ class EventCore:
     # --- requests -----------------------------------------------------------------------------------------------------------
 
     def take(self) -> EventEntry | None:
-        """Hand out the entry to send next; it is the caller's until `settle` returns DONE or `drop` is called."""
+        """Return the entry to send next; the caller has it until `settle` returns DONE, or calls `drop`."""
         return self._queue.popleft() if self._queue else None
 
     def settle(self, entry: EventEntry, write: EventWrite, answer: WriteResult, wall: datetime, now: float) -> NextStep:
-        """Record the response to a write; a refused or abandoned write is passed to `drop` instead."""
+        """Record the response to a write; `drop` takes a refused or abandoned write."""
         match answer:
             case WriteResult.STORED:
                 entry.stored, entry.lost = write.count, False
@@ -388,12 +388,12 @@ class EventCore:
                 entry.stored, entry.lost = 0, True
                 return NextStep.AGAIN
             case WriteResult.EXISTS if write.count == 1:
-                entry.stored = 1  # an earlier try whose response was lost had arrived
+                entry.stored = 1  # an earlier try, whose response was lost, had succeeded
             case WriteResult.EXISTS if entry.lost:
                 entry.name, entry.lost = self._name(entry.identity, wall), False
                 return NextStep.AGAIN
             case WriteResult.EXISTS:
-                entry.stored = 1  # the same, of a series: what arrived may hold an older count
+                entry.stored = 1  # the same for a series: the stored count may be older
                 return NextStep.AGAIN
             case _:
                 return NextStep.LATER
@@ -405,13 +405,13 @@ class EventCore:
         remembered = self._entries.get(entry.identity) is entry
         if not entry.unsent:
             return
-        # The second occurrence happened while the first was under way, and is sent at once; a forgotten entry has no later.
+        # The second occurrence, recorded while the first was being sent, is sent at once; a forgotten entry gets no later write.
         at_once = not remembered or (not begun and self._buckets.take(entry.identity.regarding, now))
         if not (at_once and self._enqueue(entry)) and remembered:
             self._counted.setdefault(entry.identity, now + self._settings.refresh)
 
     def drop(self, entry: EventEntry) -> None:
-        """Forget an entry that cannot be stored; the next event of its identity begins again."""
+        """Forget an entry that cannot be stored; the next event of its identity begins again at 1."""
         entry.waiting = False
         if self._entries.get(entry.identity) is entry:
             self._forget(entry)

@@ -1,10 +1,11 @@
 """Writes Kubernetes Events (events.k8s.io/v1) from a task of its own.
 
-Guarantees: `record` returns at once and never raises; a slow, refusing or absent API server costs events and nothing else. Failures are
-counted by cause (`konverge_events_dropped_total`), and those that an operator can mend are logged once. Leaving writes what waits, for a
-bounded time, and leaves no task behind.
+Guarantees: `record` returns at once and never raises; a slow, refusing or absent API server costs events and nothing else. Failures
+are counted by cause (`konverge_events_dropped_total`), and failures that an operator can fix are logged once. Leaving writes the
+queue, for a bounded time, and leaves no task behind.
 
-Caveats: delivery, nor an order between events of different objects; use from another thread than the loop's.
+Caveats: neither delivery nor an order between events of different objects is guaranteed. Not for use from another thread than the
+loop's.
 
 `konverge.runtime.events.core` decides (send, count, drop).
 """
@@ -76,7 +77,7 @@ class EventSink(Protocol):
 
 
 def result_of_error(error: BaseException, verb: EventVerb) -> WriteResult | str:
-    """Return the meaning of an error for a write: a response that may be settled, or the cause of the event's drop."""
+    """Return the meaning of an error for a write: a result for `settle`, or the cause of the event's drop."""
     match error:
         case NotFound() if verb is EventVerb.PATCH:
             return WriteResult.MISSING
@@ -85,7 +86,7 @@ def result_of_error(error: BaseException, verb: EventVerb) -> WriteResult | str:
         case Forbidden() if namespace_is_ending(error):
             return DropReason.NAMESPACE_ENDING
         case NotFound():
-            return DropReason.NAMESPACE_ENDING  # to a creation: its namespace was deleted
+            return DropReason.NAMESPACE_ENDING  # of a creation: the namespace was deleted
         case Forbidden():
             return DropReason.FORBIDDEN
         case Unreachable() | TooManyRequests() | ServerFailure() | Unauthorized() | Conflict() | TimeoutError():
@@ -102,7 +103,7 @@ class EventRecorder:
         async with EventRecorder(client, controller="backup-operator", instance="pod-7", metrics=metrics) as recorder:
             recorder.record(Regarding.of(backup), "Scheduled", "copies are made by nightly")
 
-    `controller` and `instance` are in every event as reportingController and reportingInstance; raises UsageError for a controller name
+    `controller` and `instance` are every event's reportingController and reportingInstance; raises UsageError for a controller name
     that is not a qualified name. Before the block and after it, events are dropped and counted.
     """
 
@@ -173,7 +174,7 @@ class EventRecorder:
 
     def _drop(self, cause: str, *, problem: str = "", error: BaseException | None = None) -> None:
         self._dropped.labels(cause=cause).inc()
-        # A namespace that ends and a recorder that stopped are in order, and a full bucket is what the bucket is for.
+        # A terminating namespace and a stopped recorder are normal, and throttling is the bucket's purpose.
         if cause in {DropReason.NAMESPACE_ENDING, DropReason.STOPPED, DropReason.THROTTLED} or cause in self._reported:
             return
         self._reported.add(cause)
@@ -193,7 +194,7 @@ class EventRecorder:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Write what waits, counts included, for at most `settings.drain` seconds; then drop the rest."""
+        """Write the queue, counts included, for at most `settings.drain` seconds; then drop the rest."""
         task = self._task
         assert task is not None
         self._core.finish()
@@ -229,7 +230,7 @@ class EventRecorder:
     # --- sending ------------------------------------------------------------------------------------------------------------
 
     async def _deliver(self, entry: EventEntry) -> None:
-        """Send an entry until it is stored, refused or given up. Other entries wait for that: an outage hits them all."""
+        """Send an entry until it is stored, refused or given up. Other entries wait for it: an outage concerns them all."""
         cause: str = DropReason.STOPPED
         error: BaseException | None = None
         try:
@@ -240,7 +241,7 @@ class EventRecorder:
                 self._drop(cause, error=error)
 
     async def _tries(self, entry: EventEntry) -> tuple[str, BaseException | None]:
-        """Return "" where the entry was stored, else why it is dropped, and the last error."""
+        """Return "" if the entry was stored, else the cause of its drop; and the last error."""
         error: BaseException | None = None
         for attempt in range(self._settings.tries):
             write = entry.write()
@@ -261,7 +262,7 @@ class EventRecorder:
                 await self._client.create(EVENT.decode(dict(write.body)))
             else:
                 await self._client.patch(EVENT, write.name, write.namespace, patch=write.body, style="merge")
-        except Exception as error:  # noqa: BLE001  # whatever it is, it concerns only this event
+        except Exception as error:  # noqa: BLE001  # any exception concerns only this event
             return result_of_error(error, write.verb), error
         return WriteResult.STORED, None
 

@@ -1,4 +1,4 @@
-"""The hook of leadership: when this process may write, and the terms for which controllers wait."""
+"""The hook of leadership: when this process may write, and the terms that controllers wait for."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Term:
         self._ended.clear()
 
     def end(self) -> None:
-        """Stand by."""
+        """End the term."""
         self._begun.clear()
         self._ended.set()
 

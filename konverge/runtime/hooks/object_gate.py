@@ -24,7 +24,7 @@ __all__ = ["Admission", "GatedController", "ObjectGate", "ObjectGates", "Owned"]
 
 
 class Owned(NamedTuple):
-    """The owner of an object, and the epoch in which it became the owner; `owner` "" for no owner."""
+    """The owner of an object, and the owner's epoch; `owner` "" for no owner."""
 
     owner: str
     epoch: int
@@ -49,7 +49,7 @@ class GatedController(Protocol):
         """The declaration of the controller."""
 
     def writer(self, key: Key) -> Hashable:
-        """Return the writer of a key, by which the barrier of own writes waits for the gate's writes."""
+        """Return the writer of a key: under this name the barrier of own writes waits for the gate's writes."""
 
     def enqueue(self, key: Key) -> None:
         """Enqueue a key."""

@@ -1,8 +1,8 @@
 """Access to metrics as the API server grants it: authentication by TokenReview, authorization by SubjectAccessReview. Pure.
 
-Semantics, rights and durations equal controller-runtime's filter; ClusterRoles for it fit. Two
-differences: a token that the API server refuses is a 401 (there it is a 500, since the review names an error), and it is remembered as
-long as a denial.
+Semantics, rights and durations are the same as in controller-runtime's filter, so ClusterRoles for that filter fit. Two differences: a
+token that the API server refuses is a 401 (there it is a 500, since the review names an error), and it is remembered as long as a
+denial.
 
 Sources: https://github.com/kubernetes-sigs/controller-runtime/blob/v0.24.1/pkg/metrics/filters/filters.go and, of
 https://github.com/kubernetes/apiserver/tree/v0.36.3, pkg/authentication/request/bearertoken, pkg/authentication/group,
@@ -45,14 +45,14 @@ REVIEW_RULES: Final = (
     Rule("authentication.k8s.io", ("tokenreviews",), ("create",), cluster_wide=True),
     Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",), cluster_wide=True),
 )
-"""The rights that the reviews need, as in the ClusterRole system:auth-delegator."""
+"""The rights that the reviews need; the ClusterRole system:auth-delegator has them."""
 
 KNOWN_SECONDS: Final = 60.0
-"""Seconds that a token is known to be its user's."""
+"""Seconds that a token's user is remembered."""
 ALLOWED_SECONDS: Final = 300.0
-"""Seconds that a user is allowed."""
+"""Seconds that an allowance is remembered."""
 DENIED_SECONDS: Final = 30.0
-"""Seconds that a user is denied, and a token is refused."""
+"""Seconds that a denial and a refused token are remembered."""
 
 _BEARER: Final = re.compile(r"(?i:bearer) ([A-Za-z0-9._~+/-]+=*)")
 """RFC 6750, section 2.1."""
@@ -86,7 +86,7 @@ class Caller:
 
 
 def bearer_token(headers: Sequence[str]) -> str:
-    """Return the token in the values of the header Authorization; "" if there is none, or more than one, or a malformed one.
+    """Return the token in the values of the header Authorization; "" for a malformed token, for several tokens, and without a token.
 
     >>> bearer_token(["Bearer abc"]), bearer_token(["bearer  abc"]), bearer_token(["Basic abc"]), bearer_token([])
     ('abc', '', '', '')
@@ -103,7 +103,7 @@ def token_review(token: str) -> dict[str, Any]:
 
 
 def caller_in(review: Mapping[str, Any]) -> Caller | None:
-    """Return the user that a reviewed token authenticates; None if it authenticates none."""
+    """Return the user that a reviewed token authenticates; None for an unauthenticated token."""
     status = review.get("status") or {}
     user = status.get("user") or {}
     name = user.get("username") or ""
@@ -144,7 +144,7 @@ def refusal(caller: Caller, verb: str, path: str) -> Access:
 
 
 class Remembered(Generic[V]):
-    """Values that are true for a while, at most `size` of them; one more displaces the least recently used value.
+    """Values that are true for a while, at most `size` of them; a further value displaces the least recently read.
 
     >>> found = Remembered[str](1)
     >>> found.put("a", "b", now=0, seconds=60)
@@ -167,7 +167,7 @@ class Remembered(Generic[V]):
             self._values.popitem(last=False)
 
     def get(self, key: Hashable, *, now: float) -> V | None:
-        """Return the value; None if it is not known, or not any more."""
+        """Return the value; None if it is unknown or expired."""
         until, value = self._values.get(key, (now, None))
         if value is None or now >= until:
             self._values.pop(key, None)

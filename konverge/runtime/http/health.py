@@ -1,9 +1,9 @@
 """Health and readiness in the form that Kubernetes uses. Pure: from checks and a request to a response.
 
 Guarantees: the forms of kube-apiserver and controller-runtime. Only `ok` if all checks pass and the request wants no details; else one
-line for each check, `[+]name ok` or `[-]name failed: reason`, and a verdict; status 200 or 500. `?verbose` always lists, `?exclude=name`
-leaves a check out, `/readyz/<check>` runs a single check. Unlike theirs, reasons are printed: they are written for operators and hold no
-secrets. With `Accept: application/json` or `?format=json` the same as data.
+line for each check, `[+]name ok` or `[-]name failed: reason`, and a verdict; status 200 or 500. `?verbose` always lists,
+`?exclude=name` leaves a check out, `/readyz/<check>` runs one check. Unlike theirs, reasons are printed: they are written for
+operators and hold no secrets. With `Accept: application/json` or `?format=json` the same as data.
 
 Source: https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/healthz/healthz.go
 """
@@ -26,7 +26,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One condition that must hold; `reason` explains a failure and names the remedy. `note` adds a word to a success.
+    """One check; `reason` is the problem and its remedy, "" if it passes. `note` is shown beside a successful check.
 
     >>> Check("ping").line(), Check("informer/OCIRepository", note="not served").line()
     ('[+]ping ok', '[+]informer/OCIRepository ok (not served)')
@@ -38,7 +38,7 @@ class Check:
 
     @property
     def ok(self) -> bool:
-        """Whether it is so."""
+        """Whether the check passes."""
         return not self.reason
 
     def line(self, *, excluded: bool = False) -> str:
@@ -51,7 +51,7 @@ class Check:
 
 
 class Checks(Protocol):
-    """Gives the present checks; called for each request, on the event loop, so it must be quick."""
+    """Returns the present checks; called for each request, on the event loop, so it must be quick."""
 
     def __call__(self) -> Iterable[Check]:
         """Return the checks."""
@@ -99,7 +99,7 @@ def gather(checks: Checks) -> tuple[Check, ...]:
 
 
 def answer(endpoint: str, checks: Sequence[Check], question: Question) -> ProbeResponse:
-    """Answer a question about `healthz` or `readyz`."""
+    """Return the response to a request for `healthz` or `readyz`."""
     if question.only:
         chosen = [check for check in checks if check.name == question.only]
         if not chosen:

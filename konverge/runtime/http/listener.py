@@ -1,13 +1,13 @@
 """A listening socket that clients cannot exhaust: connection limits, timeouts, and errors of accept that do not flood the log.
 
-    accepted --head--> request --answered--> idle --first byte--> head ...
+    accepted --head--> request --response--> idle --first byte--> head ...
 
-Guarantees: a connection has `head` seconds from its accept (the TLS handshake included) to send a whole request head, and the same for each
-later request from its first byte; `idle` seconds between requests; and `idle` seconds to take a response that it does not read. Then it is
-cut. Data that trickles in byte by byte moves no deadline. At most `connections` are open: one more cuts the connection that has waited
-longest without a request, connections that never sent a request first, so that a flood of half-open connections displaces itself and a
-probe still gets in. If all are in the midst of a request, the newcomer is cut. A socket that cannot accept (no file descriptors left) cuts
-one waiting connection, tries again, and logs that at most once a minute.
+Guarantees: a connection has `head` seconds from its accept (the TLS handshake included) to send a whole request head, and the same for
+each later head from its first byte; `idle` seconds between requests; and `idle` seconds to take a response that it does not read. Then
+it is cut. Data that trickles in byte by byte moves no deadline. At most `connections` are open: a further connection cuts the
+connection that has waited longest without a request. Connections that never sent a request are cut first, so a flood of half-open
+connections displaces itself and a probe still gets in. If all are in the midst of a request, the newcomer is cut. A socket that cannot
+accept (no file descriptors left) cuts one waiting connection, tries again, and logs this at most once a minute.
 
 Caveats: it does not know HTTP; the parser of the requests calls `began` and `ended`. The time of a request in progress is not bounded.
 """
@@ -35,10 +35,9 @@ OFF = "0"
 _LOOPBACK: Final = frozenset(ipaddress.ip_address(address) for address in ("127.0.0.1", "::1", "::ffff:127.0.0.1"))
 
 _BACKLOG: Final = 1024
-"""Connections that the kernel keeps for us while the event loop is busy; a connection that does not fit is sent again after a whole
-second."""
+"""Connections that the kernel keeps for us while the event loop is busy; beyond that a client's kernel retries after a whole second."""
 _BATCH: Final = 16
-"""Connections that are accepted before everything else on the loop runs."""
+"""Connections that are accepted before other work on the loop runs."""
 _RETRY: Final = 0.05
 _QUIET: Final = 60.0
 
@@ -52,14 +51,14 @@ class Limits:
     """
 
     connections: int = 256
-    """Open connections of one listener; one more cuts the connection that has waited longest without a request."""
+    """Open connections of one listener; a further connection cuts the connection that has waited longest without a request."""
     head: float = 10.0
     """Seconds that a caller has to send the head of a request, the TLS handshake of a new connection included."""
     idle: float = 120.0
     """Seconds that a connection may stay open between requests, and that a response may stay unread: above the 90 s of Go's clients."""
 
     def __post_init__(self) -> None:
-        """Raise UsageError for what cannot be meant."""
+        """Raise UsageError for an invalid value."""
         for name in ("connections", "head", "idle"):
             if getattr(self, name) <= 0:
                 raise UsageError(f"listeners: {name}={getattr(self, name):g}: it is above 0")
@@ -120,7 +119,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def bound(address: str, what: str) -> socket.socket:
-    """Return a socket that listens; raises ConfigError that names its purpose and the remedy."""
+    """Return a listening socket; raises ConfigError, which names its purpose and the remedy."""
     parsed = parse_address(address)
     assert parsed is not None
     try:
@@ -135,7 +134,7 @@ def bound(address: str, what: str) -> socket.socket:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: passes everything on to the protocol that speaks HTTP, and keeps its deadline."""
+    """One connection: forwards everything to the HTTP protocol, and enforces the deadline."""
 
     def __init__(self, listener: Listener, inner: asyncio.Protocol) -> None:
         self._listener = listener
@@ -147,7 +146,7 @@ class _Connection(asyncio.Protocol):
         self.due(listener.limits.head)
 
     def open(self, conn: socket.socket, context: ssl.SSLContext | None) -> None:
-        """Take the accepted socket: make its transport, after the TLS handshake if it has one."""
+        """Take the accepted socket: create its transport, after the TLS handshake if TLS is on."""
         loop = asyncio.get_running_loop()
         handshake = None if context is None else self._listener.limits.head
         opened = loop.connect_accepted_socket(lambda: self, conn, ssl=context, ssl_handshake_timeout=handshake)
@@ -163,7 +162,7 @@ class _Connection(asyncio.Protocol):
         self.cut()
 
     def due(self, seconds: float | None) -> None:
-        """Cut the connection in so many seconds; None: not before the next call."""
+        """Set the deadline of the connection, in seconds from now; None: no deadline until the next call."""
         if self._timer is not None:
             self._timer.cancel()
         loop = asyncio.get_running_loop()
@@ -175,12 +174,12 @@ class _Connection(asyncio.Protocol):
         self.due(self._listener.limits.idle)
 
     def work(self) -> None:
-        """A whole request arrived."""
+        """Note that a whole request head arrived."""
         self._at_rest = False
         self.due(None)
 
     def cut(self) -> None:
-        """End the connection now; what was not sent yet is lost."""
+        """End the connection now; unsent data is lost."""
         self.due(None)
         if self._transport is not None:
             self._transport.abort()
@@ -188,7 +187,7 @@ class _Connection(asyncio.Protocol):
             self.opening.cancel()
         self._listener.gone(self)
 
-    # --- what the transport calls -------------------------------------------------------------------------------------------
+    # --- calls of the transport ---------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -223,7 +222,7 @@ class _Connection(asyncio.Protocol):
 class Listener:
     """Accepts on a bound socket and hands each connection to a protocol of `factory`.
 
-    `began(protocol)` and `ended(protocol)` tell it of requests: with the protocol that the factory made.
+    The parser reports requests by `began(protocol)` and `ended(protocol)`, with the protocol that the factory created.
     """
 
     def __init__(
@@ -241,7 +240,7 @@ class Listener:
         self._what = what
         self._context = context
         self._by_protocol: dict[asyncio.Protocol, _Connection] = {}
-        # In the order of their waits, which is the order of cuts.
+        # In the order of the begin of their waits, which is the order of the cuts.
         self._strangers: dict[_Connection, None] = {}
         self._resting: dict[_Connection, None] = {}
         self._paused: asyncio.TimerHandle | None = None
@@ -266,7 +265,7 @@ class Listener:
         self._sock.close()
 
     async def end(self) -> None:
-        """Cut every connection that is still open, and wait until all are closed."""
+        """Cut every open connection, and wait until all are closed."""
         opening = [task for one in self._by_protocol.values() if (task := one.opening) is not None]
         for connection in list(self._by_protocol.values()):
             connection.cut()
@@ -277,7 +276,7 @@ class Listener:
     # --- requests -----------------------------------------------------------------------------------------------------------
 
     def began(self, protocol: asyncio.Protocol) -> None:
-        """A whole request head arrived on this connection."""
+        """Note that a whole request head arrived on this connection."""
         connection = self._by_protocol.get(protocol)
         if connection is not None:
             self._strangers.pop(connection, None)
@@ -285,7 +284,7 @@ class Listener:
             connection.work()
 
     def ended(self, protocol: asyncio.Protocol) -> None:
-        """Its response is ready to be sent, and then it waits for the next request."""
+        """Note that the response is complete: the connection sends it and waits for the next request."""
         connection = self._by_protocol.get(protocol)
         if connection is not None:
             self._resting[connection] = None
@@ -296,7 +295,7 @@ class Listener:
         return connection not in self._resting and connection not in self._strangers
 
     def gone(self, connection: _Connection) -> None:
-        """The connection is no more."""
+        """Forget a closed connection."""
         self._by_protocol.pop(connection.inner, None)
         self._strangers.pop(connection, None)
         self._resting.pop(connection, None)
@@ -304,12 +303,12 @@ class Listener:
     # --- accepting ----------------------------------------------------------------------------------------------------------
 
     def _accept(self) -> None:
-        """Accept what waits, a batch at most: the loop calls again as long as more does."""
+        """Accept waiting connections, a batch at most: the loop calls again while more wait."""
         for _ in range(_BATCH):
             try:
                 conn, _address = self._sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionError):
-                return  # none is left, or the caller hung up before
+                return  # none is left, or the client disconnected before the accept
             except OSError as error:
                 self._pause(error)
                 return
@@ -334,7 +333,7 @@ class Listener:
         connection.open(conn, self._context)
 
     def _cut_one(self) -> bool:
-        """Cut the connection that has waited longest without a request; False where all are at work."""
+        """Cut the connection that has waited longest without a request; False if all have a request in progress."""
         for waiting in (self._strangers, self._resting):
             for connection in waiting:
                 connection.cut()

@@ -1,7 +1,7 @@
-"""The server of what is posted to us over TLS: webhooks.
+"""The server for POST requests over TLS: webhooks.
 
-Guarantees: everything that is posted goes to one function, with its body unread; a body is bounded in size and in time. Starting binds, or
-raises ConfigError that names the address.
+Guarantees: one function gets every POST, with its body unread; a body is bounded in size and in time. Starting binds, or raises
+ConfigError that names the address.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Reply(Protocol):
 class PostServer:
     """Hands every POST to one function, over TLS. Constructing it binds nothing.
 
-    `context` may be given another certificate at any time. Stopping closes the port at once and gives requests in progress `shutdown`
+    `context` may load another certificate at any time. Stopping closes the port at once and gives requests in progress `shutdown`
     seconds to end.
     """
 

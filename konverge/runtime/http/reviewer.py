@@ -1,8 +1,9 @@
-"""Asks the API server whether the caller of a request may read metrics, and remembers its decisions.
+"""Reviews, by the API server, whether a caller may read metrics; the decisions are remembered.
 
 Guarantees: access takes an authenticated token and the right to this verb on this path; every failure is a refusal. At most a few reviews
-are in progress at once, each for 10 s at most, and a bounded number of decisions is remembered; refused tokens displace no accepted tokens.
-Tokens are kept only as keyed digests and are in no log line, response or exception. Reviews that fail are logged once a minute.
+are in progress at once, each for 10 s at most, and a bounded number of decisions is remembered; refused tokens displace no accepted
+tokens. Tokens are kept only as keyed digests and are in no log line, response or exception. Reviews that fail are logged once a
+minute.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class AccessReviewer:
 
     async def _authenticated(self, token: str) -> Caller | None:
         digest = hmac.digest(self._key, token.encode(), hashlib.sha256)
-        async with self._slots:  # of several requests with one token only the first is reviewed
+        async with self._slots:  # after the wait an earlier request may have reviewed the token
             known = self._callers.get(digest, now=_now())
             if known is not None or self._refused.get(digest, now=_now()):
                 return known
@@ -102,7 +103,7 @@ class AccessReviewer:
         return decision
 
     async def _review(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        # A review changes nothing, so it may be sent again.
+        # A review changes nothing, so a retry is safe.
         return msgspec.json.decode(await self._client().raw("POST", path, body=body, repeatable=True), type=dict)
 
     def _failed(self, cause: str) -> None:

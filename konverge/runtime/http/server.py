@@ -1,17 +1,18 @@
 """The HTTP server of a process: metrics, health and debug.
 
-    /metrics                       Prometheus text or OpenMetrics, as the scraper asks; `?name[]=` restricts
+    /metrics                       Prometheus text or OpenMetrics, by the Accept header; `?name[]=` restricts
     /healthz, /readyz              and single checks below them; see `konverge.runtime.http.health`
     /debug                         index; /debug/queues, /informers, /controllers, /tasks, /explain?kind=&namespace=&name=
 
-Guarantees: everything that it shows is given to it, so it knows no manager. Starting binds, or raises ConfigError that names the address;
-stopping frees the ports. No signal handler, no global. Whatever a source of debug data raises is one failed response, not the end of the
-server. A large exposition is written in a thread, so that a scrape does not stop the event loop; it is collected on the loop.
+Guarantees: the sources of everything that it shows are arguments, so it does not depend on the manager. Starting binds, or raises
+ConfigError that names the address; stopping frees the ports. No signal handler, no global. An exception of a debug source fails one
+response, and not the server. A large exposition is written in a thread, so that a scrape does not stop the event loop; it is collected
+on the loop.
 
-`/debug` names objects and their namespaces, never their content. It authenticates no caller. So its default address is a listener on
-loopback, which the pod network cannot reach, and whatever its address is, it serves only the peers 127.0.0.1 and ::1, for instance `kubectl
-port-forward`. The Host header must be localhost, 127.0.0.1 or ::1, so that a web page whose name resolves to 127.0.0.1 (DNS rebinding)
-reads nothing through a browser on that machine.
+`/debug` names objects and their namespaces, never their content. It authenticates no caller. So its default address is on loopback,
+which the pod network cannot reach. At any address it serves only the peers 127.0.0.1 and ::1, for instance `kubectl port-forward`. The
+Host header must be localhost, 127.0.0.1 or ::1. This blocks DNS rebinding: a web page whose name resolves to 127.0.0.1 reads nothing
+through a browser on that machine.
 
 With `secure` metrics are served over TLS, and only to callers that the API server authenticates and authorizes: see
 `konverge.runtime.http.access`. Probes and debug stay as they are, at addresses of their own.
@@ -52,15 +53,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Where the server listens. An address is `host:port` or `:port` (every interface); port 0 takes a free one, "0" serves nothing.
+    """The addresses of the server. An address is `host:port` or `:port` (every interface); port 0 takes a free one, "0" serves nothing.
 
-    Equal addresses share one listener, and with it one limit of connections: give health an address of its own where others reach metrics.
+    Equal addresses share one listener, and with it one limit of connections: give health its own address if other clients reach
+    metrics.
     """
 
     metrics: str = ":8080"
     """The address of /metrics; controller-runtime's."""
     secure: bool = False
-    """Serve metrics over TLS, only to clients that the TokenReview and the SubjectAccessReview (get /metrics) accept."""
+    """Serve metrics over TLS, only to clients whose token passes a TokenReview and whose user may get /metrics (SubjectAccessReview)."""
     certificates: str = ""
     """With `secure`, the folder of tls.crt and tls.key, read again when they change. Empty: self-made, which no client can verify."""
     health: str = ":8081"
@@ -68,10 +70,10 @@ class ServerSettings:
     debug: str = "127.0.0.1:8082"
     """The address of /debug. Whatever the address is, only the peers 127.0.0.1 and ::1 are served."""
     thread_bytes: int = 256 * 1024
-    """An exposition that was larger than this the last time is written in a thread; below, the thread costs more than it saves."""
+    """An exposition whose last size was above this is written in a thread; below, the thread costs more than it saves."""
     scrapes: int = 4
-    """Expositions that are written at once; a further request gets 503, so that a flood of them leaves the event loop to the work."""
-    limits: Limits = Limits()  # noqa: RUF009  # frozen, so one default serves all
+    """Expositions at the same time; a further request gets 503, so that a flood of scrapes leaves the event loop to the reconciles."""
+    limits: Limits = Limits()  # noqa: RUF009  # frozen, so the default is shared
     """Connections and timeouts of each listener."""
     shutdown: float = 1.0
     """Seconds that requests in progress have when the server stops."""
@@ -81,7 +83,7 @@ class DebugSource(Protocol):
     """The source of `/debug`; a manager is one."""
 
     def debug(self) -> Mapping[str, Callable[[], Any]]:
-        """Return the pages: below each path a function that makes plain data, called on the event loop."""
+        """Return the pages: by path a function that returns plain data, called on the event loop."""
 
     def explain(self, kind: str, namespace: str, name: str) -> Any:
         """Return the last reconciles of one object, as plain data."""
@@ -112,8 +114,8 @@ class ProbeServer:
         async with ProbeServer(registry=metrics.registry, live=live, ready=ready, debug=manager) as server:
             print(server.addresses["metrics"])
 
-    `before_scrape` is called on the event loop before each exposition, to bring gauges up to date. `client` returns the client for reviews
-    of access to metrics, if the settings demand reviews; while it raises a KonvergeError, requests for metrics are refused.
+    `before_scrape` is called on the event loop before each exposition, to bring gauges up to date. With `secure`, `client` returns the
+    client for the reviews of access to metrics; while it raises a KonvergeError, requests for metrics are refused.
     """
 
     def __init__(
@@ -145,11 +147,11 @@ class ProbeServer:
 
     @property
     def addresses(self) -> Mapping[str, str]:
-        """The base URLs by `metrics`, `health` and `debug`; those that are off, or not started, are absent."""
+        """The base URLs by `metrics`, `health` and `debug`; a server that is off, or not started, is absent."""
         return self._addresses
 
     async def start(self) -> None:
-        """Bind and serve. Raises ConfigError if an address cannot be bound, UsageError if it is malformed, or if it serves already."""
+        """Bind and serve. Raises ConfigError if an address cannot be bound, UsageError if it is malformed or the server runs already."""
         if self._sites:
             raise UsageError("the server runs already")
         listeners = self._listeners()
@@ -162,7 +164,7 @@ class ProbeServer:
             raise
 
     def _listeners(self) -> dict[str, set[str]]:
-        """Return which parts each address serves."""
+        """Return the parts that each address serves."""
         settings = self._settings
         wanted = {"metrics": settings.metrics, "health": settings.health}
         if self._debug is not None:
@@ -233,7 +235,7 @@ class ProbeServer:
         router.add_get("/metrics", self._reviewed(self._metrics) if reviewed else self._metrics)
 
     def _reviewed(self, handler: Handler) -> Handler:
-        """Let in callers that the API server allows."""
+        """Return the handler with access only for callers that the API server allows."""
         assert self._client is not None
         reviewer = AccessReviewer(self._client)
 
@@ -263,7 +265,7 @@ class ProbeServer:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         names = request.query.getall("name[]", [])
         registry: Any = self._registry.restricted_registry(names) if names else self._registry
-        # Collected on the loop, because gauges may be functions that read state of the loop.
+        # Collected on the loop, because a gauge may be a function that reads the loop's state.
         collected: Any = _Collected(list(registry.collect()))
         if self._size > self._settings.thread_bytes:
             body = await asyncio.to_thread(encode, collected)
@@ -311,7 +313,7 @@ class ProbeServer:
             router.add_get(path, self._guarded(handler))
 
     def _guarded(self, handler: Handler) -> Handler:
-        """Serve only callers on loopback, under a loopback name; contain whatever a source raises."""
+        """Serve only callers on loopback, under a loopback name; contain the exceptions of a source."""
 
         async def guarded(request: web.Request) -> web.StreamResponse:
             if not is_loopback(request.remote or ""):
@@ -324,7 +326,7 @@ class ProbeServer:
                 return await handler(request)
             except web.HTTPException:
                 raise
-            except Exception as error:  # noqa: BLE001  # contained: one page is not worth the server
+            except Exception as error:  # noqa: BLE001  # contained: it fails one page, and not the server
                 self._log.error("a page of /debug failed", **{LogKey.URL: request.path, LogKey.STACK: stack_of(error)})
                 return web.Response(text=f"{request.path} failed: {type(error).__name__}; see the log\n", status=500)
 

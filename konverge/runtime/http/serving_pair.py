@@ -1,7 +1,7 @@
-"""The serving certificate of metrics over TLS: from files, or self-made, and brought up to date.
+"""The TLS certificate of the metrics server: from files, or self-made, and kept up to date.
 
-Guarantees: the first certificate exists before the server listens; if a later certificate cannot be read, the last stays in use and the
-failure is logged.
+Guarantees: the first certificate is loaded before the server listens; if a later certificate cannot be read, that is logged and the
+last stays in use.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = ["ServingPair"]
 _LOOK: Final = 10.0
 """Seconds between two checks of the files; controller-runtime's."""
 _LOOK_AT_OWN: Final = 6 * 3600.0
-"""Seconds between two checks of the age of a self-made certificate, which lives for months."""
+"""Seconds between two checks of the age of a self-made certificate, which is valid for months."""
 _NAMES: Final = ("localhost", "127.0.0.1")
 _HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,62})")
 
 
 class ServingPair:
-    """Keeps a serving certificate up to date until it is stopped. `folder` holds tls.crt and tls.key; "" creates a certificate."""
+    """Keeps a serving certificate up to date until it is stopped. `folder` holds tls.crt and tls.key; "" is for a self-made certificate."""
 
     def __init__(self, folder: str) -> None:
         self._files = MountedPair(folder, setting="metrics_certificates") if folder else None

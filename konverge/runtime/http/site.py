@@ -1,7 +1,7 @@
 """An aiohttp application on a listener of ours, shared by `server.py` (metrics, health, debug) and `posts.py` (webhooks).
 
-Guarantees: the connection limits and timeouts of `listener.py`, the same plain headers on every response, and a stop that frees the port
-at once and gives requests in progress their time.
+Guarantees: the connection limits and timeouts of `listener.py`, the same plain headers on every response, and a stop that frees the
+port at once and lets requests in progress end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class _Log(logging.LoggerAdapter[logging.Logger]):
-    """aiohttp's log without the lines that clients can flood it with: a trace for each malformed request."""
+    """aiohttp's log without a trace for each malformed request, which clients could flood it with."""
 
     def log(self, level: int, msg: object, *args: object, **options: Any) -> None:
         quiet = isinstance(options.get("exc_info"), HttpProcessingError)
@@ -65,7 +65,7 @@ class Site:
 
     @property
     def router(self) -> web.UrlDispatcher:
-        """The router of its routes."""
+        """The router of the routes."""
         return self._app.router
 
     async def start(self) -> None:
@@ -84,7 +84,7 @@ class Site:
         self.url = _url(sock, "http" if self._context is None else "https")
 
     async def stop(self) -> None:
-        """Free the port at once, give requests in progress their time, and end; harmless when called twice."""
+        """Free the port at once, let requests in progress end in time, and end; harmless when called twice."""
         self.url = ""
         listener, self._listener = self._listener, None
         if listener is not None:

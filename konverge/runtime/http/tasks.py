@@ -1,4 +1,4 @@
-"""Every task of the event loop and the lines where it waits, for `/debug/tasks`. Local variables are never shown."""
+"""Every task of the event loop and the source lines that it waits at, for `/debug/tasks`. Local variables are never shown."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tasks_of(loop: asyncio.AbstractEventLoop) -> list[dict[str, Any]]:
 
 
 def _awaits(coroutine: Any) -> list[Any]:
-    """Follow the chain of awaits of a coroutine. `Task.get_stack` shows only the first."""
+    """Return a coroutine and the chain of its awaits. `Task.get_stack` shows only the first."""
     frames: list[Any] = []
     here = coroutine
     while here is not None and len(frames) < 100:

@@ -1,7 +1,7 @@
 """The data of `/debug` and `konverge explain`: controllers, queues, caches and last reconciles.
 
-Guarantees: keys are of one style, camelCase as in Kubernetes; values that are keys themselves (names of controllers) stay as they are. Of
-an object's content only its conditions are shown, which are written for people.
+Guarantees: keys are in camelCase, as in Kubernetes; keys that are values themselves (names of controllers) are not changed. Only the
+conditions of an object's content are shown, which are written for people.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["describe", "explain", "plain"]
 
 
 def camel(name: str) -> str:
-    """Return a name of ours as JSON has it.
+    """Return a Python name as a key in JSON.
 
     >>> camel("in_seconds"), camel("key")
     ('inSeconds', 'key')
@@ -37,7 +37,7 @@ def camel(name: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as data that JSON can hold."""
+    """Return a value as JSON data."""
     if isinstance(value, Kind):
         return value.group_kind
     if isinstance(value, Key):
@@ -73,7 +73,7 @@ def _controller(runner: ControllerRunner) -> dict[str, Any]:
 def describe(
     runners: Callable[[], tuple[ControllerRunner, ...]], informers: Callable[[], InformerSet | None]
 ) -> dict[str, Callable[[], Any]]:
-    """Return the pages of `/debug`, each as a function that makes plain data."""
+    """Return the pages of `/debug`, each as a function that returns plain data."""
 
     def caches() -> list[Any]:
         found = informers()
@@ -98,7 +98,7 @@ def _names(kind: Kind[Any]) -> set[str]:
 
 
 def explain(runners: tuple[ControllerRunner, ...], kind: str, namespace: str, name: str) -> list[dict[str, Any]]:
-    """Return, for each controller of this kind (kind, plural or short name), what is known of one object's reconciles."""
+    """Return, for each controller of this kind (kind, plural or short name), the known facts about one object's reconciles."""
     found = []
     for runner in runners:
         declaration = getattr(runner.spec.model, "__konverge_declaration__", None)

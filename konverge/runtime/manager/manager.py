@@ -3,10 +3,11 @@
     opened in this order   closed in the reverse order      drained before that, in the reverse order
     connections            `closes`, without a limit
     client
-    election               releases the Lease in 3 tries
-    events                 write for a few seconds
-    informers
-    webhooks
+    election       releases its Lease within the            -
+                   deadlines of the election
+    events         write what waits, a few seconds at most  -
+    caches
+    webhooks       respond until they close                 -
     event loop
     controllers                                             reconciles end in `settings.drain` seconds, or are cancelled
     sharding               releases the member's Lease      marks the member as draining, within 1 s
@@ -18,8 +19,9 @@ handler is installed, the process never exits, and no global state remains: two 
 or a right is not ready and reports the reason; the other controllers work. A bug of the runtime is fatal: `async with` cancels its block,
 and `wait` raises it.
 
-With election controllers wait with synced caches and a filled queue until this process leads. If it loses the lease, their reconciles are
-cancelled, the socket refuses their writes, and the process becomes a standby.
+With election (`ManagerSettings.election`) controllers wait with synced caches and a filled queue until this process leads. If it loses the
+lease, their reconciles are cancelled, the socket refuses their writes, and the process is a standby. Webhooks, and controllers
+`.on_every_replica()`, work on every replica.
 
 Caveats: `Manager.client` is not fenced: a standby writes with it too. Clients of other clusters are fenced by `fence_of`.
 """
@@ -67,8 +69,8 @@ __all__ = ["Manager"]
 class Manager(Supervised):
     """Runs controllers.
 
-    `name` is the field manager of everything that they write, and part of the User-Agent. `config` None loads the kubeconfig or
-    the mounted ServiceAccount. `metrics` may be shared between managers. Constructing it starts nothing.
+    `name` is the field manager of their writes, and part of the User-Agent. `config` None loads the kubeconfig or the mounted
+    ServiceAccount. `metrics` may be shared between managers. Constructing it starts nothing.
 
     >>> Manager("backup-operator").name
     'backup-operator'
@@ -243,7 +245,7 @@ class Manager(Supervised):
         return ControllerFence(lambda: self._core.services_of(self._core.controllers.get(controller)))
 
     def owns(self, object_: Resource) -> Owned:
-        """Return the owner of an object and the epoch of its claim, as the object records them.
+        """Return the owner of an object and the owner's epoch, according to the object.
 
         Without sharding this replica owns every object while it leads, in epoch 0. Raises UsageError before the start.
         """
@@ -262,7 +264,7 @@ class Manager(Supervised):
     # --- reports -------------------------------------------------------------------------------------------------------------
 
     def report(self) -> Report:
-        """Return whether each controller works, and if not why; and the same of the webhooks."""
+        """Return whether each controller works, and if not, why; the same for the webhooks."""
         return Report.joined(part.report() for part in self._parts)
 
     async def ready(self, timeout: float | None = 60.0) -> Report:
@@ -282,7 +284,7 @@ class Manager(Supervised):
             raise NotReady(f"manager {self.name} is not ready after {waited:g} s:\n{self.report()}")
 
     def runner(self, name: str) -> ControllerRunner:
-        """Return a running controller, for tests and `/debug`; raises LookupError."""
+        """Return a running controller, for tests and `/debug`; raises LookupError for an unknown name."""
         runners = self._core.runners
         if name not in runners:
             raise LookupError(f"no controller {name!r} runs; there are: {', '.join(runners) or 'none'}")

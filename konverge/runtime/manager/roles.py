@@ -1,4 +1,4 @@
-"""The roles that give a process its rules: what `konverge rbac` prints, and what the lab grants. Pure."""
+"""The roles with a process's rules: `konverge rbac` prints them, and the lab grants them. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def roles_for(name: str, rules: Iterable[Rule], namespace: str = "") -> list[dic
     roles = [cluster_role(name, needed, namespace=namespace)]
     if namespace and (of_cluster := [rule for rule in needed if rule.cluster_wide]):
         roles.append(cluster_role(name, of_cluster))
-    # A process that watches one namespace reads nothing in another one, but it may elect, and keep its certificates, there.
+    # A process that watches one namespace reads nothing in other namespaces, but its Lease and its certificates may be there.
     elsewhere = (rule for rule in needed if not namespace or (rule.namespace != namespace and _of_its_own(rule)))
     return roles + narrowed_roles(name, elsewhere)
 

@@ -40,15 +40,15 @@ class ManagerSettings:
     informers: InformerSettings = InformerSettings()  # noqa: RUF009  # frozen, so one default serves all
     """How kinds are listed and watched."""
     election: ElectionSettings = ElectionSettings()  # noqa: RUF009  # frozen, so one default serves all
-    """Whether replicas elect a writer, and the Lease of the election."""
+    """Whether replicas elect a leader, and the Lease of the election."""
     sharding: ShardingSettings = ShardingSettings()  # noqa: RUF009  # frozen, so one default serves all
-    """Whether replicas share the objects, and the ring that they form."""
+    """Whether replicas share the objects, and the ring."""
     webhooks: WebhookSettings = WebhookSettings()  # noqa: RUF009  # frozen, so one default serves all
-    """Where webhooks are served, if there are any."""
+    """The address of the webhooks, if any."""
 
     @property
     def renew_seconds(self) -> float:
-        """How long the event loop may be blocked before a Lease is lost; 0 without Leases."""
+        """Seconds that the event loop may be blocked until a Lease is lost; 0 without Leases."""
         if self.sharding.mode in ("hash", "coordinator"):
             return self.sharding.renew_seconds
         elects = self.election.enabled or self.sharding.mode != "off"
@@ -62,13 +62,13 @@ class ManagerSettings:
         """Return the part that shares objects among replicas, if the settings enable it."""
         if not self.sharding.enabled:
             return ()
-        # Here, because a manager without sharding is not to load the modules of the ring.
+        # Here, because a manager without sharding does not need the modules of the ring.
         from konverge.runtime.sharding.part import Sharding
 
         return (Sharding(core, self.sharding),)
 
     def _election(self, core: Core) -> ElectionSettings:
-        """Return the election: with sharding it is for the coordinator, background work and controllers that are not shared."""
+        """Return the election: with sharding its leader is the coordinator, and runs background work and unshared controllers."""
         if not self.sharding.enabled:
             return replace(self.election, enabled=self.election.enabled or self.sharding.mode == "leader")
         unshared = any(spec.elected and spec.family is None for spec in core.controllers.values())

@@ -1,18 +1,18 @@
-"""The watch over the event loop: the task and the line that block it.
+"""The watch over the event loop: the task that blocks it, and the line.
 
     thread                                   loop
-      ping (call_soon_threadsafe)  ------->  answers when it next turns: its lag
-      no answer for `threshold`:
+      ping (call_soon_threadsafe)  ------->  responds in its next iteration: the lag
+      no response for `threshold`:
         the stack of the loop's thread, the reconcile     ->  one warning, one count
 
-Guarantees: a reconcile that keeps the loop for more than the threshold (and half of it, twice the time between two checks) is named with
-controller, key and the stack of that moment, also if a task that it started blocks. While reconciles begin the loop is alive, and is not
-pinged at each check. While none runs the loop is pinged once a second, for the histogram of its lag. Leaving ends the thread. A loop whose
-time is virtual gets no thread, because its jumps are not lag. With `lease_seconds`, the renewal deadline of a lease on this loop, any stall
-of a third of that is an error in the log, with its stack.
+Guarantees: a reconcile that blocks the loop for longer than 1.5 times the threshold is named, with controller, key and the stack of
+that moment. So is a reconcile whose child task blocks. While reconciles begin the loop runs, and is not pinged at each check. While
+none runs the loop is pinged once a second, for the histogram of its lag. Leaving ends the thread. A loop whose time is virtual gets no
+thread, because its jumps are not lag. With `lease_seconds`, the time limit for a lease's renewal on this loop, a stall of a third of
+that is logged as an error, with its stack.
 
-Caveats: code that holds the interpreter's lock for its whole stall (a C extension) stops this thread too; such a stall appears only in the
-histogram. A loop that does not run its callbacks through `asyncio.Handle` (uvloop) has its stalls attributed by task only.
+Caveats: code that holds the interpreter's lock for its whole stall (a C extension) stops this thread too; such a stall appears only in
+the histogram. A loop that does not run its callbacks through `asyncio.Handle` (uvloop) has its stalls attributed by task only.
 
 Invariant: nothing here waits for the loop while the loop waits for it.
 """
@@ -37,26 +37,26 @@ from konverge.words import LogKey
 __all__ = ["EventLoopMonitor", "should_watch", "trimmed"]
 
 IDLE_PING: Final = 1.0
-"""Seconds between pings while no reconcile runs: enough for a histogram, and next to nothing to pay."""
+"""Seconds between pings while no reconcile runs: enough for a histogram, at almost no cost."""
 LOG_EVERY: Final = 10.0
 """Seconds between two warnings about one controller; all its stalls are counted."""
 _LEASE_PART: Final = 3
-"""A stall is reported when it has lasted for this part of the lease's renewal deadline."""
+"""A stall of this part of the time limit for a lease's renewal is reported."""
 _FRAMES: Final = 20
 _LOOKS: Final = 4
-"""Looks within the threshold. One of so many is a ping; so is each before which no reconcile has begun since the look before it."""
+"""Checks within the threshold. One check in so many is a ping; so is a check without a new reconcile since the last check."""
 
 _LIBRARIES = (f"{Path(asyncio.__file__).parent}/", f"{Path(__file__).parent}/")
-_HANDLE: CodeType = asyncio.Handle._run.__code__  # the frame below which a callback's own frames begin
+_HANDLE: CodeType = asyncio.Handle._run.__code__  # a callback's own frames begin below this frame
 
 
 def should_watch(loop: asyncio.AbstractEventLoop, threshold: float) -> bool:
-    """Return whether a loop can be watched: its time is real, and the threshold is not 0 (which disables the watch)."""
+    """Return whether a loop can be watched: the time of the loop is real, and the threshold is not 0 (which switches the watch off)."""
     return threshold > 0 and not hasattr(loop, "wall_time")
 
 
 class RunningReconcile(NamedTuple):
-    """The reconcile of a task."""
+    """The reconcile that a task belongs to."""
 
     controller: str
     key: object
@@ -102,7 +102,7 @@ class EventLoopMonitor:
     # --- what runs ----------------------------------------------------------------------------------------------------------
 
     def note(self, task: asyncio.Task[Any], controller: str, key: object) -> contextlib.AbstractContextManager[None]:
-        """Say that this task, the running one, works on a key of a controller, until the block ends; the key is named by `str`."""
+        """Note that `task`, the running task, works on a key of a controller until the block ends; `str` names the key."""
         return _Noted(self, task, RunningReconcile(controller, key)) if self.enabled else _NOTHING
 
     # --- life ---------------------------------------------------------------------------------------------------------------
@@ -140,11 +140,11 @@ class EventLoopMonitor:
                     break
             if not self._running:
                 self._busy.clear()
-                if not self._running:  # one that began before the clearing did not wake this thread
+                if not self._running:  # a reconcile that began before the clearing did not wake this thread
                     self._busy.wait(IDLE_PING)
 
     def _ping(self) -> bool:
-        """Ping the loop, report it if it does not respond, and record its lag; False if the watch or the loop has ended."""
+        """Ping the loop, report it if it does not respond, observe its lag; False if the watch or the loop has ended."""
         self._pinged.clear()
         # `__exit__` sets `_stopping` first and `_pinged` then: a ping that clears `_pinged` too late sees `_stopping`.
         if self._stopping.is_set():
@@ -194,7 +194,7 @@ class EventLoopMonitor:
         )
 
     def _warn_of_lease(self, seconds: float) -> None:
-        """Say that the loop is blocked for so long that the lease is in danger: whatever blocks it, a reconcile or not."""
+        """Log that the loop is blocked for so long that the lease is in danger, by a reconcile or not."""
         frame = sys._current_frames().get(self._loop_thread)
         if frame is None or self._pinged.is_set():
             return
@@ -240,7 +240,7 @@ class _Noted:
 
 
 def _inherited(frame: FrameType | None) -> RunningReconcile | None:
-    """Return the reconcile in whose context the loop's present callback runs, also in a task that a reconcile has started."""
+    """Return the reconcile in whose context the loop's present callback runs: a task that the reconcile has started."""
     while frame is not None:
         if frame.f_code is _HANDLE:
             context = getattr(frame.f_locals.get("self"), "_context", None)

@@ -17,7 +17,7 @@ __all__ = ["History", "ReconcileLog", "ReconcileRecord", "takes_debug"]
 
 
 def takes_debug(log: Any) -> bool:
-    """Return whether a line of level debug is written at all, so that it is not formatted for nothing; True if the logger cannot say."""
+    """Return whether lines of level debug are written, so that they are not formatted in vain; True if that is unknown."""
     asked = getattr(log, "is_enabled_for", None)
     return asked is None or bool(asked(logging.DEBUG))
 
@@ -92,14 +92,14 @@ class History:
     def add(self, record: ReconcileRecord) -> None:
         """Add one reconcile."""
         self._recent.append(record)
-        # A tuple: the garbage collector does not track a tuple of untracked records, and would scan a deque of each key.
+        # A tuple: the garbage collector skips a tuple of untracked records, and would traverse a deque of each key.
         self._by_key[record.key] = (*self._by_key.get(record.key, ())[1 - _KEPT :], record)
         self._by_key.move_to_end(record.key)
         if len(self._by_key) > self._limit:
             self._by_key.popitem(last=False)
 
     def forget(self, key: Key) -> None:
-        """Drop a deleted key."""
+        """Drop the key of a deleted object."""
         self._by_key.pop(key, None)
 
     def of(self, key: Key) -> tuple[ReconcileRecord, ...]:

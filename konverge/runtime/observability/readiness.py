@@ -1,4 +1,4 @@
-"""Readiness in words: per controller, whether it works, and if not what to do about it."""
+"""Readiness in words: for each controller, whether it works, and if not, the remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ControllerReport", "Obstacle", "Report", "State", "why_not"]
 
 
 class State(enum.Enum):
-    """Where a controller is in its life."""
+    """The stage of a controller's life."""
 
     STARTING = "starting"
     SYNCING = "waiting for its caches"
@@ -27,7 +27,7 @@ class State(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """One thing that keeps a controller from working: which kind, the cause in a word, what to do, the RBAC rule that is missing."""
+    """A reason that keeps a controller from working: the kind, the cause in a word, the remedy, the missing RBAC rule."""
 
     kind: str
     cause: str
@@ -52,16 +52,16 @@ class ControllerReport:
     problems: tuple[Obstacle, ...] = ()
     last_error: str = ""
     note: str = ""
-    """A word on its state while it is ready."""
+    """A status line of a ready controller."""
 
     @property
     def ready(self) -> bool:
-        """Whether it runs and nothing is missing."""
+        """Whether the controller runs without an obstacle."""
         return self.state in (State.RUNNING, State.WAITING) and not self.problems
 
     @property
     def why(self) -> str:
-        """The missing things and the remedy; "" if it is ready."""
+        """The obstacles and the remedies; "" if the controller is ready."""
         if self.ready:
             return ""
         return "\n".join(str(problem) for problem in self.problems) or self.state.value
@@ -91,7 +91,7 @@ class Report:
     webhooks: ControllerReport | None = None
     """The report of the webhooks; None if the manager serves none."""
     election: ControllerReport | None = None
-    """Whether the election works, and in `note` who leads; None if this process always leads."""
+    """Whether the election works; its `note` names the leader; None if this process always leads."""
     background: tuple[ControllerReport, ...] = ()
     """Notes of background work; they never affect readiness."""
 

@@ -65,7 +65,7 @@ async def run_background(name: str, work: BackgroundWork, services: BackgroundSe
                 await term.ended()
             except NotLeading:
                 await term.ended()
-            except Exception as error:  # noqa: BLE001  # containment: the controllers go on
+            except Exception as error:  # noqa: BLE001  # containment: the controllers continue
                 log.error(
                     "background work failed and begins anew", **{LogKey.STACK: stack_of(error), LogKey.DELAY: pause}
                 )

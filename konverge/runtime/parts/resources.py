@@ -94,7 +94,7 @@ class Informers(ManagerPart):
 
 
 class EventLoop(ManagerPart):
-    """The monitor that reports what blocks the event loop."""
+    """The monitor of the event loop, which reports stalls."""
 
     def __init__(self, core: Core, *, stall_seconds: float, lease_seconds: float) -> None:
         self._core = core

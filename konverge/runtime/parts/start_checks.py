@@ -77,7 +77,7 @@ def _check_finalizers(spec: Controller[Any], other: Controller[Any]) -> None:
 
 
 def field_managers(manager: str, controller: Controller[Any]) -> tuple[str, ...]:
-    """Return every field manager as which a controller of a manager writes."""
+    """Return every field manager that a controller of a manager writes as."""
     suffixes = (controller.status_suffix, *(suffix for _, suffix in controller.statuses))
     return tuple(field_manager(manager, suffix) for suffix in suffixes)
 

@@ -124,8 +124,8 @@ class Context(Generic[R_co]):
     def live(self, what: Kind[R] | type[R]) -> Live[R]:
         """Return reads of a kind that go to the API server each time.
 
-        Raises UsageError if the controller names what it reads live (`.reads_live`), and not this kind, unless `.needs` gives the right to
-        list it; the operation without a right then raises it.
+        If the controller declares its live reads (`.reads_live`) without this kind, this raises UsageError. If `.needs` gives the
+        right to list the kind, only the operation without a right raises UsageError.
         """
         kind, services = kind_of(what), self._services
         no_get = services.refused_get(kind, getattr(what, "__name__", None) or kind.kind.upper())
@@ -171,8 +171,8 @@ class Context(Generic[R_co]):
     def apply_children(self, children: Iterable[Child | Resource]) -> Effect[Applied]:
         """Apply these children in order, then delete owned children outside the set.
 
-        Only kinds that the controller declared with `.owns` are deleted, only objects whose controller reference names this object
-        and that no other controller of this manager applied, and nothing at all while a child is held: objects that it still refers to must
+        A child is deleted only if the controller declared its kind with `.owns`, its controller reference names this object, and no
+        other controller of this manager applied it. Nothing is deleted while a child is held: objects that it still refers to must
         stay.
         """
         wanted = tuple(child if isinstance(child, Child) else Child(child) for child in children)
@@ -244,10 +244,10 @@ class Context(Generic[R_co]):
     ) -> Effect[R]:
         """Merge-patch an object, or one of its subresources: for requests to other controllers (annotations, un-suspending, `scale`).
 
-        Guarantees: with `expect`, an object or its metadata as a cache or the API server returned it, the patch changes exactly this
-        version of this object, or nothing (a compare-and-swap by uid and resourceVersion). Of two writers with the same version, only the
-        first succeeds. Without `expect`, a patch of the reconciled object names its uid, unless the patch has a uid, so it changes no
-        successor of the same name. A dry run changes nothing and returns the object as it would be stored.
+        Guarantees: `expect` is an object, or its metadata, from a cache or the API server. With it the patch changes exactly this
+        version of this object, or nothing (a compare-and-swap by uid and resourceVersion). Of two writers with the same version, only
+        the first succeeds. Without `expect`, a patch of the reconciled object names its uid, unless the patch has a uid, so it changes
+        no successor of the same name. A dry run changes nothing and returns the object as it would be stored.
 
         Caveats: no applied intent contains the patch. An object from a cache that lags is refused until the cache shows the change.
 

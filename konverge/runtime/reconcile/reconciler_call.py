@@ -132,7 +132,7 @@ class ReconcilerCall:
                 return error
             ctx.close("it took too long")
             return ReconcileTimeout(f"{verb} of {ctx.key} took longer than {limit:g} s and was cancelled")
-        except Exception as error:  # noqa: BLE001  # what a reconciler raises is its outcome
+        except Exception as error:  # noqa: BLE001  # an exception of the reconciler is its outcome
             return error
         except asyncio.CancelledError as error:
             task = asyncio.current_task()

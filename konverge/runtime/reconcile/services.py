@@ -79,7 +79,7 @@ class ManagerServices:
     observer: FailureObserver | None = None
     """Receives contained exceptions; None in production."""
     reorder: Reorder | None = None
-    """Puts what a cache lists into another order; None in production."""
+    """Reorders the lists of a cache; None in production."""
     gates: ObjectGates | None = None
     """Returns the gate of a controller's objects; None if this process reconciles every object."""
 

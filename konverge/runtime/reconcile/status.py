@@ -200,8 +200,8 @@ class StatusEditor(Generic[St_co]):
         """Set a condition; `status` None is Unknown.
 
         Stamps the generation in hand, and moves lastTransitionTime only when the status changes. An undeclared type, a malformed
-        reason or a message that is too long raises ConditionError where the manager is strict (in tests); else it is cut and logged.
-        `fields` are more fields of the condition, of a kind that is not ours: `{"lastProbeTime": ...}`.
+        reason or a message that is too long raises ConditionError if the manager is strict (in tests); else it is cut and logged.
+        `fields` are more fields of the condition, for a foreign kind: `{"lastProbeTime": ...}`.
         """
         if fields and self._declared is not None:
             self._refuse(ConditionError(f"condition {type_}: fields={sorted(fields)} are for kinds that are not ours"))

@@ -1,7 +1,7 @@
 """One reconcile's record of itself: its writes and effects, and whether it may still send.
 
-A forgotten `await ctx.own(...)` would be a silent no-op. So each write of a context is an `Effect`, an awaitable that is registered with
-its reconcile, and the end of the reconcile raises ForgottenAwait if an effect was never awaited.
+A forgotten `await ctx.own(...)` would be a silent no-op. So each write of a context is an `Effect`, an awaitable that is registered
+with its reconcile. The end of the reconcile raises ForgottenAwait if an effect was never awaited.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@
 
 Guarantees: at most one member reconciles an object at a time, as long as no member's clock runs more than twice as fast as another
 member's clock. A member takes an object by a compare-and-swap of the stamp, with a greater epoch than any before. It takes only an
-object without an owner, an object that its owner gave back, and an object of a member that is dead or has released its Lease.
-Different views of the membership delay a hand-over, but are safe. A newcomer owns nothing before it has judged every other member, so
-no object waits for a replica that has just been restarted.
+object without an owner, an object that its owner gave back, and an object of a dead or released member. Different views of the
+membership delay a hand-over, but are safe. A newcomer owns nothing before it has judged every other member, so no object waits for a
+replica that has just been restarted.
 """

@@ -1,5 +1,5 @@
-"""The objects of one replica in the mode `coordinator`: the objects whose label names it. Stamp, epoch and fence are the same as in
-`hash`.
+"""The objects of one replica in the mode `coordinator`: each has a label with the replica's name. Stamp, epoch and fence are the same as
+in `hash`.
 
 Guarantees: an object that leaves the cache because its label was changed is not taken for deleted: no finalizer runs, and this replica
 forgets its own stamp. While a reconcile of it runs on this replica, its stamp is not cleared here.

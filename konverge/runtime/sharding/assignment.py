@@ -82,8 +82,8 @@ def assign(
 ) -> Assignment:
     """Return the desired assignment of an object.
 
-    `desired` is the member that should own it, `former` the stamp whose owner may not know yet that it was replaced, and `replica_of` gives
-    the replica of a member, "" for a member without labels.
+    `desired` is the member that should own the object. `former` is a replaced stamp whose owner may not know yet of the replacement.
+    `replica_of` returns the replica of a member, "" for a member that sees no labels.
 
     >>> views = {"state_of": lambda member: MemberState.READY, "replica_of": lambda member: member[0]}
     >>> assign(Assignment("a"), desired="b1", stamp=Stamp("a1", 7), former=None, **views)

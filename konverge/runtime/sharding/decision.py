@@ -35,7 +35,7 @@ __all__ = ["ShardAction", "ShardDecision", "MemberState", "ShardView", "decide",
 
 
 class MemberState(Enum):
-    """The state of a member, by what this replica saw of its Lease."""
+    """The state of a member, judged by its Lease."""
 
     READY = "ready"
     EXPIRED = "expired"
@@ -100,7 +100,7 @@ class ShardView:
 
 
 def decide(view: ShardView, state_of: Callable[[str], MemberState]) -> ShardDecision:
-    """Return what to do with an object.
+    """Return the action on an object, and its epoch.
 
     >>> view = ShardView("b", desired="b", stamp=Stamp("a", 7), version="12")
     >>> decide(view, lambda member: MemberState.DEAD)

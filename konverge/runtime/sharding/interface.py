@@ -14,7 +14,7 @@ __all__ = ["Claim", "ShardOwnership", "ShardRing"]
 
 
 class Claim(NamedTuple):
-    """The claim of this replica to an object: `epoch` 0 means no claim, and `again` the seconds until the next try."""
+    """The claim of this replica to an object: `epoch` 0 means not admitted, and `again` is the delay of the next try in seconds."""
 
     epoch: int = 0
     again: float | None = None

@@ -13,11 +13,11 @@ each method.
     deleted by hand        as unchanged: a live member creates it again
     no Lease was seen      unknown; absent if a list that is two durations younger than the question shows no Lease either
 
-Guarantees: the age of a Lease counts from the moment when this replica saw it change to the moment when it requested the Lease from the API
-server and got it unchanged. Times of the record are never compared with a clock, and a watch that brings nothing makes no member dead. Only
-a Lease makes a member: a name in a stamp, which any writer of the object may forge, takes no memory here, and all names together cause one
-list each `retry_seconds`. A newcomer has judged a member when it has seen the member renew its Lease, release it, or die. So a replica that
-crashes again and again is not counted while its own last crash keeps objects waiting.
+Guarantees: the age of a Lease counts from its last change that this replica saw. It ends at the request of the last read that returned
+the Lease unchanged. Times of the record are never compared with a clock, and a watch that brings nothing makes no member dead. Only a
+Lease makes a member: a name in a stamp, which any writer of the object may forge, takes no memory here, and all names together cause
+one list each `retry_seconds`. A newcomer has judged a member when it has seen the member renew its Lease, release it, or die. So a
+replica that crashes again and again is not counted while its own last crash keeps objects waiting.
 
 Source of the states: https://github.com/timebertt/kubernetes-controller-sharding/blob/main/pkg/sharding/leases/state.go
 """

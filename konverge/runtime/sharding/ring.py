@@ -6,10 +6,11 @@
     again     rejoin under a new name, since peers may have declared the old name dead
     release   after the last reconcile; other members then take its objects at once
 
-Guarantees: it is a `Leadership`, with one term of leadership for each term as a member, so the fence, the end of running reconciles and the
-order of a stop are as in leader election. A member counts as dead only after a list of the Leases that was requested when the Lease was
-overdue. A member that judges another member dead releases its Lease, by compare-and-swap: newcomers need not judge it again, and a process
-that still renews that Lease stops. A member renews its own Lease when it sees a newcomer, which thus knows within a moment who is alive.
+Guarantees: a ring is a `Leadership` whose terms are the terms as a member. So the fence, the end of running reconciles and the order
+of a stop are as in leader election. A member counts as dead only after a list of the Leases that was requested when the Lease was
+overdue. A member that judges another member dead releases its Lease, by compare-and-swap: newcomers need not judge it again, and a
+process that still renews that Lease stops. A member renews its own Lease when it sees a newcomer, which thus knows within a moment who
+is alive.
 """
 
 from __future__ import annotations
@@ -292,7 +293,7 @@ class Ring:
             self._log.info("the members of the ring changed", **{LogKey.MEMBERS: list(live)})
         for state in MemberState:
             if state is MemberState.UNKNOWN:
-                continue  # only a member has a Lease
+                continue  # a name without a Lease is not a member
             count = sum(one is state for one in states.values())
             self._metrics.shard_members.labels(name=self._manager, state=state.value).set(count)
         sharing = tuple(one for one in live if one in self._replicas) if self.replica else live

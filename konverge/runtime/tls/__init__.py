@@ -1,1 +1,1 @@
-"""Certificates of our own servers: made, read from files, and replaced while requests go on."""
+"""Certificates of our own servers: generated, read from files, and replaced during operation."""

@@ -1,10 +1,10 @@
-"""Self-made certificates: an authority, and what it signs for the webhook server. Pure but for the making of keys.
+"""Self-made certificates: an authority, and the serving certificates that it signs. Pure except for the generation of keys.
 
 Guarantees: `renewed` compares the material with the time, and returns the same value if nothing is due, so that it is stored only if it
-changed. A serving certificate is replaced when a third of its life is left, or when it lacks a needed name. An authority is
-followed by another when a third of its life is left; from then on both are trusted, and the younger signs only once it has been trusted for
-a while, so that no API server meets a certificate whose authority it has not heard of. Material that cannot be read, or has expired, is
-created again.
+changed. A serving certificate is replaced when a third of its life is left, or when it lacks a needed name. An authority gets a
+successor when a third of its life is left; from then on both are trusted, and the successor signs only once it has been trusted for a
+while, so that no API server meets a certificate of an unknown authority. Material that cannot be read, or has expired, is generated
+again.
 
 Elliptic curve P-256. Nothing here shows a key in its repr. Imported only if certificates are self-made.
 """
@@ -27,7 +27,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 __all__ = ["Lives", "Material", "authority_name", "expiry_of", "is_of_authority", "renewed"]
 
 _SKEW: Final = timedelta(hours=1)
-"""How much earlier than now a certificate begins: clocks of API servers differ."""
+"""A certificate is valid from this long before now: clocks of API servers differ."""
 _SETTLING: Final = timedelta(hours=1)
 _LONGEST_NAME: Final = 64
 
@@ -65,7 +65,7 @@ class _Held:
 
 
 def authority_name(secret: tuple[str, str]) -> str:
-    """Return the common name of the authority whose key a Secret holds: it distinguishes our CA bundles from other people's.
+    """Return the common name of the authority whose key a Secret holds: it distinguishes our CA bundles from foreign bundles.
 
     >>> len(authority_name(("konverge", "konverge-webhooks"))) <= 64
     True
@@ -99,7 +99,7 @@ def expiry_of(certificate: bytes) -> datetime:
 
 
 def is_of_authority(bundle: bytes, authority: str) -> bool:
-    """Tell whether a CA bundle holds certificates of this authority and no others."""
+    """Return whether a CA bundle holds certificates of this authority and no others."""
     try:
         found = x509.load_pem_x509_certificates(bundle)
     except ValueError:
@@ -162,7 +162,7 @@ def _issue(authority: str, hosts: Sequence[str], now: datetime, lives: Lives) ->
 
 
 def _followed(held: Material, read: _Held, authority: str, now: datetime, lives: Lives) -> Material:
-    """Return the material with a younger authority in front; those that still are valid stay trusted."""
+    """Return the material with a new authority in front; older authorities stay trusted while they are valid."""
     signer, key = _authority(authority, now, lives)
     former = [one for one in read.authorities if one.not_valid_after_utc > now]
     return replace(held, trusted=b"".join(map(_pem, (signer, *former))), authority_key=_private_pem(key))

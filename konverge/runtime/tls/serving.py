@@ -1,6 +1,6 @@
-"""The serving certificate: replaced while requests go on, from mounted files or from the certificates that the manager makes.
+"""The serving certificate: replaced during operation, from mounted files or from the manager's self-made certificates.
 
-Guarantees: a handshake that began before `load` ends with the certificate that it began with; every later one uses the new. Open
+Guarantees: a handshake that began before `load` ends with the old certificate; every later handshake uses the new certificate. Open
 connections stay. A pair that does not belong together is refused with ConfigError and changes nothing: the kubelet swaps mounted files
 as one directory, but a copy by hand is not atomic. A key touches the disk only while OpenSSL reads it.
 """
@@ -32,11 +32,11 @@ class ServingCertificate:
     def load(self, certificate: bytes, key: bytes) -> bool:
         """Serve this certificate (PEM, with its chain) from now on; False if it is served already.
 
-        Raises ConfigError where the two do not belong together.
+        Raises ConfigError if certificate and key do not belong together.
         """
         if self._loaded == (certificate, key):
             return False
-        # OpenSSL replaces the certificate before it checks the key, so a misfit is detected elsewhere first.
+        # OpenSSL replaces the certificate before it checks the key, so a scratch context checks the pair first.
         self._load(_context(), certificate, key)
         self._load(self.context, certificate, key)
         self._loaded = (certificate, key)
