@@ -1,4 +1,4 @@
-"""Invoices, each with a numbered document. `build` has a classic bug, which the lab finds; `build_mended` does not (docs/guide/lab.md)."""
+"""Invoices, each with a numbered document. `build` has a classic bug that the lab finds; `build_mended` does not (testkit/docs/lab.md)."""
 
 import konverge as kv
 

@@ -1,4 +1,4 @@
-"""Teams, each with a namespace and a quota: an operator of a cluster-scoped kind (docs/guide/testing.md)."""
+"""Teams, each with a namespace and a quota: an operator of a cluster-scoped kind (testkit/docs/testing.md)."""
 
 from typing import Annotated
 

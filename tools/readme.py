@@ -5,7 +5,7 @@ A document shows a file of the repository between two lines, and what stands bet
     <!-- include: examples/backup_operator.py -->
     <!-- end include -->
 
-Guarantees: README.md, testkit/README.md and all documents below docs/ are updated; running it again changes nothing. `--check` writes nothing and exits with
+Guarantees: README.md and all documents below docs/ and testkit/ are updated; running it again changes nothing. `--check` writes nothing and exits with
 1 where a document shows an older state of a file.
 """
 
@@ -52,7 +52,7 @@ def included(document: str, read: Callable[[str], str]) -> str:
 def stale(root: Path) -> dict[Path, str]:
     """Return the documents below a folder that do not show files as they are, with what they should be."""
     found = {}
-    for path in (root / "README.md", root / "testkit/README.md", *sorted((root / "docs").rglob("*.md"))):
+    for path in (root / "README.md", *sorted((root / "docs").rglob("*.md")), *sorted((root / "testkit").rglob("*.md"))):
         document = path.read_text()
         fresh = included(document, lambda name: (root / name).read_text())
         if fresh != document:

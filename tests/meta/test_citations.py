@@ -46,12 +46,12 @@ RECORDED = {".json", ".jsonl", ".sum", ".lock", ".txt"}
 URL = re.compile(r"\b[a-z+]+://[^\s)>\"'`]+")
 LINKED = re.compile(r"\]\((?P<page>[\w./-]*\.md)?(?:#(?P<anchor>[\w-]+))?\)")
 NAMED = re.compile(
-    r"(?:(?<![\w./*{}$\"'-])|(?<=[\"'])(?=docs/(?:guide|reference|adr)/))(?P<page>(?:[\w.-]+/)*[\w-]+\.md)\b(?:#(?P<anchor>[\w-]+))?"
+    r"(?:(?<![\w./*{}$\"'-])|(?<=[\"'])(?=(?:testkit/docs|docs/(?:guide|reference|adr))/))(?P<page>(?:[\w.-]+/)*[\w-]+\.md)\b(?:#(?P<anchor>[\w-]+))?"
 )
 """A page in running text; after a quotation mark only one of those folders, since programs write files of any name."""
 
 FILED = re.compile(
-    r"(?<![\w./*{}$-])(?P<file>(?:tests|tools|konverge|reconcilers|informers|workqueue|crds|cmd|deploy|docs|examples)"
+    r"(?<![\w./*{}$-])(?P<file>(?:testkit|tests|tools|konverge|reconcilers|informers|workqueue|crds|cmd|deploy|docs|examples)"
     r"/[\w./-]+\.(?:py|yaml|json|jsonl|toml|txt))\b"
 )
 """Other files, by their path from the root. Tests of tools name files that they make; only what stands outside of tests is looked at."""

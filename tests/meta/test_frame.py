@@ -184,8 +184,9 @@ def test_every_document_is_in_the_index(tree: Tree) -> None:
     index = (docs / "README.md").read_text()
     linked = {(docs / match["target"]).resolve() for match in LINK.finditer(index) if "://" not in match["target"]}
     missing = [
-        str(path.relative_to(docs))
-        for path in tree.below("docs", ".md")
+        str(path.relative_to(tree.root))
+        for folder in ("docs", "testkit/docs")
+        for path in tree.below(folder, ".md")
         if path not in linked and path.parent.name != "adr" and path != docs / "README.md"
     ]
     assert not missing, "\n".join(missing)

@@ -1,6 +1,6 @@
 """Mistakes of operator writers, planted one by one in the operators of testkit/tests/scenarios/lab and examples, each with the oracle that finds it. Data alone.
 
-The oracles are those of docs/guide/lab.md.
+The oracles are those of testkit/docs/lab.md.
 """
 
 from __future__ import annotations

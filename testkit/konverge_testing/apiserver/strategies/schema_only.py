@@ -1,7 +1,7 @@
 """Kinds that are checked by their schema only: nothing but the server's own tests needs the rules of kube-apiserver for them.
 
 Guarantees: they are stored, with their defaults, their status and their subresources as in a cluster; no object is rejected for its values.
-docs/guide/conformance.md names them.
+testkit/docs/conformance.md names them.
 """
 
 from __future__ import annotations

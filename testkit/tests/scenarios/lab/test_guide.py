@@ -1,4 +1,4 @@
-"""The guide docs/guide/lab.md is true: its programs run, and pytest prints the output that it shows.
+"""The guide testkit/docs/lab.md is true: its programs run, and pytest prints the output that it shows.
 
 Where the lab's words change, write the guide's output anew: `python testkit/tests/scenarios/lab/test_guide.py && make readme`.
 """
@@ -41,7 +41,7 @@ def test_the_plan_in_the_output_is_the_file_that_is_replayed() -> None:
 
 
 def test_the_guide_shows_the_files_that_this_test_runs() -> None:
-    guide = (ROOT / "docs" / "guide" / "lab.md").read_text()
+    guide = (ROOT / "testkit" / "docs" / "lab.md").read_text()
     for name in ("invoices.py", "test_invoices.py", "invoices_crash.txt"):
         assert (EXAMPLES / name).read_text().rstrip() in guide, f"{name}: make readme"
 

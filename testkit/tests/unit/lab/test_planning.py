@@ -282,7 +282,10 @@ def test_a_random_plan_joins_two_or_three_and_is_the_same_for_the_same_seed() ->
 
 def test_every_plan_fits_one_row_of_the_table_in_the_guide_and_every_row_has_a_plan() -> None:
     guide = (
-        (Path(__file__).parents[4] / "docs/guide/lab.md").read_text().partition("\n## Plans\n")[2].partition("\n## ")[0]
+        (Path(__file__).parents[4] / "testkit/docs/lab.md")
+        .read_text()
+        .partition("\n## Plans\n")[2]
+        .partition("\n## ")[0]
     )
     patterns = re.findall(r"^\| `([^-`][^`]*)` \|", guide, re.MULTILINE)
     run = reference(

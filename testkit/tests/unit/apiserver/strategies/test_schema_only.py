@@ -13,7 +13,7 @@ from konverge_testing.apiserver.strategies import STRATEGIES
 from konverge_testing.apiserver.strategies.defaulting import Tree
 from konverge_testing.apiserver.strategies.schema_only import SCHEMA_ONLY
 
-GUIDE = Path(__file__).parents[5] / "docs" / "guide" / "conformance.md"
+GUIDE = Path(__file__).parents[5] / "testkit" / "docs" / "conformance.md"
 
 
 def test_guide_names_every_kind_that_is_checked_by_its_schema_only() -> None:
