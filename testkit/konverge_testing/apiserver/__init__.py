@@ -11,7 +11,7 @@ __all__ = ["MemoryServer"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the server when it is first asked for: its rooms import each other's contracts from this package."""
+    """Load the server at its first use: its packages import each other's contracts from this package."""
     if name != "MemoryServer":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from konverge_testing.apiserver.server import MemoryServer

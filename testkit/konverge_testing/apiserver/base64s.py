@@ -1,4 +1,4 @@
-"""Base64 as Go's encoding/json reads it into bytes: newlines are passed over, and the first wrong byte is named.
+"""Base64 as Go's encoding/json reads it into bytes: newlines are ignored, and the error names the first wrong byte.
 
 Guarantees: pure. Source: Go's encoding/base64 `decodeQuantum`.
 """
@@ -25,12 +25,12 @@ def canonical_base64(text: str) -> str:
 
 
 def decoded_size(text: str) -> int:
-    """Return how many bytes legal base64 stands for."""
+    """Return the decoded length of legal base64."""
     return len(text) // 4 * 3 - text[-2:].count("=") if text else 0
 
 
 def wrong_base64(text: str) -> str | None:
-    """Return Go's words for text that is not base64, None for text that is.
+    """Return Go's error for text that is not base64, None for base64.
 
     >>> wrong_base64("!!!"), wrong_base64("YQ=="), wrong_base64("YWFhYQ")
     ('illegal base64 data at input byte 0', None, 'illegal base64 data at input byte 4')

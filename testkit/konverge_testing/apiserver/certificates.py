@@ -1,8 +1,8 @@
 """Keys and certificates of one throw-away control plane.
 
 Guarantees: every authority signs with a key that lives in memory only; leaf keys are returned as PEM for the caller to write
-with mode 0600. Elliptic curve P-256 throughout: a plane must be up in seconds, and making RSA keys takes them. Validity is
-ten days from the making of the authority, for everything that it signs: the certificates are for short tests only.
+with mode 0600. Elliptic curve P-256 throughout: a plane must start in seconds, and RSA keys take longer to generate. Validity is
+ten days from the creation of the authority, for everything that it signs: the certificates are for short tests only.
 
 Caveats: not for production (no revocation, rotation or constraints on names).
 """
@@ -49,7 +49,7 @@ class Authority:
 
     @classmethod
     def create(cls, name: str) -> Authority:
-        """Make a new authority; `name` is what its certificates show as issuer."""
+        """Create a new authority; `name` is the issuer in its certificates."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         usage = x509.KeyUsage(
@@ -109,7 +109,7 @@ class Authority:
 
 
 def signing_key() -> bytes:
-    """Make the private key that signs ServiceAccount tokens, PEM; it holds the public half too."""
+    """Generate the private key that signs ServiceAccount tokens, PEM; it contains the public key too."""
     return _private_pem(ec.generate_private_key(ec.SECP256R1()))
 
 

@@ -1,9 +1,9 @@
 """ConversionReview: the request that a conversion webhook gets, and the checks of its response. Pure.
 
-Guarantees: metadata of a converted object is that of the given one, but for labels and annotations; messages are the server's. Source:
+Guarantees: a converted object keeps the metadata of the given object, except labels and annotations; messages are the server's. Source:
 apiextensions `pkg/apiserver/conversion/{converter,webhook_converter}.go`.
 
-Caveats: a body that cannot be read as JSON is refused in shorter words than the server's.
+Caveats: a body that cannot be read as JSON is refused with a shorter message than the server's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _IDENTITY: Final = (("name", "name"), ("namespace", "namespace"), ("uid", "UID")
 
 @dataclass(frozen=True, slots=True)
 class ConversionWebhook:
-    """The webhook of a custom resource, as the shell that reaches webhooks needs it."""
+    """The conversion webhook of a custom resource, as `calling` needs it."""
 
     name: str
     data: Data
@@ -45,7 +45,7 @@ class ConversionWebhook:
 
 
 def review_for(webhook: ConversionWebhook, given: Data, wanted: str, uid: str) -> Data:
-    """Return the ConversionReview that asks for one object in an apiVersion."""
+    """Return the ConversionReview for one object and the desired apiVersion."""
     request = {"uid": uid, "desiredAPIVersion": wanted, "objects": [given]}
     return {"kind": "ConversionReview", "apiVersion": webhook.review_version, "request": request}
 
@@ -56,7 +56,7 @@ def unknown_version(api_version: str) -> StatusError:
 
 
 def failed(given: Data, why: str) -> StatusError:
-    """500: the webhook could not be called, or refused."""
+    """500: the webhook could not be called, or refused the conversion."""
     return _error(given, f"failed: {why}")
 
 
@@ -65,7 +65,7 @@ def _error(given: Data, why: str) -> StatusError:
 
 
 def converted(webhook: ConversionWebhook, answer: Any, uid: str, given: Data, wanted: str) -> Data:
-    """Return the converted object of a response; raises StatusError (500) if it is none."""
+    """Return the converted object of a response; raises StatusError (500) if the response has none."""
     objects = _objects(webhook, answer, uid, given)
     if len(objects) != 1:
         raise _error(given, f"returned {len(objects)} objects, expected 1")
@@ -95,7 +95,7 @@ def converted(webhook: ConversionWebhook, answer: Any, uid: str, given: Data, wa
 
 
 def _objects(webhook: ConversionWebhook, answer: Any, uid: str, given: Data) -> list[Any]:
-    """Return the objects of a response that is a success."""
+    """Return the objects of a successful response."""
     if not isinstance(answer, Mapping):
         raise failed(given, "couldn't get version/kind; json parse error")
     version, kind = answer.get("apiVersion", ""), answer.get("kind", "")
@@ -119,7 +119,7 @@ def _objects(webhook: ConversionWebhook, answer: Any, uid: str, given: Data) -> 
 
 
 def _restore(metadata: Data, after: Any, field: str) -> str:
-    """Put the labels or annotations of the response into the metadata, in place; returns what is wrong with them."""
+    """Put the labels or annotations of the response into the metadata, in place; returns their errors."""
     found = after.get(field)
     before = metadata.pop(field, None)
     if found is None:

@@ -1,4 +1,4 @@
-"""`Draws`: everything that the server draws by chance for an object, with the fields that it declares for it.
+"""`Draws`: all random values that the server generates for an object, each declared with its field.
 
 Guarantees: the same seed gives the same draws. A value that is drawn for a field (an address, a port, a generated name) is declared with
 its draw, so a comparison of two servers can mask it wherever it was copied to. A uid is declared by the object's own metadata.
@@ -16,7 +16,7 @@ __all__ = ["Draws", "ObjectDraws"]
 T = TypeVar("T", str, int)
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""The characters of generated suffixes: no vowels and none that are easily confused (apiserver `pkg/storage/names`)."""
+"""The characters of generated suffixes: no vowels, and no characters that are easily confused (apiserver `pkg/storage/names`)."""
 
 
 class Draws:
@@ -24,7 +24,7 @@ class Draws:
 
     def __init__(self, random: Random) -> None:
         self.random = random
-        """Also the source of what no object shows: jitter, the ids of reviews and tokens."""
+        """Also the source of values that no object shows: jitter, the ids of reviews and tokens."""
         self.drawn: dict[str | int, str] = {}
         """The drawn values, each with the field that it was drawn for, in words."""
 

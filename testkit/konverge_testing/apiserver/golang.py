@@ -1,4 +1,4 @@
-"""Values as Go prints them: what `%v`, `%q` and `encoding/json` make of numbers, strings, times and structures in the server's messages.
+"""Values as Go prints them: `%v`, `%q` and `encoding/json` of numbers, strings, times and structures in the server's messages.
 
 Guarantees: pure. Floats are the shortest digits that read back, as `strconv` writes them; JSON has sorted keys and escaped angle brackets.
 Numbers are sorted into Go's kinds the way sigs.k8s.io/json decodes them: an integer beyond 64 bits is a float there.
@@ -132,7 +132,7 @@ def _quoted(char: str) -> str:
 
 
 class Struct(dict[str, Any]):
-    """A Go struct: its fields are shown in their order, not sorted."""
+    """A Go struct: its fields are written in their order, not sorted."""
 
 
 def compact(value: Any) -> str:

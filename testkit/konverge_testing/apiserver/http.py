@@ -3,10 +3,10 @@
     async with HttpShell(server.handle, tls=True) as shell:
         write_kubeconfig(path, shell)
 
-Guarantees: requests reach the handler as they came (repeated parameters kept, header names in lower case, the path decoded), and answers
-leave at once, streams as their lines come. A client that goes away ends its stream, whose `aclose` is awaited. Stopping ends open
-streams in good order and leaves no task and no socket. Answers over 128 KiB are compressed for clients that accept gzip. Bodies in
-protobuf, which Go's typed clients send, are turned into JSON here; answers are JSON, which those clients read too.
+Guarantees: requests reach the handler unchanged (repeated parameters kept, header names in lower case, the path decoded). Responses are
+sent at once, streams line by line. If a client disconnects, its stream ends and `aclose` is awaited. Stopping ends open
+streams in good order and leaves no task and no socket. Responses over 128 KiB are compressed for clients that accept gzip. Bodies in
+protobuf, which Go's typed clients send, are decoded into JSON here; responses are JSON, which those clients read too.
 
 Caveats: no HTTP/2, no upgrades (exec, attach, port-forward); over sockets time is real.
 
@@ -43,16 +43,16 @@ _log = get_logger("konverge_testing.apiserver")
 HOST: Final = "127.0.0.1"
 _COMPRESS: Final = 128 << 10
 _PATIENCE: Final = 0.2
-"""Seconds that calls under way are given when the shell stops."""
+"""Seconds that running calls get to finish when the shell stops."""
 _LONG_LINES: Final = 64 << 10
 
 
 class HttpShell:
     """Serves a handler on a free port of loopback; `async with` starts and stops it.
 
-    `tls` serves HTTPS with certificates of `authority` (a new one, if none is given), and takes the user of a call from its client
-    certificate; `context` serves HTTPS with certificates from elsewhere instead, and `authority` stays None. `user` is who asks if neither
-    a certificate nor an Authorization header says so; None leaves that to the handler.
+    `tls` serves HTTPS with certificates of `authority` (created if none is given), and takes the user of a call from its client
+    certificate. `context` serves HTTPS with other certificates instead, and `authority` stays None. `user` is the user of calls with
+    neither a client certificate nor an Authorization header; None leaves the decision to the handler.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class HttpShell:
         self.authority = authority
         """The authority that signs the certificates; None over plain HTTP and with a given context."""
         self.url = ""
-        """Where the shell listens, while it does."""
+        """The address of the shell while it listens."""
 
     async def __aenter__(self) -> Self:
         context = self._context()
@@ -124,7 +124,7 @@ class HttpShell:
             return await self._send(request, answer)
         except Dropped:
             _abort(request)
-            # aiohttp's way to end a handler without a response: the connection is gone.
+            # aiohttp's way to end a handler without a response: it closes the connection.
             raise asyncio.CancelledError from None
 
     async def _answer(self, request: web.BaseRequest) -> Response:
@@ -161,7 +161,7 @@ class HttpShell:
                 return found
         return None if "authorization" in headers else self._user
 
-    # --- its answer -------------------------------------------------------------------------------------------------------------
+    # --- the response -------------------------------------------------------------------------------------------------------------
 
     async def _send(self, request: web.BaseRequest, answer: Response) -> web.StreamResponse:
         headers = CIMultiDict[str]({"Cache-Control": "no-cache, private", **answer.headers})
@@ -195,7 +195,7 @@ class HttpShell:
         except ConnectionError:
             pass
         except Exception as error:  # noqa: BLE001  # whatever the handler's stream raises
-            # Too late for a status: the client sees the end of the connection.
+            # Too late for a status: the connection is closed.
             _log_failure(request, error)
             _abort(request)
             raise asyncio.CancelledError from None

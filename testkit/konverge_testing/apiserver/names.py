@@ -1,4 +1,4 @@
-"""Rules for names: DNS labels and subdomains, label keys and values, path segments; each tells what is wrong in the server's words.
+"""Rules for names: DNS labels and subdomains, label keys and values, path segments; each rule returns the server's messages.
 
 Guarantees: pure; an empty list means valid. Sources: k8s.io/apimachinery `pkg/util/validation/validation.go`, `pkg/api/validate/content`,
 `pkg/api/validation/generic.go`. Lengths are counted in bytes, as Go's `len` does.
@@ -110,7 +110,7 @@ def dns1035_label(value: str) -> list[str]:
 
 
 def path_segment(value: str) -> list[str]:
-    """Check that a name can stand in a path; the rule of RBAC names and of embedded objects."""
+    """Check that a name can be a path segment; the rule of RBAC names and of embedded objects."""
     if value in (".", ".."):
         return [f"may not be '{value}'"]
     return [f"may not contain '{banned}'" for banned in ("/", "%") if banned in value]
@@ -185,7 +185,7 @@ NAME_RULES: Final[Mapping[str, Callable[[str], list[str]]]] = MappingProxyType(
 
 
 def name_errors(rule: str, name: str, *, prefix: bool = False) -> list[str]:
-    """Check a name by a rule of `NAME_RULES`; of a prefix (generateName), the trailing dash does not count."""
+    """Check a name by a rule of `NAME_RULES`; in a prefix (generateName), a trailing dash is ignored."""
     if not prefix:
         return NAME_RULES[rule](name)
     if rule == "path":

@@ -1,6 +1,6 @@
-"""Schemas as the server walks them: `Node`, one for each place of an object, made from OpenAPI v3 of a CRD or of a built-in kind.
+"""Schemas as the server walks them: one `Node` for each place of an object, from OpenAPI v3 of a CRD or of a built-in kind.
 
-Guarantees: pure; a node is never changed once it was made. References (`$ref`, `allOf` of one) are followed when a place is first visited,
+Guarantees: pure; a node never changes. References (`$ref`, `allOf` of one) are followed when a place is first visited,
 so recursive schemas (JSONSchemaProps) are supported. `raw` has the rest of the schema.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 __all__ = ["ANYTHING", "MISSING", "Definitions", "Node"]
 
 MISSING: Final[Any] = object()
-"""Stands for no default (None is a legal one)."""
+"""Marks the absence of a default (None is a legal default)."""
 
 Definitions = Mapping[str, Mapping[str, Any]]
 """Schemas by name, as `components.schemas` of an OpenAPI v3 document; {} for a CRD."""
@@ -24,7 +24,7 @@ _REF: Final = "#/components/schemas/"
 
 @dataclass(eq=False)
 class Node:
-    """The schema of one place: a type, what may stand below it, and how lists and maps merge.
+    """The schema of one place: its type, the schemas below it, and how lists and maps merge.
 
     >>> node = Node({"type": "object", "properties": {"ports": {"type": "array", "items": {"type": "integer"}}}})
     >>> node.properties["ports"].items.type
@@ -45,12 +45,12 @@ class Node:
 
     @cached_property
     def reference(self) -> str:
-        """The name of the definition that this place refers to, or "" if it is written out."""
+        """The name of the definition that this place refers to; "" for an inline schema."""
         return _target(self.raw) or ""
 
     @cached_property
     def type(self) -> str:
-        """`object`, `array`, `string`, `integer`, `number`, `boolean`; "" where anything may stand."""
+        """`object`, `array`, `string`, `integer`, `number`, `boolean`; "" if any type is valid."""
         return str(self.schema.get("type", ""))
 
     @cached_property
@@ -75,18 +75,18 @@ class Node:
 
     @cached_property
     def list_type(self) -> Literal["atomic", "map", "set"]:
-        """How a list merges; atomic if nothing is said."""
+        """How a list merges; atomic if the schema has no list type."""
         found: Literal["atomic", "map", "set"] = self.schema.get("x-kubernetes-list-type", "atomic")
         return found
 
     @cached_property
     def list_keys(self) -> tuple[str, ...]:
-        """The keys of a list that is a map."""
+        """The keys of a list of type map."""
         return tuple(self.schema.get("x-kubernetes-list-map-keys") or ())
 
     @cached_property
     def atomic(self) -> bool:
-        """Whether this place is owned as one: scalars, atomic lists, atomic maps and structs."""
+        """Whether this place has a single owner: scalars, atomic lists, atomic maps and structs."""
         if self.type == "array":
             return self.list_type == "atomic"
         return self.schema.get("x-kubernetes-map-type") == "atomic"
@@ -98,17 +98,17 @@ class Node:
 
     @cached_property
     def embedded(self) -> bool:
-        """Whether a whole Kubernetes object stands here."""
+        """Whether the value is a whole Kubernetes object."""
         return bool(self.schema.get("x-kubernetes-embedded-resource"))
 
     @cached_property
     def int_or_string(self) -> bool:
-        """Whether an integer or a string stands here."""
+        """Whether the value is an integer or a string."""
         return bool(self.schema.get("x-kubernetes-int-or-string")) or self.schema.get("format") == "int-or-string"
 
     @cached_property
     def nullable(self) -> bool:
-        """Whether null is a value of its own here."""
+        """Whether null is a value of its own."""
         return bool(self.schema.get("nullable"))
 
     @cached_property
@@ -123,7 +123,7 @@ class Node:
 
     @cached_property
     def merge_strategy(self) -> tuple[str, ...]:
-        """The strategies of a strategic merge here: any of `merge`, `replace`, `retainKeys`."""
+        """The strategies of a strategic merge: any of `merge`, `replace`, `retainKeys`."""
         return (
             tuple(str(self.schema.get("x-kubernetes-patch-strategy", "")).replace(" ", "").split(","))
             if self.schema.get("x-kubernetes-patch-strategy")

@@ -1,4 +1,4 @@
-"""`Objects`: the read interface of storage for modules that decide by other objects (rights, quota, webhooks, owners)."""
+"""`Objects`: the read interface of storage for modules whose decisions depend on other objects (rights, quota, webhooks, owners)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Objects(Protocol):
     """Stored objects as fresh plain data. `resource` is (group, plural), such as ("apps", "deployments") or ("", "pods")."""
 
     def get(self, resource: tuple[str, str], namespace: str, name: str) -> dict[str, Any] | None:
-        """Return an object; `namespace` is "" for a cluster-scoped one."""
+        """Return an object; `namespace` is "" for a cluster-scoped object."""
 
     def list(self, resource: tuple[str, str], namespace: str | None = None) -> list[dict[str, Any]]:
         """Return the objects of a namespace, or (None) all of them."""

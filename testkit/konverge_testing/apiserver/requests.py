@@ -1,4 +1,4 @@
-"""A request and its answer inside the server, whichever way they came: the contract between shell, rooms and faults."""
+"""A request and its response inside the server, over HTTP or in process: the contract between shell, handlers and faults."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class Query:
-    """The parameters of a request. A parameter that is given twice counts with its first value, as Go's `Query().Get` does."""
+    """The parameters of a request. Of a repeated parameter, the first value counts, as in Go's `Query().Get`."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         self.pairs = tuple(pairs)
@@ -43,7 +43,7 @@ class Query:
         return self._first.get(name, default)
 
     def flag(self, name: str) -> bool:
-        """Return a parameter as a boolean: true if it is given, whatever it says but "0" and "false"."""
+        """Return a parameter as a boolean: true if it is present, with any value but "0" and "false"."""
         return name in self._first and self._first[name].lower() not in ("0", "false")
 
     def all(self, name: str) -> tuple[str, ...]:
@@ -68,16 +68,16 @@ class Call:
 
     @classmethod
     def of(cls, method: str, target: str, body: bytes = b"", **headers: str) -> Call:
-        """Make a call from a request target; header names are written with underscores. Raises StatusError as `read_target` does."""
+        """Create a call from a request target; underscores in header names become dashes. Raises StatusError as `read_target` does."""
         path, query = read_target(target)
         named = {name.lower().replace("_", "-"): value for name, value in headers.items()}
         return cls(method, path, query, named, body)
 
 
 def read_target(target: str) -> tuple[str, Query]:
-    """Decode a request target as Go does; raises StatusError 400 for a path with an escape that is none.
+    """Decode a request target as Go does; raises StatusError 400 for a path with an invalid escape.
 
-    Parameters that are not encoded properly, or that hold a semicolon, are left out (`net/url.ParseQuery`).
+    Parameters that are not encoded properly, or that hold a semicolon, are dropped (`net/url.ParseQuery`).
 
     >>> path, query = read_target("/api/v1/nodes/a%2Fb?limit=1&x=%zz&a;b=1&watch")
     >>> path, query.pairs
@@ -103,5 +103,5 @@ class Response:
     content_type: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-    """Each becomes a `Warning: 299 - "text"` header."""
+    """Each warning becomes a `Warning: 299 - "text"` header."""
     stream: AsyncIterator[bytes] | None = None

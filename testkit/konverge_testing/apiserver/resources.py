@@ -1,7 +1,7 @@
 """`Resource`: names, scope, served versions, subresources and schemas of a resource. Pure data.
 
-A built-in kind and a CustomResourceDefinition both become `Resource`s, and from there on the same code serves them; what is special about a
-built-in kind is its `Strategy` (defaults and checks that its schema cannot say).
+A built-in kind and a CustomResourceDefinition both become `Resource`s, which the same code serves; the special behaviour of a
+built-in kind is its `Strategy` (defaults and checks that its schema cannot express).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Data = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: name, type, and where the cell comes from (JSONPath as in additionalPrinterColumns; "" for built-in cells)."""
+    """A column of a table: name, type, and the JSONPath of its cells, as in additionalPrinterColumns ("" for built-in cells)."""
 
     name: str
     type: str = "string"
@@ -46,7 +46,7 @@ class Strategy:
     """
 
     generation: bool = True
-    """Whether metadata.generation is kept: 1 at creation, and more with every change outside metadata and status."""
+    """Whether the server maintains metadata.generation: 1 at creation, incremented by every change outside metadata and status."""
 
     status_on_create: bool = False
     """Whether `status` may be set when the object is created (kinds without a status subresource)."""
@@ -64,13 +64,13 @@ class Strategy:
     """Per subresource ("" is the main one): paths that a write through it does not own, for managedFields; e.g. {"": (("status",),)}."""
 
     def prepare_create(self, new: Data) -> None:
-        """Clear and set what a client has no say in (status, derived fields), after defaulting, before validation."""
+        """Clear and set the fields that a client cannot set (status, derived fields), after defaulting, before validation."""
 
     def prepare_update(self, new: Data, old: Data) -> None:
-        """Put back what an update through the main resource may not change."""
+        """Restore the fields that an update through the main resource cannot change."""
 
     def prepare_status(self, new: Data, old: Data) -> None:
-        """Put back what an update through `/status` may not change: everything but status, by default."""
+        """Restore the fields that an update through `/status` cannot change: by default, all but status."""
         for name in [name for name in new if name not in ("status", "metadata", "apiVersion", "kind")]:
             del new[name]
         new.update(
@@ -78,18 +78,18 @@ class Strategy:
         )
 
     def default(self, new: Data) -> None:
-        """Fill in the defaults that the schema does not hold."""
+        """Set the defaults that the schema does not contain."""
 
     def validate(self, new: Data, old: Data | None, subresource: str = "") -> list[FieldError]:  # noqa: ARG002  # a hook
-        """Tell what is wrong beyond the schema; `old` is None at creation."""
+        """Return the errors beyond the schema; `old` is None at creation."""
         return []
 
     def warnings(self, new: Data, old: Data | None) -> list[str]:  # noqa: ARG002  # a hook
-        """Return what the client is to be warned of (the Warning header)."""
+        """Return the warnings for the client (the Warning header)."""
         return []
 
     def convert(self, data: Data, api_version: str) -> Data:
-        """Return an object in another version of its kind; the one that is given may be changed. Most kinds have only one."""
+        """Return an object in another version of its kind; the given object may be changed. Most kinds have a single version."""
         data["apiVersion"] = api_version
         return data
 
@@ -118,14 +118,14 @@ class Version:
 
 @dataclass(frozen=True, eq=False)
 class Alias:
-    """How a resource is another view of objects that are stored as something else's (events of v1 as events.k8s.io's)."""
+    """How a resource presents objects that are stored as another resource (events of events.k8s.io, stored as events of v1)."""
 
     stored: tuple[str, str]
-    """Group and plural under which the objects are stored."""
+    """Group and plural of the stored objects."""
     read: Callable[[Data], Data]
-    """Makes the view of a stored object."""
+    """Converts a stored object to the view."""
     write: Callable[[Data], Data]
-    """Makes the stored object of a view."""
+    """Converts a view to the stored object."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -147,33 +147,33 @@ class Resource:
     categories: tuple[str, ...] = ()
     strategy: Strategy = field(default_factory=Strategy)
     custom: bool = False
-    """Whether it comes from a CustomResourceDefinition."""
+    """Whether a CustomResourceDefinition defines the resource."""
     alias: Alias | None = None
     twin: Alias | None = None
-    """The resource of another group that shows the same objects; `read` makes this one's view of the other's, `write` is the reverse."""
+    """The resource of another group that stores the objects; `read` converts from its objects, `write` to them."""
     stored: bool = True
-    """False for requests that are answered and not kept (SubjectAccessReview, TokenReview)."""
+    """False for kinds that are never stored (SubjectAccessReview, TokenReview)."""
     conversion: Mapping[str, Any] | None = None
     """The webhook that converts between the versions (`spec.conversion.webhook`); None if a conversion changes only apiVersion."""
 
     @property
     def name(self) -> tuple[str, str]:
-        """Group and plural, as its URL has them."""
+        """Group and plural, as in its URL."""
         return self.group, self.plural
 
     @property
     def id(self) -> tuple[str, str]:
-        """Group and plural that its objects are stored under: the key of storage and of its readers."""
+        """Group and plural of its stored objects: the key of storage and of its readers."""
         return self.name if self.alias is None else self.alias.stored
 
     @property
     def qualified(self) -> str:
-        """`plural.group`, or the plural alone."""
+        """`plural.group`, or only the plural in the core group."""
         return qualified(self.group, self.plural)
 
     @property
     def storage(self) -> Version:
-        """The version in which objects are stored."""
+        """The version of stored objects."""
         return next(version for version in self.versions if version.storage)
 
     def version(self, name: str) -> Version | None:
@@ -186,5 +186,5 @@ class Resource:
         return next((version for version in self.versions if version.name == name and group == self.group), None)
 
     def api_version(self, name: str) -> str:
-        """Return `group/version`, or the version alone in the core group."""
+        """Return `group/version`, or only the version in the core group."""
         return f"{self.group}/{name}" if self.group else name

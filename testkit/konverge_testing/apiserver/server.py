@@ -4,8 +4,8 @@
         response = await server.handle(call)        # in process: no socket, no thread, virtual time if the loop has it
         async with server.http() as shell: ...      # the same server over HTTP: for kubectl and other clients
 
-Guarantees: one implementation for both ways in, which knows neither konverge's client nor the rest of the test kit. Objects, versions,
-watches, validation, apply, deletion, garbage, namespaces and CRDs behave as those of kube-apiserver 1.36 with its controllers; `make
+Guarantees: in process and over HTTP run the same code, independent of konverge's client and of the rest of the test kit. Objects, versions,
+watches, validation, apply, deletion, garbage, namespaces and CRDs behave as in kube-apiserver 1.36 with its controllers; `make
 conformance` compares the two. Requests for deliberately absent features get 501 or 405, never a silently wrong response. Time is the
 loop's, and every draw is from `random`: the same seed gives the same responses, uids included.
 
@@ -76,7 +76,7 @@ _ABSENT: Final = frozenset(
         "validatingadmissionpolicybindings",
     }
 )
-"""Kinds that would be stored and never enforced: they are not served, and a request for one gets 501."""
+"""Kinds whose objects would be stored and never enforced: they are not served, and a request for them gets 501."""
 _ABSENT_GROUPS: Final = frozenset({"flowcontrol.apiserver.k8s.io", "resource.k8s.io"})
 """Groups of kube-apiserver that are absent."""
 _OPTIONS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
@@ -118,7 +118,7 @@ class MemoryServer:
             uid=self.draws.uid,
         )
         self.webhooks: dict[str, Handler] = {}
-        """Functions of this process that serve webhooks, by URL or by `namespace/service`; others are called over HTTPS."""
+        """Functions of this process that serve webhooks, by URL or by `namespace/service`; other webhooks are called over HTTPS."""
         self.admission = Admission(
             self.objects,
             draws=self.draws,
@@ -133,7 +133,7 @@ class MemoryServer:
         self.registry.guards += (self._creation, self._escalation)
         self.faults = Faults(lambda: self.store.version)
         self.on_call: list[OnCall] = []
-        """Called after each response, faults included: a lab records by them."""
+        """Called after each response, injected faults included; a lab uses it for recording."""
         self._reader = Reader(self.registry)
         self._discovery = Discovery(lambda: self.registry.resources)
         self._specials = SpecialRequests(self.registry, self.rbac, self.authenticator)
@@ -200,7 +200,7 @@ class MemoryServer:
             if data["metadata"].get("namespace", "default") in self._namespaces:
                 self._put(("rbac.authorization.k8s.io", plural), data, now)
         if "default" in self._namespaces:
-            # Here, because the kinds' rules are loaded when a server starts, not with this module.
+            # Imported here: the kinds' rules are loaded when a server starts, not with this module.
             from konverge_testing.apiserver.strategies.own_service import SERVICES, own_service
 
             self._put(SERVICES, own_service(now), now)
@@ -211,14 +211,14 @@ class MemoryServer:
 
     @property
     def idle(self) -> bool:
-        """Whether no controller of the server has anything to do."""
+        """Whether all controllers of the server are idle."""
         return all(controller.worker.idle for controller in self._controllers)
 
     # --- ways in -------------------------------------------------------------------------------------------------------------
 
     def http(self, *, tls: bool = False, **more: Any) -> HttpShell:
-        """Return a shell that serves this server over HTTP on loopback while it is entered."""
-        # Here, because it is for sockets only.
+        """Return a shell that serves this server over HTTP on loopback inside `async with`."""
+        # Imported here: only needed for sockets.
         from konverge_testing.apiserver.http import HttpShell
 
         return HttpShell(self.handle, tls=tls, **more)
@@ -241,7 +241,7 @@ class MemoryServer:
                 raise
         except StatusError as error:
             answer = refusal(error)
-        except RecursionError:  # objects may be nested deeper by several patches than by any body
+        except RecursionError:  # several patches can nest an object deeper than any body
             answer = refusal(_too_deep())
         if answer.stream is not None:
             answer.stream = self.faults.stream(call, about, answer.stream, orders.view)
@@ -365,7 +365,7 @@ class MemoryServer:
         return answer
 
     def _creation(self, request: ResourceRequest, new: dict[str, Any] | None, old: dict[str, Any] | None) -> None:
-        """Require the right to create of an apply or an update that creates."""
+        """Require the right to create for an apply or an update that creates."""
         if new is not None and old is None and request.info.verb != "create" and self._authorizes(request.user):
             self.rbac.require(request.user, replace(attributes_of(request.call), verb="create"))
 

@@ -1,9 +1,9 @@
 """Shared by both shells: the interface of the handler, errors as responses, and the pump that reads a stream for them.
 
-Guarantees: whatever a handler raises on purpose (`StatusError`) becomes an answer; a body over the limit is refused before the handler
-sees it. A pump reads ahead of its client by a bounded number of bytes, and closing it awaits the stream's `aclose`.
+Guarantees: a `StatusError` of the handler becomes a response; a body over the limit is refused before the handler
+is called. A pump reads ahead of its client by a bounded number of bytes, and closing it awaits the stream's `aclose`.
 
-Source of the rules: k8s.io/apiserver `pkg/server/config.go` (3 MiB), `pkg/endpoints/handlers/rest.go` (the words of a 413),
+Source of the rules: k8s.io/apiserver `pkg/server/config.go` (3 MiB), `pkg/endpoints/handlers/rest.go` (the message of a 413),
 `pkg/endpoints/filters/warning.go` (limits of warnings), k8s.io/apimachinery `pkg/util/net/http.go` (their form).
 """
 
@@ -23,7 +23,7 @@ from konverge_testing.apiserver.statuses import MalformedRequest, PageNotFound, 
 __all__ = ["MAX_BODY", "Handler", "Pump", "answered", "refusal", "too_large", "warning_headers"]
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Response]]
-"""The server: one call in, one answer out. It may raise StatusError, and `Dropped` if a fault wants the connection gone."""
+"""The server: a call in, a response out. It may raise StatusError, and `Dropped` if a fault drops the connection."""
 
 MAX_BODY: Final = 3 << 20
 _READ_AHEAD: Final = 1 << 20
@@ -32,12 +32,12 @@ _ONE_WARNING: Final = 256
 
 
 def too_large() -> StatusError:
-    """413: the body is longer than the server reads."""
+    """413: the body is over the server's limit."""
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
 
 
 def refusal(error: StatusError) -> Response:
-    """Turn a refusal into what the client reads."""
+    """Return the response of a refusal."""
     if isinstance(error, MalformedRequest):
         return Response(400, error.message.encode(), "text/plain; charset=utf-8")
     if isinstance(error, PageNotFound):
@@ -50,7 +50,7 @@ def refusal(error: StatusError) -> Response:
 
 
 async def answered(handle: Handler, call: Call) -> Response:
-    """Let the handler answer a call; refusals are answers too."""
+    """Let the handler serve a call; refusals become responses too."""
     try:
         if len(call.body) > MAX_BODY:
             raise too_large()
@@ -60,7 +60,7 @@ async def answered(handle: Handler, call: Call) -> Response:
 
 
 def warning_headers(warnings: Iterable[str]) -> list[str]:
-    r"""Return the values of the Warning headers: each text once, none with control characters; long ones are cut if all are too long.
+    r"""Return the values of the Warning headers: each text once, none with control characters; long texts are cut if the total is too long.
 
     >>> warning_headers(['unknown field "spec.a"', 'unknown field "spec.a"'])
     ['299 - "unknown field \\"spec.a\\""']
@@ -85,7 +85,7 @@ def _cut(texts: Iterable[str]) -> Iterator[str]:
 
 
 class Pump:
-    """Reads a stream in a task of its own, so that what is ready goes out together and an idle stream can be left at any time."""
+    """Reads a stream in a task of its own: available lines are sent together, and an idle stream can be closed at any time."""
 
     def __init__(self, lines: AsyncIterator[bytes]) -> None:
         self._lines = lines
@@ -107,7 +107,7 @@ class Pump:
                 if self._size > _READ_AHEAD:
                     self._drained = asyncio.get_running_loop().create_future()
                     await self._drained
-        except Exception as error:  # noqa: BLE001  # whatever it is, it is the reader's
+        except Exception as error:  # noqa: BLE001  # the reader handles it
             self._error = error
 
     def _on_done(self, _: asyncio.Task[None]) -> None:
@@ -115,7 +115,7 @@ class Pump:
         _wake(self._filled)
 
     async def read(self) -> bytes:
-        """Return all lines that are ready, at least one; b"" at the end. Raises what the stream raised, after what came before it."""
+        """Return all available lines, at least one; b"" at the end. Raises the stream's error after the lines before it."""
         while not self._ready:
             if self._over:
                 if self._error is not None:
@@ -130,7 +130,7 @@ class Pump:
         return chunk
 
     def end(self) -> None:
-        """End the stream for its reader, as if it were over; lines that are ready are still read."""
+        """End the stream for its reader, as at its end; available lines are still read."""
         self._task.cancel()
 
     async def close(self) -> None:

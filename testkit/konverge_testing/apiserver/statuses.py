@@ -1,6 +1,6 @@
 """Refusals as the API server words them: `StatusError`, one constructor a reason, and the field errors that `Invalid` collects.
 
-Guarantees: pure. `StatusError.body()` is the `metav1.Status` that goes on the wire. Texts, reasons, codes and details follow
+Guarantees: pure. `StatusError.body()` is the `metav1.Status` on the wire. Texts, reasons, codes and details follow
 k8s.io/apimachinery `pkg/api/errors/errors.go` and `pkg/util/validation/field/errors.go`; the conformance suite compares them with a real
 server's.
 """
@@ -71,7 +71,7 @@ _CAUSES: Final[dict[str, tuple[str, str]]] = {
     "Internal": ("InternalError", "Internal error"),
 }
 OMITTED: Final[Any] = object()
-"""The value of a field error that does not show it, as a CEL rule's on an object or a list."""
+"""The value of a field error that is not shown, such as a CEL rule's value on an object or a list."""
 _VALUELESS: Final = frozenset({"Required", "Forbidden", "TooLong", "Internal"})
 
 
@@ -97,7 +97,7 @@ class FieldError:
 
     @property
     def message(self) -> str:
-        """The words without the field."""
+        """The message without the field."""
         words = _CAUSES[self.kind][1]
         if self.kind not in _VALUELESS and self.value is not OMITTED:
             words += f": {_formatted(self.value)}"
@@ -108,14 +108,14 @@ class FieldError:
 
 
 def _formatted(value: Any) -> str:
-    """Show a value as Go's field errors do: strings quoted, numbers and booleans plain, structures as JSON."""
+    """Format a value as Go's field errors do: strings quoted, numbers and booleans plain, structures as JSON."""
     if isinstance(value, str):
         return quote(value)
     return number_text(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else compact(value)
 
 
 class StatusError(Exception):
-    """A request is refused; `body()` is what the client reads. The shell turns it into an answer."""
+    """A request is refused; `body()` is what the client reads. The shell sends it as the response."""
 
     def __init__(
         self,
@@ -153,13 +153,13 @@ class StatusError(Exception):
 
 
 def success(**details: Any) -> dict[str, Any]:
-    """Return the Status of a deletion that is done: `details` has name, group, kind (the plural) and uid."""
+    """Return the Status of a completed deletion: `details` has name, group, kind (the plural) and uid."""
     body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     return {**body, "details": details} if details else body
 
 
 def qualified(group: str, plural: str) -> str:
-    """Return `plural.group`, or the plural alone in the core group."""
+    """Return `plural.group`, or only the plural in the core group."""
     return f"{plural}.{group}" if group else plural
 
 
@@ -175,11 +175,11 @@ def not_found(group: str, plural: str, name: str) -> StatusError:
 
 
 class PageNotFound(StatusError):
-    """404 in plain text, as the mux answers for what lies outside every group that is served."""
+    """404 in plain text, as the mux responds outside every served group."""
 
 
 class MalformedRequest(StatusError):
-    """400 in plain text, as Go's HTTP server answers for a request that it cannot read; the API server never sees it."""
+    """400 in plain text, as Go's HTTP server responds to a request that it cannot read; the API server is not involved."""
 
 
 def malformed_request() -> StatusError:
@@ -188,7 +188,7 @@ def malformed_request() -> StatusError:
 
 
 def page_not_found() -> StatusError:
-    """404: no such path at all, or no such group; within a group that is served it is `path_not_found`."""
+    """404: no such path, or no such group; within a served group it is `path_not_found`."""
     return PageNotFound(404, "", "404 page not found")
 
 
@@ -198,13 +198,13 @@ def path_not_found() -> StatusError:
 
 
 def already_exists(group: str, plural: str, name: str) -> StatusError:
-    """409: an object of this name is there."""
+    """409: an object of this name exists."""
     text = f"{qualified(group, plural)} {quote(name)} already exists"
     return StatusError(409, "AlreadyExists", text, details=_details(group, plural, name))
 
 
 def being_deleted(group: str, plural: str, name: str) -> StatusError:
-    """409: an object of this name is there still."""
+    """409: an object of this name still exists, under deletion."""
     text = f"object is being deleted: {qualified(group, plural)} {quote(name)} already exists"
     return StatusError(409, "AlreadyExists", text, details=_details(group, plural, name))
 
@@ -216,7 +216,7 @@ def conflict(group: str, plural: str, name: str, why: str) -> StatusError:
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """422: the object is not valid; all that is wrong with it."""
+    """422: the object is invalid; lists all errors."""
     texts = _unique(str(error) for error in errors)
     joined = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     details = _details(group, kind, name, causes=[error.cause for error in errors])
@@ -245,7 +245,7 @@ def unauthorized() -> StatusError:
 
 
 def method_not_allowed(group: str = "", plural: str = "", verb: str = "") -> StatusError:
-    """405: this resource does not have this verb; a custom one says so by its name."""
+    """405: this resource does not have this verb; a custom resource is named in the message."""
     if verb:
         text = f'{verb} is not supported on resources of kind "{qualified(group, plural)}"'
         return StatusError(405, "MethodNotAllowed", text, details=_details(group, plural, ""))
@@ -255,12 +255,12 @@ def method_not_allowed(group: str = "", plural: str = "", verb: str = "") -> Sta
 
 
 def not_acceptable(offers: Sequence[str]) -> StatusError:
-    """406: nothing that the client accepts can be made."""
+    """406: the server cannot produce any type that the client accepts."""
     return StatusError(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(offers)}")
 
 
 def unsupported_media_type(offers: Sequence[str]) -> StatusError:
-    """415: the body is of a kind that is not read here."""
+    """415: the server does not read bodies of this type."""
     text = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(offers)
     return StatusError(415, "UnsupportedMediaType", text)
 
@@ -271,7 +271,7 @@ def expired(text: str) -> StatusError:
 
 
 def too_large(version: int, current: int, retry_after: int = 1) -> StatusError:
-    """504: the requested version is ahead of this server."""
+    """504: the requested version is newer than this server's."""
     text = f"Timeout: Too large resource version: {version}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     details = {"causes": [cause], "retryAfterSeconds": retry_after}
@@ -291,7 +291,7 @@ def internal(text: str) -> StatusError:
 
 
 def not_implemented(text: str) -> StatusError:
-    """501: deliberately absent here, though a real server has it."""
+    """501: deliberately absent in this server, though a real server has it."""
     return StatusError(501, "NotImplemented", f"{text}: not implemented by konverge's in-memory API server")
 
 
@@ -306,5 +306,5 @@ def timeout(text: str) -> StatusError:
 
 
 def gateway_timeout(text: str) -> StatusError:
-    """504 with a free text, as a proxy in between would answer."""
+    """504 with a free text, as an intermediate proxy would respond."""
     return StatusError(504, "Timeout", text, details={})

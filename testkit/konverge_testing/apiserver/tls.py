@@ -1,7 +1,8 @@
-"""TLS of the HTTP shell: one throw-away authority, a serving certificate, and who a client certificate says its bearer is.
+"""TLS of the HTTP shell: one throw-away authority, a serving certificate, and the user of a client certificate.
 
-Guarantees: keys touch the disk only while the context is made, in a folder of mode 0700 that is gone afterwards. A certificate of another
-authority ends the handshake (the real server answers 401 there instead).
+Guarantees: keys are on disk only while the context is created, in a folder of mode 0700 that is removed afterwards. A certificate of
+another
+authority ends the handshake (the real server responds with 401 instead).
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ SERVING_NAMES = ("127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "
 
 
 def server_context(authority: Authority, hosts: Sequence[str] = SERVING_NAMES) -> ssl.SSLContext:
-    """Make the context of a server with a serving certificate of the authority, which signs client certificates too."""
+    """Create the context of a server with a serving certificate of the authority, which signs client certificates too."""
     return context_of(authority.server("kube-apiserver", hosts), authority.certificate)
 
 
 def context_of(pair: KeyPair, clients: bytes) -> ssl.SSLContext:
-    """Make the context of a server that requests client certificates and serves clients without one; `clients` signs them, PEM."""
+    """Create the context of a server that requests client certificates and serves clients without one; `clients` signs them, PEM."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL
@@ -41,7 +42,7 @@ def context_of(pair: KeyPair, clients: bytes) -> ssl.SSLContext:
 
 
 def user_of(certificate: Mapping[str, Any] | None) -> User | None:
-    """Return the user of a client certificate as `ssl` shows it: the common name, and the organisations as groups.
+    """Return the user of a parsed client certificate (`ssl`): the common name, and the organisations as groups.
 
     >>> user_of({"subject": ((("organizationName", "dev"),), (("commonName", "jane"),))})
     User(name='jane', groups=('dev', 'system:authenticated'), uid='', extra={})

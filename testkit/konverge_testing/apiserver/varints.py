@@ -1,4 +1,4 @@
-"""Variable-length numbers of protobuf's wire format, for the two rooms that read it: CEL's syntax trees and kubectl's request bodies."""
+"""Variable-length numbers of protobuf's wire format, for the two packages that read it: CEL's syntax trees and kubectl's request bodies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["varint"]
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number that begins at a place, and the place behind it. Raises IndexError or ValueError for what is none."""
+    """Return the number at an offset, and the offset behind it. Raises IndexError or ValueError for an invalid number."""
     value = shift = 0
     while True:
         byte = data[at]

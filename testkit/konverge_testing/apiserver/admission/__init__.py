@@ -1,6 +1,6 @@
 """Admission: what happens to a write between its authorization and its storage.
 
-Guarantees: decisions are pure functions of the stored objects, the call and the clock; the one shell is `calling`, which reaches webhooks.
+Guarantees: decisions are pure functions of the stored objects, the call and the clock; only `calling` does I/O: it calls the webhooks.
 """
 
 from __future__ import annotations

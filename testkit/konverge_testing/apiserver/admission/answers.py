@@ -1,4 +1,4 @@
-"""The body of a webhook's response as Go decodes it: an AdmissionReview, or the words of the decoder. Pure.
+"""The body of a webhook's response as Go decodes it: an AdmissionReview, or the decoder's error. Pure.
 
 Guarantees: the first mistake in the order of the document is reported; this module ignores unknown fields. Source: k8s.io/api
 `admission/v1/types.go`, k8s.io/apimachinery `pkg/runtime/serializer/{json,recognizer}`.
@@ -52,11 +52,11 @@ _STRUCTS: Final[dict[str, dict[str, str]]] = {
     "AdmissionRequest": {},
     "ListMeta": {},
 }
-"""The fields of Go's structs, with their types as reflection prints them; what a webhook repeats of its request is not looked at."""
+"""The fields of Go's structs, with their types as reflection prints them. The parts that echo the request are not checked."""
 
 
 class UndecodableError(Exception):
-    """A body or a document cannot be decoded into an AdmissionReview; the text is that of the decoder."""
+    """A body or a document cannot be decoded into an AdmissionReview; the text is the decoder's."""
 
 
 def body_of(body: bytes, content_type: str) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def body_of(body: bytes, content_type: str) -> dict[str, Any]:
 
 
 def reviewed(document: Any) -> dict[str, Any]:
-    """Return a document that is an AdmissionReview of v1, as far as its types go; what it leaves out of kind and version is left out."""
+    """Return a document that decodes into an AdmissionReview of v1; a missing kind or version stays missing."""
     if not isinstance(document, dict):
         raise UndecodableError("the response is not a JSON object")
     kind = document.get("kind") or "AdmissionReview"

@@ -37,16 +37,16 @@ class AdmissionCall:
     namespace: str = ""
     """The namespace of the request; for a Namespace, its own name, as a real server has it."""
     name: str = ""
-    """"" if the name is still to be generated."""
+    """if the name is not generated yet."""
     object: Data | None = None
     old: Data | None = None
     user: User = ADMIN
     subresource: str = ""
     dry_run: bool = False
     options: Data | None = None
-    """The CreateOptions, UpdateOptions, PatchOptions or DeleteOptions of the request, with kind and apiVersion; webhooks are shown them."""
+    """The CreateOptions, UpdateOptions, PatchOptions or DeleteOptions of the request, with kind and apiVersion, as sent to webhooks."""
     group_kind: tuple[str, str, str] | None = None
-    """Group, version and kind of what `object` is if a subresource has a kind of its own (Scale, Eviction, TokenRequest)."""
+    """The group, version and kind of `object` if a subresource has a kind of its own (Scale, Eviction, TokenRequest)."""
     warnings: list[str] = field(default_factory=list)
     """Warnings of webhooks for the client; the shell sends them."""
 
@@ -62,7 +62,7 @@ class AdmissionCall:
 
 
 def denied(call: AdmissionCall, why: str) -> StatusError:
-    """Return the 403 of an admission plugin: it names the object as well as it can."""
+    """Return the 403 of an admission plugin; it names the object if the object has a name."""
     name = call.name
     if not name:
         metadata = (call.object or {}).get("metadata") or {}

@@ -1,9 +1,9 @@
-"""Reaching a webhook: a function in this process, or a server over HTTPS. The thin shell of admission and of conversion.
+"""Calls webhooks: a function in this process, or a server over HTTPS. The thin shell of admission and of conversion.
 
-Guarantees: `ask` returns the decoded response of the webhook, or raises CallFailedError with the server's words, also when the time is
-over. A handler is found by the webhook's URL, or for a service by `https://NAME.NAMESPACE.svc:PORT/PATH` or `NAMESPACE/NAME`; it runs on
-the loop of the caller, so that virtual time holds. An address on the network is real time and real TLS: the certificates in `caBundle`
-are trusted, be they an authority's or the webhook's own.
+Guarantees: `ask` returns the decoded response of the webhook, or raises CallFailedError with the server's message, also after the timeout.
+A handler is found by the webhook's URL, or for a service by `https://NAME.NAMESPACE.svc:PORT/PATH` or `NAMESPACE/NAME`. It runs on
+the loop of the caller, so virtual time applies. A call over the network uses real time and real TLS. Every certificate in `caBundle`
+is trusted, whether it belongs to an authority or to the webhook itself.
 
 Caveats: Services are not routed: a service without a handler is not found.
 """
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 __all__ = ["Callee", "Handler", "Webhooks", "address_of", "refused"]
 
 Handler: TypeAlias = Callable[[Data], Awaitable[Data]]
-"""Takes an AdmissionReview or ConversionReview with a request and returns one with a response."""
+"""Takes an AdmissionReview or ConversionReview with a request; returns a review with a response."""
 
 
 class Callee(Protocol):
-    """A webhook as its caller needs it: of admission (`Hook`), or of a conversion."""
+    """The parts of a webhook that a call needs; the webhook serves admission (`Hook`) or conversion."""
 
     @property
     def name(self) -> str:
@@ -79,7 +79,7 @@ def sent_url(url: str) -> str:
 
 
 class Webhooks:
-    """The way to all webhooks. `handlers` may be changed at any time; `close` ends the connections."""
+    """Calls all webhooks. `handlers` may be changed at any time; `close` closes the connections."""
 
     def __init__(self, handlers: Mapping[str, Handler]) -> None:
         self._handlers = handlers
@@ -87,7 +87,7 @@ class Webhooks:
         self._contexts: dict[str, ssl.SSLContext] = {}
 
     async def close(self) -> None:
-        """Close the connections; the next call opens new ones."""
+        """Close the connections; the next call opens new connections."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -118,7 +118,7 @@ class Webhooks:
             raise CallFailedError(hook.name, f"failed to call webhook: {error.message}") from error
 
     async def _post(self, hook: Callee, url: str, review: Data) -> Any:
-        import aiohttp  # here, because few servers ever reach a webhook over the network, and it takes long to load
+        import aiohttp  # imported here: few servers call a webhook over the network, and the import is slow
 
         if self._session is None:
             self._session = aiohttp.ClientSession(headers=_HEADERS, timeout=aiohttp.ClientTimeout(total=None))
@@ -165,7 +165,7 @@ def _unreachable(url: str, error: aiohttp.ClientConnectorError) -> str:
 
 
 def _decoded(hook: Callee, status: int, content_type: str, body: bytes) -> Any:
-    """Return the document of an answer; raises what a client of the server makes of a bad one."""
+    """Return the document of a response; a bad response raises the error that Go's client reports."""
     if 200 <= status < 300:
         try:
             return body_of(body, content_type)

@@ -2,9 +2,9 @@
 
 Guarantees
 - `needed` costs about a microsecond and is False only if neither `mutate` nor `validate` would do anything.
-- `mutate` never changes the given object: what it returns is either that object or a new one.
-- `validate` ends with quota, without a pause behind its check: what it returns, called in the same step as the write, stores what the
-  write uses up. A write that fails in between simply does not call it.
+- `mutate` never changes the given object: it returns the object itself or a new object.
+- `validate` checks the quota last and does not await after that. It returns a function that stores the charges, to be called in the
+  same step as the write. If the write fails, the function is not called.
 
 Caveats: without ValidatingAdmissionPolicy and MutatingAdmissionPolicy, and without OwnerReferencesPermissionEnforcement, which is disabled
 on a real server by default; an object that needs them passes unchanged.
@@ -46,17 +46,17 @@ _MEASURED: Final = frozenset({_CLAIMS, ("", "pods"), ("", "services")})
 
 
 def _unsettled(call: AdmissionCall, found: Data) -> Data:
-    del call  # a server that has schemas settles by them
+    del call  # a server with schemas decides by them
     return found
 
 
 def _registered(api_version: str, kind: str) -> bool:
-    del api_version, kind  # a server that has a catalogue looks there
+    del api_version, kind  # a server with a catalogue decides by it
     return True
 
 
 def _allowed(user: User, attributes: Attributes) -> Decision:
-    del user, attributes  # a server that has authorization asks it
+    del user, attributes  # a server with authorization decides by it
     return Decision(True)
 
 
@@ -70,7 +70,7 @@ class _ByNamespace:
         self._state = 0
 
     def of(self, namespace: str) -> list[Data]:
-        """Return what a namespace has; it is not to be changed."""
+        """Return the objects of a namespace; do not change the list."""
         state = self._objects.changed(self._resource)
         if state != self._state:
             self._state = state
@@ -87,10 +87,9 @@ class _ByNamespace:
 class Admission:
     """The chain over the stored objects.
 
-    `handlers` answer webhooks in this process, by URL or service (see `calling.Webhooks`); `settle` makes a whole object of what a
-    webhook patched, `registered` tells whether there is a built-in kind of an apiVersion, and `authorize`
-    decides about rights in match conditions; `store_quota` writes the status of a quota,
-    synchronously.
+    `handlers` are the webhooks in this process, by URL or service (see `calling.Webhooks`). `settle` completes an object that a
+    webhook patched. `registered` reports whether an apiVersion has a built-in kind. `authorize` decides about rights in match
+    conditions. `store_quota` writes the status of a quota, synchronously.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class Admission:
         self._validating = Hooks(objects, "validating")
         self.handlers: Mapping[str, Handler] = handlers if handlers is not None else {}
         self.webhooks = Webhooks(self.handlers)
-        """The way to all webhooks; conversion takes it too."""
+        """The client of all webhooks; conversion uses it too."""
         self._dispatcher = Dispatcher(objects, self.webhooks, draws.uid, settle, registered, authorize)
         self._store_quota = store_quota
         self._accounts: ServiceAccounts = service_accounts
@@ -128,7 +127,7 @@ class Admission:
         await self.webhooks.close()
 
     def needed(self, resource: tuple[str, str], operation: str) -> bool:
-        """Tell whether a write of a resource has to go through admission at all."""
+        """Report whether admission has anything to do for writes of a resource."""
         if operation == "CREATE" or (operation == "DELETE" and resource == NAMESPACES):
             return True
         if operation == "UPDATE" and self._pod_security.concerns(resource):
@@ -140,7 +139,7 @@ class Admission:
         return self._mutating.may_concern(resource, operation) or self._validating.may_concern(resource, operation)
 
     async def mutate(self, call: AdmissionCall) -> Data:
-        """Return the object as admission would have it; `{}` for an operation without one. Raises what is refused."""
+        """Return the object after mutating admission; `{}` for an operation without an object. Raises the refusal of a plugin or hook."""
         self._check_namespace(call)
         if fills(call):
             await self._account_there(call)
@@ -150,7 +149,7 @@ class Admission:
         return call.object if call.object is not None else {}
 
     def _built_in(self, call: AdmissionCall) -> AdmissionCall:
-        """Return the call with what the built-in plugins put into its object."""
+        """Return the call after the built-in plugins have changed its object."""
         ranges = self._ranges(call)
         if not ranges and not fills(call):
             return call
@@ -163,7 +162,7 @@ class Admission:
         return self._limits.of(call.namespace) if limited(call) else []
 
     async def _account_there(self, call: AdmissionCall) -> None:
-        """Give a new namespace's account `default` up to a second to be made, as the plugin does."""
+        """Wait up to a second for the account `default` of a new namespace, as the plugin does."""
         if self._accounts != "full" or call.operation != "CREATE" or call.id != ("", "pods") or call.object is None:
             return
         name = (call.object.get("spec") or {}).get("serviceAccountName") or "default"
@@ -186,13 +185,13 @@ class Admission:
         return partial(_store_all, self._store_quota, updates)
 
     def charge(self, call: AdmissionCall) -> list[QuotaUpdate]:
-        """Return how quotas change by a write; raises the 403 of one that is exceeded."""
+        """Return how a write changes the quotas; raises the 403 of an exceeded quota."""
         if not call.namespace or not (quotas := self._quotas.of(call.namespace)):
             return []
         return charge(call, quotas, self._clock())
 
     def _check_namespace(self, call: AdmissionCall) -> None:
-        """Check the namespace; one that let something in does so until some namespace changes."""
+        """Check the namespace; a successful check is cached until some namespace changes."""
         state = self._objects.changed(NAMESPACES)
         if state != self._active_state:
             self._active_state = state

@@ -31,7 +31,7 @@ def _annotations(found: Data) -> dict[str, str]:
 
 
 def fill_storage_class(claim: Data, objects: Objects) -> None:
-    """Give a claim that names no class the default one."""
+    """Give a claim that names no class the default StorageClass."""
     spec = claim.setdefault("spec", {})
     if spec.get("storageClassName") is None and "volume.beta.kubernetes.io/storage-class" not in _annotations(claim):
         name = _default(objects, _STORAGE_CLASSES, _DEFAULT_STORAGE)
@@ -40,7 +40,7 @@ def fill_storage_class(claim: Data, objects: Objects) -> None:
 
 
 def fill_ingress_class(ingress: Data, objects: Objects) -> None:
-    """Give an ingress that names no class the default one."""
+    """Give an ingress that names no class the default IngressClass."""
     spec = ingress.setdefault("spec", {})
     if spec.get("ingressClassName") is None and "kubernetes.io/ingress.class" not in _annotations(ingress):
         name = _default(objects, _INGRESS_CLASSES, _DEFAULT_INGRESS)
@@ -74,7 +74,7 @@ def _runtime(call: AdmissionCall, pod: Data, objects: Objects) -> Data | None:
 
 
 def fill_runtime(call: AdmissionCall, pod: Data, objects: Objects) -> None:
-    """Put the overhead, node selector and tolerations of its RuntimeClass into a pod; raises what contradicts them."""
+    """Put the overhead, node selector and tolerations of a pod's RuntimeClass into the pod; raises if the pod contradicts them."""
     runtime = _runtime(call, pod, objects)
     if runtime is None:
         return
@@ -103,7 +103,7 @@ def _schedule(call: AdmissionCall, spec: Data, scheduling: Data) -> None:
 
 
 def _merged(tolerations: list[Data]) -> list[Data]:
-    """Return tolerations without those that another one includes."""
+    """Return the tolerations, without those that another toleration includes."""
     merged: list[Data] = []
     for index, one in enumerate(tolerations):
         later = [other for other in tolerations[index + 1 :] if other != one]
@@ -113,7 +113,7 @@ def _merged(tolerations: list[Data]) -> list[Data]:
 
 
 def _includes(wide: Data, narrow: Data) -> bool:
-    """Tell whether a toleration tolerates all that another one does (`pkg/util/tolerations`)."""
+    """Tell whether the first toleration tolerates everything that the second tolerates (`pkg/util/tolerations`)."""
     if wide == narrow:
         return True
     operator, seconds = wide.get("operator") or "Equal", wide.get("tolerationSeconds")
@@ -131,7 +131,7 @@ def _includes(wide: Data, narrow: Data) -> bool:
 
 
 def check_overhead(call: AdmissionCall, objects: Objects) -> None:
-    """Refuse a new pod whose overhead is not that of its RuntimeClass."""
+    """Refuse a new pod whose overhead differs from its RuntimeClass's overhead."""
     if call.id != ("", "pods") or call.subresource or call.operation != "CREATE" or call.object is None:
         return
     overhead = (call.object.get("spec") or {}).get("overhead")

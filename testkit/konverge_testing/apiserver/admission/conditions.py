@@ -1,7 +1,7 @@
-"""matchConditions of a webhook: CEL over the request, by the room `cel`.
+"""matchConditions of a webhook: CEL over the request, by the package `cel`.
 
-Guarantees: pure. All conditions must hold; one that is false excludes the write whatever the others say; one that fails refuses it
-(failurePolicy Fail) or excludes it (Ignore). The rules are those of k8s.io/apiserver
+Guarantees: pure. All conditions must hold. A false condition excludes the write, whatever the other conditions return. A condition that
+fails refuses the write (failurePolicy Fail) or excludes it (Ignore). The rules are from k8s.io/apiserver
 `pkg/admission/plugin/webhook/matchconditions/matcher.go`.
 
 The variable `namespaceObject` is null, as a real server leaves it for webhooks.
@@ -30,7 +30,7 @@ Authorize: TypeAlias = Callable[[User, Attributes], Decision]
 
 
 def conditions_hold(hook: Hook, call: AdmissionCall, review: Data, authorize: Authorize) -> bool:
-    """Tell whether the conditions let a hook be asked; `review` is what it would be sent."""
+    """Tell whether the conditions admit a call of the hook; `review` is the review that it would receive."""
     conditions = hook.data.get("matchConditions")
     if not conditions:
         return True
@@ -57,7 +57,7 @@ def _hold(hook: Hook, call: AdmissionCall, conditions: list[Data], values: Mappi
 
 
 def _values(call: AdmissionCall, request: Data) -> dict[str, Any]:
-    """Return the variables: the request without the objects, which have names of their own, and the rights of its user."""
+    """Return the variables: the request without its objects, which are variables themselves, and the rights of its user."""
     from konverge_testing.apiserver.cel.authorizing import authorizer_value, resource_check_value
 
     bare = {key: value for key, value in request.items() if key not in ("object", "oldObject", "uid")}

@@ -4,7 +4,7 @@ Guarantees: pure apart from reading ServiceAccounts, PriorityClasses and nodes; 
 Kubernetes' `plugin/pkg/admission/{serviceaccount,defaulttolerationseconds,podtopologylabels,priority}` and of
 `plugin/pkg/admission/storage/storageobjectinuseprotection`.
 
-LimitRanger is in `limits`, the plugins that look for classes are in `classes`.
+LimitRanger is in `limits`, the plugins for classes are in `classes`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from konverge_testing.apiserver.objects import Objects
 __all__ = ["ServiceAccounts", "fill", "fills"]
 
 ServiceAccounts: TypeAlias = Literal["full", "name", "off"]
-"""The ServiceAccount plugin: as upstream (the account must exist, its token is mounted); the name alone; or disabled."""
+"""The ServiceAccount plugin: as upstream (the account must exist, its token is mounted); only the name; or disabled."""
 
 PODS: Final = ("", "pods")
 _PROTECTED: Final = {
@@ -41,7 +41,7 @@ _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-n
 
 
 def fills(call: AdmissionCall) -> bool:
-    """Tell whether `fill` would put anything into the object of a call."""
+    """Tell whether `fill` would change the object of a call."""
     if call.object is None:
         return False
     if call.resource.group:
@@ -54,7 +54,7 @@ def fills(call: AdmissionCall) -> bool:
 
 
 def fill(call: AdmissionCall, objects: Objects, accounts: ServiceAccounts, draws: Draws) -> None:
-    """Put into a new object what the built-in plugins do; raises what they refuse."""
+    """Change a new object as the built-in plugins do; raises their refusals."""
     if not fills(call) or call.object is None:
         return
     if call.subresource:
@@ -84,7 +84,7 @@ def fill(call: AdmissionCall, objects: Objects, accounts: ServiceAccounts, draws
 
 
 def _again(pod: Data, old: Data) -> None:
-    """Put in what an update left out: tolerations as at creation, the priority as it was."""
+    """Restore what an update omits: the tolerations of the creation, and the priority."""
     spec, before = pod.setdefault("spec", {}), old.get("spec") or {}
     _tolerations(spec)
     for name in ("priority", "preemptionPolicy"):
@@ -93,7 +93,7 @@ def _again(pod: Data, old: Data) -> None:
 
 
 def _topology(found: Data, objects: Objects, name: str) -> None:
-    """Put the zone and region of a node into the labels of a pod, or of the binding that brings it there."""
+    """Put the zone and region of a node into the labels of a pod, or of the binding that schedules the pod to the node."""
     node = objects.get(_NODES, "", name) if name else None
     labels = ((node or {}).get("metadata") or {}).get("labels") or {}
     if copied := {key: labels[key] for key in _TOPOLOGY if key in labels}:

@@ -1,12 +1,12 @@
-"""Asking webhooks: mutating ones in turn, validating ones all at once.
+"""Calls webhooks: the mutating webhooks one after another, the validating webhooks at the same time.
 
 Guarantees
-- Mutating hooks see what those before them made of the object; a hook with reinvocationPolicy IfNeeded is called once more, after the
-  built-in plugins, if the object has changed since. A patched object is defaulted before the next hook sees it.
-- A hook that cannot be asked refuses the write as a 500, or lets it pass (failurePolicy Ignore); a hook that says no refuses it with its
-  own status. In a dry run a hook with side effects is a refusal.
+- A mutating hook gets the object as the hooks before it changed it. A hook with reinvocationPolicy IfNeeded is called once more, after the
+  built-in plugins, if the object has changed since. A patched object is defaulted before the next hook is called.
+- If a hook cannot be called, the write is refused with a 500, or admitted (failurePolicy Ignore). A hook that denies the write refuses it
+  with its own status. In a dry run, a hook with side effects refuses the write.
 
-The rules are those of k8s.io/apiserver `pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go`.
+The rules are from k8s.io/apiserver `pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Round:
     changed: bool = False
 
     def note(self, hook: Hook, *, changed: bool) -> None:
-        """Note that a hook was asked."""
+        """Record the call of a hook."""
         if changed:
             self.repeat()
             self.changed = True
@@ -61,13 +61,13 @@ class _Round:
             self.invoked.add(hook.key)
 
     def repeat(self) -> None:
-        """Have those asked again that were asked before a change."""
+        """Mark the hooks for reinvocation that were called before a change."""
         self.again |= self.invoked
         self.invoked.clear()
 
 
 class Dispatcher:
-    """Asks the webhooks that a write concerns."""
+    """Calls the webhooks that a write concerns."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Dispatcher:
     async def mutate(
         self, call: AdmissionCall, hooks: tuple[Hook, ...], built_in: Callable[[AdmissionCall], AdmissionCall]
     ) -> AdmissionCall:
-        """Return the call with the object that the hooks made of it; if they changed it, the built-in plugins have another turn."""
+        """Return the call with the object that the hooks changed; after a change, the built-in plugins run again."""
         state = _Round()
         call = await self._mutate_once(call, hooks, state, again=False)
         if not state.changed:
@@ -115,7 +115,7 @@ class Dispatcher:
         return call
 
     async def validate(self, call: AdmissionCall, hooks: tuple[Hook, ...]) -> None:
-        """Raise if a hook refuses; of several refusals the first response counts."""
+        """Raise if a hook refuses; of several refusals, the first response counts."""
         asked: list[tuple[Hook, Data]] = []
         for hook in hooks:
             invocation = invocation_of(hook, call, self._objects)
@@ -142,12 +142,12 @@ class Dispatcher:
     # -- one hook ----------------------------------------------------------------------------------------------------
 
     def _review(self, call: AdmissionCall, invocation: Invocation) -> Data | None:
-        """Return what a hook is to be sent, or None if its conditions exclude the call."""
+        """Return the review for a hook, or None if its conditions exclude the call."""
         review = request_for(call, invocation.seen, self._uid())
         return review if conditions_hold(invocation.hook, call, review, self._authorize) else None
 
     async def _call_webhook(self, call: AdmissionCall, hook: Hook, review: Data) -> WebhookResponse | None:
-        """Return what a hook answered; None if its failure does not matter."""
+        """Return the response of a hook; None if the failure policy ignores a failed call."""
         if call.dry_run and hook.data.get("sideEffects") not in _HARMLESS:
             raise bad_request(f"admission webhook {quoted(hook.name)} does not support dry run")
         try:
@@ -160,7 +160,7 @@ class Dispatcher:
             if hook.ignores_failures:
                 return None
             raise internal(str(error)) from error
-        # A hook that is reinvoked repeats its warnings; the client gets them once.
+        # A reinvoked hook repeats its warnings; the client gets each warning once.
         call.warnings.extend(text for text in response.warnings if text not in call.warnings)
         if not response.allowed:
             raise rejection(hook.name, response.status)

@@ -1,7 +1,7 @@
 """Eviction: whether a pod may be evicted under its PodDisruptionBudgets, and what is written for it.
 
-Guarantees: pure. The registry carries the verdict out: it writes the budget's status, puts the condition DisruptionTarget on the pod
-(nothing of that in a dry run) and deletes the pod with the eviction's deleteOptions. The rules are those of Kubernetes'
+Guarantees: pure. The registry applies the decision: it writes the budget's status, puts the condition DisruptionTarget on the pod
+(neither in a dry run) and deletes the pod with the eviction's deleteOptions. The rules are those of Kubernetes'
 `pkg/registry/core/pod/storage/eviction.go`.
 """
 
@@ -32,10 +32,10 @@ class EvictionDecision:
     refused: StatusError | None = None
     """The error that is returned instead of an eviction."""
     budget: str = ""
-    """The name of the budget whose `status` is to be written, or "" if none is."""
+    """The name of the budget whose `status` must be written, or ""."""
     status: Data | None = None
     unchanged_only: bool = False
-    """Whether the pod may be deleted only if it is still at the version that was looked at (409 otherwise)."""
+    """Whether the pod may be deleted only at the version of this decision (409 otherwise)."""
 
 
 def evict(pod: Data, budgets: Sequence[Data], now: datetime) -> EvictionDecision:
@@ -123,7 +123,7 @@ def _too_many(words: str, retry_after: int) -> StatusError:
 
 
 def _none_left(budget: Data, now: datetime) -> list[Data]:
-    """Return the conditions once the last disruption is taken."""
+    """Return the conditions after the last allowed disruption is used up."""
     conditions = [dict(each) for each in (budget.get("status") or {}).get("conditions") or ()]
     new = {
         "type": _ALLOWED,

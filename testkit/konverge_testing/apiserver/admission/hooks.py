@@ -1,8 +1,7 @@
 """Compiled webhook configurations, and the selection of hooks for a write.
 
-Guarantees: pure apart from reading the configurations and the request's namespace. Hooks come in the order in which a server asks them: by
-the name of the configuration, then as written. The rules are those of k8s.io/apiserver
-`pkg/admission/plugin/webhook/{generic,predicates}`.
+Guarantees: pure apart from reading the configurations and the request's namespace. Hooks are ordered as a server calls them: by the name
+of the configuration, then as written. The rules are from k8s.io/apiserver `pkg/admission/plugin/webhook/{generic,predicates}`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ MUTATING: Final = (GROUP, "mutatingwebhookconfigurations")
 VALIDATING: Final = (GROUP, "validatingwebhookconfigurations")
 
 _EVENTS: Final = (("", "events"), ("events.k8s.io", "events"))
-"""Two resources that are one to matchPolicy Equivalent (`pkg/controlplane/apiserver`, EquivalentResourceRegistry)."""
+"""Pairs of resources that matchPolicy Equivalent treats as the same resource (`pkg/controlplane/apiserver`, EquivalentResourceRegistry)."""
 
 Kind: TypeAlias = Literal["mutating", "validating"]
 
@@ -52,7 +51,7 @@ class WebhookRule:
         )
 
     def may_concern(self, resource: tuple[str, str], operation: str) -> bool:
-        """Tell whether it is about a resource and operation at all, in some version and subresource."""
+        """Tell whether the rule matches a resource and operation, in any version and subresource."""
         if operation not in self.operations and "*" not in self.operations:
             return False
         if resource[0] not in self.groups and "*" not in self.groups:
@@ -60,7 +59,7 @@ class WebhookRule:
         return any(plural in ("*", resource[1]) for plural, _ in self.resources)
 
     def matches(self, call: AdmissionCall, group: str, version: str) -> bool:
-        """Tell whether it is about a call, seen in a group and version."""
+        """Tell whether the rule matches a call, seen in a group and version."""
         if not self.may_concern((group, call.resource.plural), call.operation) or not self._in_scope(call):
             return False
         if version not in self.versions and "*" not in self.versions:
@@ -84,11 +83,11 @@ class Hook:
     index: int
     rules: tuple[WebhookRule, ...]
     data: Data
-    """The webhook as it stands in the configuration."""
+    """The webhook as written in the configuration."""
 
     @property
     def name(self) -> str:
-        """Its name, which is in every message."""
+        """The webhook's name, part of every message."""
         return str(self.data["name"])
 
     @property
@@ -109,14 +108,14 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A hook that is to be asked, and the group and version that it is shown."""
+    """A hook to call, and the group and version of the object in its review."""
 
     hook: Hook
     seen: tuple[str, str]
 
 
 class Hooks:
-    """All hooks of one kind, compiled anew when a configuration has changed."""
+    """All hooks of one kind, compiled again after a configuration has changed."""
 
     def __init__(self, objects: Objects, kind: Kind) -> None:
         self._objects = objects
@@ -127,7 +126,7 @@ class Hooks:
         self._concerned: dict[tuple[tuple[str, str], str], bool] = {}
 
     def all(self) -> tuple[Hook, ...]:
-        """Return the hooks in the order in which they are called."""
+        """Return the hooks in call order."""
         state = self._objects.changed(self._resource)
         if state != self._state:
             self._state = state
@@ -136,7 +135,7 @@ class Hooks:
         return self._hooks
 
     def may_concern(self, resource: tuple[str, str], operation: str) -> bool:
-        """Tell whether any hook might be asked about such a write; remembered until a configuration changes."""
+        """Tell whether any hook might be called for such a write; cached until a configuration changes."""
         if not self.all():
             return False
         known = self._concerned.get((resource, operation))
@@ -160,7 +159,7 @@ def _name(configuration: Data) -> str:
 
 
 def invocation_of(hook: Hook, call: AdmissionCall, objects: Objects) -> Invocation | None:
-    """Return how a hook is to be asked, or None if it is not; match conditions are still to be looked at."""
+    """Return the invocation of a hook, or None if it is not called; match conditions are not evaluated yet."""
     if call.resource.group == GROUP and call.resource.plural in CONFIGURATIONS:
         return None
     seen = _seen(hook, call)
@@ -170,7 +169,7 @@ def invocation_of(hook: Hook, call: AdmissionCall, objects: Objects) -> Invocati
 
 
 def _seen(hook: Hook, call: AdmissionCall) -> tuple[str, str] | None:
-    """Return the group and version in which the rules match, or None if none does: the request's own goes first."""
+    """Return the group and version that the rules match, or None; the request's own version is tried first."""
     own = call.resource.group, call.version
     if any(rule.matches(call, *own) for rule in hook.rules):
         return own
@@ -182,7 +181,7 @@ def _seen(hook: Hook, call: AdmissionCall) -> tuple[str, str] | None:
 
 
 def _equivalent(resource: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return a resource and those of other groups that show the same objects."""
+    """Return a resource and the resources of other groups that serve the same objects."""
     if resource not in _EVENTS:
         return (resource,)
     return (resource, *(other for other in _EVENTS if other != resource))

@@ -1,8 +1,8 @@
 """LimitRanger: default requests and limits of new pods, and the bounds on pods and claims.
 
-Guarantees: pure. `fill_limits` changes `call.object` in place; `check_limits` raises the 403 of the first LimitRange that is violated, with
-all that is wrong by it. The rules are those of Kubernetes' `plugin/pkg/admission/limitranger/admission.go`: pods when they are created or
-resized, claims at every write, nothing that is being deleted. The sums of a pod are those of its spec, with init containers, sidecars and
+Guarantees: pure. `fill_limits` changes `call.object` in place; `check_limits` raises the 403 of the first violated LimitRange, with
+all its violations. The rules are from Kubernetes' `plugin/pkg/admission/limitranger/admission.go`: pods when they are created or
+resized, claims at every write, no object under deletion. The sums of a pod follow its spec, with init containers, sidecars and
 the pod's own cpu and memory, and without overhead.
 
 Several LimitRanges are applied in the order of their names, and so are the resources within one; a real server takes both in random order.
@@ -31,7 +31,7 @@ Asked: TypeAlias = tuple[Amounts, Amounts | None]
 
 
 def limited(call: AdmissionCall) -> bool:
-    """Tell whether LimitRanges have a say in a write."""
+    """Tell whether LimitRanges apply to a write."""
     if call.id not in (_PODS, _CLAIMS) or call.object is None:
         return False
     if ((call.old or {}).get("metadata") or {}).get("deletionTimestamp"):
@@ -45,11 +45,11 @@ def limited(call: AdmissionCall) -> bool:
 
 
 def fill_limits(call: AdmissionCall, ranges: Sequence[Data]) -> None:
-    """Give the containers of a pod the requests and limits that they lack, in place, and note it in an annotation."""
+    """Give the containers of a pod the missing requests and limits, in place, and record them in an annotation."""
     if call.id != _PODS or call.object is None or not limited(call):
         return
     for found in ranges:
-        # Each LimitRange that gives something notes only what it gave itself.
+        # A LimitRange records only its own defaults.
         if notes := _filled(call.object, found):
             metadata = call.object.setdefault("metadata", {})
             metadata["annotations"] = {
@@ -107,7 +107,7 @@ def check_limits(call: AdmissionCall, ranges: Sequence[Data]) -> None:
 
 
 def _measured(found: Data, kind: str) -> Iterator[Asked]:
-    """Return each thing that an item of a kind bounds."""
+    """Return the bounds of a LimitRange item of a kind."""
     if kind == "Container":
         for _, container in _containers(found):
             resources = container.get("resources") or {}
@@ -155,7 +155,7 @@ def _too_small(text: str, least: Quantity, request: Quantity, limit: Quantity | 
 
 
 def _too_large(text: str, most: Quantity, what: str, given: Quantity | None, request: Quantity | None) -> Iterator[str]:
-    """Check what has to be stated, and for limits the request beside it."""
+    """Check the bounds that a pod or claim must state, and for limits the request too."""
     stated, asked, bound = _comparable(given or ZERO, request or ZERO, most)
     if given is None:
         yield f"{text}.  No {what} is specified"

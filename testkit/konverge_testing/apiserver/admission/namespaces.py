@@ -1,4 +1,4 @@
-"""NamespaceLifecycle: nothing is created in a namespace that is not there or on its way out, and three namespaces stay.
+"""NamespaceLifecycle: no create in a missing or terminating namespace, and three namespaces cannot be deleted.
 
 Guarantees: pure apart from reading the namespace. The rules are those of k8s.io/apiserver
 `pkg/admission/plugin/namespace/lifecycle/admission.go`.
@@ -17,11 +17,11 @@ __all__ = ["ANYWHERE", "NAMESPACES", "check_namespace"]
 NAMESPACES: Final = ("", "namespaces")
 _IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
 ANYWHERE: Final = ("authorization.k8s.io", "localsubjectaccessreviews")
-"""Resources that may be created in a namespace that does not exist."""
+"""Resources that can be created in a namespace that does not exist."""
 
 
 def check_namespace(call: AdmissionCall, objects: Objects) -> None:
-    """Raise what the server refuses because of the namespace."""
+    """Raise the refusal if the state of the namespace forbids the call."""
     if call.id == NAMESPACES:
         if call.operation == "DELETE" and call.name in _IMMORTAL:
             raise forbidden("", "namespaces", call.name, "this namespace may not be deleted")

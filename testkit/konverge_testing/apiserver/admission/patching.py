@@ -1,6 +1,6 @@
-"""A webhook's JSON patch, with the reason why it does not apply: the server reports it for webhooks and not for clients. Pure.
+"""A webhook's JSON patch, with the reason why it does not apply: the server reports the reason for webhooks, but not for clients. Pure.
 
-Applying is the room `patch`'s; the words are those of evanphx/json-patch v4, which a real server applies webhooks' patches with.
+The package `patch` applies the patch; the messages are from evanphx/json-patch v4, the library of a real server for webhooks' patches.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def patched(found: Data, operations: Sequence[Data]) -> Data:
 
 
 def check_identity(call: AdmissionCall, after: Data, shown: Data, registered: Callable[[str, str], bool]) -> None:
-    """Refuse a patched object of another kind or version than was shown; of built-in kinds, fill in what the patch removed.
+    """Refuse a patched object whose kind or version changed; of built-in kinds, restore a removed kind or version.
 
-    `registered` tells whether there is a built-in kind of an apiVersion.
+    `registered` reports whether an apiVersion has a built-in kind.
     """
     if call.resource.custom and call.group_kind is None:
         _check_custom(call, after, shown)

@@ -1,4 +1,4 @@
-"""The resources that a pod requests of a node, as the scheduler and quota count them; and its quality of service.
+"""The resources that a pod requests, as the scheduler and quota count them; and its quality of service.
 
 Guarantees: pure. The rules are those of k8s.io/component-helpers `resource/helpers.go` and of Kubernetes'
 `pkg/apis/core/v1/helper/qos/qos.go`.
@@ -41,7 +41,7 @@ def spec_amounts(pod: Data, what: str) -> dict[str, Quantity]:
 
 
 def sets_pod_resources(pod: Data) -> bool:
-    """Tell whether a pod has resources of its own, besides its containers'."""
+    """Tell whether a pod has pod-level resources."""
     return any(_is_pod_level(name) for what in ("requests", "limits") for name in _pod_level_amounts(pod, what))
 
 
@@ -54,7 +54,7 @@ def _is_pod_level(name: str) -> bool:
 
 
 def _aggregated(pod: Data, what: str) -> dict[str, Quantity]:
-    """Add containers and sidecars up; what an init container needs at its time may be more than that."""
+    """Sum up containers and sidecars; while an init container runs, it may need more than that."""
     spec = pod.get("spec") or {}
     running: dict[str, Quantity] = {}
     for container in spec.get("containers") or ():
@@ -73,7 +73,7 @@ def _aggregated(pod: Data, what: str) -> dict[str, Quantity]:
 
 
 def _effective(pod: Data, container: Data, what: str) -> dict[str, Quantity]:
-    """Return the allocated or the requested amount of a container, whichever is more, while it is resized in place."""
+    """Return the allocated or the requested amount of a container, whichever is more, during a resize in place."""
     asked = read((container.get("resources") or {}).get(what))
     status = pod.get("status") or {}
     for entry in [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]:
@@ -101,7 +101,7 @@ def _larger(left: Amounts, right: Amounts) -> dict[str, Quantity]:
 
 
 def quality(pod: Data) -> str:
-    """Return the quality of service: the one in the status, or computed."""
+    """Return the quality of service from the status; if the status has none, compute it."""
     known = (pod.get("status") or {}).get("qosClass")
     return str(known) if known else _computed_quality(pod)
 

@@ -1,4 +1,4 @@
-"""ResourceQuota: whether a write still fits, what it uses up, and what is used in all.
+"""ResourceQuota: whether a write fits, what it uses up, and the total usage.
 
 Guarantees: pure. `charge` raises the server's 403, or returns the statuses that must be written in the same step as the object, so that two
 writes cannot spend the same remainder. `recalculate` is what the controller writes. The rules are those of k8s.io/apiserver
@@ -53,7 +53,7 @@ IGNORED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class QuotaUpdate:
-    """The new status of a quota; the rest of it stays."""
+    """The new status of a quota; the rest of the quota stays."""
 
     namespace: str
     name: str
@@ -61,7 +61,7 @@ class QuotaUpdate:
 
 
 def charge(call: AdmissionCall, quotas: Sequence[Data], now: datetime) -> list[QuotaUpdate]:
-    """Return how quotas change by a write; raises 403 if one does not allow it. A dry run is checked and changes nothing."""
+    """Return how a write changes the quotas; raises 403 if a quota is exceeded. A dry run is checked and changes nothing."""
     if not call.namespace or call.id in IGNORED or call.id == ("", "namespaces") or call.object is None:
         return []
     evaluator = evaluator_for(*call.id)
@@ -114,7 +114,7 @@ def _formatted(amounts: Amounts) -> str:
 
 
 def recalculate(quota: Data, objects: Objects, now: datetime) -> Data:
-    """Return the status of a quota as the controller computes it from what there is."""
+    """Return the status of a quota as the controller computes it from the stored objects."""
     namespace = quota["metadata"]["namespace"]
     hard = read((quota.get("spec") or {}).get("hard"))
     used = read((quota.get("status") or {}).get("used"))

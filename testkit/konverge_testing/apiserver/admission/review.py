@@ -1,6 +1,6 @@
-"""AdmissionReview: what a webhook is sent, and what may be made of its answer. Pure.
+"""AdmissionReview: the request to a webhook, and the checks of its response. Pure.
 
-The shape and the words are those of k8s.io/apiserver `pkg/admission/plugin/webhook/{request,errors}`.
+The shape and the messages are from k8s.io/apiserver `pkg/admission/plugin/webhook/{request,errors}`.
 
 Caveats: without `admission.k8s.io/v1beta1`, which a real server still sends to a webhook that lists it before v1.
 """
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class CallFailedError(Exception):
-    """A webhook could not be asked, or did not answer as one. The text is the server's; the failure policy decides what it means."""
+    """A webhook could not be called, or its response is invalid. The text is the server's; the failure policy decides about the write."""
 
     def __init__(self, hook: str, why: str) -> None:
         super().__init__(f"failed calling webhook {quoted(hook)}: {why}")
@@ -41,7 +41,7 @@ class CallFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WebhookResponse:
-    """A webhook's answer, checked."""
+    """A webhook's response, checked."""
 
     allowed: bool
     patch: tuple[Data, ...] | None = None
@@ -51,7 +51,7 @@ class WebhookResponse:
 
 
 def accepts_v1(versions: object) -> bool:
-    """Tell whether a hook can be asked in v1; raises 501 if it wants v1beta1, and 500's reason if nothing known."""
+    """Raise unless a hook can be called in v1: 501 if it wants v1beta1, and 500's reason if it lists no known version."""
     known = (
         [version for version in versions or () if version in ("v1", "v1beta1")] if isinstance(versions, list) else []
     )
@@ -112,7 +112,7 @@ def as_own(call: AdmissionCall, found: Data, seen: tuple[str, str]) -> Data:
 
 
 def response_of(review: Any, uid: str, hook: str, *, mutating: bool) -> WebhookResponse:
-    """Check a webhook's answer; raises CallFailedError if it is none."""
+    """Check a webhook's response; raises CallFailedError if it is invalid."""
 
     def wrong(why: str) -> CallFailedError:
         return CallFailedError(hook, f"received invalid webhook response: {why}")
@@ -169,7 +169,7 @@ def _operations(patch: str, patch_type: str | None, hook: str) -> tuple[Data, ..
 
 
 def rejection(hook: str, status: Data | None) -> StatusError:
-    """Return the refusal of a webhook: its own code, reason and details, and its words behind ours."""
+    """Return the refusal of a webhook: its own code, reason and details, and its message after ours."""
     status = status or {}
     by = f"admission webhook {quoted(hook)} denied the request"
     reason = str(status.get("reason") or "")

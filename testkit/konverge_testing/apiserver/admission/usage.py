@@ -32,7 +32,7 @@ _LEGACY_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 
 class Evaluator:
-    """How one resource counts: here the plain one, for everything that is only counted."""
+    """How one resource counts; this base class counts objects and nothing else."""
 
     def __init__(self, group: str, plural: str) -> None:
         self.id = (group, plural)
@@ -40,12 +40,12 @@ class Evaluator:
         if not group and plural in _ALIASES:
             self._names.add(plural)
 
-    def handles(self, operation: str, subresource: str, new: Data | None, old: Data | None) -> bool:  # noqa: ARG002  # only some look at the objects
-        """Tell whether a write may change what is used."""
+    def handles(self, operation: str, subresource: str, new: Data | None, old: Data | None) -> bool:  # noqa: ARG002  # read by some
+        """Tell whether a write may change the usage."""
         return operation == "CREATE" and not subresource
 
     def matching(self, names: Iterable[str]) -> list[str]:
-        """Return those of a quota's names that this resource counts for."""
+        """Return the names of a quota that this resource counts for."""
         return sorted(name for name in set(names) if self.counts(name))
 
     def counts(self, name: str) -> bool:
@@ -53,11 +53,11 @@ class Evaluator:
         return name in self._names
 
     def usage(self, found: Data, now: datetime) -> dict[str, Quantity]:  # noqa: ARG002  # all of one kind count alike
-        """Return what an object takes."""
+        """Return the usage of an object."""
         return dict.fromkeys(self._names, ONE)
 
     def demand(self, names: Sequence[str], new: Data) -> str:  # noqa: ARG002  # only pods are measured
-        """Return what an object lacks to be measured by these names, or "" if nothing."""
+        """Return what an object must state before these names can be measured, or ""."""
         return ""
 
     def in_scope(self, scope: Scope, found: Data) -> bool:  # noqa: ARG002  # most have no scopes
@@ -70,14 +70,14 @@ class Evaluator:
 
 
 def scopes_of(quota: Data) -> list[Scope]:
-    """Return the scopes of a quota, the short ones written out."""
+    """Return the scopes of a quota, with short forms expanded."""
     spec = quota.get("spec") or {}
     short = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or ()]
     return [*short, *((spec.get("scopeSelector") or {}).get("matchExpressions") or ())]
 
 
 def evaluator_for(group: str, plural: str) -> Evaluator:
-    """Return the way in which a resource counts."""
+    """Return the evaluator of a resource."""
     special = {"pods": _Pods, "services": _Services, "persistentvolumeclaims": _Claims}
     return special.get(plural, Evaluator)(group, plural) if not group else Evaluator(group, plural)
 
@@ -93,7 +93,7 @@ def evaluators_for(names: Iterable[str]) -> list[Evaluator]:
 
 
 def _selected(scope: Scope, value: str) -> bool:
-    """Tell whether a scope's operator accepts a value; "" stands for none."""
+    """Tell whether a scope's operator accepts a value; "" means that there is no value."""
     values = scope.get("values") or ()
     match scope.get("operator"):
         case "In":
@@ -184,7 +184,7 @@ def _amounts(requests: Amounts, limits: Amounts) -> dict[str, Quantity]:
 
 
 def _is_extended(name: str) -> bool:
-    """Tell whether a resource is an extended one: its name has a domain other than Kubernetes'."""
+    """Tell whether a resource is an extended resource: its name has a domain other than Kubernetes'."""
     return "/" in name and "kubernetes.io/" not in name
 
 
@@ -194,7 +194,7 @@ def _has_deadline(pod: Data) -> bool:
 
 
 def _is_live(pod: Data, now: datetime) -> bool:
-    """Tell whether a pod counts: not when it has ended, nor when it should have been gone."""
+    """Tell whether a pod counts: not if it has ended, nor if its deletion is overdue."""
     if (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
         return False
     metadata = pod.get("metadata") or {}
@@ -278,7 +278,7 @@ class _Claims(Evaluator):
 
 
 def total(parts: Iterable[Amounts]) -> dict[str, Quantity]:
-    """Return the sum of many."""
+    """Return the sum of several amounts."""
     whole: dict[str, Quantity] = {}
     for part in parts:
         whole = added(whole, part)

@@ -1,7 +1,7 @@
-"""Server-side apply and managedFields: who owns which field of an object. Pure code over plain dicts and `Node` schemas.
+"""Server-side apply and managedFields: the owners of an object's fields. Pure code over plain dicts and `Node` schemas.
 
 Read `fieldset` (sets of fields are FieldsV1's own JSON), then `typed` and `merging` (one walk each), then `tracking` (updates) and
-`applying` (apply). The judge is a real kube-apiserver: tests replay what one recorded.
+`applying` (apply). Tests replay the recorded results of a real kube-apiserver.
 """
 
 from konverge_testing.apiserver.apply.applying import apply, apply_unchanged

@@ -1,4 +1,4 @@
-"""Server-side apply: `apply` merges a configuration into the live object and says who owns what.
+"""Server-side apply: `apply` merges a configuration into the live object and returns the new field owners.
 
 Guarantees: pure; arguments are never changed, but the result shares parts with them, so change copies only. Refusals are `StatusError`s in
 the server's words. Facts: apimachinery `pkg/util/managedfields/internal/{structuredmerge,versioncheck,conflict,lastapplied*}.go`,
@@ -45,7 +45,7 @@ Conflicts = dict[Key, list[tuple[str, ...]]]
 
 
 class _Conflict(Exception):
-    """Others own what the configuration would change."""
+    """Other managers own fields that the configuration would change."""
 
     def __init__(self, conflicts: Conflicts) -> None:
         super().__init__()
@@ -89,9 +89,9 @@ def apply(
 ) -> Data:
     """Return the object after an apply, managedFields included; `live` None creates it. The live object itself if nothing changes.
 
-    The configuration's kind is held against `kind`, or where that is not given against the live object's. A part that becomes empty by it
+    The configuration's kind is checked against `kind`, or without `kind` against the live object's. A part that the apply empties
     becomes null, and null stays null, since pruning, defaulting and validation follow. `reset`, `versions` and `views` are as for
-    `track_update`; `settled`: the live object's entries were written under the schemas of today.
+    `track_update`; `settled`: the live object's entries were written under the current schemas.
 
     Raises StatusError: 409 for fields of others unless forced, 400 for another kind or version and for managedFields in the configuration,
     500 (as the server) for what does not fit the schema.
@@ -127,7 +127,7 @@ def _gvk(object_: Data) -> str:
 
 
 def _apply(request: _Request, owners: Owners, force: bool) -> Data:
-    """Return the merged object, or the live one itself if it is equal. Changes `owners`."""
+    """Return the merged object, or the live object itself if it is equal. Changes `owners`."""
     live, patch, shape = request.live, request.patch, request.shape
     who = (request.manager, request.api_version, request.subresource)
     try:
@@ -186,7 +186,7 @@ def _identified(object_: Data) -> str:
 def _record_ownership(
     owners: Owners, key: Key, mine: Fields, request: _Request, last: Owner | None, *, changed: bool
 ) -> None:
-    """Record what the applier owns now. Its time moves only if the object changed."""
+    """Record the applier's fields. The time of its entry changes only with the object."""
     time = request.now if changed else last.time if last is not None else None
     if not mine:
         owners.pop(key, None)
@@ -203,7 +203,7 @@ def _apart(owners: Owners, key: Key, mine: Fields, last: Owner | None) -> bool:
 
 
 def _take(request: _Request, owners: Owners, key: Key, base: Data, merged: Data, force: bool) -> None:
-    """Refuse fields that others own, or (forced) take them over; fields that are gone from the object have no owner."""
+    """Refuse fields that others own, or (forced) take them over; fields that the object no longer has have no owner."""
     changes = Changes(request.node, request.api_version, (base, merged), request.reset, request.views)
     if not force:
         conflicts: Conflicts = {}
@@ -219,7 +219,7 @@ def _take(request: _Request, owners: Owners, key: Key, base: Data, merged: Data,
 
 
 def _pruned(request: _Request, merged: Data, owners: Owners, last: Owner) -> Data:
-    """Remove the fields that this applier applied last time and leaves out now, unless another manager owns them."""
+    """Remove the fields that this applier applied last time and omits now, unless another manager owns them."""
     shape = _shape_at(request, last.version)
     if shape is None:
         return merged

@@ -47,7 +47,7 @@ def _go_string(value: str) -> str:
 
 
 def _go_float(value: float) -> str:
-    """Show a float with as few digits as tell it apart; with an exponent from 1e21 on and below 1e-6."""
+    """Format a float with the fewest digits that identify it; with an exponent from 1e21 on and below 1e-6."""
     if value == 0:
         return "0"
     mantissa, _, exponent = f"{value:.17e}".partition("e")
@@ -69,7 +69,7 @@ def _key_of_one(name: str, value: str | float | bool | None) -> str:
 
 
 def key_element(pairs: Sequence[tuple[str, Any]]) -> str:
-    """Return the element of an item of a list that is a map; `pairs` are sorted by name."""
+    """Return the element of an item of a list of type map; `pairs` are sorted by name."""
     if len(pairs) == 1 and not isinstance(pairs[0][1], (dict, list)):
         return _key_of_one(*pairs[0])
     return "k:{" + ",".join(f"{_go_string(name)}:{go_json(value)}" for name, value in pairs) + "}"
@@ -77,12 +77,12 @@ def key_element(pairs: Sequence[tuple[str, Any]]) -> str:
 
 @lru_cache(maxsize=16384, typed=True)
 def value_element(value: str | float | bool) -> str:
-    """Return the element of an item of a list that is a set."""
+    """Return the element of an item of a list of type set."""
     return f"v:{go_json(value)}"
 
 
 def canonical(element: str) -> str | None:
-    """Spell a client's element as the server does; None for a kind that is not known. Raises ValueError for what is not an element."""
+    """Spell a client's element as the server does; None for an unknown kind of element. Raises ValueError for an invalid element."""
     if len(element) < 2 or element[1] != ":":
         raise ValueError(f"missing colon: {element}" if len(element) >= 2 else "key must be 2 characters long:")
     kind, rest = element[0], element[2:]
@@ -100,7 +100,7 @@ def canonical(element: str) -> str | None:
 
 @lru_cache(maxsize=16384)
 def order(element: str) -> tuple[Any, ...]:
-    """Return what siblings are sorted by: fields, then keys, values and indexes; "." comes first."""
+    """Return the sort key of siblings: fields, then keys, values and indexes; "." is first."""
     kind, rest = element[:1], element[2:]
     if kind == "f":
         return (1, rest)

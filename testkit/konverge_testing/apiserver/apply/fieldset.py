@@ -1,6 +1,6 @@
-"""Sets of fields, kept as the JSON of FieldsV1 itself: nested dicts from path elements to what is below them.
+"""Sets of fields, kept as the JSON of FieldsV1 itself: nested dicts from path elements to the elements below.
 
-A node is {} if the place itself is in the set and nothing below it; {".": {}, ...} if both are; {...} where only places below are.
+A node is {} if the place itself is in the set and nothing below it; {".": {}, ...} if both are; {...} if only places below are.
 The outermost dict has no "." and {} is the empty set. Guarantees: pure; no argument is changed, and unchanged parts are shared between
 results. Facts: structured-merge-diff v6 `fieldpath/set.go` and `fieldpath/serialize.go`.
 """
@@ -54,12 +54,12 @@ def member(node: Fields) -> bool:
 
 
 def below(node: Fields) -> Fields:
-    """Return a node without itself: what of the set stands below."""
+    """Return the part of a node below its own place."""
     return {key: value for key, value in node.items() if key != "."} if "." in node else node
 
 
 def union(one: Fields, two: Fields) -> Fields:
-    """Return what is in either set. The order of siblings is not kept: see `ordered`."""
+    """Return the union of two sets. The order of siblings is not kept: see `ordered`."""
     if not one or not two:
         return one or two
     out = dict(one)
@@ -79,7 +79,7 @@ def _union(one: Fields, two: Fields) -> Fields:
 
 
 def difference(one: Fields, two: Fields) -> Fields:
-    """Return what is in the first set and not in the second, place by place: a parent does not stand for its children."""
+    """Return the difference of two sets, place by place: a parent does not include its children."""
     if not one or not two:
         return one
     out: Fields = {}
@@ -99,7 +99,7 @@ def _difference(one: Fields, two: Fields) -> Fields | None:
 
 
 def recursive_difference(one: Fields, two: Fields) -> Fields:
-    """Return what is left of the first set without the places of the second and everything below them."""
+    """Return the first set without the places of the second set and everything below them."""
     if not one or not two:
         return one
     out: Fields = {}
@@ -117,7 +117,7 @@ def recursive_difference(one: Fields, two: Fields) -> Fields:
 
 
 def intersection(one: Fields, two: Fields) -> Fields:
-    """Return what is in both sets."""
+    """Return the intersection of two sets."""
     out: Fields = {}
     for key, value in one.items():
         other = two.get(key)
@@ -141,7 +141,7 @@ def has(fields: Fields, path: Sequence[str]) -> bool:
 
 
 def from_paths(found: Iterable[Sequence[str]]) -> Fields:
-    """Make a set of places, each a sequence of elements."""
+    """Create a set of places, each a sequence of elements."""
     out: Fields = {}
     for path in found:
         single: Fields = {}
@@ -177,7 +177,7 @@ def ordered(fields: Fields) -> Fields:
 
 
 def decode(raw: Any) -> Fields:
-    """Read a client's FieldsV1: elements are spelled anew, unknown kinds left out. Raises ValueError if it makes no sense."""
+    """Read a client's FieldsV1: elements are spelled as the server does, unknown kinds dropped. Raises ValueError for invalid FieldsV1."""
     out: Fields = {}
     for key, value in _object(raw).items():
         element = None if key == "." else canonical(key)

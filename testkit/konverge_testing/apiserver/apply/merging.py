@@ -1,6 +1,6 @@
 """An applied configuration merged into an object, and items taken out of one.
 
-Guarantees: pure; results share what did not change with the arguments, and if nothing changed the result is the argument itself. Facts:
+Guarantees: pure; results share unchanged parts with the arguments, and if nothing changed the result is the argument itself. Facts:
 structured-merge-diff v6 `typed/merge.go`, `typed/remove.go`, `fieldpath/set.go`, `typed/reconcile_schema.go`.
 """
 
@@ -37,7 +37,7 @@ def merge(shape: Shape, live: Any, config: Any) -> Any:
 
 
 def _cleared(shape: Shape, live: Any) -> Any:
-    """Null says nothing to what is owned by its items; everything else becomes null."""
+    """A null does not change a value that is owned item by item; any other value becomes null."""
     if isinstance(live, dict) and live and shape.map is not None and not shape.map.atomic:
         return live
     if isinstance(live, list) and live and shape.list is not None and shape.list.associative and shape.map is None:
@@ -67,7 +67,7 @@ def _merge_maps(shape: MapShape, live: dict[str, Any], config: dict[str, Any]) -
 
 
 def _merge_lists(shape: ListShape, live: list[Any], config: list[Any]) -> list[Any]:
-    """Merge item by item: the configuration's order for what it names, and the others keep their places among their neighbours."""
+    """Merge item by item: the configuration's items are in its order, and the other items keep their places among their neighbours."""
     left = [element_of(shape, item) for item in live]
     right = [element_of(shape, item) for item in config]
     ours: dict[str, Any] = {}
@@ -86,7 +86,7 @@ def _merge_lists(shape: ListShape, live: list[Any], config: list[Any]) -> list[A
 def _interleave(
     child: Shape, left: list[tuple[str, Any]], right: list[str], ours: dict[str, Any], theirs: dict[str, Any]
 ) -> list[Any]:
-    """Walk both lists at once. An item of ours that theirs also names waits until theirs comes to it."""
+    """Walk both lists at once. An item of ours that is also in theirs waits until the walk reaches it in theirs."""
 
     def both(element: str) -> Any:
         return merge(child, ours[element], theirs[element]) if element in ours else theirs[element]
@@ -129,7 +129,7 @@ def _interleave(
 
 
 def remove(shape: Shape, value: Any, fields: Fields) -> Any:
-    """Return the value without the places of a set; what loses its last item becomes null, as on the server."""
+    """Return the value without the places of a set; a list or map that loses its last item becomes null, as on the server."""
     if isinstance(value, dict):
         inside = shape.map
         if inside is None or not value or inside.atomic:
@@ -207,7 +207,7 @@ _OWNED: Final[Fields] = {}
 
 
 def reconcile(shape: Shape, fields: Fields) -> Fields:
-    """Return the set as of this schema: what is owned as one by now is owned as one. The argument itself if nothing changes."""
+    """Return the set under this schema: a place that is atomic now is owned as a whole. The argument itself if nothing changes."""
     inside = shape.map
     if inside is None:
         return fields

@@ -1,4 +1,4 @@
-"""Names of field managers: the default one, and what a name may be.
+"""Names of field managers: the default name, and the rules for names.
 
 Facts: apiserver `pkg/endpoints/handlers/create.go`, apimachinery `pkg/apis/meta/v1/validation/validation.go`.
 """
@@ -15,7 +15,7 @@ _LONGEST: Final = 128
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:
-    """Return who writes: the given name, else the user agent up to its first slash, as far as it is printable, at most 128 bytes.
+    """Return the field manager: the given name, else the user agent up to its first slash, as far as it is printable, at most 128 bytes.
 
     >>> manager_name("", "kubectl/v1.36.3 (linux/amd64)")
     'kubectl'
@@ -33,7 +33,7 @@ def manager_name(field_manager: str, user_agent: str) -> str:
 
 
 def validate_manager(field_manager: str) -> list[FieldError]:
-    """Return the errors of a given name; "" means that none was given and is valid."""
+    """Return the errors of a given name; "" means that no name was given, which is valid."""
     found = []
     if len(field_manager.encode()) > _LONGEST:
         found.append(FieldError("TooLong", "fieldManager", detail=f"may not be more than {_LONGEST} bytes"))
@@ -47,6 +47,6 @@ def validate_manager(field_manager: str) -> list[FieldError]:
 
 
 def require_manager(field_manager: str) -> list[FieldError]:
-    """Tell what is wrong with the name of an applier, who must have one."""
+    """Return the errors of an applier's name, which is required."""
     missing = [] if field_manager else [FieldError("Required", "fieldManager", detail="is required for apply patch")]
     return [*missing, *validate_manager(field_manager)]

@@ -1,6 +1,6 @@
 """Entries of managedFields as owners: read, sorted and written as the server does.
 
-Guarantees: pure; an owner whose fields and time did not change keeps the very entry that it was read from. Facts: apimachinery
+Guarantees: pure; an owner with unchanged fields and time keeps the entry that it was read from. Facts: apimachinery
 `pkg/util/managedfields/internal/{managedfields,managedfieldsupdater,capmanagers,stripmeta,buildmanagerinfo}.go`.
 """
 
@@ -19,7 +19,7 @@ __all__ = ["Key", "Owner", "Owners", "cap", "identity", "key_of", "read", "shown
 Data = dict[str, Any]
 
 Key = tuple[str, str, str, str]
-"""Manager, operation, apiVersion ("" for Apply: an applier is the same whichever version it applied), subresource."""
+"""Manager, operation, apiVersion ("" for Apply: an applier is the same owner in every version), subresource."""
 
 _MOST_UPDATERS: Final = 10
 _ANCIENT: Final = "ancient-changes"
@@ -29,25 +29,25 @@ _STRIPPED_METADATA: Final = frozenset(f"f:{name}" for name in UNTRACKED)
 
 @dataclass(slots=True)
 class Owner:
-    """The fields that one manager owns by one operation."""
+    """The fields of one manager and operation."""
 
     fields: Fields
     version: str
     time: str | None = None
     entry: Data | None = None
-    """The entry as it was read; None once anything but the time changed."""
+    """The entry as read; None after any change except to the time."""
 
 
 Owners = dict[Key, Owner]
 
 
 def key_of(manager: str, operation: str, version: str, subresource: str) -> Key:
-    """Return the key of an owner; a nameless one is called unknown."""
+    """Return the key of an owner; an owner without a name is called unknown."""
     return (manager or "unknown", operation, "" if operation == "Apply" else version, subresource)
 
 
 def read(entries: Any, *, foreign: bool = False) -> Owners | None:
-    """Read entries; None if one of them makes no sense. `foreign`: they come from a client, so their fields are spelled anew."""
+    """Read entries; None if any entry is invalid. `foreign`: the entries are a client's, so their fields are spelled as the server does."""
     owners: Owners = {}
     for entry in entries or ():
         if not isinstance(entry, dict):
@@ -123,7 +123,7 @@ def strip(fields: Fields) -> Fields:
 
 
 def identity(key: Key) -> str:
-    """Return the server's own name for an owner, by which it sorts owners in messages."""
+    """Return the server's own name for an owner, its sort key in messages."""
     manager, operation, version, subresource = key
     pairs = {"manager": manager, "operation": operation, "apiVersion": version, "subresource": subresource}
     return "{" + ",".join(f'"{name}":{go_json(value)}' for name, value in pairs.items() if value) + "}"
@@ -139,7 +139,7 @@ def shown(key: Key) -> str:
 
 
 def cap(owners: Owners) -> None:
-    """Keep at most ten updaters: the oldest of one version become one, called ancient-changes."""
+    """Keep at most ten updaters: the oldest updaters of a version are merged into one, called ancient-changes."""
     updaters = [key for key in owners if key[1] == "Update"]
     count = len(updaters)
     if count <= _MOST_UPDATERS:

@@ -1,4 +1,4 @@
-"""Owners of `replicas` as the scale subresource sees them, and back: a write through `/scale` is tracked on a Scale, not on its parent.
+"""Owners of `replicas` converted for the scale subresource, and back: a write through `/scale` is tracked on a Scale, not on its parent.
 
 Guarantees: pure. Facts: apimachinery `pkg/util/managedfields/scalehandler.go`.
 """
@@ -17,7 +17,7 @@ __all__ = ["from_scale", "to_scale"]
 Data = dict[str, Any]
 
 Places = Mapping[str, Sequence[str]]
-"""By apiVersion of the parent: where its replicas are, such as {"apps/v1": ("spec", "replicas")}; () for a version without scale."""
+"""By apiVersion of the parent: the path of its replicas, such as {"apps/v1": ("spec", "replicas")}; () for a version without scale."""
 
 _VERSION: Final = "autoscaling/v1"
 _IN_SCALE: Final = ("f:spec", "f:replicas")
@@ -40,9 +40,9 @@ def to_scale(parent: list[Data] | None, places: Places) -> list[Data] | None:
 def from_scale(
     parent: list[Data] | None, scale: list[Data] | None, api_version: str, places: Places
 ) -> list[Data] | None:
-    """Return managedFields for the parent after a write of its Scale: who lost replicas there loses them here, new owners are taken over.
+    """Return managedFields for the parent after a write of its Scale: owners that lost replicas there lose them here, new owners are added.
 
-    New owners have no time that the parent knew, so (as on the server) theirs is left out.
+    New owners have no time that the parent knew, so (as on the server) their entries have none.
     """
     left = entries.read(scale) or {}
     out: Owners = {}

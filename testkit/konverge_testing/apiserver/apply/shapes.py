@@ -1,7 +1,9 @@
-"""How the places of an object merge: `Shape`, one for each `Node`, with up to three readings (scalar, list, map) as the value decides.
+"""How the places of an object merge: `Shape`, one for each `Node`, with up to three readings (scalar, list, map); the value decides which
+is used.
 
 Guarantees: pure; compiled lazily and kept with its node. A schema without `definitions` is a CustomResourceDefinition's: its metadata, and
-that of embedded resources, follow ObjectMeta whatever the schema says. Facts: kube-openapi `pkg/schemaconv`, apiextensions-apiserver
+the metadata of
+embedded resources, follow ObjectMeta and not the schema. Facts: kube-openapi `pkg/schemaconv`, apiextensions-apiserver
 `pkg/controller/openapi/builder`.
 """
 
@@ -26,13 +28,13 @@ class MapShape:
 
     fields: dict[str, Shape]
     element: Shape | None
-    """The shape of other names' values; None if other names are not allowed."""
+    """The shape of the values under other names; None if other names are not allowed."""
     atomic: bool = False
     defaults: dict[str, Any] = field(default_factory=dict)
 
     @property
     def deduced(self) -> bool:
-        """Whether nothing is known of what stands here."""
+        """Whether the schema of this place is unknown."""
         return (
             not self.fields and self.element is not None and (self.element is DEDUCED or self.element.inlined_untyped)
         )
@@ -40,7 +42,7 @@ class MapShape:
 
 @dataclass(slots=True)
 class ListShape:
-    """A list: owned as one, or item by item (by keys, or by value if there are none)."""
+    """A list: owned as a whole, or item by item (by keys, or by value if there are none)."""
 
     element: Shape
     associative: bool = False
@@ -48,7 +50,7 @@ class ListShape:
     """As declared; `sorted_keys` is their order in an element."""
     sorted_keys: tuple[str, ...] = ()
     known: dict[str, str] = field(default_factory=dict)
-    """Elements by the only key's value: memory of `element_of`."""
+    """Elements by the only key's value: the cache of `element_of`."""
 
 
 class _Home:
@@ -68,17 +70,17 @@ class Shape:
         self._unknown = unknown or node.preserves_unknown
         self._whole = whole or (node.embedded and home.custom)
         self.settled: dict[bytes, Fields | None] = {}
-        """For the outermost shape: what `reconcile` made of field sets, by their JSON."""
+        """For the outermost shape: the results of `reconcile`, by the JSON of the field set."""
 
     @cached_property
     def takes_text(self) -> bool:
-        """Whether a string may stand here."""
+        """Whether a string is valid here."""
         return self.scalar in ("string", "untyped")
 
     @cached_property
     def plain(self) -> bool:
-        """Whether `==` tells if values are the same: nothing untyped stands here or below, so that true is never taken for 1."""
-        vars(self)["plain"] = False  # until it is known, for types that contain themselves
+        """Whether `==` compares values correctly: neither this place nor any below is untyped, so true is never compared with 1."""
+        vars(self)["plain"] = False  # until the result is known, for recursive types
         if self.map is not None and self.list is not None:
             return self._node.int_or_string
         if self.map is not None:
@@ -88,12 +90,12 @@ class Shape:
 
     @cached_property
     def inlined_untyped(self) -> bool:
-        """Whether it is written out, without a type."""
+        """Whether the type is inline, without a name."""
         return not self._node.reference and self.scalar == "untyped"
 
     @cached_property
     def scalar(self) -> str:
-        """`numeric`, `string`, `boolean`, `untyped`; "" if no scalar may stand."""
+        """`numeric`, `string`, `boolean`, `untyped`; "" if no scalar is valid."""
         node = self._node
         if node.reference in (_QUANTITY, _RAW_EXTENSION) or node.type == "":
             return "untyped"
@@ -105,7 +107,7 @@ class Shape:
 
     @cached_property
     def list(self) -> ListShape | None:
-        """How a list merges here, or None if none may stand."""
+        """How a list merges here, or None if no list is valid."""
         node = self._node
         if node.reference == _RAW_EXTENSION:
             return ListShape(UNTYPED)
@@ -117,7 +119,7 @@ class Shape:
 
     @cached_property
     def map(self) -> MapShape | None:
-        """How an object merges here, or None if none may stand."""
+        """How an object merges here, or None if no object is valid."""
         node = self._node
         if node.reference == _RAW_EXTENSION:
             return MapShape({}, UNTYPED, True)
@@ -153,7 +155,7 @@ class Shape:
 
 
 def _relation(node: Node) -> tuple[bool, tuple[str, ...]]:
-    """Tell whether a list merges item by item, and by which keys."""
+    """Return whether a list merges item by item, and its keys."""
     declared = node.schema.get("x-kubernetes-list-type")
     if declared is not None:
         return declared != "atomic", node.list_keys if declared == "map" else ()
@@ -163,7 +165,7 @@ def _relation(node: Node) -> tuple[bool, tuple[str, ...]]:
 
 
 def _recursive_shape(scalar: str, atomic: bool) -> Shape:
-    """Make a shape that refers to itself: what is known of untyped places."""
+    """Create a shape that refers to itself: the shape of untyped places."""
     made = Shape(Node({}), _Home(custom=False))
     inner = made if atomic else UNTYPED
     vars(made).update(scalar=scalar, list=ListShape(inner), map=MapShape({}, made, atomic), inlined_untyped=False)
@@ -171,9 +173,9 @@ def _recursive_shape(scalar: str, atomic: bool) -> Shape:
 
 
 UNTYPED: Final = _recursive_shape("untyped", atomic=True)
-"""Anything, owned as one."""
+"""Any value, owned as a whole."""
 DEDUCED: Final = _recursive_shape("untyped", atomic=False)
-"""Anything: maps are owned field by field, lists as one."""
+"""Any value: maps are owned field by field, lists as a whole."""
 
 _STRING: Final = Shape(Node({"type": "string"}), _Home(custom=False))
 _TIME: Final = {"type": "string", "format": "date-time"}
@@ -222,7 +224,7 @@ _METADATA: Final = Shape(
 
 
 def shape_of(node: Node) -> Shape:
-    """Return the shape of a whole object's schema; made once a node."""
+    """Return the shape of a whole object's schema; created once a node."""
     found: Shape | None = vars(node).get("_shape")
     if found is None:
         custom = not node.definitions
@@ -236,14 +238,14 @@ _BLANK: Final = "_apply_blank"
 def blank(node: Node) -> dict[str, Any]:
     """Return the empty object that a creation is compared with.
 
-    A custom resource starts from nothing. A built-in kind starts from the zero value of its Go type, in which structs by value and fields
-    without `omitempty` are present; the OpenAPI schema tells the former by their default {} and the latter as required.
+    A custom resource starts from nothing. A built-in kind starts from the zero value of its Go type, where structs by value and fields
+    without `omitempty` are present; in the OpenAPI schema, the former have the default {} and the latter are required.
     """
     if not node.definitions:
         return {}
     found: dict[str, Any] | None = node.__dict__.get(_BLANK)
     if found is None:
-        from konverge_testing.apiserver.strategies import normalise  # late: it stands above this room
+        from konverge_testing.apiserver.strategies import normalise  # imported late: a higher layer than this package
 
         found = _zero(node)
         normalise(node, found)

@@ -1,7 +1,8 @@
 """`track_update`: the field owners after a create or an update.
 
-Guarantees: pure; arguments are never changed, unchanged entries are the very dicts of the live object. If the new object does not fit its
-schema, all owners are dropped (a server cannot track them then, and validation refuses such an object right after). Facts: apimachinery
+Guarantees: pure; arguments are never changed, unchanged entries are the dicts of the live object themselves. If the new object does not fit
+its
+schema, all owners are dropped (a server cannot track them either, and validation then refuses such an object). Facts: apimachinery
 `pkg/util/managedfields/internal/{fieldmanager,skipnonapplied,structuredmerge}.go`, structured-merge-diff v6 `merge/update.go`.
 """
 
@@ -34,16 +35,16 @@ __all__ = ["Changes", "Versions", "Views", "deduct", "reset_fields", "settle", "
 Data = dict[str, Any]
 
 Versions = Mapping[str, Node] | None
-"""The schemas of all versions of a resource by apiVersion; None if only the request's own is known and stands for all."""
+"""The schemas of all versions of a resource by apiVersion; None if only the request's own schema is known, which then counts for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """A custom object as its other versions show it: their schemas by apiVersion, and its conversion."""
+    """A custom object in its other versions: their schemas by apiVersion, and its conversion."""
 
     schemas: Mapping[str, Node]
     show: Callable[[Data, str], Data]
-    """Returns an object in another apiVersion; may raise what has its caller convert the object and begin anew."""
+    """Returns an object in another apiVersion; may raise, so that its caller converts the object and starts again."""
 
 
 _REMEMBERED = 4096
@@ -66,9 +67,10 @@ def track_update(
 ) -> list[Data] | None:
     """Return managedFields of an object after a create (`live` None) or an update; None if there is nothing to store.
 
-    The entries that the client sent in `new` count, as on the server: entries other than the live ones are taken over, `[{}]` forgets all
-    owners (and an object without owners stays so until the next apply), and invalid or absent entries mean the live ones. `[]` forgets
-    them too, except on custom resources, which treat it as absent. Through a subresource only the live ones count. `reset` are paths that
+    The entries that the client sent in `new` count, as on the server: entries other than the live entries are adopted, `[{}]` forgets all
+    owners (and an object without owners stays so until the next apply), and invalid or absent entries mean the live entries. `[]` forgets
+    them too, except on custom resources, which treat it as absent. Through a subresource only the live entries count. `reset` are paths
+    that
     a write through this subresource does not own. With `versions`, an owner of an unknown version is dropped. `settled`: the live object's
     entries were written under the schemas of today. With `views`, owners by other versions lose what changed in their version.
     """
@@ -107,7 +109,7 @@ def track(
     reset: Sequence[tuple[str, ...]],
     views: Views | None = None,
 ) -> None:
-    """Give the changed fields to the writer (manager, apiVersion, subresource), and take them from all other owners. Changes `owners`."""
+    """Give the changed fields to the writer (manager, apiVersion, subresource), and remove them from all other owners. Changes `owners`."""
     manager, version, subresource = who
     changes = Changes(node, version, (blank(node) if live is None else live, new), reset, views)
     deduct(owners, changes)
@@ -120,7 +122,7 @@ def track(
 
 
 def reset_fields(reset: Sequence[tuple[str, ...]]) -> Fields:
-    """Return the set of paths that are named by fields."""
+    """Return the set of the given paths."""
     return _reset(tuple(reset)) if reset else {}
 
 
@@ -136,7 +138,7 @@ def _without(change: Change, excluded: Fields) -> Change:
 
 
 class Changes:
-    """The change of an object, as each version that has owners sees it."""
+    """The change of an object, in each version that has owners."""
 
     def __init__(
         self,
@@ -157,7 +159,7 @@ class Changes:
         return _without(change, self._excluded) if self._excluded else change
 
     def of(self, version: str) -> Change:
-        """Return the change in a version; without views every version sees the same one."""
+        """Return the change in a version; without views the change is the same in every version."""
         if self._views is None or version not in self._views.schemas:
             return self._own
         found = self._known.get(version)
@@ -168,7 +170,7 @@ class Changes:
 
 
 def deduct(owners: Owners, changes: Changes, but: Key | None = None) -> None:
-    """Take what changed from all owners but one; who is left with none is gone. Changes `owners`."""
+    """Remove the changed fields from all owners but one; an owner without fields is removed. Changes `owners`."""
     for key, owner in list(owners.items()):
         if key == but:
             continue
@@ -188,7 +190,7 @@ def deduct(owners: Owners, changes: Changes, but: Key | None = None) -> None:
 
 
 def settle(node: Node, owners: Owners, version: str, versions: Versions) -> None:
-    """Bring the sets of owners to the schemas of today, and drop owners of versions that are gone. Changes `owners`."""
+    """Bring the owners' sets to the current schemas, and drop owners of removed versions. Changes `owners`."""
     for key, owner in list(owners.items()):
         schema = node if versions is None or owner.version == version else versions.get(owner.version)
         if schema is None:
@@ -200,7 +202,7 @@ def settle(node: Node, owners: Owners, version: str, versions: Versions) -> None
 
 
 def _conformed(shape: Shape, fields: Fields) -> Fields | None:
-    """Return the set as of the schema, or None if it is that already; remembered by its JSON, for most sets are written again and again."""
+    """Return the set under the schema, or None if it needs no change; cached by its JSON, since most sets are written again and again."""
     memory = shape.settled
     text = _encode(fields)
     if text not in memory:

@@ -1,7 +1,7 @@
-"""Values by their schema: do they fit, which fields do they name, what differs between two.
+"""Values by their schema: whether they fit, which fields they contain, and how two values differ.
 
-Guarantees: pure; arguments are never changed. `field_set` and `compare` raise `Misfit` at the first thing that does not fit, `misfits` in
-`wording` says all of it. Facts: structured-merge-diff v6 `typed/validate.go`, `typed/tofieldset.go`, `typed/compare.go`,
+Guarantees: pure; arguments are never changed. `field_set` and `compare` raise `Misfit` at the first misfit, `misfits` in
+`wording` lists all of them. Facts: structured-merge-diff v6 `typed/validate.go`, `typed/tofieldset.go`, `typed/compare.go`,
 `typed/helpers.go`.
 """
 
@@ -21,7 +21,7 @@ _REMEMBERED: Final = 4096
 
 
 class Misfit(Exception):
-    """A value is not of its schema."""
+    """A value does not fit its schema."""
 
 
 def same(one: Any, two: Any) -> bool:
@@ -79,7 +79,7 @@ def _element_of(shape: ListShape, item: Any) -> str:
 
 
 def fits_scalar(kind: str, value: Any) -> bool:
-    """Tell whether a value (not null, a list or a map) may stand if the schema has this scalar."""
+    """Tell whether a value (not null, a list or a map) fits this scalar of the schema."""
     if kind == "string":
         return isinstance(value, str)
     if kind == "untyped":
@@ -89,16 +89,16 @@ def fits_scalar(kind: str, value: Any) -> bool:
     return kind == "boolean" and isinstance(value, bool)
 
 
-# --- which fields a value names -------------------------------------------------------------------------------------
+# --- the fields of a value -------------------------------------------------------------------------------------------
 
 
 def field_set(shape: Shape, value: Any, *, duplicates: bool = True) -> Fields:
-    """Return the fields that an object names; a list's equal items count as one, or (`duplicates` false) are a misfit."""
+    """Return the fields of an object; equal items of a list count once, or (`duplicates` false) are a misfit."""
     return _named(shape, value, duplicates) or {}
 
 
 def _named(shape: Shape, value: Any, duplicates: bool) -> Fields | None:
-    """Return the node of a place, or None if neither it nor anything below it counts on its own."""
+    """Return the node of a place, or None if neither the place nor anything below it is owned separately."""
     if isinstance(value, dict):
         return _named_in_map(shape.map, value, duplicates)
     if isinstance(value, list):
@@ -161,7 +161,7 @@ def _named_in_list(shape: ListShape | None, value: list[Any], duplicates: bool) 
     return out or None
 
 
-# --- what differs ---------------------------------------------------------------------------------------------------
+# --- differences ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -239,7 +239,7 @@ def _put(out: tuple[Fields, Fields, Fields], element: str, found: _Difference) -
 
 
 def _whole(shape: Shape, value: Any) -> Fields:
-    """Return the node of a place that only one side has: itself and everything below it."""
+    """Return the node of a place that only one side has: the place and everything below it."""
     if isinstance(value, dict):
         if (inside := shape.map) is None:
             raise Misfit
@@ -313,7 +313,7 @@ def _compare_lists(shape: ListShape | None, old: list[Any], new: list[Any]) -> _
 def _count_changed(
     shape: Shape, element: str, old: list[Any], new: list[Any], out: tuple[Fields, Fields, Fields]
 ) -> None:
-    """Record an item that came, went, or was there twice on one side only; several equal items are owned as one place."""
+    """Record an item that was added, removed, or duplicated on one side only; several equal items are owned as one place."""
     if new:
         out[0][element] = {} if len(new) >= 2 else _whole(shape, new[0])
     if old:
@@ -328,7 +328,9 @@ def _by_element(shape: ListShape, items: list[Any]) -> dict[str, list[Any]]:
 
 
 def _compare_kinds(shape: Shape, old: Any, new: Any) -> _Difference | None:
-    """Compare values of two kinds, or null with something: each reading that either has is compared with what the other is in it."""
+    """Compare values of two kinds, or null with another value: once in the reading of each, where the other value counts if it has that
+    kind.
+    """
     out: tuple[Fields, Fields, Fields] = ({}, {}, {})
     leaf = False
     after = reading_of(shape, new)
@@ -361,7 +363,7 @@ def _whole_list(shape: ListShape, items: list[Any] | None) -> Fields:
 
 
 def reading_of(shape: Shape, value: Any) -> type:
-    """Return how a value is read here: as what it is, or if the schema has no such reading (or it is null), as the schema's first."""
+    """Return the reading of a value: its own kind, or if the schema has no such reading (or the value is null), the schema's first."""
     kind = dict if isinstance(value, dict) else list if isinstance(value, list) else None if value is None else str
     has: dict[type, bool] = {dict: shape.map is not None, str: bool(shape.scalar), list: shape.list is not None}
     if kind is not None and has[kind]:

@@ -1,6 +1,6 @@
 """`misfits`: the places of an object that do not fit its schema, in the server's words.
 
-Guarantees: pure. Where several things do not fit, the server's order is its maps' random one; here it is that of the names. Facts:
+Guarantees: pure. Several misfits are in random order on the server (Go maps), and here sorted by name. Facts:
 structured-merge-diff v6 `typed/validate.go` and `typed/helpers.go`, as kube-apiserver 1.36 prints them.
 """
 
@@ -20,7 +20,7 @@ _Report = Callable[[str, str], None]
 
 
 def misfits(shape: Shape, value: Any, *, duplicates: bool = False) -> str:
-    """Word everything in an object that does not fit, as the server does; "" if all of it fits."""
+    """Return the server's message for everything in an object that does not fit; "" if all of it fits."""
     found: list[tuple[str, str]] = []
     _validate(shape, value, "", duplicates, lambda path, why: found.append((path, why)))
     shown = [f"{path}: {why}" if path else why for path, why in found]

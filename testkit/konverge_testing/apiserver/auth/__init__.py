@@ -1,6 +1,6 @@
 """Authentication, impersonation, RBAC and reviews.
 
-Guarantees: synchronous, no I/O; decisions depend on the stored objects, the call and the clock alone.
+Guarantees: synchronous, no I/O; decisions depend only on the stored objects, the call and the clock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`Attributes`: a request as authorization sees it (verb, resource or path), and the message of its refusal.
 
-Guarantees: pure. `attributes_of` reads them from a call by its path and method alone, without knowing what is served. The rules are those
-of k8s.io/apiserver `pkg/endpoints/request/requestinfo.go`, the words of `pkg/endpoints/handlers/responsewriters/errors.go`.
+Guarantees: pure. `attributes_of` reads them only from the path and method of a call, without the served resources. The rules are those
+of k8s.io/apiserver `pkg/endpoints/request/requestinfo.go`, the messages those of `pkg/endpoints/handlers/responsewriters/errors.go`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Attributes", "attributes_of", "refusal"]
 
 _METHODS: Final = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _BY_PATH: Final = frozenset({"POST", "PUT", "PATCH"})
-"""Methods of which the path says everything."""
+"""Methods whose verb depends only on the path."""
 _NAMESPACE_PARTS: Final = frozenset({"finalize", "status"})
 
 
@@ -37,7 +37,7 @@ class Attributes:
 
     @property
     def is_resource(self) -> bool:
-        """Whether it is about a resource."""
+        """Whether the request is for a resource."""
         return not self.path
 
 
@@ -76,7 +76,7 @@ def _attributes(method: str, path: str, watches: bool, selector: str) -> Attribu
 
 
 def _selected_name(selector: str) -> str:
-    """Return the one name that a field selector selects: a right to that name is enough to list or watch it."""
+    """Return the name that a field selector selects: a right to that name is enough to list or watch it."""
     for clause in selector.split(","):
         key, equals, value = clause.partition("=")
         if equals and key.strip() == "metadata.name":
@@ -85,7 +85,7 @@ def _selected_name(selector: str) -> str:
 
 
 def refusal(user: User, attributes: Attributes, reason: str = "") -> StatusError:
-    """Return the 403 for something that is not allowed; `reason` is the authorizer's."""
+    """Return the 403 for a denied request; `reason` is the authorizer's."""
     words = _refusal_message(user, attributes).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _forbidden(attributes, f"{words}: {reason}" if reason else words)
 

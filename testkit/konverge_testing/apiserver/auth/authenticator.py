@@ -1,9 +1,11 @@
-"""Authentication: tokens that the server was made with, ServiceAccount tokens that it issued itself, else anonymous; and impersonation.
+"""Authentication: the server's static tokens, ServiceAccount tokens that it issued itself, else anonymous; and impersonation.
 
-Guarantees: synchronous and without I/O; the time is `wall_clock`. A token of a ServiceAccount holds while it has not expired, the account
+Guarantees: synchronous and without I/O; the time is `wall_clock`. A token of a ServiceAccount is valid while it has not expired, the
+account
 (and the Pod, Node or Secret that it is bound to) exists under the same uid, and its audience is the API's. A wrong token is a 401 even if
-a request without one would have been served as anonymous. Headers that were sent more than once (Impersonate-Group) are expected as one
-value joined by commas or line feeds; a group with a comma in its name cannot be impersonated, therefore. The rules are those of
+the same request without a token would have been served as anonymous. Headers that were sent more than once (Impersonate-Group) are expected
+as one
+value joined by commas or line feeds, so a group with a comma in its name cannot be impersonated. The rules are those of
 Kubernetes' `pkg/serviceaccount/claims.go`, `pkg/registry/core/serviceaccount/storage/token.go` and
 `pkg/registry/authentication/tokenreview/storage.go`.
 """
@@ -47,11 +49,11 @@ _REMEMBERED: Final = 4096
 
 
 class _InvalidTokenError(Exception):
-    """A token of ours that does not hold any more; the text is the server's."""
+    """A token that this server issued is no longer valid; the text is the server's."""
 
 
 class Authenticator:
-    """Finds out who asks. `tokens` are the static ones; `key` signs what this server issues."""
+    """Authenticates calls. `tokens` are the static tokens; `key` signs the tokens that this server issues."""
 
     def __init__(
         self,
@@ -77,7 +79,7 @@ class Authenticator:
     def authenticate(self, call: Call, attributes: Attributes | None = None) -> User:
         """Return the user of a call, impersonation included; raises 401, or 403 if the user may not impersonate.
 
-        `attributes` are those of the call if they are known already.
+        `attributes` are the call's attributes, if they are already known.
         """
         user = call.user if call.user is not None else self._by_header(call.headers.get("authorization", ""))
         wanted = wanted_user(call.headers)
@@ -101,7 +103,7 @@ class Authenticator:
     # -- tokens ------------------------------------------------------------------------------------------------------
 
     def _by_token(self, token: str, audiences: Sequence[str]) -> tuple[User, tuple[str, ...]]:
-        """Return whose token it is, and for which of the audiences."""
+        """Return the user of a token, and the audiences that the token is valid for."""
         if token in self._tokens:
             return self._tokens[token], tuple(audiences)
         claims = self._read.get(token) or self._signer.read(token)
@@ -153,10 +155,10 @@ class Authenticator:
         if _is_deleted(found, now):
             raise _InvalidTokenError(f"[invalid bearer token, service account {namespace}/{name} has been deleted]")
 
-    # -- answers -----------------------------------------------------------------------------------------------------
+    # -- responses -----------------------------------------------------------------------------------------------------
 
     def issue_token(self, namespace: str, name: str, body: Data) -> Data:
-        """Answer a TokenRequest for a ServiceAccount; raises what the server refuses."""
+        """Serve a TokenRequest for a ServiceAccount; raises the server's refusals."""
         account = self._objects.get(_ACCOUNTS, namespace, name)
         _check_place(body.get("metadata") or {}, namespace, name)
         if account is None:
@@ -220,7 +222,7 @@ class Authenticator:
         return name, str(node["metadata"].get("uid", "")) if node else ""
 
     def review_token(self, body: Data) -> Data:
-        """Answer a TokenReview."""
+        """Serve a TokenReview."""
         spec = body.get("spec") or {}
         if not spec.get("token"):
             raise bad_request("token is required for TokenReview in authentication")
@@ -232,7 +234,7 @@ class Authenticator:
         return {**body, "status": {"authenticated": True, "user": user_info(user), "audiences": list(meant)}}
 
     def review_self(self, user: User, body: Data) -> Data:
-        """Answer a SelfSubjectReview."""
+        """Serve a SelfSubjectReview."""
         metadata = {**(body.get("metadata") or {}), "creationTimestamp": rfc3339(self._clock())}
         return {**body, "metadata": metadata, "status": {"userInfo": user_info(user)}}
 

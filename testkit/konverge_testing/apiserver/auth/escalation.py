@@ -29,9 +29,9 @@ _UNGUARDED_METADATA: Final = ("finalizers", "managedFields", "ownerReferences")
 def require_no_escalation(
     rbac: Rbac, user: User, plural: str, namespace: str, new: Data, old: Data | None, name: str = ""
 ) -> None:
-    """Raise 403 if a write of a Role or binding would give more than the writer has.
+    """Raise 403 if a write of a Role or binding would grant more than the writer's rights.
 
-    `name` is the name in the request's path, "" for a POST. `new` is what would be stored, `old` what is; None at creation.
+    `name` is the name in the request's path, "" for a POST. `new` is the object to be stored, `old` the stored object; None at creation.
     """
     if MASTERS in user.groups or (old is not None and _only_collector_fields(new, old)):
         return
@@ -60,14 +60,14 @@ def _check_binding(rbac: Rbac, user: User, plural: str, namespace: str, new: Dat
             return
     rules, problem = rbac.rules_of(reference, namespace)
     if problem:
-        # The registry words the absence of the role as one of the binding's own kind.
+        # The registry reports an absent role as an absent binding.
         raise not_found(GROUP, plural, str(reference.get("name", "")))
     if missing := _missing(rbac, user, namespace, rules):
         raise forbidden(GROUP, plural, str(new["metadata"].get("name", "")), missing)
 
 
 def _missing(rbac: Rbac, user: User, namespace: str, wanted: Sequence[PolicyRule]) -> str:
-    """Return the server's words for the rights that are wanted and not held, or "" if there are none."""
+    """Return the server's list of the wanted rights that the user does not hold, or ""."""
     owned, problems = rbac.rules_for(user, namespace)
     lacking = uncovered(owned, wanted)
     if not lacking:
@@ -85,7 +85,7 @@ def _aggregates(role: Data | None) -> bool:
 
 
 def _only_collector_fields(new: Data, old: Data) -> bool:
-    """Tell whether a write changes nothing but what the garbage collector does: it needs no rights of its own."""
+    """Tell whether a write changes only what the garbage collector changes: such a write needs no further rights."""
 
     def kept(role: Data) -> Data:
         metadata = {key: value for key, value in role["metadata"].items() if key not in _UNGUARDED_METADATA}

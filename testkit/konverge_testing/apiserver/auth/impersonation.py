@@ -1,6 +1,7 @@
 """User impersonation: the Impersonate-* headers and the rights that they need.
 
-Guarantees: pure apart from asking for rights. A server of 1.36 has constrained impersonation: a mode that fits the wanted user is tried
+Guarantees: pure apart from authorization checks. A server of 1.36 has constrained impersonation: a mode that applies to the wanted user is
+tried
 with its own verbs (`impersonate-on:user-info:list`, `impersonate:user-info`) before the plain verb `impersonate`, and the first mode's
 refusal is what the client reads. The rules are those of k8s.io/apiserver `pkg/endpoints/filters/impersonation`.
 """
@@ -36,7 +37,7 @@ _PREFIXED: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*/[A-Za-z0-9._~%!$&'()*+,;=
 
 
 def wanted_user(headers: Mapping[str, str]) -> User | None:
-    """Return the user that the headers name, or None if they name none; raises 400 for groups, uid or extra without a name."""
+    """Return the user that the headers name, or None without such headers; raises 400 for groups, uid or extra without a name."""
     extra: dict[str, tuple[str, ...]] = {}
     for header in sorted(headers):
         if header.startswith(_EXTRA):
@@ -57,7 +58,7 @@ def _values(header: str) -> tuple[str, ...]:
 
 
 def _go_user(groups: Sequence[str], uid: str, extra: Mapping[str, Sequence[str]]) -> str:
-    """Show a user as Go's `%#v` shows a pointer to one."""
+    """Format a user as Go's `%#v` formats a pointer to it."""
 
     def listed(values: Sequence[str]) -> str:
         return "[]string{" + ", ".join(quoted(value) for value in values) + "}"
@@ -73,7 +74,7 @@ def impersonated(
 ) -> User:
     """Return the impersonated user; raises the server's 403 if the requestor may not impersonate it.
 
-    `modes` keeps the mode by which each requestor succeeded last: it is tried first, and so its words are the ones that are read.
+    `modes` keeps the last successful mode of each requestor: it is tried first, so a client reads the refusal of this mode.
     """
     first: StatusError | None = None
     fitting = [*_modes(requestor, wanted), ""]
@@ -91,7 +92,7 @@ def impersonated(
 
 
 def _modes(requestor: User, wanted: User) -> Iterator[str]:
-    """Yield the constrained modes that fit, in the order in which they are tried."""
+    """Yield the constrained modes that apply, in the order of their checks."""
     bare = not (wanted.uid or wanted.groups or wanted.extra)
     node, account = _node(wanted.name), _account(wanted.name)
     if bare and node:
@@ -109,7 +110,7 @@ def _check(rbac: Rbac, requestor: User, wanted: User, attributes: Attributes, mo
         rbac.require(requestor, replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}"))
     for asked in _required_rights(requestor, wanted, mode):
         if isinstance(asked, tuple):
-            # Upstream first checks many groups at once, and one by one only if that is refused.
+            # Upstream first checks many groups at once, and each group separately only if that check is refused.
             whole, each = asked
             if rbac.allows(requestor, whole).allowed:
                 continue
@@ -179,7 +180,7 @@ def _wrong_extra(extra: Mapping[str, Sequence[str]]) -> str:
 
 
 def _actual(wanted: User, *, constrained: bool) -> User:
-    """Return the wanted user with the groups that come with the name."""
+    """Return the wanted user with the groups that belong to the name."""
     groups, account = wanted.groups, _account(wanted.name)
     if constrained and _node(wanted.name):
         groups = ("system:nodes",)

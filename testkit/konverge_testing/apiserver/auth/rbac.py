@@ -1,8 +1,8 @@
 """RBAC authorization: Roles, ClusterRoles and their bindings, compiled once for every state of them.
 
 Guarantees: `allows` decides as the RBAC authorizer does (with the group system:masters before it), reasons included; if several bindings
-allow the same, the one that comes first by name is named (upstream's order is that of a Go map). Aggregated ClusterRoles have the rules of
-the roles that they select, whether or not a controller has written them down. A change of any object counts with the next question.
+allow the same, the first by name is reported (upstream's order is random, by a Go map). Aggregated ClusterRoles have the rules of
+the roles that they select, whether or not a controller has written them. Any change of an object counts from the next check on.
 
 The rules are those of Kubernetes' `plugin/pkg/auth/authorizer/rbac/rbac.go` and `pkg/registry/rbac/validation/rule.go`.
 """
@@ -41,7 +41,7 @@ _REMEMBERED: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether it is allowed; `reason` says by which binding, or what went wrong with some."""
+    """Whether the request is allowed; `reason` names the binding, or the errors of bindings."""
 
     allowed: bool
     reason: str = ""
@@ -49,7 +49,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class _Grant:
-    """One binding as it holds for one of its subjects: the rules, or (`problem`) why it has none."""
+    """One binding for one of its subjects: the rules, or (`problem`) why it has none."""
 
     place: tuple[str, str]
     position: int
@@ -59,7 +59,7 @@ class _Grant:
 
 
 def listed(problems: list[str]) -> str:
-    """Show errors as Go's aggregate of them does: one bare, more in brackets, each once."""
+    """Format errors as Go's aggregate does: a single error bare, several errors in brackets, each once."""
     unique = list(dict.fromkeys(problems))
     return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
 
@@ -79,7 +79,7 @@ class Rbac:
     def grant(self, user: str, roles: Iterable[Data]) -> None:
         """Give a user the rules of these roles, and the rights of every authenticated user, without storing a role or a binding.
 
-        The rules replace those of an earlier call. The user is restricted from now on, also by a server without authorization.
+        The rules replace the rules of an earlier call. The user is restricted from now on, also by a server without authorization.
         """
         authenticated = [role for role in bootstrap_objects() if role["metadata"]["name"] in _OF_EVERYBODY]
         self._given[user] = []
@@ -118,13 +118,13 @@ class Rbac:
             raise error
 
     def rules_for(self, user: User, namespace: str) -> tuple[list[PolicyRule], list[str]]:
-        """Return the rules that hold for a user in a namespace ("": cluster-wide ones only), and what could not be resolved."""
+        """Return the rules of a user in a namespace ("": cluster-wide rules only), and the errors of unresolved bindings."""
         self._refresh()
         grants = list(self._rules_of(user, namespace))
         return [rule for grant in grants for rule in grant.rules], [grant.problem for grant in grants if grant.problem]
 
     def rules_of(self, reference: Data, namespace: str) -> tuple[list[PolicyRule], str]:
-        """Return the rules of a role that a binding refers to, and (instead) what is wrong with the reference."""
+        """Return the rules of the role that a binding refers to, or the error of the reference."""
         kind, name = reference.get("kind", ""), str(reference.get("name", ""))
         if kind == "Role":
             return self._role(self._objects.get(_ROLES, namespace, name), "roles", name)
@@ -153,7 +153,7 @@ class Rbac:
         return Decision(False, f"RBAC: {listed(problems)}" if problems else "")
 
     def _rules_of(self, user: User, namespace: str) -> Iterator[_Grant]:
-        """Yield what holds for a user, cluster-wide first; a binding once, though several of its subjects may be meant."""
+        """Yield the bindings of a user, cluster-wide bindings first; a binding appears once, even if several of its subjects match."""
         yield from (grant for place, grant in self._given.get(user.name, ()) if place in ("", namespace))
         for place in ("", namespace) if namespace else ("",):
             found = [*self._grants.get((place, "User", user.name), ())]
@@ -194,7 +194,7 @@ class Rbac:
 
 
 def _subject(subject: Data, namespace: str) -> tuple[tuple[str, str], str]:
-    """Return the kind and name that a user is looked up by, and the subject in words."""
+    """Return the kind and name of a user's subject, and the subject's text in messages."""
     kind, name = str(subject["kind"]), str(subject["name"])
     if kind != "ServiceAccount":
         return (kind, name), f"{kind} {quoted(name)}"

@@ -1,7 +1,7 @@
-"""Answers to questions about rights: SubjectAccessReview and its three relatives, body in and body out.
+"""Access reviews: SubjectAccessReview and its three relatives, body in and body out.
 
-Guarantees: pure apart from asking for rights. An invalid body is refused in the server's words. Selectors in resourceAttributes are
-checked for their shape and else ignored, as RBAC does. The rules are those of Kubernetes' `pkg/registry/authorization` and
+Guarantees: pure apart from authorization checks. An invalid body is refused with the server's message. Selectors in resourceAttributes are
+checked for their shape and otherwise ignored, as RBAC does. The rules are those of Kubernetes' `pkg/registry/authorization` and
 `pkg/apis/authorization/validation/validation.go`.
 """
 
@@ -24,12 +24,12 @@ _WHERE: Final = {"resource": "spec.resourceAttributes", "path": "spec.nonResourc
 
 
 def review_access(rbac: Rbac, body: Data) -> Data:
-    """Answer a SubjectAccessReview."""
+    """Serve a SubjectAccessReview."""
     return _reviewed(rbac, body, _subject(body), [*_spec_errors(body, whole=True), *_metadata_errors(body, ())])
 
 
 def review_local_access(rbac: Rbac, body: Data, namespace: str) -> Data:
-    """Answer a LocalSubjectAccessReview in a namespace."""
+    """Serve a LocalSubjectAccessReview in a namespace."""
     errors = [*_spec_errors(body, whole=True), *_metadata_errors(body, ("namespace",))]
     spec = body.get("spec") or {}
     resource = spec.get("resourceAttributes")
@@ -46,12 +46,12 @@ def review_local_access(rbac: Rbac, body: Data, namespace: str) -> Data:
 
 
 def review_own_access(rbac: Rbac, user: User, body: Data) -> Data:
-    """Answer a SelfSubjectAccessReview."""
+    """Serve a SelfSubjectAccessReview."""
     return _reviewed(rbac, body, user, [*_spec_errors(body, whole=False), *_metadata_errors(body, ())])
 
 
 def review_own_rules(rbac: Rbac, user: User, body: Data) -> Data:
-    """Answer a SelfSubjectRulesReview. Rights of the group system:masters are not rules and are not listed."""
+    """Serve a SelfSubjectRulesReview. Rights of the group system:masters are not rules and are not listed."""
     namespace = (body.get("spec") or {}).get("namespace", "")
     if not namespace:
         raise bad_request("no namespace on request")
@@ -75,7 +75,7 @@ def _present(**lists: tuple[str, ...]) -> Data:
 
 def _reviewed(rbac: Rbac, body: Data, user: User, errors: list[FieldError]) -> Data:
     if errors:
-        # The kind is lost on the way to the server's own types, and the message shows it.
+        # The server's internal type has no kind, and the message shows that type.
         raise invalid(_GROUP, "", "", errors)
     decision = rbac.allows(user, _attributes_of(body["spec"]))
     status: Data = {"allowed": decision.allowed}
@@ -115,7 +115,7 @@ def _spec_errors(body: Data, *, whole: bool) -> list[FieldError]:
 
 
 def _non_resource_attributes(path: Data) -> Data:
-    """Return nonResourceAttributes as the server's own type shows them."""
+    """Return nonResourceAttributes as the server's internal type prints them."""
     return {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
 
 

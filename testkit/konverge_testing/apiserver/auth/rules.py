@@ -1,4 +1,4 @@
-"""Policy rules: what they allow, whether some cover others, how aggregation puts them together, how they are shown. Pure.
+"""Policy rules: what they allow, whether they cover other rules, how they aggregate, how they are printed. Pure.
 
 The rules are those of Kubernetes' `pkg/apis/rbac/v1/evaluation_helpers.go`, of k8s.io/component-helpers `auth/rbac/validation`, of
 `pkg/registry/rbac/validation/policy_compact.go` and of the aggregation controller.
@@ -21,7 +21,7 @@ Data: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
-    """One PolicyRule, its lists as tuples in the order in which they were written."""
+    """One PolicyRule, its lists as tuples in their written order."""
 
     verbs: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class PolicyRule:
         return _has(self.resources, f"{resource}/{subresource}") or f"*/{subresource}" in self.resources
 
     def parts(self) -> Iterable[PolicyRule]:
-        """Break it down into rules of one verb, one group, one resource and at most one name, or of one URL."""
+        """Split the rule into rules of one verb, one group, one resource and at most one name, or of one URL."""
         for group, resource, verb in product(self.groups, self.resources, self.verbs):
             for name in self.names or ("",):
                 yield PolicyRule((verb,), (group,), (resource,), (name,) if name else ())
@@ -59,7 +59,7 @@ class PolicyRule:
             yield PolicyRule((verb,), urls=(url,))
 
     def covers(self, part: PolicyRule) -> bool:
-        """Tell whether it allows all that a part (see `parts`) does."""
+        """Tell whether the rule allows everything that a part (see `parts`) allows."""
         return (
             ("*" in self.verbs or set(part.verbs) <= set(self.verbs))
             and ("*" in self.groups or set(part.groups) <= set(self.groups))
@@ -97,16 +97,16 @@ def _url_covers(own: str, url: str) -> bool:
 
 
 def uncovered(owned: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """Return the parts of the wanted rules that none of the owned ones covers."""
+    """Return the parts of the wanted rules that no owned rule covers."""
     parts = (part for rule in wanted for part in rule.parts())
     return [part for part in parts if not any(rule.covers(part) for rule in owned)]
 
 
 def compacted(parts: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """Join parts that differ in their verbs only."""
+    """Merge parts that differ only in their verbs."""
     joined: dict[tuple[object, ...], PolicyRule] = {}
     for part in parts:
-        # Rules for URLs stay apart, whatever they have in common.
+        # Rules for URLs are not merged with other rules.
         key = (part.verbs, part.urls) if part.urls else (part.groups, part.resources, part.names)
         found = joined.get(key)
         verbs = part.verbs if found is None else found.verbs + part.verbs
@@ -120,7 +120,7 @@ def compacted(parts: Iterable[PolicyRule]) -> list[PolicyRule]:
 def aggregated(role: Data, roles: Sequence[Data]) -> list[Data] | None:
     """Return the rules that aggregation gives a ClusterRole among all of them; None if it has no aggregationRule.
 
-    Roles come in by name, each with what aggregation gives itself; equal rules once.
+    The rules are in the order of the roles' names, each role with its own aggregated rules; equal rules appear once.
     """
     return _aggregated(role, sorted(roles, key=_name), frozenset())
 
@@ -134,7 +134,7 @@ def _aggregated(role: Data, roles: Sequence[Data], above: frozenset[str]) -> lis
     for other in roles:
         labels = other["metadata"].get("labels") or {}
         if _name(other) not in above and any(selects(selector, labels) for selector in selectors):
-            # The controller gets there by writing again and again; here a role that aggregates is looked into at once.
+            # The controller needs several writes for this; here a role that itself aggregates is resolved at once.
             found = _aggregated(other, roles, above)
             own = found if found is not None else other.get("rules") or ()
             rules += [rule for rule in own if rule not in rules]

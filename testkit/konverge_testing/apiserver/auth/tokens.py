@@ -1,9 +1,10 @@
 """ServiceAccount tokens: JWTs that this server signs (HS256, a key of its own); tokens of other servers are refused.
 
-Guarantees: pure; nothing here reads a clock or an object. The claims are a real server's (issuer, subject, audience, times, jti,
+Guarantees: pure; no function reads a clock or an object. The claims are a real server's (issuer, subject, audience, times, jti,
 `kubernetes.io`), the signature is not: a real server signs with RSA or an elliptic curve, which would slow the start and which no
-component here verifies. `read` returns the claims of a token that carries this key's signature, None for anything else; whether they still
-hold is for the authenticator to say. The claims follow Kubernetes' `pkg/serviceaccount/claims.go`.
+component here verifies. `read` returns the claims of a token that this key signed, None for anything else; the authenticator decides
+whether
+they are still valid. The claims follow Kubernetes' `pkg/serviceaccount/claims.go`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Data: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The object besides the ServiceAccount that a token lives and dies with: a Pod, Node or Secret; and the pod's node."""
+    """The object that a token is bound to besides the ServiceAccount: a Pod, Node or Secret; and the pod's node."""
 
     kind: str
     name: str
@@ -65,7 +66,7 @@ def _reference(name: str, uid: str) -> dict[str, str]:
 
 
 class Signer:
-    """One key, and what it has signed."""
+    """One signing key."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -85,7 +86,7 @@ class Signer:
         return _decode(text.partition(".")[2])
 
     def resembles(self, token: str) -> bool:
-        """Tell whether a token claims to be from such a server; its signature is not checked."""
+        """Tell whether a token claims to be issued by this server; its signature is not checked."""
         parts = token.split(".")
         return len(parts) == 3 and (_decode(parts[1]) or {}).get("iss") == ISSUER
 

@@ -1,4 +1,4 @@
-"""The built-in kinds of Kubernetes 1.36 as data: names, verbs, subresources, schemas; and `builtin()`, which makes `Resource`s of them."""
+"""The built-in kinds of Kubernetes 1.36 as data: names, verbs, subresources, schemas; and `builtin()`, which returns `Resource`s."""
 
 from konverge_testing.apiserver.catalog.kinds import (
     Subresource,

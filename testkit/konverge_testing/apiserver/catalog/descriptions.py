@@ -45,4 +45,4 @@ SENTENCES: Final[Mapping[str, str]] = {
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition": "A kind of your own.",
     "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService": "Who serves a version of a group.",
 }
-"""By the name of the definition."""
+"""By the name of the definition in the schemas."""

@@ -1,9 +1,9 @@
-"""The built-in resources as discovery lists them, read from `resources.json`, and what discovery says of any resource beyond its contract.
+"""The built-in resources as discovery lists them, read from `resources.json`, and discovery's further data of any resource.
 
 Guarantees: groups, resources and versions in the order of a real server's aggregated discovery; names, scope, verbs, short names,
-categories, subresources with the kinds that they speak, storage version hashes, and the warnings of deprecated versions as they are there.
+categories, subresources with their kinds, storage version hashes, and the warnings of deprecated versions equal a real server's.
 
-Left out, as on a server that was started without them: `resource.k8s.io` and `flowcontrol.apiserver.k8s.io`. `componentstatuses` is
+Omitted, as on a server that was started without them: `resource.k8s.io` and `flowcontrol.apiserver.k8s.io`. `componentstatuses` is
 listed, and not stored.
 """
 
@@ -28,14 +28,14 @@ _WORKLOAD_SCALE: Final = {
     "statusReplicasPath": ".status.replicas",
     "labelSelectorPath": ".spec.selector",
 }
-"""Where the built-in workloads keep what Scale shows; the selector is a structure there (a plain map in a ReplicationController)."""
+"""The paths of Scale's fields in the built-in workloads; the selector is a structure there (a plain map in a ReplicationController)."""
 
 _CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _STATUS_VERBS: Final = ("get", "patch", "update")
 
 
 class Subresource(msgspec.Struct, frozen=True):
-    """A subresource, with the kind that is read and written through it. Without a version, that kind is of the resource's own group."""
+    """A subresource with its kind. Without a version, the kind belongs to the resource's own group."""
 
     name: str
     kind: str
@@ -73,10 +73,10 @@ def _kinds() -> Mapping[tuple[str, str], _Kind]:
 
 
 def builtin(strategies: Mapping[tuple[str, str], Strategy] | None = None) -> list[Resource]:
-    """Make the built-in resources in discovery's order; schemas are read when they are looked at.
+    """Return the built-in resources in discovery's order; schemas are read at their first use.
 
-    `strategies` are by group and plural; None takes those of the room `strategies`, and then the resources, which are immutable, are
-    shared by all servers of a process. A kind without one gets the plain `Strategy`.
+    `strategies` are by group and plural. None uses the package `strategies`; the resources, which are immutable, are then shared by all
+    servers of a process. A kind without a strategy gets the plain `Strategy`.
     """
     if strategies is None:
         return list(_shared())
@@ -126,7 +126,7 @@ def _registered() -> frozenset[tuple[str, str]]:
 
 
 def registered(api_version: str, kind: str) -> bool:
-    """Tell whether a built-in kind is known in a version."""
+    """Tell whether a version has a built-in kind."""
     return (api_version, kind) in _registered()
 
 
@@ -143,16 +143,16 @@ def subresources(resource: Resource, version: Version) -> tuple[Subresource, ...
 
 
 def verbs(resource: Resource) -> tuple[str, ...]:
-    """Return the verbs in discovery's order, which is another one for CustomResourceDefinitions."""
+    """Return the verbs in discovery's order, which differs for CustomResourceDefinitions."""
     if resource.custom:
         return tuple(verb for verb in _CUSTOM_VERBS if verb in resource.verbs)
     return tuple(sorted(resource.verbs))
 
 
 def storage_hash(resource: Resource) -> str:
-    """Return the hash of the version that is stored, "" for what is not stored.
+    """Return the hash of the storage version, "" for a resource that is not stored.
 
-    The rule is that of k8s.io/apiserver `pkg/endpoints/discovery/storageversionhash.go`.
+    The rule is from k8s.io/apiserver `pkg/endpoints/discovery/storageversionhash.go`.
     """
     if not resource.stored:
         return ""
@@ -164,6 +164,6 @@ def storage_hash(resource: Resource) -> str:
 
 
 def returns_deleted(resource: Resource) -> bool:
-    """Whether the answer to a deletion is the object as it last was, and not a Status, if it is gone at once."""
+    """Whether the response to an immediate deletion is the object's last state, and not a Status."""
     known = None if resource.custom else _kinds().get(resource.id)
     return known is not None and known.returns_deleted

@@ -1,10 +1,10 @@
-"""Schemas of the built-in kinds, read from `definitions.json` when the first of them is looked at.
+"""Schemas of the built-in kinds, read from `definitions.json` at the first use of any of them.
 
-Guarantees: what a real server publishes under /openapi/v3, word by word but for descriptions: types, formats, enums, required fields,
+Guarantees: what a real server publishes under /openapi/v3, word by word except descriptions: types, formats, enums, required fields,
 defaults, list types and keys, map types, patch keys, unions. `tools/record/catalog.py` records it. The parsed file is shared by all
 servers of a process and must not be changed.
 
-Caveats: `default` of a built-in field is as often the value that Go gives an absent field (`{}`, `""`, `0`) as a default of the API, so it
+Caveats: `default` of a built-in field is as often Go's zero value (`{}`, `""`, `0`) as a default of the API, so it
 must not be filled in from here; it is right for the map keys of lists (`protocol: TCP`).
 """
 
@@ -25,7 +25,7 @@ _REF: Final = "#/components/schemas/"
 
 
 class _Lazy(Mapping[str, Mapping[str, Any]]):
-    """The definitions; the file is read at the first question."""
+    """The definitions; the file is read at the first access."""
 
     def __init__(self) -> None:
         self._read: dict[str, dict[str, Any]] | None = None
@@ -48,13 +48,13 @@ class _Lazy(Mapping[str, Mapping[str, Any]]):
 
 @cache
 def definitions() -> Definitions:
-    """Return the definitions by name (`io.k8s.api.apps.v1.Deployment`); costs nothing before the first look into them."""
+    """Return the definitions by name (`io.k8s.api.apps.v1.Deployment`); the file is read at the first access to the result."""
     return _Lazy()
 
 
 @cache
 def schema_node(name: str) -> Node:
-    """Return the schema of a definition; costs nothing before the first look into it."""
+    """Return the schema of a definition; the file is read at the first access to the result."""
     return Node({"$ref": _REF + name}, definitions())
 
 
@@ -68,14 +68,14 @@ def _by_kind() -> Mapping[tuple[str, str, str], str]:
 
 
 def definition_of(group: str, version: str, kind: str) -> str:
-    """Return the name of a kind's definition, or "" if there is none; kinds without a resource of their own are known too (`Scale`,
+    """Return the name of a kind's definition, or "" if there is none; kinds without a resource of their own included (`Scale`,
     `Eviction`).
     """
     return _by_kind().get((group, version, kind), "")
 
 
 def reachable(roots: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    """Return these definitions and all that they refer to, sorted by name."""
+    """Return these definitions and all definitions that they refer to, sorted by name."""
     known = definitions()
     found: dict[str, Mapping[str, Any]] = {}
     waiting = list(roots)

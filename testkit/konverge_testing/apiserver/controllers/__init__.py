@@ -1,1 +1,1 @@
-"""Controllers that the API cannot be lived in without: garbage, namespaces, definitions, quotas, protection of storage."""
+"""The controllers that every client of the API depends on: garbage, namespaces, definitions, quotas, protection of storage."""

@@ -52,7 +52,7 @@ class ControllerClient:
                 raise
 
     async def delete(self, resource: Resource, namespace: str, name: str, *, policy: str = "", uid: str = "") -> None:
-        """Delete an object; does nothing if it is gone or is another one by now."""
+        """Delete an object; does nothing if the object was deleted or replaced."""
         request = self._request("delete", resource, namespace, name)
         try:
             entry = self.registry.store.get(resource.id, namespace, name)
@@ -64,7 +64,7 @@ class ControllerClient:
     async def merge(
         self, resource: Resource, namespace: str, name: str, document: dict[str, Any], *, subresource: str = ""
     ) -> None:
-        """Merge-patch an object; does nothing if it is gone."""
+        """Merge-patch an object; does nothing if the object was deleted."""
         body = msgspec.json.encode(document)
         try:
             await patch(self.registry, self._request("patch", resource, namespace, name, subresource, body))

@@ -1,9 +1,11 @@
-"""CustomResourceDefinitions: names accepted, established, served; and how one goes, with all its objects.
+"""CustomResourceDefinitions: names accepted, established, served; and the deletion of a definition with all its objects.
 
-Guarantees: what apiextensions-apiserver's controllers do (`pkg/controller/{status,establish,finalizer}`): acceptedNames, the conditions
+Guarantees: the behaviour of apiextensions-apiserver's controllers (`pkg/controller/{status,establish,finalizer}`): acceptedNames, the
+conditions
 NamesAccepted, Established and Terminating, storedVersions; the objects are served from the moment of `Established`. A definition under
-deletion refuses new objects, deletes those that are there, waits for their finalizers, and then goes, at the earliest `END_SECONDS` after
-its deletion. An object of a kind that is served no more is not reachable. A watch from a version before the definition had its present
+deletion refuses new objects, deletes the existing objects, waits for their finalizers, and is then removed, at the earliest `END_SECONDS`
+after
+its deletion. Objects of a kind that is no longer served are unreachable. A watch from a version before the definition had its current
 form is expired.
 """
 
@@ -23,14 +25,15 @@ __all__ = ["DEFINITIONS", "END_SECONDS", "DefinitionController"]
 
 DEFINITIONS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
 END_SECONDS: Final = 0.1
-"""The life of a deleted definition without objects: kube-apiserver takes 0.05 to 0.1 s, and clients such as kube-rs' examples begin to
+"""Seconds that a deleted definition without objects lives: kube-apiserver takes 0.05 to 0.1 s, and clients such as kube-rs' examples begin
+to
 watch it after the response to the DELETE and wait for the end."""
 _TICK: Final = 0.001
 _IN_PROGRESS: Final = "InstanceDeletionInProgress"
 
 
 class DefinitionController:
-    """Follows every commit of a definition, and of the objects of one that is being deleted."""
+    """Follows every commit of a definition, and of the objects of a definition under deletion."""
 
     name = "crd-controller"
 
@@ -43,7 +46,7 @@ class DefinitionController:
         self.worker: Worker[str] = Worker(self.name, self._work)
 
     def observe(self, event: Event) -> None:
-        """Note one commit."""
+        """Handle one commit."""
         entry = event.entry
         if entry.resource != DEFINITIONS:
             if event.type == "DELETED" and entry.resource in self._ending:
@@ -78,7 +81,7 @@ class DefinitionController:
         if established and self._served.get(name) != data["spec"]:
             self._served[name] = data["spec"]
             resource = schemas.crd_resource(data)
-            # The handler makes a new watch cache for each form of a definition; one from an older version is expired there.
+            # The real handler creates a new watch cache for each form of a definition, where a watch from an older version is expired.
             self._registry.store.begin(resource.id)
             self._registry.add([resource])
 
@@ -123,7 +126,7 @@ class DefinitionController:
 
 
 def _told_ending(data: Data, now: str) -> Data | None:
-    """Return the definition with the condition that its objects are being deleted, or None if it has it."""
+    """Return the definition with the condition that its objects are being deleted, or None if it already has the condition."""
     conditions = (data.get("status") or {}).get("conditions") or []
     if any(one["type"] == "Terminating" and one["reason"] == _IN_PROGRESS for one in conditions):
         return None
@@ -139,7 +142,7 @@ def _told_ending(data: Data, now: str) -> Data | None:
 
 
 def judged(data: Data, others: list[Data], now: str) -> Data:
-    """Return the status of a definition among the others."""
+    """Return the status of a definition, which depends on the other definitions."""
     status = data.get("status") or {}
     accepted, judgements = schemas.crd_names_accepted(data, others)
     before = {one["type"]: one for one in status.get("conditions") or ()}

@@ -1,9 +1,10 @@
 """The garbage collector: children follow their owners.
 
 Guarantees: the rules of kube-controller-manager's (k8s.io/kubernetes `pkg/controller/garbagecollector`). A child with no owner left is
-deleted; one that keeps an owner loses the dead references; `orphan` frees the children first, `foregroundDeletion` waits for those that
-block. An owner is looked for in the child's own namespace, or cluster-wide for a cluster-scoped kind; one of another uid is absent. A
-cluster-scoped child that names a namespaced owner, and an owner of a kind that is not served, are left alone, since nothing can be known.
+deleted; a child that keeps an owner loses the references to absent owners. `orphan` frees the children first, `foregroundDeletion` waits
+for those that
+block. An owner is looked up in the child's own namespace, or cluster-wide for a cluster-scoped kind; an owner with another uid is absent. A
+cluster-scoped child of a namespaced owner, and a child of an owner whose kind is not served, stay, since their owners cannot be looked up.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _HINTS: Final = (b'"ownerReferences"', b'"deletionTimestamp"')
 
 
 class GarbageCollector:
-    """Follows every commit; keeps which children each owner's uid has."""
+    """Follows every commit; keeps the children of each owner's uid."""
 
     name = "generic-garbage-collector"
 
@@ -38,10 +39,10 @@ class GarbageCollector:
         self._waiting: dict[str, Where] = {}
         self.worker: Worker[Where] = Worker(self.name, self._work)
 
-    # --- what is seen --------------------------------------------------------------------------------------------------------
+    # --- commits -------------------------------------------------------------------------------------------------------------
 
     def observe(self, event: Event) -> None:
-        """Note one commit."""
+        """Handle one commit."""
         entry = event.entry
         where = (entry.resource, entry.namespace, entry.name)
         if event.type == "DELETED":
@@ -79,7 +80,7 @@ class GarbageCollector:
             if not children:
                 self._children.pop(uid, None)
 
-    # --- what is done --------------------------------------------------------------------------------------------------------
+    # --- actions -------------------------------------------------------------------------------------------------------------
 
     async def _work(self, where: Where) -> None:
         resource = self._registry.find(*where[0])
@@ -143,7 +144,7 @@ class GarbageCollector:
     def _owner(self, resource: Resource, entry: Entry, reference: Data) -> str:
         owner, found = self._owner_entry(resource, entry, reference)
         if owner is None:
-            return "solid"  # nothing can be known of it
+            return "solid"  # the owner cannot be looked up
         if found is None:
             return "absent"
         metadata = found.metadata()

@@ -1,6 +1,7 @@
-"""Namespaces: what a new one gets, and how one ends.
+"""Namespaces: the setup of new namespaces, and the deletion.
 
-Guarantees: a namespace under deletion is emptied resource by resource, tells in its conditions what remains, and goes when nothing does and
+Guarantees: a namespace under deletion is emptied resource by resource, its conditions report what remains, and it is removed when nothing
+remains and
 `spec.finalizers` is empty (k8s.io/kubernetes `pkg/controller/namespace/deletion`). A new namespace gets the ServiceAccount `default`.
 """
 
@@ -23,7 +24,7 @@ _ACCOUNTS: Final = ("", "serviceaccounts")
 
 
 class NamespaceController:
-    """Follows every commit; empties what is being deleted."""
+    """Follows every commit; empties namespaces under deletion."""
 
     name = "namespace-controller"
 
@@ -35,7 +36,7 @@ class NamespaceController:
         self.worker: Worker[str] = Worker(self.name, self._work)
 
     def observe(self, event: Event) -> None:
-        """Note one commit."""
+        """Handle one commit."""
         entry = event.entry
         if entry.resource == _NAMESPACES:
             if event.type == "DELETED":
@@ -70,7 +71,7 @@ class NamespaceController:
             await self._hands.create(resource, account)
 
     async def _delete_contents(self, name: str) -> tuple[Counter[Resource], Counter[str]]:
-        """Delete everything in a namespace; returns what remains, by resource and by finalizer."""
+        """Delete everything in a namespace; returns the remaining objects, by resource and by finalizer."""
         remaining: Counter[Resource] = Counter()
         finalizers: Counter[str] = Counter()
         for resource in self._registry.resources:

@@ -1,6 +1,7 @@
-"""Storage in use is protected: a claim or volume under deletion stays while something uses it, and goes once nothing does.
+"""Storage in use is protected: a claim or volume under deletion stays while it is in use, and is removed afterwards.
 
-Admission puts the finalizers on; this takes them off. A claim is in use by a pod that was bound to a node and names it (or has it for an
+Admission adds the finalizers; this controller removes them. A claim is in use by a pod that was bound to a node and names it (or has it for
+an
 ephemeral volume, unless it is shut down), a volume while it is bound, a class of volume attributes while a claim or a volume names it.
 Source: k8s.io/kubernetes `pkg/controller/volume/{pvcprotection,pvprotection,vacprotection}`.
 """
@@ -30,7 +31,7 @@ _Key = tuple[tuple[str, str], str, str]
 
 
 def uses_claim(pod: Data, claim: Data) -> bool:
-    """Tell whether a pod keeps a claim from being removed."""
+    """Tell whether a pod uses a claim, so that the claim stays."""
     spec, metadata = pod.get("spec") or {}, pod["metadata"]
     if not spec.get("nodeName"):
         return False
@@ -46,7 +47,7 @@ def uses_claim(pod: Data, claim: Data) -> bool:
 
 
 def uses_class(volume: Data, name: str) -> bool:
-    """Tell whether a claim or a volume keeps a class of volume attributes from being removed."""
+    """Tell whether a claim or a volume uses a class of volume attributes, so that the class stays."""
     spec, status = volume.get("spec") or {}, volume.get("status") or {}
     wanted = (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName")
     return name in (spec.get("volumeAttributesClassName"), status.get("currentVolumeAttributesClassName"), wanted)
@@ -58,7 +59,7 @@ def _is_controlled_by(claim: Data, pod: Data) -> bool:
 
 
 class ProtectionController:
-    """Follows claims and volumes under deletion, and the pods that may hold them."""
+    """Follows claims and volumes under deletion, and the pods that may use them."""
 
     name = "pvc-protection-controller"
 
@@ -69,7 +70,7 @@ class ProtectionController:
         self.worker: Worker[_Key] = Worker(self.name, self._work)
 
     def observe(self, event: Event) -> None:
-        """Note one commit."""
+        """Handle one commit."""
         entry = event.entry
         if entry.resource in _FINALIZERS:
             key = (entry.resource, entry.namespace, entry.name)

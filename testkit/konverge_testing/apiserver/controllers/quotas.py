@@ -1,6 +1,6 @@
-"""ResourceQuota's controller: `status` as it is computed from what there is (k8s.io/kubernetes `pkg/controller/resourcequota`).
+"""ResourceQuota's controller: `status` as computed from the stored objects (k8s.io/kubernetes `pkg/controller/resourcequota`).
 
-Admission charges while objects are made; this gives back what was used by objects that are gone, and begins for a new or changed quota.
+Admission charges at creation; this controller subtracts the usage of deleted objects, and computes the status of new or changed quotas.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class QuotaController:
         self.worker: Worker[tuple[str, str]] = Worker(self.name, self._work)
 
     def observe(self, event: Event) -> None:
-        """Note one commit."""
+        """Handle one commit."""
         entry = event.entry
         if entry.resource == QUOTAS:
             step = {"ADDED": 1, "DELETED": -1}.get(event.type, 0)

@@ -16,9 +16,9 @@ _RETRY: Final = 0.05
 
 
 class Worker(Generic[K]):
-    """Works off keys one after the other; a key that is added while it is worked on runs once more.
+    """Processes keys one after the other; a key that is added during its processing is processed once more.
 
-    A StatusError is tried again after a moment, since others write too; any other exception ends the worker and is kept in `failed`, which
+    A StatusError is retried after a moment, since others write too; any other exception ends the worker and is kept in `failed`, which
     the server raises at its end.
     """
 
@@ -32,12 +32,12 @@ class Worker(Generic[K]):
         self._timers: set[asyncio.TimerHandle] = set()
 
     def add(self, key: K) -> None:
-        """Have a key worked on soon."""
+        """Queue a key."""
         self._keys[key] = None
         self._wake.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Have a key worked on later."""
+        """Queue a key later."""
 
         def due() -> None:
             self._timers.discard(timer)
@@ -48,15 +48,15 @@ class Worker(Generic[K]):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is waiting or being worked on; what is to be tried again later counts as waiting."""
+        """Whether no key is queued or being processed; a key with a pending retry counts as queued."""
         return not self._keys and not self._wake.is_set() and not self._timers
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start the worker's task."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"apiserver {self.name}")
 
     async def stop(self) -> None:
-        """End the work."""
+        """Stop the worker's task."""
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()

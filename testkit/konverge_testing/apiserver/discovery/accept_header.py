@@ -50,7 +50,7 @@ def accepts_json(accept: str) -> bool:
 
 
 def openapi_form(accept: str) -> Literal["json", "protobuf"] | None:
-    """Return the form of the OpenAPI v2 document that is accepted first; None if none of its forms is."""
+    """Return the most preferred form of the OpenAPI v2 document; None if no form of it is accepted."""
     for clause in clauses(accept):
         if clause.type in _ANY:
             return "json"
@@ -60,7 +60,7 @@ def openapi_form(accept: str) -> Literal["json", "protobuf"] | None:
 
 
 def json_form(accept: str, *, aggregated: bool = False) -> Literal["aggregated", "plain"]:
-    """Return the requested form; raises 406 if none can be served. `aggregated`: whether there is an aggregated form at all."""
+    """Return the requested form; raises 406 if no form can be served. `aggregated`: whether an aggregated form exists."""
     for clause in clauses(accept):
         if clause.type not in _ANY:
             continue

@@ -1,7 +1,7 @@
-"""The schema of a CustomResourceDefinition as it is published: the user's own, and what Kubernetes adds to it.
+"""The published schema of a CustomResourceDefinition: the user's schema with Kubernetes' additions.
 
-Guarantees: pure; what is given is not changed. The root gets apiVersion, kind, metadata and the kind's group and version; an embedded
-resource gets apiVersion, kind and metadata, the first two required; a place for an integer or a string says so in plain OpenAPI.
+Guarantees: pure; arguments are not changed. The root gets apiVersion, kind, metadata and the kind's group and version; an embedded
+resource gets apiVersion, kind and metadata, the first two required; an int-or-string is written in plain OpenAPI.
 
 Source: k8s.io/apiextensions-apiserver `pkg/controller/openapi/builder/builder.go`, `pkg/apiserver/schema/kubeopenapi.go`.
 """
@@ -58,7 +58,7 @@ def _kind(group: str, version: str, kind: str) -> Data:
 
 
 def _published(schema: Mapping[str, Any]) -> Data:
-    """Return a schema with what Kubernetes adds below it."""
+    """Return a schema with Kubernetes' additions below it."""
     out = dict(schema)
     if "properties" in out:
         out["properties"] = {name: _published(below) for name, below in (out["properties"] or {}).items()}

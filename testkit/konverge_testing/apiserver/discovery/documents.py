@@ -1,6 +1,6 @@
-"""OpenAPI v3 documents: one for each group and version, and the short ones for the lists of discovery.
+"""OpenAPI v3 documents: one for each group and version, and short documents for the lists of discovery.
 
-Guarantees: pure; a document refers only to what it holds.
+Guarantees: pure; a document refers only to its own definitions.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def document(group: Group, version: str, release: str) -> Data:
 
 
 def references(value: Any) -> Iterator[str]:
-    """Tell the names of all definitions that a document or a part of one refers to."""
+    """Return the names of all definitions that a document or a part of it refers to."""
     if isinstance(value, Mapping):
         for key, below in value.items():
             if key == "$ref" and isinstance(below, str):

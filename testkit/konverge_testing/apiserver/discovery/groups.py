@@ -1,7 +1,7 @@
-"""The served groups, versions and resources in the order in which discovery lists them.
+"""The served groups, versions and resources in discovery's order.
 
-Guarantees: pure. Built-in groups stand in the order in which they are given, then the groups of CustomResourceDefinitions by name; the
-versions of a group of theirs are sorted as Kubernetes sorts versions (GA before beta before alpha, newer first:
+Guarantees: pure. Built-in groups keep the given order, then follow the groups of CustomResourceDefinitions by name. The
+versions of a custom group are sorted as Kubernetes sorts versions (GA before beta before alpha, newer first:
 k8s.io/apimachinery `pkg/version/helpers.go`), their resources by name.
 """
 
@@ -36,12 +36,12 @@ class Group:
     versions: dict[str, list[Served]] = field(default_factory=dict)
 
     def api_version(self, version: str) -> str:
-        """Return `group/version`, or the version alone in the core group."""
+        """Return `group/version`, or only the version in the core group."""
         return f"{self.name}/{version}" if self.name else version
 
 
 def version_rank(name: str) -> tuple[int, int, int, int, str]:
-    """Return a sort key that puts the preferred version first; names that do not follow Kubernetes' pattern for versions come last, by
+    """Return a sort key that puts the preferred version first; names outside Kubernetes' version pattern are last, by
     name.
 
     >>> sorted(["v1alpha1", "foo", "v2beta1", "v1", "v11", "v2"], key=version_rank)

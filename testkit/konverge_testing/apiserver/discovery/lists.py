@@ -1,10 +1,10 @@
 """The bodies of discovery: APIVersions, APIGroupList, APIGroup, APIResourceList, and the aggregated APIGroupDiscoveryList.
 
-Guarantees: pure; the fields and their order are those of a real server, its small oddities included (the list of the core group has no
-apiVersion; an aggregated kind of a built-in resource's own group has neither group nor version). `serverAddressByClientCIDRs` is left out:
-clients of today do not read it, and this server has no address of its own in process.
+Guarantees: pure; the fields and their order match a real server, its small oddities included (the list of the core group has no
+apiVersion; an aggregated kind of a built-in resource's own group has neither group nor version). `serverAddressByClientCIDRs` is omitted:
+today's clients do not read it, and this server has no address in process.
 
-Sources: k8s.io/api `apidiscovery/v2`, k8s.io/apimachinery `pkg/apis/meta/v1/types.go`, answers of Kubernetes 1.36.
+Sources: k8s.io/api `apidiscovery/v2`, k8s.io/apimachinery `pkg/apis/meta/v1/types.go`, responses of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Data = dict[str, Any]
 
 
 def versions_body(core: Group | None) -> Data:
-    """Answer /api."""
+    """Return the body of /api."""
     return {"kind": "APIVersions", "versions": list(core.versions) if core else []}
 
 
 def group_body(group: Group) -> Data:
-    """Answer /apis/GROUP."""
+    """Return the body of /apis/GROUP."""
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(group)}
 
 
 def group_list(groups: Iterable[Group]) -> Data:
-    """Answer /apis."""
+    """Return the body of /apis."""
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(group) for group in groups if group.name]}
 
 
@@ -41,7 +41,7 @@ def _group(group: Group) -> Data:
 
 
 def resource_list(group: Group, version: str) -> Data:
-    """Answer /api/v1 and /apis/GROUP/VERSION."""
+    """Return the body of /api/v1 and /apis/GROUP/VERSION."""
     entries: list[Data] = []
     for served in group.versions[version]:
         entries.append(_resource(served))
@@ -79,7 +79,7 @@ def _subresource(served: Served, subresource: Subresource) -> Data:
 
 
 def aggregated(groups: Mapping[str, Group], *, core: bool) -> Data:
-    """Answer /api (core) or /apis for clients that accept the aggregated form."""
+    """Return the body of /api (core) or /apis for clients that accept the aggregated form."""
     items = [_discovery(group) for group in groups.values() if (not group.name) == core]
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 

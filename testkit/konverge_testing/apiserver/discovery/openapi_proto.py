@@ -1,7 +1,7 @@
 """The OpenAPI v2 document in Protobuf, which `OpenAPISchema()` of client-go and `kubectl explain --output=plaintext-openapiv2` ask for.
 
-Guarantees: pure. Every field of the document that the messages have is written; values that may be of any form (extensions, defaults,
-enums) are the JSON text of the value, which is YAML, as those clients read it.
+Guarantees: pure. Every field of the document that exists in the messages is written; values of any type (extensions, defaults,
+enums) are written as JSON text, which those clients read as YAML.
 
 Source: gnostic `openapiv2/OpenAPIv2.proto`, numbers of fields only.
 """
@@ -71,7 +71,7 @@ def _one(fields: Callable[[], Table]) -> Writer:
 
 
 def _named(write: Writer) -> Writer:
-    """Return how entries become messages of a name and a value."""
+    """Return the encoder of entries into messages with a name and a value."""
 
     def entries(number: int, values: Data) -> bytes:
         return b"".join(_held(number, _text(1, name) + write(2, value)) for name, value in values.items())
@@ -80,12 +80,12 @@ def _named(write: Writer) -> Writer:
 
 
 def _wrapped(write: Writer, number: int = 1) -> Writer:
-    """Return how a value is written into a message of its own, as the field of this number."""
+    """Return the encoder of a value into a submessage, as the field of this number."""
     return lambda outer, value: _held(outer, write(number, value))
 
 
 Table: TypeAlias = Mapping[str, tuple[int, Writer]]
-"""The fields of a message by their names in JSON; `x-` is where extensions go."""
+"""The fields of a message by their names in JSON; `x-` is the field of extensions."""
 
 _EXTENSION: Final = "x-"
 
@@ -117,7 +117,7 @@ def _types(number: int, value: Any) -> bytes:
 
 
 def _parameter(number: int, value: Data) -> bytes:
-    """Write a parameter: that of a body, or one of the messages for the others, by its place."""
+    """Write a parameter: a body parameter, or by its `in` the message of another location."""
     if value.get("in") == "body":
         return _held(number, _held(1, _held(1, _message(_BODY, value))))
     place = _PLACES[value["in"]]
@@ -175,7 +175,7 @@ _COMMON: Final[Table] = {
 _PLAIN: Final = {**_COMMON, "type": (5, _text), "format": (6, _text), "uniqueItems": (18, _whole)}
 _LENIENT: Final = {**_COMMON, "type": (6, _text), "format": (7, _text), "uniqueItems": (19, _whole)}
 _OTHERS: Final[Mapping[int, Table]] = {1: _PLAIN, 2: _LENIENT, 3: _LENIENT, 4: _PLAIN}
-"""By place: those of forms and queries have a field before the type."""
+"""By the value of `in`: form and query parameters have one more field before the type."""
 
 _RESPONSE: Final[Table] = {"description": (1, _text), "schema": (2, _wrapped(_schema)), _EXTENSION: (5, _extensions)}
 _OPERATION: Final[Table] = {

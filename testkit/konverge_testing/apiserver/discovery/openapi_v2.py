@@ -1,9 +1,9 @@
-"""The OpenAPI v2 document of everything that is served, made from the v3 documents of the groups.
+"""The OpenAPI v2 document of everything that is served, converted from the v3 documents of the groups.
 
-Guarantees: pure. Definitions are those of a real server without their descriptions: references have no defaults beside them, and schemas of
-custom kinds lose what v2 cannot say (alternatives, nullable, the types below a field whose unknown fields are kept).
+Guarantees: pure. Definitions equal a real server's without descriptions: references have no defaults beside them, and schemas of
+custom kinds lose what v2 cannot express (alternatives, nullable, the types below a field whose unknown fields are kept).
 
-Caveats: parameters are written out at each operation; a real server shares them under `parameters`.
+Caveats: parameters are repeated at each operation; a real server shares them under `parameters`.
 
 Source: k8s.io/apiextensions-apiserver `pkg/apiserver/schema/kubeopenapi.go` and `pkg/controller/openapi/v2/conversion.go`,
 k8s.io/kube-openapi `pkg/builder`.
@@ -30,7 +30,7 @@ _WATCHES: Final = ("application/json;stream=watch", "application/vnd.kubernetes.
 
 
 def document_v2(documents: Iterable[Data], release: str) -> Data:
-    """Return the document that holds the paths and definitions of these v3 documents; `release` is `1.36`."""
+    """Return the document with the paths and definitions of these v3 documents; `release` is `1.36`."""
     paths: Data = {}
     definitions: Data = {}
     for document in documents:
@@ -52,7 +52,7 @@ def document_v2(documents: Iterable[Data], release: str) -> Data:
 
 
 def _root(schema: Mapping[str, Any]) -> Data:
-    """Return a definition; that of a custom kind whose unknown fields are kept says nothing but which kind it is."""
+    """Return a definition; a custom kind whose unknown fields are kept has only its group, version and kind."""
     if schema.get(_PRESERVE) and schema.get(_KINDS):
         return {"type": "object", _KINDS: schema[_KINDS]}
     return _schema(schema)

@@ -1,10 +1,10 @@
-"""The `paths` of an OpenAPI v3 document: one operation for each thing that can be asked of a resource.
+"""The `paths` of an OpenAPI v3 document: one operation for each verb of a resource.
 
-Guarantees: pure. Paths, operation ids, actions, kinds and parameters are those that a real server publishes, so that clients which decide
-by them do the same here (kubectl looks for `fieldValidation` at the patch operation of a kind). Descriptions are left out but for the
-words of the responses, which OpenAPI demands.
+Guarantees: pure. Paths, operation ids, actions, kinds and parameters match a real server's, so that clients which decide
+by them behave the same (kubectl looks for `fieldValidation` at the patch operation of a kind). Descriptions are omitted, except the
+descriptions of responses, which OpenAPI requires.
 
-Left out: the old `/watch/` paths, and the connecting subresources (exec, attach, portforward, proxy, log), which this server answers 501.
+Left out: the old `/watch/` paths, and the connecting subresources (exec, attach, portforward, proxy, log), which get a 501.
 Bodies are JSON only.
 
 Sources: k8s.io/apiserver `pkg/endpoints/installer.go`, k8s.io/apiextensions-apiserver `pkg/controller/openapi/builder/builder.go`.
@@ -63,7 +63,7 @@ _STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 
 def definition_name(served: Served) -> str:
-    """Return the name of the schema of a resource: the recorded one, or for a CustomResourceDefinition the reversed group."""
+    """Return the name of the schema of a resource: the recorded name, or for a CustomResourceDefinition the reversed group."""
     resource, version = served.resource, served.version.name
     if not resource.custom:
         return served.version.schema.reference or definition_of(resource.group, version, resource.kind)
@@ -93,7 +93,7 @@ def document_paths(group: Group, version: str) -> dict[str, Data]:
 
 
 def _names(group: str, version: str) -> tuple[str, str]:
-    """Return the tag of a group's operations and the part of their ids that stands for it.
+    """Return the tag of a group's operations, and the group's part of their ids.
 
     >>> _names("rbac.authorization.k8s.io", "v1")
     ('rbacAuthorization_v1', 'RbacAuthorizationV1')
@@ -105,7 +105,7 @@ def _names(group: str, version: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class _Resource:
-    """Makes the path items of one resource."""
+    """Creates the path items of one resource."""
 
     base: str
     served: Served
@@ -135,7 +135,7 @@ class _Resource:
 
     @property
     def _scoped(self) -> str:
-        """The kind as operation ids name it."""
+        """The kind as in operation ids."""
         resource = self.served.resource
         return f"Namespaced{resource.kind}" if resource.namespaced else resource.kind
 
@@ -245,7 +245,7 @@ def _parameter(name: str, type_: str, place: str) -> Data:
 
 
 def _hoisted(operations: dict[str, Data], fixed: list[Data] | None = None) -> Data:
-    """Move the parameters that all operations have to the path, as the generator of the real documents does."""
+    """Move the parameters that all operations share to the path, as the generator of the real documents does."""
     named = [{each["name"] for each in operation["parameters"]} for operation in operations.values()]
     common = set.intersection(*named)
     shared = {

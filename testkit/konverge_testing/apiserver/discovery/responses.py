@@ -1,8 +1,8 @@
 """`Discovery`: the responses to discovery, OpenAPI, version and health paths.
 
-Guarantees: no I/O. Bodies are made when they are first asked for, and kept until the set of resources changes; of the OpenAPI documents
-only those are made again whose own resources changed, and those of built-in groups once in a process. Every list and document has an ETag
-made of its content, and the URLs in the index of /openapi/v3 carry it too, since kubectl keeps documents on disk by their URL.
+Guarantees: no I/O. A body is generated for its first request, and kept until the set of resources changes. Of the OpenAPI documents,
+only groups with changed resources are generated again, built-in groups once in a process. Every list and document has an ETag
+of its content, and the URLs in the index of /openapi/v3 contain it too, since kubectl keeps documents on disk by their URL.
 
 Left out: Protobuf (406, but for /openapi/v2), `?verbose` of the health checks, OpenAPI documents of the lists themselves.
 """
@@ -37,7 +37,7 @@ _Body = tuple[bytes, str]
 
 
 class Discovery:
-    """Answers for discovery, OpenAPI, version and health; `resources` is called at each request, so a new set is served at once.
+    """Responses to discovery, OpenAPI, version and health; `resources` is called at each request, so a changed set is served at once.
 
     >>> Discovery(lambda: []).answer("/healthz", "").body
     b'ok'
@@ -52,9 +52,9 @@ class Discovery:
         self._documents: dict[tuple[str, str], tuple[tuple[Resource, ...], _Body]] = {}
 
     def answer(self, path: str, accept: str, if_none_match: str = "") -> Response | None:
-        """Return the document under a path, or a plain 404 if the path is unknown; raises StatusError 406 if no form can be made.
+        """Return the document under a path, or a plain 404 if the path is unknown; raises StatusError 406 for an unsupported form.
 
-        None: the path belongs to a group that is served (an unknown version of it, a resource); such a 404 is a Status.
+        None: the path belongs to a served group (an unknown version of it, a resource); such a 404 is a Status.
         """
         if path.startswith("/openapi/v2/"):
             return _nowhere()
@@ -75,7 +75,7 @@ class Discovery:
         return _nowhere()
 
     def reads_only(self, path: str) -> bool:
-        """Tell whether a path that is answered refuses other methods than GET; the rest of them, oddly, answer as to a GET."""
+        """Tell whether a served path refuses methods other than GET; oddly, the other paths respond as to a GET."""
         path = path.rstrip("/")
         if path in ("/version", "/api", "/api/v1"):
             return True
@@ -189,7 +189,7 @@ class Discovery:
         return kept[1]
 
     def _v2(self, accept: str, if_none_match: str) -> Response:
-        """Return the one document of OpenAPI v2, as JSON or in Protobuf."""
+        """Return the OpenAPI v2 document, as JSON or in Protobuf."""
         form = openapi_form(accept)
         if form is None:
             return Response(406, content_type="")
@@ -234,7 +234,7 @@ class Discovery:
 
 @dataclass(frozen=True)
 class _Builtin:
-    """A version of a built-in group: equal to that of another server if it has the same resources, since their data are the same."""
+    """A version of a built-in group: equal to another server's version if it has the same resources, since their data are the same."""
 
     key: tuple[str, str, str, tuple[str, ...]]
     group: Group = field(compare=False)

@@ -7,11 +7,11 @@
     faults.remove(frozen)                                                            # thaws
     assert [str(hit.about) for hit in rule.hits] == ["create secrets web/target"]
 
-Guarantees: rules act in the order in which they were added, on both shells alike, and by the loop's own time. Without rules each hook
-costs one comparison. A rule that is removed lets go of what it held.
+Guarantees: rules act in the order of their addition, on both shells alike, and by the loop's own time. Without rules each hook
+costs one comparison. A removed rule releases the requests and lines that it held.
 
-The server calls the hooks: `before` when it knows what a request is about and before it looks at any object, `after` when a write is
-stored or a read answered, `stream` around the lines of a watch. `Orders` are what only the server itself can do.
+The server calls the hooks: `before` when the target of a request is known and before any object is read, `after` when a write is
+stored or a read served, `stream` around the lines of a watch. `Orders` are instructions that only the server itself can carry out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`Faults`: the rules of a running server, and the hooks by which requests and watches meet them."""
+"""`Faults`: the rules of a running server, and the hooks that apply them to requests and watches."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ NOTHING: Final = Orders()
 
 
 class _Armed:
-    """A rule at work: how many requests it matched, and whether it still holds what it held."""
+    """A rule in force: how many requests it matched, and whether it still holds requests or lines."""
 
     def __init__(self, rule: Rule, on_hit: OnHit | None, may_strike: MayStrike | None) -> None:
         self.rule = rule
@@ -63,12 +63,12 @@ class _Armed:
         self._timer: asyncio.TimerHandle | None = None
 
     def strikes(self) -> int:
-        """Count one more matching request; return its number if it is struck, else 0."""
+        """Count one more matching request; return its number if the rule strikes it, else 0."""
         self._matched += 1
         return self._matched if self.rule.strikes(self._matched) else 0
 
     def may(self) -> bool:
-        """Ask, the first time, whether the rule may strike at all."""
+        """Return whether the rule may strike at all; calls `may_strike` the first time."""
         if self._may_strike is not None:
             may_strike, self._may_strike = self._may_strike, None
             self._may = may_strike()
@@ -81,7 +81,7 @@ class _Armed:
             self._on_hit(found)
 
     def hold(self) -> None:
-        """Start the timer of a holding fault, unless it runs."""
+        """Start the timer of a holding fault, unless it is running."""
         fault = self.rule.fault
         if isinstance(fault, (kinds.Freeze, kinds.Stale)) and self._timer is None and self._steps is None:
             self._steps = fault.steps
@@ -89,7 +89,7 @@ class _Armed:
                 self._timer = asyncio.get_running_loop().call_later(fault.seconds, self.release)
 
     def view(self, current: Callable[[], int]) -> StaleView:
-        """Return the view of a stale rule: what was current at the first hit decides."""
+        """Return the view of a stale rule; its version is relative to the current version at the first hit."""
         fault = self.rule.fault
         assert isinstance(fault, kinds.Stale)
         if self._view is None:
@@ -112,7 +112,7 @@ class _Armed:
 
 
 class Faults:
-    """The rules of one server. `version` tells the server's current resourceVersion; the server sets it."""
+    """The rules of one server. `version` returns the server's current resourceVersion; the server sets it."""
 
     def __init__(self, version: Callable[[], int] = lambda: 0) -> None:
         self.version = version
@@ -130,10 +130,10 @@ class Faults:
         return tuple(watch.about for watch in self._open)
 
     def add(self, rule: Rule, on_hit: OnHit | None = None, *, may_strike: MayStrike | None = None) -> Rule:
-        """Put a rule in force. `on_hit` is called at each hit, before the fault shows: to end a process at a write, for instance.
+        """Put a rule in force. `on_hit` is called at each hit, before the fault acts: for example to end a process at a write.
 
         `may_strike` is called once, when the rule would strike for the first time; if it returns False, the rule never strikes, and has
-        only counted until then. It is not called for effects without a hit: a Drop of `watches`, a Stale view of open ones.
+        only counted until then. It is not called for effects without a hit: a Drop of `watches`, a Stale view of open watches.
         """
         armed = _Armed(rule, on_hit, may_strike)
         self._armed.append(armed)
@@ -144,7 +144,7 @@ class Faults:
         return rule
 
     def remove(self, rule: Rule) -> None:
-        """Take a rule out of force, and let go what it holds; does nothing if it is out already."""
+        """Remove a rule, and release what it holds; does nothing if the rule is not in force."""
         for armed in [one for one in self._armed if one.rule is rule]:
             self._armed.remove(armed)
             armed.release()
@@ -152,12 +152,12 @@ class Faults:
                 watch.lift(armed)
 
     def clear(self) -> None:
-        """Take all rules out of force."""
+        """Remove all rules."""
         for rule in self.rules:
             self.remove(rule)
 
     def disconnect(self, match: Match | None = None) -> int:
-        """Break off the open watches that are meant, now; returns how many."""
+        """Break off the matching open watches now; returns how many."""
         chosen = [watch for watch in self._open if match is None or match.means(watch.about)]
         for watch in chosen:
             watch.drop()
@@ -166,7 +166,7 @@ class Faults:
     # --- hooks ------------------------------------------------------------------------------------------------------------------
 
     async def before(self, call: Call, about: About) -> Orders:
-        """Strike a request that has done nothing yet. Raises StatusError or Dropped; returns what the server is to do."""
+        """Apply the rules before a request has any effect. Raises StatusError or Dropped; returns the server's instructions."""
         if not self._armed:
             return NOTHING
         orders = NOTHING
@@ -186,8 +186,8 @@ class Faults:
                 await self._strike(armed, about, "before")
         return orders
 
-    async def after(self, call: Call, about: About, answer: Response) -> None:  # noqa: ARG002  # the hooks are of one shape
-        """Strike a request that succeeded and whose answer is not sent yet. Raises StatusError or Dropped."""
+    async def after(self, call: Call, about: About, answer: Response) -> None:  # noqa: ARG002  # all hooks have this signature
+        """Apply the rules to a successful request before its response is sent. Raises StatusError or Dropped."""
         if not self._armed or answer.status >= 400:
             return
         for armed in tuple(self._armed):
@@ -199,12 +199,12 @@ class Faults:
 
     def stream(
         self,
-        call: Call,  # noqa: ARG002  # the hooks are of one shape
+        call: Call,  # noqa: ARG002  # all hooks have this signature
         about: About,
         lines: AsyncIterator[bytes],
         view: StaleView | None = None,
     ) -> AsyncIterator[bytes]:
-        """Return the lines of a watch as the rules leave them; `view` is what `before` ordered for this request."""
+        """Return the lines of a watch after the rules; `view` is the view that `before` returned for this request."""
         watch = Watched(about, lines, self._forget)
         if view is not None:
             watch.put(self, Holding(view))
@@ -213,7 +213,7 @@ class Faults:
             self._enrol(armed, watch)
         self._open.append(watch)
         for armed in enrolled:
-            if armed not in self._armed:  # removed by what another one did
+            if armed not in self._armed:  # another rule's hit removed it
                 watch.lift(armed)
         return watch
 

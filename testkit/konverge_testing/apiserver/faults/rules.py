@@ -1,11 +1,11 @@
-"""Rules of faults as data: which requests a rule means, and what then happens to them. Pure.
+"""Rules of faults as data: the requests that a rule matches, and the fault that strikes them. Pure.
 
     rule = Rule(Match(verbs=("apply",), resources=("secrets",), namespace="web"), Refuse(status=503, retry_after=2), nth=2, count=1)
 
-Guarantees: a rule travels through JSON and back without loss, and unknown words in a plan are refused by name; matching looks at nothing
+Guarantees: a rule is encoded to JSON and decoded without loss, and unknown words in a plan are refused by name. Matching reads nothing
 but the `About` of a request. `Rule.hits` lists the hits of a rule in order.
 
-Caveats: some faults are ones that a healthy API server never shows; their docstrings say so.
+Caveats: a healthy API server never shows some of the faults; their docstrings mark them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 Moment: TypeAlias = Literal["before", "after"]
-"""`before`: nothing was done yet. `after`: a write is stored (or a read was served) and the client has not got the response."""
+"""`before`: the request had no effect yet. `after`: a write is stored (or a read was served) and the client has not got the response."""
 
 APPLY: Final = "application/apply-patch+"
 _CHANGES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
@@ -58,9 +58,9 @@ _NAMESPACE_PARTS: Final = frozenset({"status", "finalize"})
 
 
 class About(msgspec.Struct, frozen=True, gc=False):
-    """The description of one request that rules match. `verb` is RBAC's word, "" for a path that is about no resource (discovery, health).
+    """The description of one request that rules match. `verb` is RBAC's word, "" for a path without a resource (discovery, health).
 
-    `manager` is the field manager: the one named, else the first part of the User-Agent, as the real server takes it.
+    `manager` is the field manager: as given, else the first part of the User-Agent, as on the real server.
     """
 
     verb: str = ""
@@ -77,12 +77,12 @@ class About(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def qualified(self) -> str:
-        """The resource as `plural.group`, or the plural alone in the core group."""
+        """The resource as `plural.group`, or only the plural in the core group."""
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
     @property
     def writes(self) -> bool:
-        """Whether it changes what a reconciler decides about: no review, token or dry run, no Event, no Lease.
+        """Whether the request changes objects that reconcilers read: no review, token or dry run, no Event, no Lease.
 
         >>> About("patch", resource="secrets").writes, About("create", resource="events").writes
         (True, False)
@@ -102,7 +102,7 @@ class About(msgspec.Struct, frozen=True, gc=False):
 
 
 def about_call(call: Call) -> About:
-    """Return the description of a call by its path alone, whether or not such a resource is served."""
+    """Return the description of a call from its path only, whether or not such a resource is served."""
     agent = call.headers.get("user-agent", "")
     watches = call.query.flag("watch")
     found = about_request(call.method, call.path, watches=watches, dry_run="dryRun" in call.query)
@@ -116,7 +116,7 @@ def about_call(call: Call) -> About:
 
 @lru_cache(maxsize=4096)
 def about_request(method: str, path: str, *, watches: bool = False, dry_run: bool = False) -> About:
-    """Read from method and path what a request is about.
+    """Return the description of a request by its method and path.
 
     >>> str(about_request("PATCH", "/apis/apps/v1/namespaces/web/deployments/shop/status"))
     'patch deployments.apps/status web/shop'
@@ -144,11 +144,11 @@ def _verb(method: str, named: bool, watches: bool) -> str:
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The requests that a rule matches. A field that is left out matches everything, discovery included; the texts are shell patterns
+    """The requests that a rule matches. An absent field matches everything, discovery included; the texts are shell patterns
     (`web-*`).
 
     - `verbs`: RBAC's verbs, and beside them `apply` (patches that are applies), `read` (get, list, watch), `write` (see `About.writes`);
-    - `resources`: `plural.group` (`deployments.apps`), or the plural alone in the core group;
+    - `resources`: `plural.group` (`deployments.apps`), or only the plural in the core group;
     - `subresource`: None matches all, "" the main resource only.
 
     >>> Match(verbs=("write",), resources=("*.apps",)).means(About("update", "apps", "deployments", "web", "shop"))
@@ -193,20 +193,20 @@ class _Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
 
 
 class Delay(_Fault, frozen=True):
-    """Answer `seconds` of the loop later. A client that gives up waiting `after` leaves a write that did commit."""
+    """Delay the response by `seconds` of the loop's time. If a client stops waiting `after`, the write is stored nevertheless."""
 
     seconds: float
     moment: Moment = "before"
 
 
 class Hang(_Fault, frozen=True):
-    """Never go on, until the rule is removed: how a plan stops a process at a write, to end it there."""
+    """Hang until the rule is removed: with this, a plan stops a process at a write, to end it there."""
 
     moment: Moment = "before"
 
 
 class Refuse(_Fault, frozen=True):
-    """Answer with a Status of the caller's choice; `after` means that the write was done nevertheless."""
+    """Respond with a Status of the caller's choice; `after` means that the write was stored nevertheless."""
 
     status: int
     reason: str = ""
@@ -216,9 +216,9 @@ class Refuse(_Fault, frozen=True):
 
 
 class Drop(_Fault, frozen=True):
-    """Drop the connection without an answer. `refused` (in process only): the client knows that nothing was sent, as with a closed port.
+    """Drop the connection without a response. `refused` (in process only): the client knows that nothing was sent, as with a closed port.
 
-    `watches`: watches that are open when the rule is added, and that it means, are cut there and then: a partition.
+    `watches`: matching watches that are open when the rule is added are cut at once: a partition.
     """
 
     moment: Moment = "before"
@@ -227,21 +227,21 @@ class Drop(_Fault, frozen=True):
 
 
 class Jump(_Fault, frozen=True):
-    """Raise the server's resourceVersion by so many before the request is looked at."""
+    """Raise the server's resourceVersion by this number before the request is processed."""
 
     by: int
 
 
 class Forget(_Fault, frozen=True):
-    """Let the server forget its history before the request is looked at: what names an older version is answered with 410."""
+    """Let the server forget its history before the request is processed: a request for an older version gets 410."""
 
 
 class Stale(_Fault, frozen=True):
-    """Serve reads and watches from an older view: `version`, or the version `behind` so many of what is current at the first hit.
+    """Serve reads and watches from an older view: `version`, or the current version at the first hit minus `behind`.
 
-    It ends after `steps` writes that the server has answered (see `About.writes`), after `seconds`, or when the rule is removed: then
-    open watches deliver what they held back. `honest`: only reads that a server which lags behind may answer so (those that name a
-    version, 0 included) get the old view; without it reads get it that ask for the newest, which no healthy server would do.
+    It ends after `steps` successful writes (see `About.writes`), after `seconds`, or when the rule is removed: then
+    open watches deliver the held lines. `honest`: only reads that a lagging server may serve from an old view (reads that name a
+    version, 0 included) get it; without `honest`, reads of the newest version get it too, which no healthy server would do.
     """
 
     version: int | None = None
@@ -260,13 +260,13 @@ class Cut(_Fault, frozen=True):
 
 
 class Expire(_Fault, frozen=True):
-    """Answer a watch, after `lines` lines, with the ERROR event 410 Expired, and end it."""
+    """End a watch, after `lines` lines, with the ERROR event 410 Expired."""
 
     lines: int = 0
 
 
 class Freeze(_Fault, frozen=True):
-    """Hold a watch back after `lines` lines; nothing is lost. It thaws after `steps` writes, `seconds`, or when the rule is removed."""
+    """Hold a watch back after `lines` lines; nothing is lost. It resumes after `steps` writes, `seconds`, or when the rule is removed."""
 
     lines: int = 0
     steps: int | None = None
@@ -274,9 +274,9 @@ class Freeze(_Fault, frozen=True):
 
 
 class Lines(_Fault, frozen=True):
-    """Do something to lines of a watch: those of `types`, from the `first` on, `count` of them.
+    """Duplicate, delay or omit lines of a watch: `count` lines of `types`, from the `first` on.
 
-    `duplicate` sends a line again at once. `delay` holds a line, and with it all that come behind, for `seconds`. `omit` loses it,
+    `duplicate` sends a line again at once. `delay` holds a line, and all lines behind it, for `seconds`. `omit` loses the line,
     which no healthy server does to an event.
     """
 
@@ -288,10 +288,10 @@ class Lines(_Fault, frozen=True):
 
 
 class Bookmarks(_Fault, frozen=True):
-    """Do something to bookmarks: `omit`, `duplicate`, or `delay` by `seconds` while events pass.
+    """Change bookmarks: `omit`, `duplicate`, or `delay` by `seconds` while events pass.
 
-    A late bookmark that an event overtakes is lost, since versions never run backwards. The bookmark that ends the initial events of a
-    streaming list is left alone unless `initial`.
+    A late bookmark is lost if an event overtakes it, since versions never decrease. The bookmark that ends the initial events of a
+    streaming list is not changed unless `initial`.
     """
 
     do: Literal["omit", "duplicate", "delay"]
@@ -305,7 +305,7 @@ Fault: TypeAlias = Delay | Hang | Refuse | Drop | Jump | Forget | Stale | Cut | 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One time that a rule struck: when (time of the loop), what, and the request's number among those that matched (from 1)."""
+    """One hit of a rule: when (time of the loop), which request, and the request's number among the matching requests (from 1)."""
 
     at: float
     about: About
@@ -316,8 +316,9 @@ class Hit:
 class Rule:
     """A match, a fault, and which of the matching requests it strikes: `count` of them (None: all) from the `nth` on.
 
-    Requests are counted where the fault acts: for `after`, those that succeeded; for faults of watches, the streams (those that are open
-    when the rule is added come first, in the order of their opening).
+    Requests are counted at the point of the fault: for `after`, successful requests; for faults of watches, the streams (streams that are
+    open
+    when the rule is added are first, in the order of their opening).
     """
 
     match: Match
@@ -327,7 +328,7 @@ class Rule:
     hits: list[Hit] = field(default_factory=list, init=False, repr=False)
 
     def strikes(self, number: int) -> bool:
-        """Tell whether the request of this number among the matching ones is struck."""
+        """Tell whether the matching request of this number is struck."""
         return number >= self.nth and (self.count is None or number < self.nth + self.count)
 
     def to_json(self) -> dict[str, Any]:
@@ -343,7 +344,7 @@ class Rule:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any] | str | bytes) -> Rule:
-        """Make a rule from plain JSON data or from its text. Raises ValueError that names the place and the trouble."""
+        """Create a rule from plain JSON data or from its text. Raises ValueError that names the place and the error."""
         if isinstance(data, (str, bytes)):
             found = msgspec.json.decode(data, type=_Written)
         else:

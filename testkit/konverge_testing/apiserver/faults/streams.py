@@ -1,7 +1,7 @@
 """Faults of one watch: `Watched` sits between the server's lines and the shell that sends them.
 
-Guarantees: with no rule on it a line passes at the cost of one call; rules may come and go while the watch is open. Lines are never
-re-ordered, apart from bookmarks that a rule makes late. Closing it closes the server's iterator.
+Guarantees: without rules a line costs one call; rules may be added and removed while the watch is open. Lines are never
+re-ordered, except bookmarks that a rule delays. Closing it closes the server's iterator.
 
 Caveats: for one reading task only.
 """
@@ -26,7 +26,9 @@ _INITIAL_END: Final = Annotation.INITIAL_EVENTS_END.encode()
 
 
 class Dropped(Exception):
-    """A fault drops the connection: each shell does so in its way. `maybe_done` is what the client is left to think."""
+    """A fault drops the connection, each shell in its own way. `maybe_done`: whether the client must assume that the request may have
+    succeeded.
+    """
 
     def __init__(self, about: About, *, maybe_done: bool = True) -> None:
         super().__init__(f"{about}: the connection was dropped by a fault")
@@ -59,17 +61,17 @@ _LINE = msgspec.json.Decoder(_Line)
 
 
 class StreamStage(Protocol):
-    """One fault at work on one watch."""
+    """One fault applied to one watch."""
 
     def ending(self) -> tuple[list[bytes], bool] | None:
         """Return the last lines and whether the end is a clean one, or None if the watch does not end now."""
 
     async def take(self, line: bytes, watch: Watched, /) -> tuple[bytes, ...]:
-        """Return what becomes of a line."""
+        """Return the lines that replace a line."""
 
 
 class Watched:
-    """The lines of one watch, as the rules leave them: an async iterator with `aclose`."""
+    """The lines of one watch after the rules: an async iterator with `aclose`."""
 
     def __init__(self, about: About, source: AsyncIterator[bytes], closed: Callable[[Watched], None]) -> None:
         self.about = about
@@ -90,7 +92,7 @@ class Watched:
         try:
             return await self._advance()
         except asyncio.CancelledError:
-            # As in asyncio.timeout: a cancellation of our own making is undone here, one from outside goes on.
+            # As in asyncio.timeout: a cancellation of our own is undone here, a cancellation from outside propagates.
             if self._end is None or task is None or task.uncancel() > 0:
                 raise
             return self._last()
@@ -100,15 +102,15 @@ class Watched:
         finally:
             self._waiting = None
 
-    # --- what rules do ----------------------------------------------------------------------------------------------------------
+    # --- for the rules -----------------------------------------------------------------------------------------------------------
 
     def put(self, owner: object, stage: StreamStage) -> None:
-        """Let a fault work on this watch from now on; `owner` is what `lift` names."""
+        """Apply a fault to this watch from now on; `owner` is the argument of `lift`."""
         self._stages.append((owner, stage))
         self._settle()
 
     def lift(self, owner: object) -> None:
-        """Take away the faults of an owner."""
+        """Remove the faults of an owner."""
         self._stages = [one for one in self._stages if one[0] is not owner]
 
     def drop(self) -> None:
@@ -116,7 +118,7 @@ class Watched:
         self._finish([], clean=False)
 
     def late(self, due: float, line: bytes) -> None:
-        """Send a bookmark when it is due, unless an event comes before; one that waits already is superseded."""
+        """Send a bookmark when it is due, unless an event overtakes it; a waiting bookmark is superseded."""
         self._late = (due, line)
 
     # --- the way of a line ------------------------------------------------------------------------------------------------------
@@ -153,7 +155,7 @@ class Watched:
     async def _through(self, line: bytes) -> None:
         lines = [line]
         for staged in tuple(self._stages):
-            if staged in self._stages:  # not lifted by what an earlier one did
+            if staged in self._stages:  # not lifted by an earlier stage
                 lines = [out for one in lines for out in await staged[1].take(one, self)]
         self._out.extend(lines)
         self._settle()
@@ -215,8 +217,8 @@ async def close_lines(lines: AsyncIterator[bytes]) -> None:
 
 
 def stage_of(fault: StreamFault, struck: Callable[[], bool], released: asyncio.Event) -> StreamStage:
-    """Make a fault work on one watch; `struck` is called once, when it first does something, and tells whether it may; `released` lets held
-    lines go.
+    """Apply a fault to one watch; `struck` is called once, at the first effect, and returns whether it is allowed; `released` releases held
+    lines.
     """
     if isinstance(fault, Cut):
         return _Cutting(fault, struck)
@@ -237,7 +239,7 @@ class _Stage:
         self.passed = 0
 
     def hit(self) -> bool:
-        """Tell whether the fault may show; the first call counts as its hit."""
+        """Tell whether the fault may act; the first call counts as its hit."""
         if not self._hit:
             self._hit = True
             self._may = self._struck()
@@ -335,7 +337,7 @@ class _Marking(_Stage):
 
 
 class Holding:
-    """Holds back what is newer than a view, until the view ends."""
+    """Holds back lines that are newer than a view, until the view ends."""
 
     def __init__(self, view: StaleView) -> None:
         self._view = view

@@ -1,4 +1,4 @@
-"""Reading: GET, LIST and WATCH as kube-apiserver 1.36 answers them from its watch cache. Pure decisions, and one thin shell (`Watch`)."""
+"""Reading: GET, LIST and WATCH as kube-apiserver 1.36 serves them from its watch cache. Pure decisions, and one thin shell (`Watch`)."""
 
 from konverge_testing.apiserver.reading.changes import Bookmark, bookmark_of
 from konverge_testing.apiserver.reading.decoded import as_is, in_form, stored

@@ -1,10 +1,13 @@
 """The decisions of WATCH: the change that a watcher sees for an event, the lines on the wire, and the first lines of a watch. Pure.
 
-As a server of 1.36: a watch from no version or "0" begins with what is there as ADDED (and, where bookmarks are wanted, one that says so);
-one from a version with what happened since; one from a version that history no longer reaches is answered 200 with one ERROR line; one
-from the future is silent until then, or, if it wants what is there, refused with an ERROR line. An object that a change moves out of the
-selection is DELETED in its last selected state, under the version of the change. Source: k8s.io/apiserver `pkg/storage/cacher`
-(`cache_watcher.go`), KEP-3157.
+A watch begins as on a server of 1.36:
+- without a version or with "0": the existing objects as ADDED, then, if bookmarks are requested, a bookmark;
+- with a version within history: the events since that version;
+- with a version before history: status 200 and one ERROR line;
+- with a future version: silent until that version is reached; with sendInitialEvents, an ERROR line instead.
+
+An object that a change moves out of the selection is DELETED in its last selected state, under the version of the change. Source:
+k8s.io/apiserver `pkg/storage/cacher` (`cache_watcher.go`), KEP-3157.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ __all__ = [
 ]
 
 Bookmark: TypeAlias = Callable[[int, bool], bytes]
-"""Makes the object of a bookmark from its version and whether it ends the initial events."""
+"""Returns the object of a bookmark, from its version and whether it ends the initial events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +45,21 @@ class Beginning:
     """The beginning of a watch, in this order."""
 
     entries: Sequence[Entry] = ()
-    """The objects that exist; each becomes ADDED."""
+    """The existing objects; each becomes ADDED."""
     marked: bool = False
-    """Whether a bookmark ends these."""
+    """Whether a bookmark ends the initial objects."""
     events: Sequence[Event] = ()
     """The events since the requested version."""
     version: int = 0
     """Events up to this version are not sent."""
     ahead: int = 0
-    """The version to wait for before anything is sent; 0: none."""
+    """The version to wait for before the first line; 0: none."""
     error: StatusError | None = None
-    """Told in an ERROR line, which ends the watch."""
+    """The content of an ERROR line, which ends the watch."""
 
 
 def begin(store: Store, options: ReadOptions) -> Beginning:
-    """Decide what a watch begins with. Raises StatusError (500) where resourceVersion is none."""
+    """Decide the beginning of a watch. Raises StatusError (500) for an invalid resourceVersion."""
     try:
         version = parse_version(options.version)
     except ValueError as error:
@@ -78,12 +81,12 @@ def begin(store: Store, options: ReadOptions) -> Beginning:
 
 
 def never(version: int, store: Store) -> Beginning:
-    """Decide the beginning of a watch whose version did not come in time."""
+    """Decide the beginning of a watch whose version was not reached in time."""
     return Beginning(error=too_large(version, store.version))
 
 
 def change(event: Event, selection: Selection) -> tuple[EventType, Entry] | None:
-    """Return what an event is to those who watch a selection; None: nothing."""
+    """Return the change that watchers of a selection see for an event, or None."""
     entry, previous = event.entry, event.previous
     if selection.all:
         return event.type, entry
@@ -122,7 +125,7 @@ def error_line(error: StatusError) -> bytes:
 
 
 def bookmark_of(api_version: str, kind: str, *, zero: Mapping[str, Any] = MappingProxyType({})) -> Bookmark:
-    """Return how bookmarks of a kind are made; `zero` is what Go writes of an empty object of it."""
+    """Return the function that builds bookmarks of a kind; `zero` is Go's JSON of an empty object of the kind."""
     rest = {name: value for name, value in zero.items() if name not in ("apiVersion", "kind", "metadata")}
 
     def make(version: int, initial: bool) -> bytes:

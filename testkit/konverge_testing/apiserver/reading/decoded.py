@@ -1,7 +1,7 @@
-"""A stored object as it is read: in the form that today's schema gives it, whatever it was when it was written.
+"""A stored object as it is read: in the form of the current schema, not of the schema at its write.
 
-Guarantees: pure; what is returned is the caller's own. A custom resource whose definition has changed since is pruned and defaulted when it
-is read, by the schema of the version that it is stored in, and nothing is written by that. Source: apiextensions
+Guarantees: pure; the caller owns the result. A custom resource whose definition has changed since is pruned and defaulted when it
+is read, by the schema of its storage version; the stored object does not change. Source: apiextensions
 `pkg/apiserver/customresource_handler.go` (the decoder of what etcd holds).
 """
 
@@ -20,12 +20,12 @@ __all__ = ["as_is", "in_form", "stored"]
 
 
 def in_form(entry: Entry, resource: Resource) -> bool:
-    """Tell whether an object was written under the very schema that it would be read by."""
+    """Tell whether an object was written under the current schema of its reads."""
     return not resource.custom or entry.schema is resource.storage.schema
 
 
 def stored(entry: Entry, resource: Resource) -> dict[str, Any]:
-    """Return an object in the version and kind that it is stored in."""
+    """Return an object in its stored version and kind."""
     data = entry.object()
     if resource.custom:
         version = resource.written_in(data["apiVersion"])
@@ -36,7 +36,7 @@ def stored(entry: Entry, resource: Resource) -> dict[str, Any]:
 
 
 def as_is(entry: Entry, resource: Resource, version: Version) -> bool:
-    """Tell whether the bytes of a custom resource are the object in a version, under the present schema."""
+    """Tell whether a custom resource can be served as its stored bytes in a version, under the current schema."""
     return entry.schema is version.schema and entry.raw.startswith(_head(resource.api_version(version.name)))
 
 

@@ -1,7 +1,7 @@
 """Field selectors: the grammar, the selectable fields of a kind, and the server's errors.
 
-A field is known if the kind's strategy or the CRD's `selectableFields` name it. Kinds with fields of their own (and all custom ones)
-refuse others with one sentence, kinds without with another. Source: k8s.io/apimachinery `pkg/fields/selector.go`,
+A field is known if the kind's strategy or the CRD's `selectableFields` name it. Kinds with fields of their own (and all custom kinds)
+refuse other fields with one message, other kinds with a different message. Source: k8s.io/apimachinery `pkg/fields/selector.go`,
 `pkg/runtime/converter.go` (the default), and each kind's conversion; the texts were recorded from a server of 1.36.
 """
 
@@ -51,7 +51,7 @@ def check_fields(clauses: tuple[FieldClause, ...], resource: Resource, version: 
     """Raise SelectorError if a clause names a field that the resource does not have in this served version."""
     own = _own_fields(resource, version)
     known = {NAME, *own}
-    # Cluster-scoped kinds with fields of their own do not know the namespace; the default for all others does.
+    # The namespace is unknown to cluster-scoped kinds with fields of their own; the default of all other kinds knows it.
     if resource.namespaced or not (resource.custom or own):
         known.add(NAMESPACE)
     for clause in clauses:
@@ -65,7 +65,7 @@ def check_fields(clauses: tuple[FieldClause, ...], resource: Resource, version: 
 
 
 def field_values(resource: Resource, version: str, obj: dict[str, Any]) -> Mapping[str, str]:
-    """Return what the fields beyond name and namespace are in an object of this served version."""
+    """Return the values of the fields beyond name and namespace in an object of this served version."""
     found = resource.version(version)
     paths = () if found is None else found.selectable
     values = {path.removeprefix("."): _text(obj, path) for path in paths}
@@ -73,7 +73,7 @@ def field_values(resource: Resource, version: str, obj: dict[str, Any]) -> Mappi
 
 
 def _own_fields(resource: Resource, version: str) -> frozenset[str]:
-    # A strategy names all its fields whatever the object holds, so an empty one tells which there are.
+    # A strategy returns all its fields for any object, so an empty object yields the names of all fields.
     return frozenset(field_values(resource, version, {"metadata": {}, "spec": {}, "status": {}})) - {NAME, NAMESPACE}
 
 

@@ -1,7 +1,8 @@
-"""Label selectors as the API server reads them: the grammar, the decisions, and the words of its refusals.
+"""Label selectors as the API server reads them: the grammar, the decisions, and the messages of its refusals.
 
-`konverge.selectors` understands what well-meaning clients write; here everything counts that the server accepts (`a>1`, `a in ()`), and
-what it says to the rest. Source of the rules: k8s.io/apimachinery `pkg/labels/selector.go` and `pkg/api/validate/content`; the texts were
+`konverge.selectors` parses what well-meaning clients write; this module accepts everything that the server accepts (`a>1`, `a in ()`), and
+refuses the rest with its messages. Source of the rules: k8s.io/apimachinery `pkg/labels/selector.go` and `pkg/api/validate/content`; the
+texts were
 recorded from a server of 1.36.
 """
 
@@ -49,7 +50,7 @@ class SelectorError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One requirement; all of a selector's must hold."""
+    """One requirement of a selector; all of them must hold."""
 
     key: str
     operator: Operator
@@ -57,7 +58,7 @@ class Requirement:
     bound: int = 0
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether these labels satisfy it."""
+        """Tell whether these labels satisfy the requirement."""
         value = labels.get(self.key)
         match self.operator:
             case "=" | "==" | "in":
@@ -91,7 +92,7 @@ class Labels:
 
 
 ALL_LABELS: Final = Labels()
-"""The selector that nothing fails."""
+"""The selector that matches everything."""
 
 
 @lru_cache(maxsize=512)
@@ -119,7 +120,7 @@ def parse_labels(text: str) -> Labels:
 
 
 class _Tokens:
-    """The tokens of a selector, with one of look-ahead; "" is the end."""
+    """The tokens of a selector, with a lookahead of one; "" is the end."""
 
     def __init__(self, text: str) -> None:
         self._rest: Iterator[str] = (found[0] for found in _TOKEN.finditer(text))
@@ -191,7 +192,7 @@ def _values(tokens: _Tokens) -> set[str]:
 
 
 def _identifiers(tokens: _Tokens) -> set[str]:
-    """Read up to the closing bracket, which stays; an empty place between commas is the empty value."""
+    """Read up to the closing bracket, which is not consumed; an empty place between commas is the empty value."""
     values: set[str] = set()
     while True:
         here = tokens.take()

@@ -1,10 +1,11 @@
-"""LIST and GET, decided: which objects of which version, what the continue token says, and the body made of stored bytes.
+"""The decisions of LIST and GET: the objects, the version, the continue token, and the body from stored bytes.
 
-As a server of 1.36 that answers from its watch cache: unset reads the present, "0" and NotOlderThan whatever is not older (the present,
-here), Exact and a bare version with a limit that very state. A limit with "0" is ignored. Source: k8s.io/apiserver `pkg/storage/cacher` and
+As on a server of 1.36 with its watch cache: unset reads the current version; "0" and NotOlderThan read any version that is not older (here
+the current version); Exact, and a bare version with a limit, read that version. A limit with "0" is ignored. Source: k8s.io/apiserver
+`pkg/storage/cacher` and
 KEP-2340, KEP-4988; texts recorded from a server of 1.36.
 
-Caveats: a version from the future is refused at once; a real server waits three seconds for it first.
+Caveats: a future version is refused at once; a real server waits three seconds for it first.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _PLACE_TOO_OLD: Final = (
 
 
 class ExpiredToken(StatusError):
-    """410 with a token to read on with; that token stands in the Status' own metadata."""
+    """410 with a token to continue with; the token is in the Status' own metadata."""
 
     def __init__(self, token: str) -> None:
         super().__init__(410, "Expired", _PLACE_TOO_OLD)
@@ -67,7 +68,7 @@ def raw_of(entry: Entry) -> bytes:
 
 
 def read_one(store: Store, resource: Resource, namespace: str, name: str, query: Query) -> Entry:
-    """Answer a GET of one object. Raises StatusError (404, 500, 504)."""
+    """Serve a GET of one object. Raises StatusError (404, 500, 504)."""
     try:
         version = parse_version(query.get("resourceVersion"))
     except ValueError as error:
@@ -81,7 +82,7 @@ def read_one(store: Store, resource: Resource, namespace: str, name: str, query:
 
 
 def list_page(store: Store, options: ReadOptions) -> Page:
-    """Answer a LIST. Raises StatusError (400, 410, 504)."""
+    """Serve a LIST. Raises StatusError (400, 410, 504)."""
     selection = options.selection
     if options.token:
         place = parse_token(options.token)
@@ -106,7 +107,7 @@ def list_page(store: Store, options: ReadOptions) -> Page:
 
 
 def list_metadata(page: Page, *, custom: bool = False) -> dict[str, Any]:
-    """Return the `ListMeta` of a page; lists of custom objects have an empty `continue` on the last page, others leave it out."""
+    """Return the `ListMeta` of a page; lists of custom objects have an empty `continue` on the last page, other lists omit it."""
     metadata: dict[str, Any] = {"resourceVersion": str(page.version)}
     if page.token or custom:
         metadata["continue"] = page.token
@@ -134,7 +135,7 @@ def list_body(
     )
     if not items:
         return head[:-1] + b',"items":[]}'
-    # One pass over what may be a hundred megabytes.
+    # A single pass over possibly a hundred megabytes.
     items[0] = head[:-1] + b',"items":[' + items[0]
     items[-1] += b"]}"
     return b",".join(items)

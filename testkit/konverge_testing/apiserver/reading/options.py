@@ -1,7 +1,7 @@
-"""The parameters of LIST and WATCH: parsed, defaulted and checked in the server's order, so that the first thing wrong is the one it names.
+"""The parameters of LIST and WATCH: parsed, defaulted and checked in the server's order, so that both report the same first error.
 
 Source: k8s.io/apimachinery `pkg/apis/meta/internalversion` (conversion, defaults, `validation/validation.go`), k8s.io/apiserver
-`pkg/endpoints/handlers/get.go`; the texts were recorded from a server of 1.36. Not looked at: `shardSelector` (off by default).
+`pkg/endpoints/handlers/get.go`; the texts were recorded from a server of 1.36. Ignored: `shardSelector` (off by default).
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _int64(text: str) -> int:
 
 
 def _defaulted(options: ReadOptions) -> ReadOptions:
-    """A watch from no version or "0" is one that begins with what is there."""
+    """A watch without a version or from "0" begins with the existing objects."""
     if not options.watch or options.initial is not None or options.match or options.version not in ("", "0"):
         return options
     return ReadOptions(

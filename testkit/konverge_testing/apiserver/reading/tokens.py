@@ -1,7 +1,7 @@
-"""Continue tokens: where the next page of a LIST begins, and at which version.
+"""Continue tokens: the beginning of the next page of a LIST, and its version.
 
 Guarantees: the same token as the server's, character by character. Source: k8s.io/apiserver `pkg/storage/continue.go`. Texts that are not
-tokens are refused with the server's words for the usual mistakes; errors deep inside of JSON are only roughly those of Go.
+tokens are refused with the server's words for the usual mistakes; errors deep inside JSON only resemble Go's.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ _FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class ContinuePosition(NamedTuple):
-    """Where to go on."""
+    """The position where a list continues."""
 
     start: str
-    """The first key that may come, below the listed prefix: `/name` or `/namespace/name`; with a zero character added: the next one."""
+    """The first key of the page, below the prefix: `/name` or `/namespace/name`; a key plus a zero character means the next key."""
     version: int
-    """The version of the first page; negative: whatever is there now."""
+    """The version of the first page; negative: the current version."""
 
 
 def encode_token(place: ContinuePosition) -> str:
-    """Write a token."""
+    """Encode a token."""
     text = json.dumps({"v": _VERSION, "rv": place.version, "start": place.start}, separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def continued(place: ContinuePosition) -> str:
-    """Return the token with which a list whose version is gone can be read on, inconsistently."""
+    """Return the token that continues a list inconsistently after its version has expired."""
     return encode_token(ContinuePosition(place.start.removeprefix("/"), -1))
 
 
 def parse_token(text: str) -> ContinuePosition:
-    """Read a token. Raises StatusError (400)."""
+    """Decode a token. Raises StatusError (400)."""
     data = _decoded(text)
     if data.get("v", "") != _VERSION:
         raise _invalid(f"server does not recognize this encoded version {data.get('v', '')}")

@@ -1,11 +1,12 @@
-"""WATCH, carried out: a stream of lines on the running loop's own time. A thin shell around `changes.py`.
+"""The stream of a WATCH: lines on the running loop's own time. A thin shell around `changes.py`.
 
 Guarantees
-- A `Watch` is an async iterator of whole lines. It subscribes when it is made, so nothing is lost between its request and its first line;
-  what is there at the beginning is encoded only as it is read.
-- Bookmarks come about once a minute and two seconds before the end, the end after timeoutSeconds or, where that is not given, 30 to 60
-  minutes: by timers of the loop, so on a virtual loop at virtual times. All randomness is the `Random` that it is given.
-- A slow reader is cut off: after `buffer` unread lines nothing is added any more, and the stream ends with the last of them.
+- A `Watch` is an async iterator of whole lines. It subscribes in its constructor, so no event is lost between its request and its first
+line;
+  the initial objects are encoded only when they are read.
+- Bookmarks are sent about once a minute and two seconds before the end; the end is after timeoutSeconds or, without it, after 30 to 60
+  minutes: by timers of the loop, so on a virtual loop at virtual times. All randomness is from the given `Random`.
+- A slow reader is cut off: after `buffer` unread lines no line is added, and the stream ends with the last unread line.
 - Faults are plain methods: `freeze`, `thaw`, `cut`, and `tell` to drop or repeat single lines.
 
 One consumer per watch. Abandoned watches must be closed (`close`), or they stay subscribed until they end.
@@ -36,10 +37,10 @@ from konverge_testing.apiserver.storage import Encode, Entry, Event, Store
 __all__ = ["BUFFER", "StreamCut", "Tell", "Watch"]
 
 BUFFER: Final = 10_000
-"""Unread lines that a watch holds for a slow reader."""
+"""The maximum number of unread lines for a slow reader."""
 
 Tell: TypeAlias = Callable[[str, Entry | None], int]
-"""How often a line is sent (0: dropped, 2: repeated), by its type and object; bookmarks have none."""
+"""How often a line is sent (0: dropped, 2: repeated), by its type and object; bookmarks have no object."""
 
 _MINUTE: Final = 60.0
 _JITTER: Final = 1.0
@@ -50,11 +51,11 @@ _BREATH: Final = 256
 
 
 class StreamCut(ConnectionError):
-    """The connection broke in the middle, by order of a fault."""
+    """A fault broke the connection in the middle."""
 
 
 class Watch:
-    """One watch; see the module. Raises StatusError if the request makes no sense."""
+    """One watch; see the module. Raises StatusError for an invalid request."""
 
     def __init__(
         self,
@@ -69,10 +70,10 @@ class Watch:
     ) -> None:
         self.options = options
         self.tell = tell
-        """Asked for each line that is about to be made; may be changed at any time."""
+        """Called for each line before it is encoded; may be changed at any time."""
         self.frozen = False
         self.sent = 0
-        """Bytes that were handed out."""
+        """The number of bytes that the reader has got."""
         self._store = store
         self._selection = options.selection
         self._encode = encode
@@ -120,11 +121,11 @@ class Watch:
                 self._waiter = None
 
     async def aclose(self) -> None:
-        """Close it, as an async generator is closed."""
+        """Close the watch, as an async generator is closed."""
         self.close()
 
     def close(self) -> None:
-        """End it at once; what was not read is lost."""
+        """End the watch at once; unread lines are lost."""
         self._finish()
         self._lines.clear()
         self._first = None
@@ -132,16 +133,16 @@ class Watch:
     # Faults
 
     def freeze(self) -> None:
-        """Send nothing more, not even the end, until `thaw`; the reader sees an idle connection."""
+        """Send no more lines, not even the end, until `thaw`; the reader sees an idle connection."""
         self.frozen = True
 
     def thaw(self) -> None:
-        """Go on, with everything that was held back."""
+        """Resume, with all held lines."""
         self.frozen = False
         self._wake()
 
     def cut(self, after_bytes: int = 0, *, clean: bool = False) -> None:
-        """Break the connection after that many more bytes, be it inside a line: StreamCut, or (`clean`) an ordinary end."""
+        """Break the connection after this many more bytes, possibly inside a line: StreamCut, or (`clean`) an ordinary end."""
         self._left = after_bytes
         self._broken = not clean
         if not after_bytes:
@@ -149,7 +150,7 @@ class Watch:
         self._wake()
 
     def end(self) -> None:
-        """End it in good order, after what is unread: its resource is served no more."""
+        """End the watch after its unread lines: its resource is no longer served."""
         self._finish()
 
     # Inside
@@ -168,7 +169,7 @@ class Watch:
         self._follow(beginning)
 
     def _await(self, version: int) -> None:
-        """Give a version from the future three seconds to come."""
+        """Wait up to three seconds for a future version."""
 
         def arrived(_event: Event) -> None:
             if self._store.version >= version:

@@ -1,6 +1,7 @@
 """Bindings: how a scheduler assigns a pod to a node, through `pods/binding` and through `bindings`.
 
-Guarantees: a binding passes admission like any create; it fails if the pod has a node, scheduling gates or a deletionTimestamp, or if it is
+Guarantees: a binding passes admission like any create; it fails if the pod has a node, scheduling gates or a deletionTimestamp, or if the
+pod is
 not the pod whose uid or resourceVersion the binding names. Source: `pkg/registry/core/pod/storage/storage.go` (BindingREST).
 """
 
@@ -23,7 +24,7 @@ _PODS: Final = ("", "pods")
 
 
 async def bind(registry: Registry, request: ResourceRequest) -> Data:
-    """Assign a pod to a node; returns the Status that is answered."""
+    """Assign a pod to a node; returns the Status of the response."""
     bindings = registry.find("", "bindings")
     assert bindings is not None, "bindings are always served"
     shape = replace(request, resource=bindings, version=bindings.versions[0])
@@ -85,7 +86,7 @@ def _check_pod(pod: Data) -> None:
 
 
 def _bound(pod: Data, binding: Data, now: str) -> Data:
-    """Return a pod on its node, with the annotations and labels of the binding."""
+    """Return a pod with its node, and with the annotations and labels of the binding."""
     metadata, status = dict(pod["metadata"]), dict(pod.get("status") or {})
     for field in ("annotations", "labels"):
         if given := binding["metadata"].get(field):

@@ -1,7 +1,7 @@
-"""Custom objects in another version, by the webhook of their definition: the shell that asks it, and the store as one version shows it.
+"""Custom objects in another version, by the webhook of their definition: the shell that calls it, and a view of the store in one version.
 
-Guarantees: an object whose version is the wanted one is not sent. LIST and WATCH ask once for each stored object and version, as a
-server's watch cache does; GET and writes ask each time. Events reach a watch in their order, each when it is converted; a conversion that
+Guarantees: an object in the wanted version is not sent. LIST and WATCH convert each stored object once a version, as a
+server's watch cache does; GET and writes convert each time. A watch gets events in order, after their conversion; a conversion that
 fails ends the watch. A resource without a conversion webhook passes through none of this. Source: apiextensions
 `pkg/apiserver/customresource_handler.go` (one storage with a cache of its own for each version).
 """
@@ -47,18 +47,18 @@ T = TypeVar("T")
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 _SPARE: Final = 1000
-"""Objects of the past that are kept converted."""
+"""The maximum number of past objects whose conversion is cached."""
 
 
 class Converter:
-    """Asks conversion webhooks."""
+    """Calls conversion webhooks."""
 
     def __init__(self, webhooks: Webhooks, uid: Callable[[], str]) -> None:
         self._webhooks = webhooks
         self._uid = uid
 
     async def convert(self, data: Data, resource: Resource, version: Version) -> Data:
-        """Return an object in another version; the given one is not changed. Raises StatusError (500) as the real server does."""
+        """Return an object in another version; the argument is not changed. Raises StatusError (500) as the real server does."""
         wanted = resource.api_version(version.name)
         if data["apiVersion"] == wanted:
             return data
@@ -82,7 +82,7 @@ async def read_in(registry: Registry, entry: Entry, resource: Resource, version:
 
 
 async def written(registry: Registry, data: Data, resource: Resource) -> Data:
-    """Return an object as it is to be stored; what is given stays as it is."""
+    """Return an object as it is to be stored; the argument is not changed."""
     if resource.conversion is None:
         return as_stored(data, resource)
     found = await registry.converter.convert(data, resource, resource.storage)
@@ -90,7 +90,7 @@ async def written(registry: Registry, data: Data, resource: Resource) -> Data:
 
 
 async def through_storage(registry: Registry, data: Data, resource: Resource, version: Version) -> Data:
-    """Return an object as it would be read after it was stored; a dry run returns that."""
+    """Return an object as a read would return it after its storage; the response to a dry run."""
     if not resource.custom or len(resource.versions) == 1:
         return data
     if resource.conversion is None:
@@ -100,7 +100,7 @@ async def through_storage(registry: Registry, data: Data, resource: Resource, ve
 
 
 class _NotShown(Exception):
-    """An object is to be converted first."""
+    """An object must be converted first."""
 
     def __init__(self, data: Data, api_version: str) -> None:
         super().__init__(api_version)
@@ -109,7 +109,7 @@ class _NotShown(Exception):
 
 
 async def with_views(registry: Registry, request: ResourceRequest, make: Callable[[], T]) -> T:
-    """Compute something that looks at objects in other versions: made anew each time that a conversion was missing."""
+    """Compute a result that reads objects in other versions: computed again after each missing conversion."""
     resource, found = request.resource, dict[tuple[bytes, str], Data]()
 
     def show(data: Data, api_version: str) -> Data:
@@ -132,7 +132,7 @@ async def with_views(registry: Registry, request: ResourceRequest, make: Callabl
 
 
 class NotConverted(Exception):
-    """Stored objects are not in the cache of a version: they are to be converted first, and the read is then made anew."""
+    """Stored objects are not in the cache of a version: they must be converted first, and then the read runs again."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         super().__init__(f"{len(entries)} objects are not converted yet")
@@ -140,7 +140,7 @@ class NotConverted(Exception):
 
 
 class VersionCache:
-    """The stored objects of a resource as one version shows them, by the version of their write: those of today and of the near past."""
+    """The stored objects of a resource in one version, by the version of their write: current objects and recent past objects."""
 
     def __init__(self, registry: Registry, resource: Resource, version: Version) -> None:
         self._registry = registry
@@ -165,7 +165,7 @@ class VersionCache:
             return found
 
     def _forget(self) -> None:
-        """Drop what is neither stored any more nor among the newest."""
+        """Drop objects that are neither stored any more nor among the newest."""
         stored_now = {entry.version for entry in self._registry.store.list(self.resource.id)}
         kept = stored_now.union(sorted(self._found)[-_SPARE:])
         self._found = {number: entry for number, entry in self._found.items() if number in kept}
@@ -178,20 +178,20 @@ class VersionCache:
 
 
 class ConvertedStore:
-    """A store as one version shows the objects of its resource, for one LIST or WATCH. Reads raise NotConverted."""
+    """A view of a store for one LIST or WATCH: the objects of its resource in one version. Reads raise NotConverted."""
 
     def __init__(self, store: Store, cache: VersionCache) -> None:
         self._store = store
         self._cache = cache
         self.observers = store.observers
         self.on_failure: Callable[[], None] = _nothing
-        """Called if an event cannot be converted: nothing follows."""
+        """Called if an event cannot be converted; no event follows."""
         self._pending: deque[Event] = deque()
         self._task: asyncio.Task[None] | None = None
 
     @property
     def version(self) -> int:
-        """The version up to which every event was delivered."""
+        """The version of the last delivered event."""
         return self._pending[0].version - 1 if self._pending else self._store.version
 
     def list(self, resource: ResourceId, namespace: str | None = None) -> Sequence[Entry]:
@@ -203,13 +203,13 @@ class ConvertedStore:
         return self._all(self._store.at(resource, version))
 
     def since(self, resource: ResourceId, version: int) -> Sequence[Event]:
-        """Return what happened after a version, oldest first."""
+        """Return the events after a version, oldest first."""
         events = self._store.since(resource, version)
         self._all([one for event in events for one in (event.entry, event.previous) if one is not None])
         return [event for event in map(self._event, events) if event is not None]
 
     def subscribe(self, resource: ResourceId, callback: Callback) -> Callable[[], None]:
-        """Have a function called after each commit, in order, once its objects are converted."""
+        """Subscribe a function to commits: it is called after each commit, in order, once its objects are converted."""
 
         def told(event: Event) -> None:
             known = None if self._pending else self._event(event)

@@ -27,7 +27,7 @@ Data = dict[str, Any]
 class Registry:
     """The served resources, the store behind them, and the sources of time, uids and generated names.
 
-    Time is the loop's wall time; uids, names and numbers come from `draws` alone, so the same seed gives the same objects.
+    Time is the loop's wall time; uids, names and numbers are from `draws` only, so the same seed gives the same objects.
     """
 
     def __init__(self, store: Store, *, draws: Draws, admission: Admission) -> None:
@@ -39,15 +39,15 @@ class Registry:
         self.guards: list[Callable[[ResourceRequest, Data | None, Data | None], None]] = []
         """Called with each write before it is stored; each may raise."""
         self.ending: set[tuple[str, str]] = set()
-        """Custom resources whose definition is being deleted: nothing new is made."""
+        """Custom resources whose definition is being deleted: creates are refused."""
         self.generation = 0
-        """Moves with every change of what is served."""
+        """Incremented by every change of the served resources."""
         self.on_change: list[Callable[[Resource | None, tuple[str, str]], None]] = []
 
     # --- what is served ------------------------------------------------------------------------------------------------------
 
     def add(self, resources: Iterable[Resource]) -> None:
-        """Serve these resources, in place of those of the same names."""
+        """Serve these resources, in place of resources with the same names."""
         for resource in resources:
             self._resources[resource.name] = resource
             self.generation += 1
@@ -55,7 +55,7 @@ class Registry:
                 listener(resource, resource.id)
 
     def remove(self, resource: tuple[str, str]) -> None:
-        """Serve a resource no more; its objects are the caller's to delete before."""
+        """Stop serving a resource; the caller deletes its objects before."""
         if self._resources.pop(resource, None) is not None:
             self.generation += 1
             for listener in self.on_change:
@@ -63,7 +63,7 @@ class Registry:
 
     @property
     def resources(self) -> list[Resource]:
-        """The served resources, in the order in which they were added."""
+        """The served resources, in the order of their addition."""
         return list(self._resources.values())
 
     def find(self, group: str, plural: str) -> Resource | None:
@@ -95,29 +95,29 @@ class Registry:
         return resource, version
 
     def _custom(self, group: str) -> bool:
-        """Whether a group is one of custom kinds: their handler knows no words for what it does not serve."""
+        """Whether the group has custom kinds; their handler responds differently to requests for absent resources."""
         return any(resource.custom for resource in self._resources.values() if resource.group == group)
 
     # --- time -----------------------------------------------------------------------------------------------------
 
     def moment(self) -> datetime:
-        """Return the present moment."""
+        """Return the current time."""
         return wall_clock()
 
     def now(self) -> str:
-        """Return the present moment as it is written into objects."""
+        """Return the current time as it is written into objects."""
         return _written(int(wall_clock().timestamp()))
 
     # --- objects -------------------------------------------------------------------------------------------------------------
 
     def entry(self, request: ResourceRequest) -> Entry | None:
-        """Return the object of a request's URL. Raises StatusError 400 for a name that no path can hold."""
+        """Return the object of a request's URL. Raises StatusError 400 for a name that cannot be a path segment."""
         check_name(request.info.name)
         return self.store.get(request.resource.id, request.namespace, request.info.name)
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that cannot be a segment of a path in etcd."""
+    """Refuse a name that cannot be a path segment in etcd."""
     if "%" in name or name in (".", ".."):
         why = f"may not be '{name}'" if name[:1] == "." else "may not contain '%'"
         raise bad_request(f"Name parameter invalid: {quote(name)}: {why}")

@@ -1,6 +1,6 @@
-"""Creating objects: POST, and the PUT or apply of what is absent.
+"""Creating objects: POST, and the PUT or apply of an absent object.
 
-Guarantees: the order of steps is the real server's: fields that the system fills, owners noted, mutating admission, the kind's own
+Guarantees: the order of steps is the real server's: fields that the system fills, field owners recorded, mutating admission, the kind's own
 preparation, validation, validating admission, storage. Nothing is stored in a dry run. Source: `pkg/registry/generic/registry/store.go`,
 `pkg/registry/rest/create.go`.
 """
@@ -57,7 +57,7 @@ async def create(registry: Registry, request: ResourceRequest, data: Data, *, tr
     charges = await reviewed(registry, request, "CREATE", data, None)
     if not request.options.dry_run:
         _without_version(data)
-    # A failed conversion is reported before a name that is taken, as on a server, but not in a dry run.
+    # A failed conversion is reported before an existing name, as on a server, but not in a dry run.
     stored = data if request.options.dry_run else await written(registry, data, request.resource)
     for attempt in range(_GENERATED_ATTEMPTS):
         there = registry.store.get(request.resource.id, request.namespace, data["metadata"]["name"])
@@ -79,14 +79,14 @@ async def create(registry: Registry, request: ResourceRequest, data: Data, *, tr
 
 
 def _without_version(data: Data) -> None:
-    """Refuse an object that names a version, in the words of storage; any other text is dropped, in place."""
+    """Refuse an object with a resourceVersion, with the message of storage; drop an invalid or zero version, in place."""
     given = data["metadata"].pop("resourceVersion", None) or "0"
     if given.isdigit() and 0 < int(given) < 2**64:
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
 
 
 def allocated(registry: Registry, request: ResourceRequest, new: Data, old: Data | None) -> None:
-    """Let a kind draw what it needs from a common pool (a service its addresses and ports), in place."""
+    """Let a kind allocate from a shared pool (a service its addresses and ports), in place."""
     allocate = getattr(request.resource.strategy, "allocate", None)
     if allocate is None or request.resource.custom or request.info.subresource:
         return
@@ -98,7 +98,7 @@ def allocated(registry: Registry, request: ResourceRequest, new: Data, old: Data
 
 
 def placed(request: ResourceRequest, data: Data) -> None:
-    """Give an object the URL's namespace, or refuse the one that it names."""
+    """Give an object the URL's namespace, or refuse another namespace."""
     metadata = data["metadata"]
     if not request.resource.namespaced:
         metadata.pop("namespace", None)
@@ -114,26 +114,26 @@ def _wrong_namespace() -> Exception:
 
 
 def _check_name(request: ResourceRequest, data: Data) -> None:
-    """Give an object the URL's name, or refuse the one that it names."""
+    """Give an object the URL's name, or refuse another name."""
     metadata, wanted = data["metadata"], request.info.name
     if not wanted:
         return
     if metadata.get("name") and metadata["name"] != wanted:
         text = f"the name of the object ({metadata['name']}) does not match the name on the URL ({wanted})"
         raise bad_request(text)
-    if request.info.verb != "create":  # a POST to the path of a custom object takes no name from it
+    if request.info.verb != "create":  # a POST to the path of a custom object ignores the name in it
         metadata["name"] = wanted
 
 
 def _name(registry: Registry, request: ResourceRequest, data: Data) -> bool:
-    """Make the name where only its beginning is given; tell whether it was made."""
+    """Generate the name from generateName; return whether a name was generated."""
     metadata = data["metadata"]
     if metadata.get("name"):
         return False
     if not metadata.get("generateName"):
         if request.resource.id == ("", "limitranges"):
             metadata["name"] = registry.draws.of(request.resource.kind, data).named_by_uid()
-        return False  # validation says so
+        return False  # validation refuses the object
     metadata["name"] = _generated(registry, request, data)
     return True
 
@@ -144,7 +144,7 @@ def _generated(registry: Registry, request: ResourceRequest, data: Data) -> str:
 
 
 def _wipe(data: Data) -> None:
-    """Drop what the system alone fills, before any webhook sees it."""
+    """Drop the fields that only the system sets, before any webhook gets the object."""
     metadata = data["metadata"]
     for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(name, None)

@@ -1,4 +1,4 @@
-"""Deleting objects: at once, or with a deletionTimestamp that waits for finalizers, for children, or for a pod to end.
+"""Deleting objects: at once, or with a deletionTimestamp until finalizers are removed, children are deleted, or a pod has ended.
 
 Source: apiserver `pkg/registry/rest/delete.go`, `pkg/registry/generic/registry/store.go` (deletionFinalizersForGarbageCollection).
 """
@@ -93,7 +93,7 @@ def _decoded(request: ResourceRequest) -> dict[str, Any]:
     except StatusError as error:
         words = error.message.partition("(must be of type ): ")[2].rpartition(" (")[0]
         raise bad_request(words or error.message) from None
-    # Here, because these rooms take long to load, and few deletions have a body.
+    # Imported here: these packages are slow to load, and few deletions have a body.
     from konverge_testing.apiserver.catalog import schema_node
     from konverge_testing.apiserver.strategies import decode_errors
 
@@ -116,9 +116,9 @@ def _seconds(given: Any) -> int:
 async def delete(
     registry: Registry, request: ResourceRequest, entry: Entry | None, deletion: Deletion, *, admit: bool = True
 ) -> Data:
-    """Delete one object; returns what is answered: the object as it now is, or a Status if it is gone.
+    """Delete one object; returns the response: the object as stored now, or a Status if it was removed.
 
-    `admit` False: admission was asked about what this deletion follows from.
+    `admit` False: admission has already admitted the request that causes this deletion.
     """
     while True:
         if entry is None:
@@ -134,9 +134,9 @@ async def delete(
         try:
             if gone:
                 if request.resource.strategy.grace_period is not None and not request.resource.custom:
-                    entry = registry.store.update(request.resource.id, entry, new)  # marked first, then gone
+                    entry = registry.store.update(request.resource.id, entry, new)  # marked first, then removed
                     new = entry.object()
-                # Of several versions, the last state is the one that was stored: what is gone is not converted back.
+                # Of several versions, the last state is the stored object: a removed object is not converted back.
                 several = resource.custom and len(resource.versions) > 1
                 last = registry.store.delete(resource.id, entry, None if several else new)
                 new = {**new, "metadata": {**new["metadata"], "resourceVersion": str(last.version)}}
@@ -151,7 +151,7 @@ async def delete(
 
 
 def require(request: ResourceRequest, entry: Entry, deletion: Deletion) -> None:
-    """Raise 409 if an object is not the one, or not at the version, that is to be deleted."""
+    """Raise 409 if an object has another uid or version than the preconditions."""
     name = entry.name
     if deletion.uid and deletion.uid != entry.uid:
         why = (
@@ -168,7 +168,7 @@ def require(request: ResourceRequest, entry: Entry, deletion: Deletion) -> None:
 
 
 def _marked(registry: Registry, request: ResourceRequest, old: Data, deletion: Deletion) -> tuple[Data, bool]:
-    """Return the object as its deletion leaves it, and whether nothing holds it."""
+    """Return the object as its deletion leaves it, and whether it can be removed."""
     metadata = dict(old["metadata"])
     new = {**old, "metadata": metadata}
     finalizers = _finalizers(request, metadata, deletion.policy)
@@ -203,7 +203,7 @@ def _is_definition(request: ResourceRequest) -> bool:
 
 
 def _begin_ending(new: Data, old: Data, now: str) -> None:
-    """Mark a definition as its own REST storage does: no grace period, no generation, a condition."""
+    """Mark a definition for deletion as its own REST storage does: no grace period, no generation, a condition."""
     metadata = new["metadata"]
     del metadata["deletionGracePeriodSeconds"]
     if "generation" in old["metadata"]:
@@ -234,7 +234,7 @@ def _grace(request: ResourceRequest, old: Data, deletion: Deletion) -> int:
 
 
 def _finalizers(request: ResourceRequest, metadata: Data, policy: str) -> list[str]:
-    """Return the finalizers with those of the garbage collector set as the policy says; no policy leaves what is there."""
+    """Return the finalizers, with the garbage collector's finalizers as the policy requires; without a policy they stay unchanged."""
     found: list[str] = [*metadata.get("finalizers", ())]
     if request.plural == "events" and not request.resource.custom:
         return found  # the garbage collector ignores events as owners

@@ -13,7 +13,7 @@ _NAMESPACES: Final = ("", "namespaces")
 
 
 def finalize(registry: Registry, entry: Entry, finalizers: list[str]) -> Data:
-    """Set a namespace's spec.finalizers; one under deletion with none left is removed. Raises Changed."""
+    """Set a namespace's spec.finalizers; a namespace under deletion without finalizers is removed. Raises Changed."""
     data = entry.object()
     spec = {**(data.get("spec") or {}), "finalizers": finalizers}
     if not finalizers:

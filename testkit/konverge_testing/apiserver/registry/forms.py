@@ -1,4 +1,4 @@
-"""The form of objects in a response, by the client's Accept header: whole, their metadata alone, or a table.
+"""The form of objects in a response, by the client's Accept header: whole, metadata only, or a table.
 
 Source: apiserver `pkg/endpoints/handlers/{response,negotiation}`.
 """
@@ -24,7 +24,7 @@ Form: TypeAlias = Literal["object", "metadata", "table"]
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 _OFFERS: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
-"""As in the real server's message; only the first is served here."""
+"""As in the real server's message; only the first type is served here."""
 _KNOWN: Final = frozenset({*_OFFERS, "application/*", "*/*"})
 _KINDS: Final[dict[str, Form]] = {
     "PartialObjectMetadata": "metadata",
@@ -34,7 +34,7 @@ _KINDS: Final[dict[str, Form]] = {
 
 
 def form_of(accept: str, *, custom: bool = True) -> Form:
-    """Return the first form of the Accept header that can be made here. Raises 406 if none can."""
+    """Return the first form of the Accept header that this server supports. Raises 406 if there is none."""
     if not accept or accept == "application/json":
         return "object"
     if not custom and not any(clause.type in _KNOWN for clause in clauses(accept)):
@@ -52,7 +52,7 @@ def form_of(accept: str, *, custom: bool = True) -> Form:
 
 
 def table_version(resource: Resource, version: Version) -> Version:
-    """Return the version whose form the columns of a table are taken from."""
+    """Return the version that defines the columns of a table."""
     return version if resource.custom else resource.storage
 
 

@@ -105,7 +105,7 @@ async def patch(registry: Registry, request: ResourceRequest) -> tuple[Data, boo
         if new["metadata"].get("resourceVersion") == version:
             del new["metadata"][
                 "resourceVersion"
-            ]  # not named by the patch: the change may be made anew on a newer object
+            ]  # not in the patch: the change may be computed again on a newer object
         owned(request, old, new, registry.now(), settled=steady)
         return new
 
@@ -113,7 +113,7 @@ async def patch(registry: Registry, request: ResourceRequest) -> tuple[Data, boo
 
 
 def conformed(request: ResourceRequest, new: Data, document: Any, repeated: Sequence[str] = ()) -> None:
-    """Make a whole object of what a patch made, in place; what cannot be decoded is the patch's fault (422)."""
+    """Complete a patched object, in place; an object that cannot be decoded is an error of the patch (422)."""
     try:
         identify(request, new)
         conform(request, new, list(repeated))
@@ -130,7 +130,7 @@ def conformed(request: ResourceRequest, new: Data, document: Any, repeated: Sequ
 
 
 def _restored(words: str) -> str:
-    """Say what does not fit as Go's converter from maps to structs does, which reads strategic patches."""
+    """Return the error of Go's converter from maps to structs, which reads strategic patches."""
     found = _UNFIT.fullmatch(words)
     if found is None:
         return words
@@ -145,7 +145,7 @@ def _restored(words: str) -> str:
 
 
 def patch_document(request: ResourceRequest) -> Any:
-    """Decode the patch of a request; raises 415 for a form of patch that the kind does not have."""
+    """Decode the patch of a request; raises 415 for a type of patch that the kind does not support."""
     offers = [JSON, MERGE, "application/apply-patch+yaml"]
     if not request.resource.custom:
         offers.insert(2, STRATEGIC)
@@ -156,14 +156,14 @@ def patch_document(request: ResourceRequest) -> Any:
 
 
 def repeated_fields(request: ResourceRequest) -> list[str]:
-    """Return the problems of a patch that strict decoding finds: fields given twice, and unknown ones in a JSON patch."""
+    """Return the problems of a patch that strict decoding finds: fields given twice, and unknown fields of a JSON patch."""
     if request.options.validation == "Ignore":
         return []
     return patches.strict_problems(request.call.body, request.media_type)
 
 
 def patched(request: ResourceRequest, old: Data, document: Any) -> Data:
-    """Return the object that a patch makes of another; it is not conformed yet."""
+    """Return the patched object; it is not conformed yet."""
     if request.media_type == JSON:
         return patches.json_patch(old, document)
     if request.media_type == MERGE:
@@ -198,10 +198,10 @@ async def _apply(registry: Registry, request: ResourceRequest) -> tuple[Data, bo
             why = f"uid mismatch: the provided object specified uid {intent['metadata']['uid']}, and no existing object was found"
             raise conflict(request.group, request.plural, request.info.name, why)
         new = _applied(registry, request, None, intent, found.duplicates)
-        # Whatever it says, there is nothing that could be at another version.
+        # A resourceVersion is ignored: no object exists that could be at another version.
         new["metadata"].pop("resourceVersion", None)
         return await create(registry, request, new, track=False), True
-    fresh = [found]  # what `apply` returns shares parts with the intent, so a second attempt needs one of its own
+    fresh = [found]  # the result of `apply` shares parts with the intent, so a second attempt decodes a new intent
 
     def make(old: Data, steady: bool) -> Data:
         given = fresh.pop() if fresh else _intent(request)
@@ -248,14 +248,14 @@ def _applied(
     new["metadata"] = dict(new["metadata"])
     if new["metadata"].get("resourceVersion") == version:
         new["metadata"].pop("resourceVersion", None)
-    if not unchanged:  # what an apply left as it was is not given the defaults of its version
+    if not unchanged:  # fields that an apply did not change are not defaulted in its version
         conform(request, new, like=live if steady else None, applied=True)
     check_identity(request, new)
     return new
 
 
 def _owners_alone(live: Data, new: Data) -> bool:
-    """Tell whether an apply changed nothing but the owners of fields."""
+    """Tell whether an apply changed only the owners of fields."""
     if new is live:
         return True
     before, after = ({**one["metadata"], "managedFields": None} for one in (live, new))

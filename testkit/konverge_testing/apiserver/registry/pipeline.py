@@ -1,4 +1,4 @@
-"""The way of every object into the store: decoded, checked against its URL, pruned, defaulted, validated, with its field owners recorded.
+"""The steps of every write to the store: decode, check against the URL, prune, default, validate, and record the field owners.
 
 Guarantees: the order is the real server's (k8s.io/apiserver `pkg/endpoints/handlers/{create,update,patch}.go`, `pkg/registry/rest`).
 Nothing here reads or writes storage.
@@ -81,8 +81,8 @@ def decode_body(request: ResourceRequest) -> Data:
 
 
 def decode_other(request: ResourceRequest) -> Data:
-    """Decode a body of the kind that a subresource, or a request that is not stored, speaks of: Eviction, TokenRequest, TokenReview."""
-    # Here, because these rooms take long to load and such requests come rarely.
+    """Decode a body of the kind of a subresource or of an unstored request: Eviction, TokenRequest, TokenReview."""
+    # Imported here: these packages are slow to load, and such requests are rare.
     from konverge_testing.apiserver.catalog import definition_of, schema_node
     from konverge_testing.apiserver.strategies import decode_errors
 
@@ -100,7 +100,7 @@ def decode_other(request: ResourceRequest) -> Data:
 
 
 def check_identity(request: ResourceRequest, wanted: Data) -> None:
-    """Refuse the body of a PUT that is not of the URL's name and namespace."""
+    """Refuse the body of a PUT whose name or namespace differs from the URL's."""
     name, namespace = wanted["metadata"].get("name"), wanted["metadata"].get("namespace")
     if not name:
         text = f"the name of the object ({request.info.name} based on URL) was undeterminable: name must be provided"
@@ -112,7 +112,7 @@ def check_identity(request: ResourceRequest, wanted: Data) -> None:
 
 
 def identify(request: ResourceRequest, data: Data) -> None:
-    """Refuse a body of another kind or version than the URL's; fill in both if they are missing."""
+    """Refuse a body whose kind or version differs from the URL's; fill in both if they are missing."""
     kind, api_version = data.get("kind"), data.get("apiVersion")
     wanted_kind, wanted_version = kind_of(request), api_version_of(request)
     if not request.resource.custom and (api_version in (None, "") or kind in (None, "")):
@@ -163,14 +163,14 @@ def _package(api_version: str) -> str:
 
 
 def kind_of(request: ResourceRequest) -> str:
-    """Return the kind that the body has to be of; a scale subresource speaks of Scale."""
+    """Return the required kind of the body; Scale for a scale subresource."""
     return {"scale": "Scale", "eviction": "Eviction", "token": "TokenRequest", "binding": "Binding"}.get(
         request.info.subresource, request.resource.kind
     )
 
 
 def api_version_of(request: ResourceRequest) -> str:
-    """Return the apiVersion that the body has to be of."""
+    """Return the required apiVersion of the body."""
     return {
         "scale": "autoscaling/v1",
         "eviction": "policy/v1",
@@ -187,10 +187,10 @@ def conform(
     like: Mapping[str, Any] | None = None,
     applied: bool = False,
 ) -> None:
-    """Prune, report what was unknown as the client asked for it, normalise and default, in place.
+    """Prune, report unknown fields as the client requested, normalise and default, in place.
 
-    `like` is an object that passed this before: what is one with a part of it, in memory, is not looked at again. `applied`: the object is
-    the result of an apply, in which nulls of custom resources stay until validation.
+    `like` is an object that has passed this function: a part of `data` that is the same object in memory is skipped. `applied`: the object
+    is the result of an apply; nulls of custom resources then stay until validation.
     """
     node = request.version.schema
     if request.resource.custom:
@@ -209,12 +209,12 @@ def conform(
 
 
 def schema_of(request: ResourceRequest) -> Node | None:
-    """Return what a custom resource is brought into form by, if it is stored in the version that it is written in; else None."""
+    """Return the schema of a custom resource with a single version; else None."""
     return request.version.schema if request.resource.custom and len(request.resource.versions) == 1 else None
 
 
 def settled(call: AdmissionCall, data: Data) -> Data:
-    """Complete a patched object before the next webhook is called: its types checked, pruned and defaulted."""
+    """Complete a patched object before the next webhook is called: check its types, prune and default it."""
     version = call.resource.version(call.version)
     if version is None or call.group_kind is not None:
         return data
@@ -234,7 +234,7 @@ def settled(call: AdmissionCall, data: Data) -> Data:
 
 
 def report(request: ResourceRequest, problems: list[str]) -> None:
-    """Refuse, warn of, or pass over fields that are unknown or given twice."""
+    """Refuse, warn of, or ignore fields that are unknown or given twice."""
     if not problems or request.options.validation == "Ignore":
         return
     if request.options.validation == "Strict":
@@ -273,7 +273,7 @@ def read(entry: Entry, resource: Resource, version: Version) -> Data:
 
 
 def as_version(data: Data, resource: Resource, version: Version) -> Data:
-    """Return a stored object in a version of a resource; the given one may be changed, no webhook is asked (see `converting`)."""
+    """Return a stored object in a version of a resource; the argument may be changed, no webhook is called (see `converting`)."""
     if resource.alias is not None:
         return resource.alias.read(data)
     wanted = resource.api_version(version.name)
@@ -283,7 +283,7 @@ def as_version(data: Data, resource: Resource, version: Version) -> Data:
 
 
 def _converted(data: Data, wanted: str, resource: Resource, version: Version) -> None:
-    """Bring an object of another version to this one, in place: nothing is converted, but what it does not know goes."""
+    """Set the version of an object, in place: no field is converted, but fields that the version does not have are pruned."""
     if data["apiVersion"] != wanted:
         if resource.written_in(data["apiVersion"]) is None:
             raise unknown_version(data["apiVersion"])
@@ -292,7 +292,7 @@ def _converted(data: Data, wanted: str, resource: Resource, version: Version) ->
 
 
 def as_stored(data: Data, resource: Resource) -> Data:
-    """Return an object as it is stored; what is given stays as it is."""
+    """Return an object as it is stored; the argument is not changed."""
     if resource.alias is not None:
         return resource.alias.write(data)
     wanted = resource.api_version(resource.storage.name)
@@ -305,7 +305,7 @@ def as_stored(data: Data, resource: Resource) -> Data:
 
 
 def reset_of(request: ResourceRequest) -> tuple[tuple[str, ...], ...]:
-    """Return the paths that a write to this place does not own."""
+    """Return the paths that a write through this subresource does not own."""
     if request.resource.custom:
         if not request.version.has_status:
             return ()
@@ -314,7 +314,7 @@ def reset_of(request: ResourceRequest) -> tuple[tuple[str, ...], ...]:
 
 
 def versions_of(resource: Resource) -> dict[str, Node] | None:
-    """Return the schemas of a built-in kind of several versions, by apiVersion; None if one schema holds for all fields."""
+    """Return the schemas of a built-in kind with several versions, by apiVersion; None if one schema holds for all fields."""
     if resource.custom or len(resource.versions) == 1:
         return None
     return {resource.api_version(one.name): one.schema for one in resource.versions}
@@ -326,7 +326,7 @@ def manager_of(request: ResourceRequest) -> str:
 
 
 def owned(request: ResourceRequest, live: Data | None, new: Data, now: str, *, settled: bool = False) -> None:
-    """Note in `new`, in place, who owns which field after this create or update; `settled` is as for `track_update`."""
+    """Record in `new`, in place, the field owners after this create or update; `settled` is as for `track_update`."""
     managed = track_update(
         request.version.schema,
         live,
@@ -347,7 +347,7 @@ def owned(request: ResourceRequest, live: Data | None, new: Data, now: str, *, s
 
 
 def validated(request: ResourceRequest, new: Data, old: Data | None) -> None:
-    """Refuse an object that is not valid, with everything that is wrong with it; collect warnings."""
+    """Refuse an invalid object, with all its errors; collect warnings."""
     resource, errors = request.resource, list[FieldError]()
     if old is None:
         errors += schemas.validate_metadata(new, namespaced=resource.namespaced, name_rule=_name_rule(resource))
@@ -369,7 +369,7 @@ def validated(request: ResourceRequest, new: Data, old: Data | None) -> None:
     if errors:
         group = (
             "" if resource.group == "events.k8s.io" else resource.group
-        )  # they are validated as what they are inside
+        )  # they are validated under their internal type
         raise invalid(group, resource.kind, new["metadata"].get("name", ""), errors)
     if resource.custom:
         request.warnings += schemas.finalizer_warnings(new, old)

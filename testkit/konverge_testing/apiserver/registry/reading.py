@@ -1,6 +1,6 @@
 """GET, LIST and WATCH of the served resources: `reading` decides, and this module encodes its results in the requested form.
 
-Bodies are made of stored bytes; an object is decoded only for another version, its metadata alone, or a table.
+Bodies consist of stored bytes; an object is decoded only for another version, for metadata only, or for a table.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ENCODE: Final = msgspec.json.Encoder().encode
 
 
 class OldStore:
-    """The store as it was at a version, for reads that a fault serves from an older view; what came since follows as news."""
+    """The store as of a version, for reads that a fault serves from an older view; later writes follow as events."""
 
     def __init__(self, store: Store, version: int) -> None:
         self._store = store
@@ -57,11 +57,11 @@ class OldStore:
         return next((entry for entry in self.list(resource, namespace) if entry.name == name), None)
 
     def at(self, resource: ResourceId, version: int) -> Sequence[Entry]:
-        """Return the objects of an older version still."""
+        """Return the objects as of a still older version."""
         return self._store.at(resource, version)
 
     def since(self, resource: ResourceId, version: int) -> Sequence[Event]:
-        """Return what happened up to the view's version."""
+        """Return the events up to the view's version."""
         return [event for event in self._store.since(resource, version) if event.version <= self.version]
 
     def changed(self, resource: ResourceId) -> int:
@@ -69,7 +69,7 @@ class OldStore:
         return self._store.changed(resource)
 
     def subscribe(self, resource: ResourceId, callback: Callback) -> Callable[[], None]:
-        """Hear of what happened since the view, and of what is to come."""
+        """Subscribe to the events since the view, and to all later events."""
         try:
             for event in self._store.since(resource, self.version):
                 callback(event)
@@ -79,7 +79,7 @@ class OldStore:
 
 
 class Reader:
-    """Answers reads. One encoder for each form of a version, so that watchers of the same form share their lines."""
+    """Serves reads. Each form of a version has one encoder, so that watchers of the same form share their lines."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -89,7 +89,7 @@ class Reader:
         registry.on_change.append(self._changed)
 
     def _changed(self, resource: Resource | None, of: ResourceId) -> None:
-        """End the watches of a resource that is served no more, or otherwise than before."""
+        """End the watches of a resource that is no longer served, or served differently."""
         for watch in list(self._watches.pop(of, ())):
             watch.end()
         self._encoders = {
@@ -101,7 +101,7 @@ class Reader:
         return self._registry.store if view is None else OldStore(self._registry.store, view)
 
     async def _answered(self, request: ResourceRequest, view: int | None, make: Callable[[Any], T]) -> T:
-        """Compute an answer from the store; for objects that a webhook converts, from the store as the version shows it."""
+        """Compute a response from the store; for objects that a webhook converts, from the store's view in the version."""
         store = self._store(view)
         resource, version = request.resource, request.version
         if resource.conversion is None:
@@ -126,7 +126,7 @@ class Reader:
         return await read_in(self._registry, entry, request.resource, request.version)
 
     async def list(self, request: ResourceRequest, view: int | None = None) -> Response:
-        """Answer a LIST."""
+        """Serve a LIST."""
         return await self._answered(request, view, lambda store: self._listed(request, store))
 
     def _listed(self, request: ResourceRequest, store: Any) -> Response:
@@ -162,7 +162,7 @@ class Reader:
         return await self._answered(request, None, lambda store: list_page(store, options).entries)
 
     async def watch(self, request: ResourceRequest, view: int | None = None) -> Response:
-        """Answer a WATCH."""
+        """Serve a WATCH."""
         return await self._answered(request, view, lambda store: self._watching(request, store))
 
     def _watching(self, request: ResourceRequest, store: Any) -> Response:
@@ -195,7 +195,7 @@ class Reader:
     # --- forms ---------------------------------------------------------------------------------------------------------------
 
     def _rows(self, resource: Resource, version: Version, include: str) -> Encode:
-        """Return how one watch shows entries as rows of a table; the first of them names the columns."""
+        """Return the function that shows a watch's entries as rows of a table; the first table has the columns."""
         first = [True]
 
         def as_row(entry: Entry) -> bytes:
@@ -206,7 +206,7 @@ class Reader:
         return as_row
 
     def encoder(self, resource: Resource, version: Version, form: Form) -> Encode:
-        """Return how an entry becomes bytes in a form."""
+        """Return the function that encodes an entry in a form."""
         if form == "object" and version is resource.storage and resource.alias is None and not resource.custom:
             return raw_of
         key = (resource, version.name, form)

@@ -1,4 +1,4 @@
-"""One request for a resource, as far as its URL and parameters tell: verb, place, and the options of writes with their checks.
+"""One request for a resource, as read from its URL and parameters: verb, target, and the options of writes with their checks.
 
 Guarantees: pure. `options_of` refuses what the real server refuses, in its words (`pkg/apis/meta/v1/validation`).
 """
@@ -43,7 +43,7 @@ class RequestInfo:
 
 @lru_cache(maxsize=4096)
 def route(attributes: Attributes) -> RequestInfo:
-    """Tell where a request goes; the name that a list selects by its field selector is not in its path."""
+    """Return the target of a request; the name that a list selects by its field selector is not in its path."""
     if attributes.path:
         return RequestInfo(attributes.verb, attributes.path)
     name = "" if attributes.verb in ("deletecollection", "list", "watch") else attributes.name
@@ -65,14 +65,14 @@ class WriteOptions:
 
     dry_run: bool = False
     manager: str = ""
-    """As given, or "" if nothing was."""
+    """As given, or ""."""
     validation: str = "Warn"
     force: bool = False
 
 
 @dataclass(slots=True)
 class ResourceRequest:
-    """A request whose resource is known."""
+    """A request for a known resource."""
 
     call: Call
     info: RequestInfo
@@ -82,7 +82,7 @@ class ResourceRequest:
     options: WriteOptions = field(default_factory=WriteOptions)
     warnings: list[str] = field(default_factory=list)
     views: Views | None = None
-    """How field owners of other versions see the object, if a webhook converts it."""
+    """The object in other versions for field owners, if a webhook converts it."""
 
     @property
     def group(self) -> str:
@@ -121,7 +121,7 @@ _UNIT: Final = re.compile(r"[^.\d]*")
 
 
 def require_timeout(call: Call) -> None:
-    """Refuse a `timeout` that is not a duration of Go; how long it is does not count here."""
+    """Refuse a `timeout` that is not a duration of Go; its length is ignored."""
     given = call.query.get("timeout")
     wrong = _unfit_duration(given) if given else ""
     if wrong:
@@ -129,7 +129,7 @@ def require_timeout(call: Call) -> None:
 
 
 def _unfit_duration(text: str) -> str:
-    """Return what Go's `time.ParseDuration` says of a text that is not a duration.
+    """Return the error of Go's `time.ParseDuration`, or "" for a duration.
 
     >>> _unfit_duration("1h1.5s"), _unfit_duration("5"), _unfit_duration("5x")
     ('', 'missing unit in duration "5"', 'unknown unit "x" in duration "5x"')
@@ -157,7 +157,7 @@ def _unfit_duration(text: str) -> str:
 def options_of(call: Call, kind: str, *, apply: bool = False, body: dict[str, Any] | None = None) -> WriteOptions:
     """Read and check the options of a write; `kind` is CreateOptions, UpdateOptions, PatchOptions or DeleteOptions.
 
-    `body` holds the options that came in the body of a deletion; they win if they are there.
+    `body` holds the options in the body of a deletion; they take precedence over the parameters.
     """
     query, errors = call.query, []
     dry_runs = tuple((body or {}).get("dryRun") or ()) or query.all("dryRun")

@@ -47,7 +47,7 @@ def _call(request: ResourceRequest, operation: Operation, new: Data | None, old:
 async def mutated(
     registry: Registry, request: ResourceRequest, operation: Operation, new: Data, old: Data | None
 ) -> Data:
-    """Let mutating admission change an object; the fields that it changed have no owner."""
+    """Let mutating admission change an object; the changed fields have no owner."""
     if not registry.admission.needed(request.resource.id, operation):
         return new
     return await registry.admission.mutate(_call(request, operation, new, old))
@@ -56,7 +56,7 @@ async def mutated(
 async def reviewed(
     registry: Registry, request: ResourceRequest, operation: Operation, new: Data | None, old: Data | None
 ) -> Callable[[], None]:
-    """Let guards and validating admission refuse a write; returns what is to be called once the write is stored (quota's charges).
+    """Let guards and validating admission refuse a write; returns a function to be called after the write is stored (quota's charges).
 
     Nothing else runs between quota's check and the return.
     """

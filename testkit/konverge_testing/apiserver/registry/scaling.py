@@ -1,4 +1,5 @@
-"""The scale subresource: a Scale made from an object, and the object changed by one. Source: apiserver `registry/rest` and the CRD's scale
+"""The scale subresource: a Scale of an object, and changes of the object through the Scale. Source: apiserver `registry/rest` and the CRD's
+scale
 paths.
 """
 
@@ -54,7 +55,7 @@ def _at(data: Data, path: str) -> Any:
 
 
 def scale_of(request: ResourceRequest, data: Data) -> Data:
-    """Make the Scale of an object."""
+    """Return the Scale of an object."""
     metadata, paths = data["metadata"], _paths(request)
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     spec: Data = {}
@@ -89,7 +90,7 @@ def _term(expression: Data) -> str:
 
 
 async def update_scale(registry: Registry, request: ResourceRequest) -> Data:
-    """Change the replicas of an object through a Scale that is put, patched or applied; returns the new Scale."""
+    """Change the replicas of an object by PUT, PATCH or apply of its Scale; returns the new Scale."""
     scale = replace(request, resource=replace(_SCALE, namespaced=request.resource.namespaced), version=_VERSION)
     desired = _desired_scale(registry, request, scale)
     entry = registry.entry(request)
@@ -115,7 +116,7 @@ async def update_scale(registry: Registry, request: ResourceRequest) -> Data:
 
 
 def _desired_scale(registry: Registry, request: ResourceRequest, scale: ResourceRequest) -> Callable[[Data], Data]:
-    """Return how the wanted Scale is made of the object; what can be refused without the object is refused here."""
+    """Return the function that computes the wanted Scale of the object; raises errors that do not depend on the object."""
     if request.info.verb == "update":
         body = _put_scale(request, scale)
         return lambda _: body
@@ -143,7 +144,7 @@ def _put_scale(request: ResourceRequest, scale: ResourceRequest) -> Data:
             words = f'no kind is registered for the type v1.Scale in scheme "{SCHEME}"'
             raise bad_request(
                 words
-            ) from None  # the handler of custom kinds does not know the kind that it could not decode
+            ) from None  # the handler of custom kinds does not know the kind of a body that it could not decode
         raise
     check_identity(scale, body)
     return body
@@ -157,7 +158,7 @@ def _same_uid(request: ResourceRequest, old: Data, new: Data) -> None:
 
 
 def _applied_scale(registry: Registry, request: ResourceRequest, old: Data, intent: Data) -> Data:
-    """Merge a configuration into the Scale of an object; a custom kind's, as on the real server, cannot be changed so."""
+    """Merge a configuration into the Scale of an object; a custom kind's Scale needs an owner of replicas, as on the real server."""
     live = scale_of(request, old)
     managed = to_scale(old["metadata"].get("managedFields"), _places(request))
     if request.resource.custom and not managed:

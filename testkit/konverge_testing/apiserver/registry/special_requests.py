@@ -1,7 +1,8 @@
 """Requests that do not read or write a stored object directly: reviews, tokens, evictions, bindings, a namespace's finalize.
 
-Guarantees: what is answered is not stored, unless it says so. Subresources that need a node (log, exec, attach, port-forward, proxy)
-are answered with 501 and say so.
+Guarantees: a response is not stored, unless its handler documents it. Subresources that need a node (log, exec, attach, port-forward,
+proxy)
+get a 501 with a message that names the reason.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class SpecialRequests:
         return self._authenticator.issue_token(request.namespace, request.info.name, body), 201
 
     async def _evict(self, request: ResourceRequest) -> tuple[Data, int]:
-        """Evict a pod. The eviction is admitted, the deletion that follows from it is not asked about again, as on a real server."""
+        """Evict a pod. The eviction passes admission; the deletion that follows does not pass it again, as on a real server."""
         body = decode_other(request)
         name = (body.get("metadata") or {}).get("name") or request.info.name
         if name != request.info.name:
@@ -142,7 +143,7 @@ class SpecialRequests:
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
 
     def _disrupted(self, request: ResourceRequest, entry: Entry, verdict: EvictionDecision) -> Entry:
-        """Note the disruption at the budget and at the pod; nothing awaits between the check of the pod's version and this."""
+        """Record the disruption in the budget and the pod; nothing awaits between the check of the pod's version and this."""
         store = self._registry.store
         budget = store.get(_BUDGETS, request.namespace, verdict.budget) if verdict.status is not None else None
         if budget is not None:

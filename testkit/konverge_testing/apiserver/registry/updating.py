@@ -1,8 +1,9 @@
-"""Changing objects: what PUT and every kind of PATCH share.
+"""Changing objects: the common part of PUT and every kind of PATCH.
 
-Guarantees: a change is computed from the newest object and stored only onto that; after a concurrent write it is computed again, as
-etcd3's GuaranteedUpdate does, so that only a resourceVersion that the client gave leads to a conflict. A change that changes nothing is
-not stored, and the version stays. An object under deletion whose last finalizer goes is removed. Source: apiserver
+Guarantees: a change is computed from the newest object and stored only if that is still current; after a concurrent write it is computed
+again, as
+etcd3's GuaranteedUpdate does, so that only the client's resourceVersion can lead to a conflict. A change without effect is
+not stored, and the version stays. An object under deletion is removed with its last finalizer. Source: apiserver
 `pkg/registry/generic/registry/store.go` (Update), `pkg/registry/rest/update.go`, `pkg/storage/etcd3/store.go`.
 """
 
@@ -29,9 +30,10 @@ __all__ = ["MODIFIED", "Make", "Uses", "change", "restore"]
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 
 Make = Callable[[Data, bool], Data]
-"""Computes the changed object from the stored one (in the URL's version), with the owners noted in it; raises StatusError.
+"""Computes the changed object from the stored object (in the URL's version), with the owners recorded in it; raises StatusError.
 
-The flag says that the stored object passed the present schema as it is, and that its parts are not changed in place."""
+The flag is true if the stored object already passed the current schema and its parts are not changed in place.
+"""
 
 Uses: TypeAlias = Literal["copy", "parts", "look"]
 """How a `Make` uses the stored object: it consumes a copy; it returns parts of it unchanged; it only reads it."""
@@ -49,7 +51,7 @@ _KEPT: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGraceP
 async def change(
     registry: Registry, request: ResourceRequest, entry: Entry, make: Make, *, uses: Uses = "copy"
 ) -> Data:
-    """Change a stored object; returns it as it now is."""
+    """Change a stored object; returns the object as stored now."""
     while True:
         old = await read_in(registry, entry, request.resource, request.version)
         steady = _has_current_schema(registry, request, entry)
@@ -61,7 +63,7 @@ async def change(
         _check_identity(request, new, entry)
         once(request, new)
         if request.info.verb == "patch" and not new["metadata"].get("resourceVersion"):
-            # A patch that names no version is one of the newest object, and webhooks see which that is.
+            # A patch without a version applies to the newest object, and webhooks get that object's version.
             new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         new = await mutated(registry, request, "UPDATE", new, old)
         _check_version(request, new, entry)
@@ -92,9 +94,9 @@ def _made(make: Make, old: Data) -> Data:
 
 
 async def _stored_otherwise(registry: Registry, request: ResourceRequest, entry: Entry, old: Data) -> bool:
-    """Tell whether an object would be stored otherwise than it is: then even a write that changes nothing is one.
+    """Tell whether storing an unchanged object would still change its stored form.
 
-    Its schema may have changed since, or the storage version; or its storage version has fields that the request's does not have.
+    Its schema or the storage version may have changed since, or the storage version has fields that the request's version lacks.
     """
     resource = request.resource
     if not resource.custom or (len(resource.versions) == 1 and in_form(entry, resource)):
@@ -103,13 +105,13 @@ async def _stored_otherwise(registry: Registry, request: ResourceRequest, entry:
 
 
 def _has_current_schema(registry: Registry, request: ResourceRequest, entry: Entry) -> bool:
-    """Tell whether an object was stored under the present schema; its parts must not be changed in place then."""
+    """Tell whether an object was stored under the current schema; its parts must not be changed in place then."""
     own = schema_of(request) is not None and in_form(entry, request.resource)
     return own and not registry.admission.needed(request.resource.id, "UPDATE")
 
 
 def _check_identity(request: ResourceRequest, new: Data, entry: Entry) -> None:
-    """Check name and uid of what the client wants against what there is."""
+    """Check the requested name and uid against the stored object."""
     metadata = new["metadata"]
     if request.namespace and not metadata.get("namespace"):
         metadata["namespace"] = request.namespace
@@ -128,7 +130,7 @@ def _check_identity(request: ResourceRequest, new: Data, entry: Entry) -> None:
 
 
 def _check_version(request: ResourceRequest, new: Data, entry: Entry) -> None:
-    """Check the version of what the client wants, as admission left it, against what there is."""
+    """Check the requested version, as admission left it, against the stored object."""
     given = new["metadata"].get("resourceVersion")
     if given in (None, "", "0"):
         strategy = request.resource.strategy
@@ -146,7 +148,7 @@ def _check_version(request: ResourceRequest, new: Data, entry: Entry) -> None:
 
 
 def _key(request: ResourceRequest) -> str:
-    """Return where the real server keeps an object in etcd: a refusal names it."""
+    """Return the key of the object in a real server's etcd: refusals contain it."""
     where = (
         f"{request.group}/{request.plural}"
         if request.resource.custom or request.group.endswith("apiextensions.k8s.io")
@@ -157,7 +159,7 @@ def _key(request: ResourceRequest) -> str:
 
 
 def restore(request: ResourceRequest, new: Data, old: Data) -> None:
-    """Put back, in place, what a client has no say in."""
+    """Restore, in place, the fields that a client cannot change."""
     metadata, before = new["metadata"], old["metadata"]
     for name in _KEPT:
         if name not in metadata and name in before:
@@ -188,7 +190,7 @@ def _restore_custom(request: ResourceRequest, new: Data, old: Data) -> None:
             del new[key]
         new.update(kept)
         if new.get("status", old) is None and "status" not in old:
-            del new["status"]  # of a status that never was, the server validates no null
+            del new["status"]  # the server does not validate a null status if there was none before
         managed = new["metadata"].get("managedFields")
         new["metadata"] = {**old["metadata"]}
         if managed is not None:
@@ -200,7 +202,7 @@ def _restore_custom(request: ResourceRequest, new: Data, old: Data) -> None:
 
 
 def _count_generation(request: ResourceRequest, new: Data, old: Data) -> None:
-    """Move metadata.generation where what is wanted changed."""
+    """Increment metadata.generation if the desired state changed."""
     if request.info.subresource == "status" or not (request.resource.custom or request.resource.strategy.generation):
         return
     passed = {"metadata", "status"} if request.version.has_status or not request.resource.custom else {"metadata"}
@@ -236,5 +238,5 @@ async def _store(registry: Registry, request: ResourceRequest, entry: Entry, new
         request.resource.id, entry, stored, schema=schema_of(request), differs=schema_of(request) is not None
     )
     if request.resource.alias is None and stored["metadata"] is new["metadata"]:
-        return new  # which has the new version, for its metadata is what was stored
+        return new  # contains the new version: its metadata is the stored metadata itself
     return await read_in(registry, updated, request.resource, request.version)

@@ -1,8 +1,8 @@
 """Stored entries (one object each, as JSON bytes) and the events of their writes.
 
-Guarantees: an entry is never changed; `Entry.object()` is fresh each time and the caller's own. In `raw` the keys stand in this order:
-apiVersion, kind, metadata with resourceVersion as its first key, everything else as it was given. So the version of an encoded object can
-be replaced (`with_version`) and its type cut off (`reading.items`) without decoding the rest.
+Guarantees: an entry never changes; `Entry.object()` is decoded each time and the caller owns it. In `raw` the order of keys is
+apiVersion, kind, metadata with resourceVersion as its first key, then the rest as given. So the version of an encoded object can
+be replaced (`with_version`) and its type removed (`reading.items`) without decoding the rest.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """One object at one version. Two entries are the same one only if they are one object in memory."""
+    """One object at one version. Two entries are equal only if they are the same object in memory."""
 
     resource: ResourceId
     namespace: str
@@ -45,10 +45,9 @@ class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The JSON of the object in its storage version, metadata.resourceVersion included."""
     labels: Mapping[str, str]
     deleted: bool = False
-    """Whether this is the last state of an object that is gone; `version` is then the deletion's."""
+    """Whether this is the last state of a deleted object; `version` is then the deletion's."""
     schema: object = None
-    """The schema by which the object was normalized when it was written, or None if unknown: under the same schema it needs no second
-    check."""
+    """The schema that normalized the object at its write, or None if unknown: under the same schema it needs no second check."""
 
     @property
     def key(self) -> str:
@@ -61,11 +60,11 @@ class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
         return found
 
     def metadata(self) -> dict[str, Any]:
-        """Decode the metadata alone: fresh plain data, for what the rest of a large object does not matter to."""
+        """Decode only the metadata: fresh plain data, without the cost of a large object's rest."""
         return _HEAD(self.raw).metadata
 
     def moved(self, version: int, *, deleted: bool = False) -> Entry:
-        """Return the same state with another version written on it."""
+        """Return the same state with another version."""
         raw = with_version(self.raw, version)
         return Entry(
             self.resource, self.namespace, self.name, self.uid, version, raw, self.labels, deleted, self.schema
@@ -73,7 +72,7 @@ class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 Encode: TypeAlias = Callable[[Entry], bytes]
-"""Makes what a client reads of an entry: the object in another version, its metadata alone, a table's row."""
+"""Encodes an entry for a client: the object in another version, only its metadata, or a table's row."""
 
 
 class Event(msgspec.Struct, eq=False, gc=False):
@@ -84,7 +83,7 @@ class Event(msgspec.Struct, eq=False, gc=False):
     previous: Entry | None
     """The entry that the write replaced; None for ADDED."""
     lines: dict[Any, bytes] | None = None
-    """Scratch of the readers: lines that were encoded while the event is handed out. Emptied by the store afterwards."""
+    """Cache of the readers: lines that are encoded while the event is delivered. Emptied by the store afterwards."""
 
     @property
     def version(self) -> int:
@@ -93,18 +92,18 @@ class Event(msgspec.Struct, eq=False, gc=False):
 
     @property
     def weight(self) -> int:
-        """Bytes that only history keeps alive."""
+        """The size of the bytes that only history keeps alive."""
         weight = len(self.previous.raw) if self.previous is not None else 0
         return weight + len(self.entry.raw) if self.entry.deleted else weight
 
 
 def key_of(namespace: str, name: str) -> str:
-    """Return the key that objects of one resource sort by, as below their prefix in etcd (`a-b/x` comes before `a/x`)."""
+    """Return the sort key among objects of one resource, as below their prefix in etcd (`a-b/x` sorts before `a/x`)."""
     return f"{namespace}/{name}" if namespace else name
 
 
 def encoded(resource: ResourceId, obj: dict[str, Any], version: int, schema: object = None) -> Entry:
-    """Make the entry of an object; its metadata.resourceVersion is set in place."""
+    """Create the entry of an object; its metadata.resourceVersion is set in place."""
     metadata = obj["metadata"]
     metadata["resourceVersion"] = str(version)
     ordered: dict[str, Any] = {"apiVersion": obj["apiVersion"], "kind": obj["kind"]}

@@ -1,12 +1,12 @@
-"""The store: all objects of all resources under one version counter, with a bounded history and synchronous news.
+"""The store: all objects of all resources under one version counter, with a bounded history and synchronous delivery of events.
 
 Guarantees
-- One counter for everything, as etcd's revision: each write adds one, and no two writes share a version. An update that changes nothing
+- One counter for everything, as etcd's revision: each write adds one, and no two writes share a version. An update without effect
   does not write, as in the server's own store: it returns the stored entry.
 - Writes are compare-and-swap on the entry that the caller read. Nothing here awaits, so a call is atomic on its loop.
 - After each commit the resource's subscribers and then all observers are called with the event, each of them in the order of commits: a
-  write that a callback makes is delivered after the one that is being delivered. An exception of a callback reaches the writer when all
-  others were called; the write stays.
+  callback's own write is delivered after the current event. An exception of a callback is raised to the writer after all
+  other callbacks; the write stays.
 - History is a window: at most `window` events and about `window_bytes` bytes that only history holds. Reading an older version raises
   `Compacted`.
 
@@ -32,7 +32,7 @@ _WINDOW_BYTES: Final = 128 * 2**20
 
 
 class Exists(Exception):
-    """An object of this key is there already: `current`."""
+    """An object of this key already exists: `current`."""
 
     def __init__(self, current: Entry) -> None:
         super().__init__(f"{current.resource} {current.key} exists at version {current.version}")
@@ -40,7 +40,7 @@ class Exists(Exception):
 
 
 class Changed(Exception):
-    """A concurrent write: `current` is the entry that is stored now, or None if the object is gone."""
+    """A concurrent write: `current` is the stored entry, or None if the object was deleted."""
 
     def __init__(self, before: Entry, current: Entry | None) -> None:
         now = "gone" if current is None else f"at version {current.version}"
@@ -49,7 +49,7 @@ class Changed(Exception):
 
 
 class Compacted(Exception):
-    """History before `floor` is gone."""
+    """The history before `floor` was dropped."""
 
     def __init__(self, asked: int, floor: int) -> None:
         super().__init__(f"version {asked} is older than the history, which begins after {floor}")
@@ -68,10 +68,10 @@ class _Table:
         self.events: deque[Event] = deque()
         self.changed = 0
         self.floor = 0
-        """The oldest version that `since` can start from, beside that of the whole store."""
+        """The oldest version that `since` can start from, besides the floor of the whole store."""
         self.callbacks: tuple[Callback, ...] = ()
         self.snapshot: tuple[int, int, list[Entry]] | None = None
-        """The last list made for a version in the past: the version, the change it was made at, the entries."""
+        """The last list at a past version: the version, the resource's last change at that time, the entries."""
 
 
 class Store:
@@ -117,7 +117,7 @@ class Store:
         return [entries[key] for key in keys]
 
     def count(self, resource: ResourceId) -> int:
-        """Return how many objects there are."""
+        """Return the number of objects."""
         table = self._tables.get(resource)
         return 0 if table is None else len(table.keys)
 
@@ -142,7 +142,7 @@ class Store:
         return kept[2]
 
     def since(self, resource: ResourceId, version: int) -> Sequence[Event]:
-        """Return what happened to a resource after a version, oldest first. Raises Compacted."""
+        """Return the events of a resource after a version, oldest first. Raises Compacted."""
         table = self._tables.get(resource)
         self._reach(version, 0 if table is None else table.floor)
         if table is None or version >= table.changed:
@@ -169,7 +169,7 @@ class Store:
     ) -> Entry:
         """Replace an object; metadata.resourceVersion is set in place. Raises Changed if `before` is not the current entry.
 
-        `differs`: the caller knows that it is another state.
+        `differs`: the caller knows that the state differs.
         """
         table, key = self._current(resource, before)
         entry = encoded(resource, obj, self.version + 1 if differs else before.version, schema)
@@ -185,7 +185,7 @@ class Store:
         return entry
 
     def delete(self, resource: ResourceId, before: Entry, obj: dict[str, Any] | None = None) -> Entry:
-        """Remove an object, and return its last state (`obj` where given) with the deletion's version. Raises Changed."""
+        """Remove an object, and return its last state (`obj` if given) with the deletion's version. Raises Changed."""
         table, key = self._current(resource, before)
         last = before if obj is None else encoded(resource, obj, before.version)
         entry = last.moved(self.version + 1, deleted=True)
@@ -195,7 +195,7 @@ class Store:
         return entry
 
     def jump(self, count: int) -> int:
-        """Move the version on, as writes to other things would; returns the new one."""
+        """Increase the version, as writes to other resources would; returns the new version."""
         if count < 0:
             raise ValueError("versions do not go back")
         self.version += count
@@ -215,13 +215,13 @@ class Store:
         self.compact()
 
     def begin(self, resource: ResourceId) -> None:
-        """Have the events of one resource begin now: `since` an earlier version raises Compacted, `at` one still works."""
+        """Start the events of one resource now: `since` an earlier version raises Compacted, `at` an earlier version still works."""
         self._table(resource).floor = self.version
 
-    # News
+    # Subscriptions
 
     def subscribe(self, resource: ResourceId, callback: Callback) -> Callable[[], None]:
-        """Have a function called after each commit to a resource; the function that is returned ends that."""
+        """Subscribe a function to the commits of a resource; returns the function that unsubscribes it."""
         table = self._table(resource)
         table.callbacks = (*table.callbacks, callback)
 
@@ -274,7 +274,7 @@ class Store:
                 for callback in (*table.callbacks, *self.observers):
                     try:
                         callback(event)
-                    except BaseException as failure:  # noqa: BLE001  # raised below, when everybody was told
+                    except BaseException as failure:  # noqa: BLE001  # raised below, after all callbacks
                         failures.append(failure)
                 event.lines = None
         finally:

@@ -1,4 +1,4 @@
-"""The store as other rooms read it: the `Objects` protocol. A thin adapter."""
+"""The store for other packages: the `Objects` protocol. A thin adapter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StoredObjects:
         self.store = store
 
     def get(self, resource: ResourceId, namespace: str, name: str) -> dict[str, Any] | None:
-        """Return an object; `namespace` is "" for a cluster-scoped one."""
+        """Return an object; `namespace` is "" for a cluster-scoped object."""
         entry = self.store.get(resource, namespace, name)
         return None if entry is None else entry.object()
 

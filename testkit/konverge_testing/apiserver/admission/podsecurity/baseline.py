@@ -93,7 +93,7 @@ def app_armor_profile(pod: Pod) -> Finding | None:
 
 
 def capabilities(pod: Pod) -> Finding | None:
-    """Only the capabilities that container runtimes give anyway may be added."""
+    """Only the default capabilities of container runtimes may be added."""
     by_container = {
         one["name"]: set((security(one).get("capabilities") or {}).get("add") or ()) - _CAPABILITIES
         for one in containers(pod)
@@ -154,7 +154,7 @@ def privileged(pod: Pod) -> Finding | None:
 
 
 def proc_mount(pod: Pod) -> Finding | None:
-    """/proc is masked as container runtimes do it."""
+    """/proc is masked as container runtimes do by default."""
     mounts = {one["name"]: security(one).get("procMount") for one in containers(pod)}
     bad = {name: mount for name, mount in mounts.items() if mount not in (None, "Default")}
     words = f"{named(bad)} must not set securityContext.procMount to {quoted_list(sorted({*bad.values()}))}"
@@ -167,7 +167,7 @@ def proc_mount_outside_user_namespaces(pod: Pod) -> Finding | None:
 
 
 def se_linux_options(*types: str) -> Check:
-    """Only some types of SELinux contexts, and no users and roles, are set."""
+    """Only some types of SELinux contexts are set, and no users or roles."""
 
     def check(pod: Pod) -> Finding | None:
         def options(holder: Data) -> Data:
@@ -190,7 +190,7 @@ def se_linux_options(*types: str) -> Check:
 
 
 def seccomp_annotations(pod: Pod) -> Finding | None:
-    """Seccomp may not be switched off by annotations, which it was set by until Kubernetes 1.19."""
+    """Seccomp may not be switched off by the annotations that configured it until Kubernetes 1.19."""
     keys = [_SECCOMP_POD, *(f"{_SECCOMP_CONTAINER}{one['name']}" for one in containers(pod))]
     found = {key: _annotations(pod)[key] for key in keys if key in _annotations(pod)}
     bad = sorted(
@@ -227,7 +227,7 @@ def sysctls(*allowed: str) -> Check:
 
 
 def windows_host_process(pod: Pod) -> Finding | None:
-    """No process of a Windows container is one of its node."""
+    """No process of a Windows container is a host process."""
 
     def wrong(holder: Data) -> bool:
         return bool((security(holder).get("windowsOptions") or {}).get("hostProcess"))

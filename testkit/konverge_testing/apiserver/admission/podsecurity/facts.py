@@ -1,4 +1,4 @@
-"""Shared parts of the checks: the containers of a pod, and the words for those that set a field wrongly. Pure."""
+"""Shared parts of the checks: the containers of a pod, and the wording for containers that set a field wrongly. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
 def containers(pod: Pod) -> list[Data]:
-    """Return all containers, in the order in which messages name them."""
+    """Return all containers, in the order of the messages."""
     return [container for name in _LISTS for container in pod[1].get(name) or ()]
 
 
@@ -41,12 +41,12 @@ def security(holder: Data) -> Data:
 
 
 def plural(count: int, one: str, many: str = "") -> str:
-    """Return a word for one thing or for several."""
+    """Return the singular or plural of a noun."""
     return one if count == 1 else many or f"{one}s"
 
 
 def quoted_list(texts: Iterable[str]) -> str:
-    """Return texts in quotes, with commas between; what is in them is not escaped."""
+    """Return texts in quotes, separated by commas; quotes inside a text are not escaped."""
     return ", ".join(f'"{text}"' for text in texts)
 
 
@@ -56,7 +56,7 @@ def named(names: Collection[str], what: str = "container") -> str:
 
 
 def setters(pod_too: bool, names: Collection[str]) -> str:
-    """Return the pod and its containers that set a field, "" for none."""
+    """Return the pod and its containers that set a field; "" if none does."""
     return " and ".join([*(["pod"] if pod_too else []), *([named(names)] if names else [])])
 
 

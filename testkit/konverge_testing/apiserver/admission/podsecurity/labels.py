@@ -46,14 +46,14 @@ UNLABELLED: Final = Policy()
 
 
 def policy_of(labels: Mapping[str, str]) -> Policy:
-    """Return the policy that labels ask for: a wrong level counts as restricted in enforce, and as privileged in audit and warn."""
+    """Return the policy of the labels: an invalid level counts as restricted in enforce, and as privileged in audit and warn."""
     if not any(key.startswith(_PREFIX) for key in labels):
         return UNLABELLED
     errors: list[FieldError] = []
     enforce = _standard(labels, "enforce", "restricted", errors)
     audit = _standard(labels, "audit", "privileged", errors)
     warn = _standard(labels, "warn", "privileged", errors)
-    # Without a label of its own, warn is what enforce is.
+    # Without a warn label, warn equals enforce.
     if f"{_PREFIX}warn" not in labels and labels.get(f"{_PREFIX}enforce") in LEVELS[1:]:
         warn = Standard(enforce.level, warn.minor if f"{_PREFIX}warn-version" in labels else enforce.minor)
     return Policy(enforce, audit, warn, tuple(errors))

@@ -30,11 +30,11 @@ _TEMPLATES: Final = {
     ("batch", "cronjobs"): ("spec", "jobTemplate", *_TEMPLATE),
     ("batch", "jobs"): _TEMPLATE,
 }
-"""The place of the pod template in each workload."""
+"""The path of the pod template in each workload."""
 _EVALUATED: Final = frozenset({"", "ephemeralcontainers", "resize"})
 """Subresources of pods that write a pod."""
 _MOST_PODS: Final = 3000
-"""So many pods of a namespace are evaluated when its level rises."""
+"""The maximum number of pods of a namespace that are evaluated when its level rises."""
 
 
 class PodSecurity:
@@ -47,7 +47,7 @@ class PodSecurity:
 
     @staticmethod
     def concerns(resource: tuple[str, str]) -> bool:
-        """Tell whether creates and updates of a resource are looked at."""
+        """Tell whether creates and updates of a resource are evaluated."""
         return resource in (PODS, NAMESPACES) or resource in _TEMPLATES
 
     def validate(self, call: AdmissionCall) -> None:
@@ -132,7 +132,7 @@ def _rises(old: Standard, new: Standard) -> bool:
 
 
 def _most_telling_first(pods: list[Data]) -> list[Data]:
-    """Return pods with one of each controller before the others of the same."""
+    """Return the pods reordered: one pod of each controller first, then the rest."""
     first: list[Data] = []
     others: list[Data] = []
     seen: set[str] = set()
@@ -161,7 +161,7 @@ def _pod_of(found: Data, path: tuple[str, ...]) -> Pod | None:
 
 
 def _may_matter(new: Data, old: Data) -> bool:
-    """Tell whether an update of a pod changes anything that a check looks at: images and containers."""
+    """Tell whether an update of a pod changes a checked field: images and containers."""
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     for name in ("containers", "initContainers"):
         images = [one.get("image") for one in spec.get(name) or ()]

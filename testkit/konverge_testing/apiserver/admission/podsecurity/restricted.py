@@ -74,7 +74,7 @@ def capabilities(pod: Pod) -> Finding | None:
 
 
 def restricted_volumes(pod: Pod) -> Finding | None:
-    """Volumes hold data of the API server, of claims or of the pod alone; nothing of the node is mounted."""
+    """Volumes hold only data of the API server, of claims or of the pod itself; nothing of the node is mounted."""
     bad = [volume for volume in pod[1].get("volumes") or () if all(volume.get(name) is None for name in _VOLUMES)]
     kinds = sorted({next((key for key in volume if key != "name"), "unknown") for volume in bad})
     who = f"{named([volume['name'] for volume in bad], 'volume')} {plural(len(bad), 'uses', 'use')}"
@@ -83,7 +83,7 @@ def restricted_volumes(pod: Pod) -> Finding | None:
 
 
 def run_as_non_root(pod: Pod) -> Finding | None:
-    """Containers are required to run as another user than root."""
+    """Containers must run as a user other than root."""
     by_pod = security(pod[1]).get("runAsNonRoot")
     found = {one["name"]: security(one).get("runAsNonRoot") for one in containers(pod)}
     who = setters(by_pod is False, [name for name, value in found.items() if value is False])

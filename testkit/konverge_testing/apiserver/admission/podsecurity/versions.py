@@ -54,7 +54,7 @@ _BASELINE: Final[dict[str, dict[int, Check]]] = {
     },
     "windowsHostProcess": {0: baseline.windows_host_process},
 }
-"""By the name of a check its forms, each by the minor version that it begins with; in the order of messages."""
+"""The versions of each check by its name, keyed by the first minor version; in the order of messages."""
 
 _RESTRICTED: Final[dict[str, dict[int, Check]]] = {
     "allowPrivilegeEscalation": {
@@ -78,7 +78,7 @@ _IN_PLACE_OF: Final = {
     "procMount": "procMount_restricted",
     "seccompProfile_baseline": "seccompProfile_restricted",
 }
-"""Checks of baseline that a stricter one stands for, once that exists."""
+"""Checks of baseline that a stricter check of restricted replaces, as soon as it exists."""
 
 
 class Evaluation:
@@ -88,22 +88,22 @@ class Evaluation:
         self._findings = findings
 
     def __bool__(self) -> bool:
-        """Whether anything is wrong."""
+        """Whether the pod violates the standard."""
         return bool(self._findings)
 
     @property
     def reasons(self) -> str:
-        """The reasons alone, by which a namespace's pods are grouped."""
+        """The reasons without details; a namespace's pods are grouped by them."""
         return ", ".join(reason for reason, _ in self._findings)
 
     @property
     def details(self) -> str:
-        """The reasons with all that is known."""
+        """The reasons with details."""
         return ", ".join(f"{reason} ({detail})" if detail else reason for reason, detail in self._findings)
 
 
 def evaluate(standard: Standard, pod: Pod) -> Evaluation:
-    """Return what is wrong with a pod."""
+    """Return the violations of a pod."""
     minor = _LATEST if standard.minor is None else min(standard.minor, _LATEST)
     return Evaluation([found for check in _checks(standard.level, minor) if (found := check(pod)) is not None])
 
