@@ -11,8 +11,8 @@ Guarantees
 - On Linux the programs also die when the keeper itself is killed (parent-death signal). That signal is bound to the
   parent's *thread*; the keeper has only one thread, so the programs are the keeper's children and not a multi-threaded
   program's.
-- It holds the lock on LOCK_FD as long as it lives, and hands it to no program: a free lock means that DIRECTORY is a dead
-  one's.
+- It holds the lock on LOCK_FD as long as it lives, and hands it to no program: a free lock means that DIRECTORY belongs
+  to a dead keeper.
 
 Caveats: on systems other than Linux the programs survive if only the keeper is killed with SIGKILL.
 """

@@ -6,7 +6,7 @@
 
 Guarantees: bytes are forwarded as they arrive, in both directions, until `go_silent`; from then on the open connections swallow whatever
 arrives from either side, and stay open. New connections work. A firewall that forgot a connection behaves like this, and so does a peer
-that lost its power: without keepalive TCP notices it after many minutes, or never if the other end only listens.
+that lost its power: TCP itself notices it after many minutes, or never if the other end only listens.
 """
 
 from __future__ import annotations
