@@ -3,8 +3,8 @@
 The small test is the documentation's example (`examples/backup_operator.py`): a server, a manager, a CRD, a child and a Secret. The plans
 are the first plans of the full lab in the order of a seed; each is a whole run from nothing to its verdict, with 1,100 virtual seconds of
 rest at its end. Plans of an exploration share the beginning of their runs. Rates of plans use wall time, because people wait for it, so a
-busy machine lowers them. The CPU time of a plan is a row of its own, from nothing and within an exploration, where copies of processes count
-in full.
+busy machine lowers them. The CPU time of a plan is a row of its own, from nothing and within an exploration; copies of processes count in
+full.
 """
 
 from __future__ import annotations

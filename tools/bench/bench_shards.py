@@ -1,4 +1,4 @@
-"""Replicas that share objects: work done for each replica that is added, what moves, and what a move costs.
+"""Replicas that share objects: the work of each added replica, the moved objects, and the cost of a move.
 
 Replicas, API server and load are one process on a loop whose time is virtual: a reconcile takes a fixed time, so figures measure the
 protocol and not this machine. The rows of 100 replicas are computed: the shares by the hash itself over a sample of objects, the writes from

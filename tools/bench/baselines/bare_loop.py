@@ -1,6 +1,6 @@
 """The lower limit of a controller in asyncio: a watch, a set of dirty keys, workers that send one apply per object; no library.
 
-It retries a failed object only once it is dirty again, and has no relist and no metrics: a library is for what it lacks.
+It requeues a failed object without backoff, and has no relist and no metrics: these are the work of a library.
 """
 
 from __future__ import annotations
