@@ -1,8 +1,8 @@
-"""Write what is generated of charts/konverge: `python tools/chart_files.py [--check]`; `make generate` writes, `make lint` checks.
+"""Write the generated files of charts/konverge: `python tools/chart_files.py [--check]`; `make generate` writes, `make lint` checks.
 
-Definitions, rules and webhooks come from the controllers of each family, alerts and dashboards from deploy/, the table of values in its
-README.md from values.yaml, and the schema of `settings` from the settings of the daemon. With --check nothing is written, and the exit
-code is 1 if a file differs.
+Sources: the controllers of each family for definitions, rules and webhooks; deploy/ for alerts and dashboards; values.yaml for the table of
+values in README.md; the settings of the daemon for the schema of `settings`. With --check nothing is written, and the exit code is 1 if a
+file differs.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Guarantees: the wheel holds exactly the package's sources and its declared data, each under its import name and byte for byte as in the
 tree; the sdist holds each of them once, under its folder in the tree. Exit code 1 with one line per difference.
 
-This is what the links make necessary: a build that follows them packs a room twice, and one that does not packs it not at all.
+The symbolic links require this check: a build that follows them packs a room twice, and a build that does not packs it not at all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check the changelog fragments in changes.d/, of which towncrier builds CHANGELOG.md: `make lint` runs `python tools/fragments.py`.
+"""Check the changelog fragments in changes.d/, the input of towncrier for CHANGELOG.md: `make lint` runs `python tools/fragments.py`.
 
 A fragment is named `NNN.kind.md` or `NNN.kind.2.md` (issue, kind, and a number from the second on) and is one paragraph.
 """

@@ -3,8 +3,8 @@ Prometheus, without its pages and its service discovery, from `tests/support/go_
 `tests/support/go_versitygw`; clusterctl and the core controller of Cluster API from `tests/support/go_cluster_api`.
 
 Guarantees: versions and checksums are pinned by the go.mod and go.sum of each module, which a build never changes. The programs appear in
-the cache of `konverge control-plane install` whole or not at all, in a folder named by what they were built from: another state of the
-sources is another folder. A second session waits for the first one's build. The build cache is one of our own and goes when it has served.
+the cache of `konverge control-plane install` whole or not at all, in a folder named after the state of the sources. A second session waits
+for the build of the first. The build cache is separate from the user's, and is removed after the build.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COMMAND = ("go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ld
 
 @dataclass(frozen=True)
 class _Module:
-    """A Go module, and the programs that one build of it makes."""
+    """A Go module, and the programs of its build."""
 
     folder: str
     packages: tuple[str, ...]
@@ -155,7 +155,7 @@ def _build(module: _Module, home: Path, environment: Mapping[str, str], cache: C
         raise InstallFailed("\n".join((f"go build of {module.programs} failed:", *said.splitlines()[-_LOG_LINES:])))
     _copy_files(module, partial, build_environment(environment, cache))
     partial.rename(home)
-    # Go keeps the files of its cache writable, so nothing stands in the way.
+    # Go keeps the files of its cache writable, so the removal needs no chmod.
     shutil.rmtree(cache.go_build)
 
 

@@ -1,8 +1,8 @@
 """The examples in Go, Rust and JavaScript, and programs of tests, built once for a machine: `python tools/other_languages.py [NAME ...]`.
 
 Guarantees: versions are locked by the files beside the sources, and nothing is written into the tree. A build appears in the cache of
-`konverge control-plane install` whole or not at all, in a folder named by what it was built from; a second session waits for the first
-one's build. A toolchain that is missing, or a registry that does not answer, is `BinariesMissing`; a build that fails is `InstallFailed`.
+`konverge control-plane install` whole or not at all, in a folder named after its sources; a second session waits for the build of
+the first. A missing toolchain, or a registry that does not respond, is `BinariesMissing`; a build that fails is `InstallFailed`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Recipe:
     inputs: str = "**/*"
     """The files that a build depends on."""
     home: str = field(default="", repr=False)
-    """The folder of another program than an example, below that of the repository."""
+    """The folder of a program that is no example, below the repository's folder."""
 
     def what(self, name: str) -> str:
         """Return what is built, for messages."""
@@ -101,7 +101,7 @@ def cached(language: str, environment: Mapping[str, str]) -> Path | None:
 
 
 def built(language: str, environment: Mapping[str, str], *, tell: Callable[[str], None]) -> Path:
-    """Return the folder of a language's build; builds it first if there is none, and says so."""
+    """Return the folder of a language's build; if there is none, reports that and builds it first."""
     found = cached(language, environment)
     if found is not None:
         return found
@@ -148,7 +148,7 @@ def _build(language: str, environment: Mapping[str, str], cache: Path, home: Pat
         _run(recipe.build, copy, {**environment, **variables}, InstallFailed)
     made = next(
         path for path in cache.glob(recipe.made) if path.suffix != ".d"
-    )  # Cargo's list of dependencies stands beside it
+    )  # Cargo writes its list of dependencies beside it
     made.rename(partial / ("node_modules" if made.is_dir() else "program"))
     partial.rename(home)
     for folder in (compiled, copy):

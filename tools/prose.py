@@ -112,7 +112,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "tools": ("tools",),
     "examples": ("examples",),
 }
-"""The Python files of each room. Markdown documents, wherever they stand, are the room `docs`."""
+"""The Python files of each room. Markdown documents in any folder are the room `docs`."""
 
 PRODUCT = ("ground floor", "client", "runtime", "workqueue", "informers", "crds", "charts", "reconcilers", "daemon")
 """Rooms that are added up as the row `product`: the shipped code without the testing kit."""

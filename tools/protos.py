@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = "konverge/reconcilers/machines/wire"
-"""By the import name, since protoc makes the imports of generated modules from it."""
+"""By the import name, since protoc generates the imports of modules from it."""
 
 _DOCSTRING = '"""Generated stubs and bases of gRPC services."""\n'
 """Of the modules that grpclib's plugin writes without one."""
@@ -47,7 +47,7 @@ def expected(root: Path = ROOT) -> dict[str, str]:
 
 
 def outdated(root: Path = ROOT) -> list[str]:
-    """Return the names of generated files that are missing, differ, or come from no .proto file."""
+    """Return the names of generated files that are missing, differ, or have no .proto file."""
     folder, wanted = root / FOLDER, expected(root)
     there = {path.name for pattern in ("*_pb2.py", "*_pb2.pyi", "*_grpc.py") for path in folder.glob(pattern)}
     return sorted(

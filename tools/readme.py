@@ -1,12 +1,12 @@
 """Put the files that documents show into them: `make readme` writes, `make lint` checks.
 
-A document shows a file of the repository between two lines, and what stands between them is this program's:
+A document shows a file of the repository between two lines, and this program writes the text between them:
 
     <!-- include: examples/backup_operator.py -->
     <!-- end include -->
 
-Guarantees: README.md and all documents below docs/ and testkit/ are updated; running it again changes nothing. `--check` writes nothing and exits with
-1 where a document shows an older state of a file.
+Guarantees: README.md and all documents below docs/ and testkit/ are updated; running it again changes nothing. `--check` writes
+nothing and exits with 1 if a document shows an older state of a file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Render charts/konverge into deploy/: `python tools/render_deploy.py [--check]`; `make generate` renders, `make lint` checks.
 
-With its default values it becomes manifests for kubectl, with those of deploy/cluster-api/values.yaml the components of an infrastructure
-provider of Cluster API, one file for clusterctl. helm renders; it is built from its Go module if the cache has none. One file for each template, without the two labels that name Helm as
-the manager, since these manifests are for kubectl. deploy/rendered.sha256 names what was rendered and what came of it, so --check sees
-without helm whether either has changed since.
+With its default values the chart becomes manifests for kubectl. With deploy/cluster-api/values.yaml it becomes the components of an
+infrastructure provider of Cluster API, one file for clusterctl. helm renders; it is built from its Go module if the cache has none. Each
+template becomes one file, without the two labels that name Helm as the manager, since these manifests are for kubectl.
+deploy/rendered.sha256 has the digests of the inputs and of the results, so --check detects a change of either without helm.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHART = "charts/konverge"
 DIGESTS = "deploy/rendered.sha256"
 COMMAND = ("template", "konverge", CHART, "--namespace", "konverge-system", "--skip-tests")
 COMPONENTS = "deploy/cluster-api/infrastructure-components.yaml"
-"""The name that clusterctl asks of a release of an infrastructure provider."""
+"""The file name that clusterctl requires in a release of an infrastructure provider."""
 VALUES = "deploy/cluster-api/values.yaml"
 COMPONENTS_NAMESPACE = "nstance-system"
 COMPONENTS_COMMAND = (
@@ -84,7 +84,7 @@ def is_fresh(root: Path = ROOT) -> bool:
 
 def components(rendered: str) -> str:
     """Return the components of the provider, from what `helm template` prints."""
-    # clusterctl takes an empty default for none. The tag makes a text of whatever it fills in.
+    # clusterctl treats an empty default as no default. The tag turns any filled-in value into a string.
     text = rendered.replace('"NSTANCE_WATCH_FILTER"', '!!str ${NSTANCE_WATCH_FILTER:=""}')
     # clusterctl puts another namespace into metadata and subjects, but not into variables.
     text = re.sub(

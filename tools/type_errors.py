@@ -1,12 +1,12 @@
-"""Check the programs that users write, right ones and wrong ones, with strict pyright and mypy; `make lint` runs it.
+"""Check programs as users write them, right and wrong, with strict pyright and mypy; `make lint` runs it.
 
-The right ones are what `[tool.pyright]` of pyproject.toml includes: the examples, the README's test and tests/typing. The wrong ones are in
-tests/typing/wrong.py, where each line with a mistake says which errors it is to have:
+The right programs are the includes of `[tool.pyright]` in pyproject.toml: the examples, the README's test and tests/typing. The wrong
+programs are in tests/typing/wrong.py, where a comment on each line with a mistake lists the expected errors:
 
     BACKUPS.with_(concurency=3)  # error: mypy[call-arg] pyright[reportCallIssue]
 
 Exits with 1 if a checker reports anything else, or does not report what is expected. mypy reads its cache, so it is quick after a run over
-the tree. pyright brings its own node (the extra `dev`); without it this says so and checks with mypy alone.
+the tree. pyright brings its own node (the extra `dev`); without it the check reports that and runs only mypy.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     assert not answer.allowed
     assert answer.message == "..."
 
-Guarantees: what is called is what is served: the write becomes an AdmissionReview, and the answer is read from one, patch applied. An error
-of a handler is raised to the caller, where a server would contain it (see `konverge.runtime.admission.handler`).
+Guarantees: the call takes the path of a served request: the write becomes an AdmissionReview, and the result is read from the review's
+response, patch applied. A handler's error is raised to the caller; a server would contain it (see `konverge.runtime.admission.handler`).
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ async def admit(
     options: Mapping[str, Any] | None = None,
     cache: Iterable[Resource] = (),
 ) -> Admitted[R]:
-    """Ask a webhook about one write: a creation (`new`), an update (`new` and `old`) or a deletion (`old`).
+    """Call a webhook with one write: a creation (`new`), an update (`new` and `old`) or a deletion (`old`).
 
-    `cache` are the objects that `request.cache(...)` shows. Raises what the handler raises, and UsageError for a write that the
-    webhook would never be asked about.
+    `cache` are the objects that `request.cache(...)` shows. Raises what the handler raises, and UsageError for a write that
+    the webhook's rules do not match.
 
     >>> from konverge.kinds import kind
     >>> from konverge.runtime.admission import Deny
@@ -205,8 +205,8 @@ def handler_of(
 ) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
     """Return a handler for the in-memory API server (`ApiServer.webhooks`) that passes each review to the router that `door` returns then.
 
-    None stands for a process that does not run: the API server sees a refused connection. `failed` gets the path and the exception of a
-    handler that failed.
+    None means that the process does not run: the API server sees a refused connection. `failed` gets the path and the exception of a failed
+    handler.
     """
 
     async def handle(review: dict[str, Any]) -> dict[str, Any]:

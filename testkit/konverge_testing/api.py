@@ -65,7 +65,7 @@ class Api:
         accept: str = _JSON,
         content_type: str = _JSON,
     ) -> Response:
-        """Send one request and return the answer, whatever its status; raises NoResponse if none came."""
+        """Send one request and return the response, whatever its status; raises NoResponse if there is none."""
         connection = http.client.HTTPSConnection(self._host, self._port, timeout=seconds, context=self._context)
         data = None if body is None else json.dumps(body)
         try:
@@ -78,7 +78,7 @@ class Api:
             connection.close()
 
     def ready(self) -> tuple[bool, str]:
-        """Ask `/readyz`; returns whether it is ok, and what it or the network said."""
+        """Request `/readyz`; returns whether it is ok, and the response's text or the network error."""
         try:
             answer = self.request("GET", "/readyz?verbose", seconds=2.0)
         except NoResponse as error:
@@ -92,11 +92,11 @@ class Api:
         return answer.document() if answer.ok else {}
 
     def delete(self, path: str) -> None:
-        """Delete an object; one that is gone, or going, is left to that."""
+        """Delete an object; an object that is deleted or under deletion is no error."""
         self._expect(self.request("DELETE", path), f"delete {path}", (404, 409))
 
     def create_namespace(self, name: str) -> None:
-        """Create a namespace; one that exists is left as it is."""
+        """Create a namespace; an existing namespace is left unchanged."""
         self.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
     def delete_namespace(self, name: str) -> None:
@@ -106,7 +106,7 @@ class Api:
     def let_go(self, namespaces: Collection[str]) -> None:
         """Remove the finalizers of the custom objects of these namespaces: the controllers that would have done so ended with their tests.
 
-        Left alone, the namespace controller would try to empty each of these namespaces again and again for as long as it runs.
+        Otherwise the namespace controller would try to empty each of these namespaces again and again for as long as it runs.
         """
         if not namespaces:
             return
@@ -134,7 +134,7 @@ class Api:
                     yield f"{path}/{resource['name']}"
 
     def create_service_account(self, namespace: str, name: str) -> None:
-        """Create a ServiceAccount; one that exists is left as it is."""
+        """Create a ServiceAccount; an existing ServiceAccount is left unchanged."""
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
         self.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
 

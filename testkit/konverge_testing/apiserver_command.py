@@ -1,10 +1,10 @@
 """`konverge apiserver run`: the API server in memory as a program, for clients of any language.
 
-Guarantees: one line on standard output says that the server is ready, with its URL and the kubeconfig; the kubeconfig is complete and the
-given definitions are served by then. SIGTERM and SIGINT end the server with exit code 0, and the kubeconfig is removed. A file that this
-command did not write is never replaced.
+Guarantees: one line on standard output reports that the server is ready, with its URL and the kubeconfig; before that line the kubeconfig
+is complete and the given definitions are served. SIGTERM and SIGINT end the server with exit code 0, and the kubeconfig is removed. A file
+that this command did not write is never replaced.
 
-Caveats: one process holds all objects in memory, and they go with it. Loopback only.
+Caveats: one process holds all objects in memory, and they are lost when it ends. Loopback only.
 """
 
 from __future__ import annotations

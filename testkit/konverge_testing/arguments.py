@@ -33,7 +33,7 @@ __all__ = [
 
 HOST = "127.0.0.1"
 _AUDIT_MEGABYTES = 16 * 1024
-"""Beyond it the API server begins another file. Its own limit is 100: an hour of requests, of which a test would see the later ones."""
+"""The size at which the API server rotates the audit log. Its default of 100 would drop a test's early requests after about an hour."""
 ADMIN_GROUP = "system:masters"
 _SERVICE_RANGE = "10.0.0.0/24"
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
@@ -43,7 +43,7 @@ SERVING_NAMES = (HOST, "10.0.0.1", "localhost", "kubernetes", "kubernetes.defaul
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where each file of one plane lies, and the ports that it uses."""
+    """The paths and ports of one plane."""
 
     directory: Path
     etcd_port: int
@@ -61,7 +61,7 @@ class Layout:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables by which a program in a pod finds the API server."""
+        """The environment variables that lead a program in a pod to the API server."""
         return {"KUBERNETES_SERVICE_HOST": HOST, "KUBERNETES_SERVICE_PORT": str(self.apiserver_port)}
 
     def pki(self, name: str) -> Path:
@@ -74,7 +74,7 @@ class Layout:
 
     @property
     def audit_file(self) -> Path:
-        """Where the API server writes one line per request, if asked."""
+        """Where the API server writes one line per request, if `audit` is set."""
         return self.directory / "logs" / "audit.jsonl"
 
     @property
@@ -95,7 +95,7 @@ def etcd_arguments(layout: Layout) -> list[str]:
             "data-dir": str(layout.directory / "etcd"),
             "listen-client-urls": layout.etcd_url,
             "advertise-client-urls": layout.etcd_url,
-            # No second member ever comes; port 0 takes any free one.
+            # There is never a second member; port 0 takes any free port.
             "listen-peer-urls": f"http://{HOST}:0",
             "cert-file": str(layout.pki("etcd.crt")),
             "key-file": str(layout.pki("etcd.key")),

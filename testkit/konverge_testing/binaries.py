@@ -1,6 +1,6 @@
-"""Where etcd, kube-apiserver, kube-controller-manager and kubectl come from.
+"""Finds etcd, kube-apiserver, kube-controller-manager and kubectl.
 
-Guarantees: the places are tried in a fixed order, and `Binaries.source` says which was taken:
+Guarantees: the places are tried in a fixed order, and `Binaries.source` names the chosen place:
 
 1. the directory named by `KUBEBUILDER_ASSETS`;
 2. `/usr/local/kubebuilder/bin`;
@@ -48,7 +48,7 @@ APISERVER = "kube-apiserver"
 CONTROLLER_MANAGER = "kube-controller-manager"
 KUBECTL = "kubectl"
 PROGRAMS = (ETCD, APISERVER, CONTROLLER_MANAGER, KUBECTL)
-"""All programs, in the order in which they are built: what is needed first comes first."""
+"""All programs, in build order: the programs that are needed first are first."""
 
 KUBERNETES_VERSION = "1.36.3"
 """The version of the build from source; a test compares it with `build/kubernetes/go.mod`."""
@@ -71,7 +71,7 @@ def is_program(path: Path) -> bool:
 
 
 def minor_version(output: str) -> tuple[int, int] | None:
-    """Read major and minor from what `kube-apiserver --version` prints, or None if it says neither.
+    """Read major and minor from the output of `kube-apiserver --version`, or None if it has no version.
 
     >>> minor_version("Kubernetes v1.36.3")
     (1, 36)
@@ -96,7 +96,7 @@ class Cache:
 
     @property
     def control_plane(self) -> Path:
-        """The folder above the versions; the install lock lies here."""
+        """The folder above the versions; it holds the install lock."""
         return self.root / "control-plane"
 
     def version(self, version: str) -> Path:
@@ -121,7 +121,7 @@ class ProgramFolder:
 class Binaries:
     """Paths of the programs, and their origin.
 
-    `source` is a phrase for people; `notes` says what was passed over and what was lent from elsewhere.
+    `source` is a phrase for people; `notes` lists the places that were skipped and the programs that another place lent.
     """
 
     etcd: Path
@@ -137,7 +137,7 @@ class Binaries:
 
 
 def places(environment: Mapping[str, str], *, home: Path | None = None) -> tuple[ProgramFolder, ...]:
-    """Return every place in the order in which it is tried."""
+    """Return every place, in the order of the search."""
     return (*_given_places(environment), *_cache_places(Cache.of(environment, home=home)))
 
 
@@ -159,7 +159,7 @@ def find_binaries(
 ) -> Binaries:
     """Return the programs of the first place that can run a control plane.
 
-    Raises BinariesMissing, with one line that names the places asked and the remedy.
+    Raises BinariesMissing, with one line that names the places searched and the remedy.
     """
     lenders = tuple(_cache_places(Cache.of(environment, home=home)))
     notes: list[str] = []

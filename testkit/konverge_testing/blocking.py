@@ -3,7 +3,7 @@
 In virtual time such a call is worse than slow: no other task runs, and the time that it waits for does not pass. No threshold is involved:
 the call itself is refused, however short it is. Work in threads may block.
 
-Guarantees: outside of `refused`, and in every other thread, all functions are the original ones or behave as these do.
+Guarantees: outside of `refused`, and in every other thread, all functions are the originals or behave as the originals.
 
 Caveats: found are `time.sleep` (also as a name that a module imported), the connections and look-ups of the `socket` module, so those of
 urllib and requests, and processes of the `subprocess` module. Reads of files, locks and C extensions are not found.

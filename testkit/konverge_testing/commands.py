@@ -1,6 +1,6 @@
 """The commands `konverge control-plane install` and `konverge control-plane run`.
 
-Guarantees: `install` says which step of how many is under way and for how long; it may be interrupted and taken up again, and
+Guarantees: `install` shows which step of how many is under way and for how long; it may be interrupted and continued, and
 is quick when there is nothing to do. `run` keeps a control plane up until Ctrl-C and leaves nothing behind. Exit codes: 0
 it worked, 1 it did not, 2 wrong usage.
 

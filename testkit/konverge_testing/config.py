@@ -1,6 +1,6 @@
 """The configuration of a control plane.
 
-Guarantees: plain frozen data with defaults that give the smallest plane; making one starts nothing and looks at nothing.
+Guarantees: plain frozen data with defaults for the smallest plane; the constructor starts nothing and reads nothing.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class ControlPlaneConfig:
     - `watch_cache`, `watch_cache_sizes`: False serves every read from etcd; sizes are by `resource.group`.
     - `min_watch_seconds`: the API server ends a watch without a timeout of its own after a random time between this and
       twice this.
-    - `compaction_seconds`: how often history is dropped: older versions then answer 410, in watches and in continue tokens.
+    - `compaction_seconds`: how often history is dropped: older versions then lead to 410, in watches and in continue tokens.
     - `audit`: write one JSON line per request (metadata only) to `ControlPlane.audit_file`.
     - `start_seconds`: how long the start may take until `/readyz` is ok.
-    - `root`: where the directory of the plane is made; by default one folder per user in the system's temporary folder.
+    - `root`: where the directory of the plane is created; by default one folder per user in the system's temporary folder.
     - `binaries`: the programs; by default `find_binaries` looks for them.
 
     >>> ControlPlaneConfig(controllers=True, feature_gates={"WatchList": False}).start_seconds

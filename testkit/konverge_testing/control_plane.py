@@ -38,8 +38,8 @@ class ControlPlane:
         async with ControlPlane(ControlPlaneConfig(controllers=True)) as plane:
             print(await plane.kubectl("get", "namespaces"))
 
-    `with` does the same outside an event loop (a script, a session-scoped fixture), and blocks meanwhile. Between
-    start and end the properties tell where things are; outside they raise ControlPlaneError.
+    `with` does the same outside an event loop (a script, a session-scoped fixture), and blocks the thread. Between
+    start and end the properties return paths and addresses; outside they raise ControlPlaneError.
     """
 
     def __init__(self, config: ControlPlaneConfig | None = None) -> None:
@@ -76,7 +76,7 @@ class ControlPlane:
 
     @property
     def config(self) -> ControlPlaneConfig:
-        """The settings that it was made with."""
+        """The settings that the constructor got."""
         return self._config
 
     @property
@@ -116,7 +116,7 @@ class ControlPlane:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The variables by which a program in a pod finds the API server."""
+        """The environment variables that lead a program in a pod to the API server."""
         return self._plane.layout.environment
 
     @property
@@ -126,7 +126,7 @@ class ControlPlane:
 
     @property
     def audit_file(self) -> Path:
-        """One JSON line per request, if the config asks for `audit`."""
+        """One JSON line per request, if the config sets `audit`."""
         return self._plane.layout.audit_file
 
     @property
@@ -175,7 +175,7 @@ class ControlPlane:
         await _to_the_end(self._plane.start_apiserver, on_cancel=self._plane.abort)
 
     async def create_namespace(self, name: str) -> None:
-        """Create a namespace; one that exists is left as it is."""
+        """Create a namespace; an existing namespace is left unchanged."""
         await asyncio.to_thread(self._plane.api.create_namespace, name)
 
     async def kubectl(self, *command: str, stdin: str | None = None) -> str:
@@ -183,7 +183,7 @@ class ControlPlane:
         return await asyncio.to_thread(self._plane.kubectl, *command, stdin=stdin)
 
     def fallen(self) -> dict[str, Exit]:
-        """Return the programs that ended without being asked to, and how."""
+        """Return the programs that ended unexpectedly, and how."""
         return self._plane.fallen()
 
 
@@ -199,6 +199,6 @@ async def _to_the_end(call: Callable[[], T], *, on_cancel: Callable[[], None] | 
             if on_cancel is not None:
                 on_cancel()
     if cancelled is not None:
-        task.exception()  # looked at, so that the loop does not report it as lost
+        task.exception()  # retrieved, so that the loop does not log it as never retrieved
         raise cancelled
     return task.result()

@@ -1,12 +1,12 @@
 """The official envtest archive: etcd, kube-apiserver and kubectl, fetched over HTTPS and held against a pinned SHA-512.
 
 Guarantees: nothing is unpacked before the whole archive has the pinned checksum, so neither a mirror nor a proxy need be
-trusted. Where the network is closed it fails within seconds, so that the next source gets its turn. Only regular files with
-the expected names leave the archive, whatever their paths in it say.
+trusted. If the network is closed, the fetch fails within seconds, and the next source is tried. Only regular files with
+the expected names are unpacked, whatever their paths in the archive.
 
 Caveats: without kube-controller-manager, which the archive lacks; only the pinned version.
 
-Sources of the rules: the release index of the controller-tools project, from which the checksums come.
+Sources of the rules: the release index of the controller-tools project, which has the checksums.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SHA512 = {
 _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 Report = Callable[[int, int], None]
-"""Told how many bytes came, of how many (0: unknown)."""
+"""Called with the number of bytes received, and the total (0: unknown)."""
 
 
 @dataclass(frozen=True, slots=True)

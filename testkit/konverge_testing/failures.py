@@ -6,7 +6,7 @@
         ├── InstallFailed           a download or a build did not succeed
         └── NoResponse                the API server does not listen, or not yet
 
-These stand apart from `konverge.errors`, because nothing outside the test kit raises or catches them.
+They are separate from `konverge.errors`, because nothing outside the test kit raises or catches them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["BinariesMissing", "ControlPlaneError", "InstallFailed", "NoResponse"
 
 
 class ControlPlaneError(KonvergeError):
-    """A control plane did not start, did not answer or lost one of its programs."""
+    """A control plane did not start, did not respond or lost one of its programs."""
 
 
 class BinariesMissing(ControlPlaneError):
@@ -29,4 +29,4 @@ class InstallFailed(ControlPlaneError):
 
 
 class NoResponse(ControlPlaneError):
-    """The API server did not answer: it does not listen, or not yet."""
+    """The API server did not respond: it does not listen, or not yet."""

@@ -24,7 +24,7 @@ def _others() -> tuple[str, ...]:
 
 
 def line_of_error(error: BaseException) -> str:
-    """Return the innermost line of the program's own code at which an exception was raised, or ""."""
+    """Return the innermost line of the program's own code that raised an exception, or ""."""
     found, trace = "", error.__traceback__
     while trace is not None:
         found = _line(trace.tb_frame, trace.tb_lineno) or found
@@ -33,7 +33,7 @@ def line_of_error(error: BaseException) -> str:
 
 
 def line_of_task(task: asyncio.Task[Any]) -> str:
-    """Return the innermost line of the program's own code at which a task is suspended, or ""."""
+    """Return the innermost line of the program's own code where a task is suspended, or ""."""
     found, waiting = "", cast("Any", task.get_coro())
     while waiting is not None:
         frame = getattr(waiting, "cr_frame", None)

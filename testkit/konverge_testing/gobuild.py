@@ -34,7 +34,7 @@ def module_directory(program: str) -> Path:
 
 
 def build_command(program: str, output: Path) -> list[str]:
-    """Return the command that builds a program; explicit flags win over what GOFLAGS says."""
+    """Return the command that builds a program; explicit flags win over GOFLAGS."""
     package = "go.etcd.io/etcd/server/v3" if program == ETCD else f"k8s.io/kubernetes/cmd/{program}"
     return [
         "go",
@@ -61,7 +61,7 @@ def build(
 ) -> None:
     """Build a program and put it at `target`; `tick` is called with the seconds so far, about once a second.
 
-    Raises InstallFailed with the last lines of what Go said. A KeyboardInterrupt ends Go first.
+    Raises InstallFailed with the last lines of Go's output. A KeyboardInterrupt ends Go first.
     """
     log = cache.root / f"build-{program}.log"
     log.parent.mkdir(parents=True, exist_ok=True)

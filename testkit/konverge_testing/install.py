@@ -1,4 +1,4 @@
-"""Carrying out an install: look, plan, do one step, look again.
+"""Carries out an install: find programs, plan, do one step, repeat.
 
 Guarantees: a finished step stays finished, whatever interrupts the rest; the same command continues with the next step, and returns
 quickly if nothing is left to do. Two installs into one cache do not run at once: the second waits, and finds the work done.
@@ -122,7 +122,7 @@ class Machine:
 
     @contextmanager
     def locked(self, progress: Progress) -> Iterator[None]:
-        """Hold the cache's install lock; waits for another install, and says so."""
+        """Hold the cache's install lock; reports and waits for another install."""
         self.cache.control_plane.mkdir(parents=True, exist_ok=True)
         lock = os.open(self.cache.control_plane / "install.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -1,7 +1,7 @@
 """The steps that an install still needs: pure decisions by the programs that were found.
 
-Guarantees: `plan_install` looks at nothing but its arguments, and planning again after any number of finished steps, failures
-or interruptions gives exactly the rest. The first plan of a complete machine is empty.
+Guarantees: `plan_install` is a function of its arguments, and planning again after any number of finished steps, failures
+or interruptions returns exactly the remaining steps. The first plan of a complete machine is empty.
 
 Rules
 - `go` builds all four programs from source; `envtest` fetches the official archive, which has no kube-controller-manager.
@@ -65,9 +65,9 @@ class Source(StrEnum):
 class FoundPrograms:
     """The programs that were found on the machine.
 
-    `given` are the programs of `KUBEBUILDER_ASSETS` or the system's folder, `built` and `fetched` those in the cache. `go` tells whether
-    Go is at hand, `archive` whether there is an archive for this platform; `fetch_failed` is why a fetch failed in this run, or "" if none
-    did. `build_cache` tells whether Go's build cache is still there.
+    `given` are the programs of `KUBEBUILDER_ASSETS` or the system's folder, `built` and `fetched` the programs in the cache. `go`: Go is
+    installed. `archive`: there is an archive for this platform. `fetch_failed` is the error of a failed fetch of this run, or "".
+    `build_cache`: Go's build cache still exists.
     """
 
     given: frozenset[str] = frozenset()
@@ -129,7 +129,7 @@ class InstallPlan:
 
     @property
     def usable(self) -> bool:
-        """Whether a control plane, if without controllers or kubectl, will stand when the steps are done."""
+        """Whether a control plane can run when the steps are done, if only without controllers or kubectl."""
         return not _CORE.intersection(self.lacking)
 
 
@@ -148,7 +148,7 @@ def plan_install(seen: FoundPrograms, source: Source) -> InstallPlan:
 
 
 def _needed(seen: FoundPrograms) -> frozenset[str]:
-    """Return what is missing: etcd and kube-apiserver must come from one place, the others may come from any."""
+    """Return the missing programs: etcd and kube-apiserver must be in one place, the others may be in any."""
     sources = (seen.given, seen.built, seen.fetched)
     core = frozenset[str]() if any(one >= _CORE for one in sources) else _CORE
     return core | (frozenset((CONTROLLER_MANAGER, KUBECTL)) - frozenset().union(*sources))

@@ -3,18 +3,18 @@
 Run as a script, never imported by konverge: `python -I -S keeper.py DIRECTORY LOCK_FD`. It needs the standard library only.
 
 Guarantees
-- It starts and kills programs as its standard input says, one JSON object per line, and reports on its standard output:
+- It reads commands from its standard input, one JSON object per line, and reports on its standard output:
   `{"do": "start", "name": ..., "argv": [...], "log": ...}` -> `{"did": "started", "name": ..., "pid": ...}`,
   `{"do": "kill", "name": ...}`; `{"do": "end"}`; the end of every program -> `{"did": "exited", "name": ..., "code": ...}`.
-- On the command to end, at the end of its standard input, or when its parent is gone, however the parent died, it kills every program
+- On the command to end, at the end of its standard input, or when its parent has died, however it died, it kills every program
   with SIGKILL, waits for their ends, removes DIRECTORY and ends.
 - On Linux the programs also die when the keeper itself is killed (parent-death signal). That signal is bound to the
-  parent's *thread*; the keeper has one thread only, which is why the programs are its children and not those of a program
-  with many threads.
-- It holds the lock on LOCK_FD as long as it lives, and hands it to no program: a free lock means that DIRECTORY is a dead
-  one's.
+  parent's *thread*; the keeper has only one thread, so the programs are the keeper's children and not a multi-threaded
+  program's.
+- It holds the lock on LOCK_FD as long as it lives, and hands it to no program: a free lock means that DIRECTORY belongs
+  to a dead keeper.
 
-Caveats: on systems other than Linux the programs survive if the keeper alone is killed with SIGKILL.
+Caveats: on systems other than Linux the programs survive if only the keeper is killed with SIGKILL.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Keeper:
         self._tie = _tie_to(os.getpid()) if sys.platform == "linux" else None
 
     def run(self) -> None:
-        """Serve until the other side is gone, then leave nothing behind."""
+        """Serve until the other side has ended, then remove everything."""
         try:
             self._serve(_child_signals())
         finally:
@@ -113,7 +113,7 @@ class Keeper:
         try:
             os.write(1, json.dumps(message).encode() + b"\n")
         except BrokenPipeError:
-            pass  # the reader is gone: the end of standard input follows
+            pass  # the reader has ended: the end of standard input follows
 
 
 def _tie_to(parent: int) -> Callable[[], None]:
@@ -122,7 +122,7 @@ def _tie_to(parent: int) -> Callable[[], None]:
 
     def tie() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # the keeper died before the kernel was asked
+        if os.getppid() != parent:  # the keeper died before the request to the kernel
             os._exit(1)
 
     return tie

@@ -1,14 +1,14 @@
 """The pytest side of the lab: the fixture `lab`, the choice of its environment, and the reruns under every plan.
 
-    pytest --lab-on=memory|control-plane|kubeconfig      where tests that ask for `lab` run (default: memory)
+    pytest --lab-on=memory|control-plane|kubeconfig      where tests that use `lab` run (default: memory)
     pytest --lab=quick|full                              rerun each test that is marked `scenario` under every plan
     pytest --lab-plan FILE                               rerun them under one plan from a file
 
-Guarantees: a coroutine test that asks for `lab` needs no mark and no configuration. In memory it runs on an event loop whose time is
-virtual. A project that has konverge installed and uses no lab notices nothing of this file: the hook that chooses loops is registered
-when the first such test is collected.
+Guarantees: a coroutine test that uses `lab` needs no mark and no configuration. In memory it runs on an event loop whose time is
+virtual. This file does not affect a project that has konverge installed and uses no lab: the hook that chooses loops is registered
+when the first lab test is collected.
 
-Loaded by the plugin only where pytest-asyncio is. Importing it imports no client yet.
+The plugin loads it only if pytest-asyncio is loaded. Importing it imports no client yet.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _LAST_SECONDS: Final = 3600.0
 """Seconds that the tasks of a test that hangs have to end once they are cancelled."""
 _STATUS: Final = pytest.StashKey[int]()
 _SLACK: Final = 300.0
-"""Seconds on top of the budget: reference runs, the plans that run when the budget ends, and the shrinking of one that fails."""
+"""Seconds on top of the budget: reference runs, the plans that run when the budget ends, and the shrinking of a failed plan."""
 _WALL_PER_CPU: Final = 4.0
 """Seconds of wall time for each of a budget, which is CPU time: on a busy machine a process gets a part of one core."""
 
@@ -84,7 +84,7 @@ class _Loops:
 
 
 def _uses_lab(function: Any, item: pytest.Item | None = None) -> bool:
-    """Whether a test asks for the lab, itself or through a fixture."""
+    """Whether a test uses the lab, itself or through a fixture."""
     names = getattr(getattr(item, "_fixtureinfo", None), "names_closure", ())
     if "lab" in names:
         return True
@@ -236,7 +236,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the process without waiting for a thread that never returned: the interpreter would wait for ever.
 
-    A pytest within a test of another one does not end that one.
+    A pytest that runs within a test of an outer pytest does not end the outer process.
     """
     loaded = "konverge_testing.loop" in sys.modules
     if not loaded or "PYTEST_CURRENT_TEST" in os.environ or _STATUS not in config.stash:
@@ -259,7 +259,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Fail a test that is done if the program under test made mistakes, and one whose loop hangs with the reason alone."""
+    """Fail a finished test if the program under test made mistakes, and a hanging test with only the reason."""
     made = pyfuncitem.stash.get(_LABS, None)
     if made is None:
         return (yield)

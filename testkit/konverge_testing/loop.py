@@ -1,12 +1,12 @@
 """An event loop whose time jumps when nothing is ready.
 
-Guarantees: code that sleeps, sets timeouts or asks `loop.time()` runs unchanged, and a test that covers hours ends in
+Guarantees: code that sleeps, sets timeouts or calls `loop.time()` runs unchanged, and a test that covers hours ends in
 milliseconds. `loop.time()` starts at 0 and moves only when every task waits for time: then it jumps to the next timer.
-`konverge.clock.wall_clock()` moves along, from 2030-01-01T00:00:00Z. Work in threads counts as busy: while a call made
-through `run_in_executor` (so also `asyncio.to_thread`) is open, time stands still. `limit` bounds the real time that this may take, and the
-CPU time of everything that the loop runs: a program that waits for what never comes ends with an error that names it.
+`konverge.clock.wall_clock()` moves along, from 2030-01-01T00:00:00Z. Work in threads counts as busy: while a call through
+`run_in_executor` (so also `asyncio.to_thread`) is open, time does not move. `limit` bounds the real time of such calls, and the CPU time of
+everything that the loop runs: a program that waits for an event that never happens ends with an error that names the wait.
 
-With a `random` the loop is a seeded scheduler: of the tasks that are ready in a turn, which one takes its step first is drawn. Only tasks
+With a `random` the loop is a seeded scheduler: it shuffles the tasks that are ready in one iteration. Only tasks
 are reordered; other callbacks keep the order that asyncio guarantees, and no task overtakes a callback of asyncio's own input and output
 (transports, protocols, the loop's sockets), since asyncio relies on that order. The same seed on the same program gives the same run.
 
@@ -50,31 +50,31 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 CLOCK_ERROR: ContextVar[float | Callable[[], float]] = ContextVar("konverge_clock_error", default=0.0)
-"""Seconds by which the wall clock of a task, and of those that it starts, is wrong: replicas on machines whose clocks are apart.
+"""The wall clock error of a task and of the tasks that it starts, in seconds: replicas on machines whose clocks differ.
 
-A clock that jumps is a function that returns them.
+For a clock that jumps it is a function that returns the error.
 """
 SUSPENDED: ContextVar[float | Callable[[], float]] = ContextVar("konverge_suspended", default=0.0)
-"""Seconds for which the machine of a task, and of those that it starts, was suspended; a machine that goes to sleep is a function."""
+"""Seconds that the machine of a task, and of the tasks that it starts, was suspended; a function if the machine suspends during the run."""
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
-"""The wall time at which every virtual loop starts."""
+"""The wall time at the start of every virtual loop."""
 
 MOST_TURNS = 10_000
 """Turns of the loop at one moment that count as a hang: an ordinary run has a few hundred in all."""
 
 ABANDONED = " (never returned)"
-"""The end of the names of threads for which a run did not wait any longer, and their neighbours: no thread can be ended from outside."""
+"""Suffix of the names of all threads when a run gave up waiting for a thread: no thread can be ended from outside."""
 MOST_WAITING = 30.0
-"""Real seconds in which a thread of the program has to return if the process uses hardly any CPU meanwhile."""
+"""Real seconds that a thread of the program may take to return while the process uses hardly any CPU."""
 MOST_SECONDS = 300.0
-"""CPU seconds of one run that count as a hang, and ten times as many real ones: an ordinary run takes a few."""
+"""CPU seconds of one run that count as a hang, and ten times as many real seconds: an ordinary run takes a few."""
 _BUSY = 0.05
-"""The least part of real time for which a process uses the CPU if its threads compute and do not wait; more on a machine that is idle."""
+"""The least CPU share of real time that shows that threads compute and do not wait; an idle machine gives a process more."""
 _LOOK_AGAIN = 256
-"""Turns between two looks at the clock."""
+"""Iterations of the loop between two readings of the clock."""
 _IDLE_SECONDS = 1.0
 _IN_FLIGHT_SECONDS = 0.002
-"""Real seconds in which the kernel of a machine delivers what one end of a connection sent to the other."""
+"""Real seconds that a kernel takes to deliver bytes from one end of a local connection to the other."""
 _OWN_FILES = 1
 """The descriptors that an asyncio loop registers for itself: the pipe that wakes it."""
 _ROUNDING = 1e-3
@@ -86,13 +86,13 @@ class Deadlock(RuntimeError):
 
 
 class Livelock(RuntimeError):
-    """Time stands still although nothing waits for a thread: a task does the same thing again and again without a pause."""
+    """Time does not move although nothing waits for a thread: a task repeats the same step without a pause."""
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Polls the real selector; if nothing is ready, tells the loop to jump instead of waiting.
+    """Polls the real selector; if nothing is ready, lets the loop jump instead of waiting.
 
-    While the loop has work, only what is connected to the outside is polled for: news of threads are in the loop's own queue.
+    While the loop has work, it polls only outside connections: results of threads are in the loop's own queue.
     """
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._abandoned = False
         self._ends: tuple[float, float] | None = None
         self.most_turns: int | None = None
-        """Turns that the loop may take while time stands still, before it raises Livelock; None: any number."""
+        """Iterations of the loop without progress of time, before it raises Livelock; None: any number."""
         self.explain: Callable[[], str] = str
         """Returns what keeps the loop busy, for the text of Livelock."""
         self._given_up = False
@@ -167,17 +167,17 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self._now
 
     def wall_time(self) -> datetime:
-        """Return the virtual wall time, as the clock of the task that asks shows it."""
+        """Return the virtual wall time of the current task's clock."""
         error = CLOCK_ERROR.get()
         return EPOCH + timedelta(seconds=self._now + (error() if callable(error) else error))
 
     def boot_time(self) -> float:
-        """Return the virtual time since boot, suspended time included, as the machine of the task that asks counts it."""
+        """Return the virtual time since boot of the current task's machine, suspended time included."""
         suspended = SUSPENDED.get()
         return self._now + (suspended() if callable(suspended) else suspended)
 
     def advance(self, seconds: float) -> None:
-        """Move time forward; timers that became due run at the next turn of the loop."""
+        """Move time forward; timers that became due run in the next iteration of the loop."""
         if seconds < 0:
             raise ValueError("time does not run backwards")
         self._move_to(self._now + seconds)
@@ -195,7 +195,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._most_waiting = self._ends = self._waiting_since = None
 
     def _waited(self, in_vain: bool) -> None:
-        """Note a look for news while threads work; raises Deadlock if none came for too long although the threads do not compute."""
+        """Record a poll while threads work; raises Deadlock if polls find nothing for too long although the threads do not compute."""
         if self._most_waiting is None or not in_vain:
             self._waiting_since = None
             return
@@ -225,14 +225,14 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             raise Livelock("\n  ".join((words, *self._standing())))
 
     def _standing(self) -> Iterator[str]:
-        """Yield the lines of the program's own code at which tasks wait."""
+        """Yield the lines of the program's own code where tasks wait."""
         for task in sorted(asyncio.all_tasks(self), key=asyncio.Task.get_name):
             line = line_of_task(task)
             if line:
                 yield f"the task {task.get_name()} waits at {line}"
 
     def give_up(self) -> None:
-        """Raise Livelock at the next turn: the caller has seen that the program does the same thing again and again."""
+        """Raise Livelock in the next iteration: the caller has seen the program repeat the same step."""
         self._given_up = True
 
     def _turn(self) -> None:
@@ -251,7 +251,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             self._shuffle()
 
     def _stepping(self) -> Iterator[str]:
-        """Yield the lines of the program's own code at which tasks stand that are about to take a step."""
+        """Yield the lines of the program's own code where the ready tasks are suspended."""
         for handle in self._ready:  # type: ignore[attr-defined]  # asyncio's own queue of handles, as in `_shuffle`
             task: asyncio.Task[Any] | None = getattr(handle._callback, "__self__", None) if _is_step(handle) else None
             line = "" if task is None else line_of_task(task)
@@ -278,7 +278,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._clock_resolution = max(self._clock_resolution, math.ulp(now))
 
     def _shuffle(self) -> None:
-        """Draw the order in which the tasks that are ready take their steps, between one callback of asyncio's own and the next."""
+        """Shuffle the steps of the ready tasks, within each section between two callbacks of asyncio's own."""
         ready = self._ready  # type: ignore[attr-defined]  # asyncio's own queue of handles: there is no public seam for a scheduler
         if len(ready) < 2:
             return
@@ -304,7 +304,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """Run a function in a thread; virtual time stands still until it returns."""
+        """Run a function in a thread; virtual time does not move until it returns."""
         future: asyncio.Future[T] = super().run_in_executor(executor, func, *args)
         self._calls[future] = func
 

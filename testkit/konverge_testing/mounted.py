@@ -16,7 +16,7 @@ __all__ = ["write_mounted"]
 
 
 def write_mounted(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write or rotate a mounted volume of small files; `directory` is made if it does not exist."""
+    """Write or rotate a mounted volume of small files; `directory` is created if it does not exist."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     current = directory / "..data"
     before = current.resolve() if current.is_symlink() else None

@@ -3,8 +3,8 @@
 Guarantees
 - `start` returns when `/readyz` is ok, and raises ControlPlaneError with the last lines of the guilty log when that takes
   too long or a program ends; either way nothing is left behind. `stop` leaves no process, no file and no reserved port.
-- The programs and the directory are gone also when this process dies, however it dies (see `keeper.py`).
-- Methods may be called from any thread; none needs an event loop. `abort` makes a start in another thread give up.
+- The programs and the directory are also removed when this process dies, however it dies (see `keeper.py`).
+- Methods may be called from any thread; none needs an event loop. `abort` ends a start in another thread.
 
 Caveats: the controllers may not have filled their caches when `start` returns. That takes about three seconds more; they are
 level-triggered, so nothing is missed.
@@ -116,7 +116,7 @@ class Plane:
         self._wait_until_ready(self._parts)
 
     def fallen(self) -> dict[str, Exit]:
-        """Return the programs that ended without being asked to."""
+        """Return the programs that ended unexpectedly."""
         ends = {name: self._parts.keeper.exit_of(name) for name in (ETCD, APISERVER, CONTROLLER_MANAGER)}
         return {name: end for name, end in ends.items() if end is not None and name not in self._asked_to_end}
 
@@ -131,7 +131,7 @@ class Plane:
 
     @property
     def is_running(self) -> bool:
-        """Whether it stands between `start` and `stop`."""
+        """Whether it is between `start` and `stop`."""
         return self._running is not None
 
     @property

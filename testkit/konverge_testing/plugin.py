@@ -2,14 +2,14 @@
 
 Guarantees
 - Nothing happens in a test run that uses none of it: importing this file imports pytest only.
-- `control_plane` is one plane for the whole session (one per worker under xdist), started when the first test asks for it,
-  usable from any event loop. It runs kube-controller-manager too where that program is on the machine, so that owners'
-  children are collected and namespaces go away. A test that needs another configuration, or breaks the plane, enters a
+- `control_plane` is one plane for the whole session (one per worker under xdist), started for the first test that uses it,
+  usable from any event loop. It runs kube-controller-manager too if that program is on the machine, so that owners'
+  children are collected and namespaces are removed. A test that needs another configuration, or breaks the plane, enters a
   `ControlPlane` of its own.
-- Tests that are marked `control_plane`, or ask for a fixture of the plane, are skipped with one line of reason where etcd
-  and kube-apiserver are not on the machine; the end of the run says how many. With `KONVERGE_REQUIRE_CONTROL_PLANE=1` they
+- Tests that are marked `control_plane`, or use a fixture of the plane, are skipped with one line of reason if etcd
+  and kube-apiserver are not on the machine; the end of the run reports how many. With `KONVERGE_REQUIRE_CONTROL_PLANE=1` they
   fail instead.
-- `KONVERGE_NO_CONTROL_PLANE=1` makes a run behave as if the programs were not there.
+- `KONVERGE_NO_CONTROL_PLANE=1`: the run ignores the programs, as if they were not installed.
 
 Fixtures: `control_plane`, `admin_kubeconfig`, `namespace`; where pytest-asyncio is loaded, also `admin` and `client_for`
 (`konverge_testing.clients`), and `lab` (`konverge_testing.labs`). Without pytest-asyncio `lab` fails with what is missing.
@@ -96,7 +96,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    # pytest-asyncio comes with konverge[testing], so a project may have no configuration of it, and warns about that in each run.
+    # konverge[testing] installs pytest-asyncio, so a project may not configure it; pytest-asyncio warns about that in each run.
     # The filter ends with the configuration of pytest, inside which this runs; the loops of fixtures stay as they are.
     warnings.filterwarnings("ignore", message=f'The configuration option "{_LOOP_SCOPE}" is unset')
     config.addinivalue_line(
@@ -220,7 +220,7 @@ def _give_up(missing: str) -> NoReturn:
 
 
 def _find_programs() -> Binaries | str:
-    """Return the programs, or the one line that says why there are none."""
+    """Return the programs, or one line with the reason for their absence."""
     if os.environ.get(DECLINE_VARIABLE, "") not in ("", "0"):
         return f"{_SUMMARY}{DECLINE_VARIABLE} is set"
     from konverge_testing.binaries import find_binaries

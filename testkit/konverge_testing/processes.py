@@ -4,7 +4,7 @@ Guarantees: `start` returns once the program runs; `kill` once it has ended; `ex
 or not. Every method may be called from any thread; none of them needs an event loop. `close` ends all programs and removes
 the directory; so does the keeper by itself when this process dies (see `keeper.py`).
 
-Caveats: no graceful termination. Programs are killed with SIGKILL, because kube-apiserver answers SIGTERM only when its
+Caveats: no graceful termination. Programs are killed with SIGKILL, because kube-apiserver ends on SIGTERM only when its
 watches have ended, a minute later or more, and the data is thrown away.
 """
 
@@ -46,7 +46,7 @@ class Exit:
 
 
 class KeeperClient:
-    """One keeper process with its programs; `KeeperClient.launch` makes one."""
+    """One keeper process with its programs; `KeeperClient.launch` starts it."""
 
     def __init__(self, directory: Path, process: subprocess.Popen[bytes]) -> None:
         self._directory = directory
@@ -60,7 +60,7 @@ class KeeperClient:
 
     @classmethod
     def launch(cls, claim: Claim) -> KeeperClient:
-        """Start a keeper for a claimed directory; the claim's lock lives on in the keeper alone."""
+        """Start a keeper for a claimed directory; from then on only the keeper holds the claim's lock."""
         try:
             process = _launch(claim)
         except OSError:
@@ -88,7 +88,7 @@ class KeeperClient:
             return Exit(-9, "its keeper was killed") if self._gone else self._exits.get(name)
 
     def start(self, name: str, argv: Sequence[str], log: Path) -> None:
-        """Start a program; its output is appended to `log`. If it cannot be started, `exit_of` says so."""
+        """Start a program; its output is appended to `log`. If it cannot be started, `exit_of` reports it."""
         with self._changed:
             self._exits.pop(name, None)
             self._send_command({"do": "start", "name": name, "argv": list(argv), "log": str(log)})
@@ -115,7 +115,7 @@ class KeeperClient:
             # Told in words too: a forked child of this process may hold a copy of the pipe, which then never ends.
             self._send_command({"do": "end"})
         except ControlPlaneError:
-            pass  # it is gone already, or was closed before
+            pass  # it has already ended, or was closed before
         with suppress(BrokenPipeError):
             self._process.stdin.close()
         try:
@@ -161,7 +161,7 @@ class KeeperClient:
 
 
 def _launch(claim: Claim) -> subprocess.Popen[bytes]:
-    """Start the keeper in a session of its own, so that a Ctrl-C at the terminal reaches this process alone."""
+    """Start the keeper in a session of its own, so that a Ctrl-C at the terminal reaches only this process."""
     with (claim.directory / "keeper.log").open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-I", "-S", str(_SCRIPT), str(claim.directory), str(claim.lock)],

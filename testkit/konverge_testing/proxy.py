@@ -2,13 +2,13 @@
 
     async with FaultProxy(plane.url, plane.ca_file) as proxy:
         proxy.kubeconfig(path, token)                              # what the program is given
-        struck = proxy.at_write(3, "after", program.kill)          # the third write is stored, its answer never arrives
+        struck = proxy.at_write(3, "after", program.kill)          # the third write is stored, its response never arrives
         await struck.wait()
 
 Guarantees: requests are forwarded as they are, streams included, with the caller's own Authorization header, so rights stay the caller's.
 Failures of the server are passed on: if it cuts a stream or refuses a connection, so does the proxy. A write is every POST, PUT,
-PATCH or DELETE that changes objects (see `is_write`). "before" a write means that the server never sees it; "after" means that the server
-has answered, and the caller never learns what. In both moments the caller's connection is dropped without a byte.
+PATCH or DELETE that changes objects (see `is_write`). "before" a write: the server never receives it. "after": the server has
+responded, and the caller never gets the response. In both moments the caller's connection is dropped without a byte.
 
 Caveats: without client certificates (give the program a token) and upgrades (exec, attach, port-forward). For faults below HTTP see
 `konverge_testing.wire`.
@@ -44,7 +44,7 @@ _HOP = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ProxiedRequest:
-    """One request, as rules look at it: `path` is without the query."""
+    """One request, as rules see it: `path` is without the query."""
 
     method: str
     path: str
@@ -92,7 +92,7 @@ class Interruption:
 
 @dataclass(frozen=True, slots=True)
 class _Late:
-    """A response that came late."""
+    """A delayed response."""
 
     status: int
     headers: list[tuple[str, str]]
@@ -106,7 +106,7 @@ class _Dropped(Exception):
 class FaultProxy:
     """A plain-HTTP listener on loopback in front of an API server; `async with` starts and stops it.
 
-    `writes` holds what was asked since the proxy started, or since `at_write` was called last, one line for each write.
+    `writes` holds the writes since the start of the proxy, or since the last call of `at_write`, one line for each write.
     """
 
     def __init__(self, upstream: str, ca_file: Path) -> None:
@@ -156,8 +156,8 @@ class FaultProxy:
         *,
         rule: Callable[[ProxiedRequest], bool] = is_write,
     ) -> asyncio.Event:
-        """Arm one interruption; `number` counts from 1 and from now on, the writes for which the rule holds. Returns the event that is set
-        when it has struck.
+        """Interrupt the `number`th write from now on that matches the rule, from 1. Returns the event that is set when the interruption
+        has struck.
         """
         self.writes.clear()
         self._counted = 0
@@ -171,31 +171,31 @@ class FaultProxy:
         self._delays = None
 
     def refuse(self, rule: Callable[[ProxiedRequest], bool]) -> None:
-        """Drop the connection of every request for which the rule holds, until `disarm`."""
+        """Drop the connection of every request that matches the rule, until `disarm`."""
         self._refuses = rule
 
     def delay(self, rule: Callable[[ProxiedRequest], bool], seconds: float) -> None:
-        """Forward every request for which the rule holds so many seconds late, also if its caller has gone by then, until `disarm`.
+        """Forward every request that matches the rule so many seconds late, even if its caller has disconnected, until `disarm`.
 
-        For requests with a short response: it is sent to the caller once it is complete.
+        For requests with a short response: the caller gets the response once it is complete.
         """
         self._delays = (rule, seconds)
 
     def cut(self, rule: Callable[[ProxiedRequest], bool]) -> int:
-        """Drop the connections of requests that are under way and for which the rule holds; returns how many."""
+        """Drop the connections of requests that are under way and match the rule; returns how many."""
         chosen = [request for request, call in self._open if rule(call)]
         for request in chosen:
             _abort(request)
         return len(chosen)
 
     def under_way(self, rule: Callable[[ProxiedRequest], bool]) -> int:
-        """Return how many requests are under way for which the rule holds."""
+        """Return how many requests that match the rule are under way."""
         return sum(1 for _, call in self._open if rule(call))
 
-    # --- who comes through ------------------------------------------------------------------------------------------------------
+    # --- the way in -------------------------------------------------------------------------------------------------------------
 
     def kubeconfig(self, path: Path, token: str, *, namespace: str = "default") -> Path:
-        """Write a kubeconfig that goes through this proxy with a bearer token; returns its path."""
+        """Write a kubeconfig that leads to this proxy with a bearer token; returns its path."""
         data = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -222,14 +222,14 @@ class FaultProxy:
                 return await self._pass_late(request, body, self._delays[1])
             return await self._pass(request, body, self._due(call))
         except (_Dropped, aiohttp.ClientError, OSError):
-            # The caller sees what happened here, or above: a connection that ends without an answer.
+            # The caller sees a connection that ends without a response.
             _abort(request)
             raise asyncio.CancelledError from None
         finally:
             self._open = [one for one in self._open if one is not entry]
 
     def _due(self, call: ProxiedRequest) -> Interruption | None:
-        """Count a write; return the interruption where this is the one."""
+        """Count a write; return the interruption if it is due at this write."""
         if not is_write(call):
             return None
         self.writes.append(str(call))
@@ -264,7 +264,7 @@ class FaultProxy:
         )
 
     async def _pass_late(self, request: web.Request, body: bytes, seconds: float) -> web.StreamResponse:
-        """Forward a request in a task of its own, which goes on if the caller goes."""
+        """Forward a request in a task of its own, which continues if the caller disconnects."""
 
         async def deliver(method: str, path: str, headers: Mapping[str, str]) -> _Late:
             await asyncio.sleep(seconds)

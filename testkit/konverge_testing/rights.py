@@ -1,7 +1,7 @@
 """Rights of a ServiceAccount: the RBAC documents, and the access review that shows whether they hold.
 
-Guarantees: `documents_for` and `probe_of` are pure. `grant` returns when the API server answers by the new rules; RBAC is eventually
-consistent there, and a test that begins too early would meet a 403 that means nothing.
+Guarantees: `documents_for` and `probe_of` are pure. `grant` returns when the API server applies the new rules; RBAC is eventually
+consistent there, and a test that begins too early would get a spurious 403.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _pair(
 
 
 def probe_of(rule: Rule, namespace: str) -> dict[str, Any]:
-    """Return the part of a SubjectAccessReview that is allowed exactly when the rule holds; "" asks for the whole cluster.
+    """Return the part of a SubjectAccessReview that is allowed exactly when the rule holds; "" is the whole cluster.
 
     >>> probe_of({"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["get"]}, "web")["resourceAttributes"]["subresource"]
     'scale'
@@ -91,7 +91,7 @@ def grant(api: Api, namespace: str, account: str, rules: Sequence[Rule], cluster
 
 
 def revoke(api: Api, paths: Sequence[str]) -> None:
-    """Delete what `grant` made outside the namespace; objects that are gone already are skipped."""
+    """Delete what `grant` made outside the namespace; objects that no longer exist are skipped."""
     for path in reversed(paths):
         api.delete(path)
 

@@ -1,8 +1,8 @@
-"""Directories of running control planes, and the sweeping of dead ones.
+"""Directories of running control planes, and the removal of dead planes' directories.
 
 Guarantees: every plane gets a fresh directory, mode 0700, below one root per user. A directory is alive exactly as long as
 the lock in it is held; the kernel frees the lock when its last holder ends, however it ends. `claim` sweeps what dead
-planes left behind (a machine that lost power, a keeper killed with SIGKILL), and never touches a living one: making,
+planes left behind (a machine that lost power, a keeper killed with SIGKILL), and never touches a living plane: creating,
 locking and sweeping happen under the root's own lock.
 
 Caveats: no sweeping across users or hosts; a root on a network file system needs working locks.

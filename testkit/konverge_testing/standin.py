@@ -1,11 +1,11 @@
-"""The shell of stand-ins for other people's controllers: each object is played by a task of its own, its story.
+"""The shell of doubles of other projects' controllers: each object has a task of its own, its story.
 
 A story reads like the log of the real controller: a write, a pause, the next write. Stories are in `konverge_testing.velero`, `argo` and
 `volsync`; what they write is compared with recordings of the real controllers.
 
-Guarantees: a story begins once for each UID that is seen, also after a restart of the stand-in, and finds there what was written before.
-A write goes to the newest version of that very object: a conflict is tried again, another object of the name is left alone. Errors of
-the API server are tried again. All time is the loop's, so a virtual loop plays hours in milliseconds.
+Guarantees: a story begins once for each new UID, also after a restart of the double, and then finds its earlier writes in the object. A
+write changes the newest version of exactly that object: a conflict is retried, another object of the same name is not changed. Errors of
+the API server are retried. All time is the loop's, so a virtual loop plays hours in milliseconds.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ class StandIn:
         self._stack = AsyncExitStack()
         self._log = get_logger(f"konverge_testing.{type(self).__name__}")
 
-    # --- written by each stand-in --------------------------------------------------------------------------------------------
+    # --- written by each double ----------------------------------------------------------------------------------------------
 
     def story(self, made: Json) -> Coroutine[Any, Any, None] | None:
-        """Return the story of an object that is seen for the first time, None if it has none."""
+        """Return the story of a new object, None if it has none."""
         raise LookupError(f"{type(self).__name__} has no story for {made['kind']}")
 
     def background(self) -> list[Coroutine[Any, Any, None]]:
@@ -95,7 +95,7 @@ class StandIn:
         return sorted(found, key=lambda made: (made["metadata"]["creationTimestamp"], made["metadata"]["name"]))
 
     def now(self, after: float = 0.0) -> str:
-        """Return the present moment, or one so many seconds later, as a timestamp."""
+        """Return the present moment, or a moment so many seconds later, as a timestamp."""
         moment = wall_clock()
         return rfc3339(moment if not after else moment.fromtimestamp(moment.timestamp() + after, moment.tzinfo))
 
@@ -138,7 +138,7 @@ class StandIn:
             return found.to_dict() if found.metadata.uid == metadata["uid"] else None
 
     async def write(self, made: Json, edit: Callable[[Json], object], subresource: str = "") -> Json | None:
-        """Change the newest version of this very object; None if it is gone."""
+        """Change the newest version of exactly this object; None if it is deleted."""
         while True:
             newest = await self.read(made)
             if newest is None:
@@ -154,7 +154,7 @@ class StandIn:
                 await self._failed(error)
 
     async def create(self, made: Json) -> None:
-        """Create an object; one that exists is left as it is, and none is created in a namespace that is gone."""
+        """Create an object; an existing object is left unchanged, and a deleted namespace is no error."""
         while True:
             try:
                 await self._client.create(Object(made))

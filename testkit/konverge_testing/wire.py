@@ -4,9 +4,9 @@
         config = ...                                # a server URL of https://127.0.0.1:{wire.port}; TLS passes through as it is
         wire.go_silent()                            # the connections that are open now are dead, and neither end notices
 
-Guarantees: bytes are forwarded as they come, in both directions, until `go_silent`; from then on the connections that were open swallow
-whatever arrives from either side, and stay open. New connections work. This is what a firewall that forgot a connection does, or a peer
-that lost its power: TCP alone notices it after many minutes, or never if the other end only listens.
+Guarantees: bytes are forwarded as they arrive, in both directions, until `go_silent`; from then on the open connections swallow whatever
+arrives from either side, and stay open. New connections work. A firewall that forgot a connection behaves like this, and so does a peer
+that lost its power: TCP itself notices it after many minutes, or never if the other end only listens.
 """
 
 from __future__ import annotations

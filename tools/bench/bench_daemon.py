@@ -1,8 +1,9 @@
 """The daemon at rest: what `konverge run` with all families holds and burns while nothing happens, against a real kube-apiserver.
 
-Once with the mounted files of a ServiceAccount, as in a pod, and once with a kubeconfig, for which kubernetes_asyncio is imported. The account has
-exactly what `konverge rbac` prints, and every kind is served that the families watch, so that each controller runs. The process is measured
-when it has been ready for a while; memory is resident memory, which counts pages of libraries that other processes share.
+Once with the mounted files of a ServiceAccount, as in a pod, and once with a kubeconfig, which needs the import of kubernetes_asyncio. The
+account has exactly the rights that `konverge rbac` prints, and the API server serves every kind that the families watch, so that each
+controller runs. The process is measured when it has been ready for a while; memory is resident memory, which counts pages of libraries that
+other processes share.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Informers: initial sync and watch events per second, CPU per event, memory per object, the longest stall of the event loop.
 
-20,000 objects of 3 KB come over loopback HTTP from a process that replays prepared bytes (`bench_informers_server.py`), then one
-change of each. Every round is a fresh process on its own, so that nothing is warm and memory is its own. kubernetes_asyncio's Watch
-reads the same bytes in the same run. Where a control plane is at hand, a second set of rows comes from a real kube-apiserver.
+A process replays prepared bytes over loopback HTTP (`bench_informers_server.py`): 20,000 objects of 3 KB, then one change of each. Every
+round is a fresh process, so that nothing is warm and memory is its own. kubernetes_asyncio's Watch reads the same bytes in the same run.
+If a control plane is installed, a second set of rows measures a real kube-apiserver.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def other_rows(theirs: dict[str, Figures], ours: Figures) -> list[Row]:
 
 
 def real_rows() -> list[Row]:
-    """The same from a real kube-apiserver, which prepares each byte anew; none if there is none."""
+    """The same from a real kube-apiserver, which encodes each response again; no rows if none is installed."""
     try:
         figures = asyncio.run(real())
     except BinariesMissing as missing:

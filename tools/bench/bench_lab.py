@@ -1,9 +1,10 @@
 """The lab: the time of a small test in memory, and plans of faults per second for the ApplicationInstance scenario.
 
-The small test is the one that the documentation draws (`examples/backup_operator.py`): a server, a manager, a CRD, a child and a Secret. The plans are
-the first of the full lab in the order of a seed; each is a whole run from nothing to its verdict, with 1,100 virtual seconds of rest at its end.
-Plans of an exploration share the beginning of their runs. Rates of plans are of wall time, since that is what a person waits for, so a busy machine
-shows in them; beside them stands the CPU time of a plan, run from nothing and within an exploration, where copies of processes count in full.
+The small test is the documentation's example (`examples/backup_operator.py`): a server, a manager, a CRD, a child and a Secret. The plans
+are the first plans of the full lab in the order of a seed; each is a whole run from nothing to its verdict, with 1,100 virtual seconds of
+rest at its end. Plans of an exploration share the beginning of their runs. Rates of plans use wall time, because people wait for it, so a
+busy machine lowers them. The CPU time of a plan is a row of its own, from nothing and within an exploration; copies of processes count in
+full.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def small() -> list[Row]:
 
 
 async def upgraded(lab: Lab) -> None:
-    """Install an application and upgrade it, with a stand-in for Flux."""
+    """Install an application and upgrade it, with a double of Flux."""
     await install_crds(lab.client, flux_crds())
     await lab.enter(HelmController(lab.config, namespace=lab.namespace, random=lab.rng()))
     await lab.start(apps.install)

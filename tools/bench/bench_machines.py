@@ -1,7 +1,7 @@
 """Machine pools at their size: 5 shards with 200 groups and 5,000 instances, on the server in memory and the double of Nstance.
 
-API server, Nstance servers, operator and client are one process on a loop whose time is virtual: seconds are virtual ones, and costs are CPU
-time, the servers' included. Writes and calls are counted as the servers receive them.
+API server, Nstance servers, operator and client are one process on a loop whose time is virtual: seconds are virtual seconds, and costs are
+CPU time, the servers' included. Writes and calls are counted as the servers receive them.
 """
 
 from __future__ import annotations

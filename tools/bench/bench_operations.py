@@ -1,5 +1,5 @@
-"""Operations at their size, on the server in memory: 1,000 that exclude each other on 100 targets, a daemon that holds 5,000 finished ones,
-and 200 that wait while each of 1,000 Helm releases changes.
+"""Operations at their size, on the server in memory: 1,000 Operations that exclude each other on 100 targets, a daemon that holds 5,000
+finished Operations, and 200 waiting Operations while each of 1,000 Helm releases changes.
 
 Server, controller, client and the Job controller's part are one process on a loop whose time is virtual, so times of Operations are virtual
 seconds, and costs are CPU time, the server's included. Each Job takes one second; an Operation cannot end sooner. Writes are counted as

@@ -1,7 +1,7 @@
 """Peers: the same small controller on konverge, kopf, controller-runtime and kube-rs, and two limits, against a real kube-apiserver.
 
-Cold start, a storm of changes, an open loop, a restart, idling, the repair of children; docs/guide/benchmark.md tells how it is run and how to
-read it. Hours at full size: `make bench ONLY=peers ARGS=--quick` shows in minutes that everything works. The variable PEERS chooses parts of it
+Cold start, a storm of changes, an open loop, a restart, idling, the repair of children; docs/guide/benchmark.md describes how to run and read
+it. Hours at full size: `make bench ONLY=peers ARGS=--quick` shows in minutes that everything works. The variable PEERS chooses parts of it
 (PEERS=--help). Raw samples, report and plots go to build/peers/.
 """
 
@@ -20,7 +20,7 @@ BY_NAME_ONLY = True
 
 
 def run() -> list[dict[str, Any]]:
-    """Measure everything that is asked for and return one row per figure."""
+    """Measure everything that the options select and return one row per figure."""
     chosen = options(os.environ)
     try:
         find_binaries(os.environ)

@@ -1,10 +1,9 @@
-"""The quota family at its size: 1,000 namespaces and 5,000 claims in one pool, on the server in memory and in the allocator alone.
+"""The quota family at its size: 1,000 namespaces and 5,000 claims in one pool, on the server in memory and in the bare allocator.
 
-Server, controllers and client are one process on a loop whose time is virtual, so figures are CPU time, the server's included if the row
-says so; the allocator alone is pure. Writes are counted when they are sent, at the gate of the lab; reconciles by the controller's own
+Server, controllers and client are one process on a loop whose time is virtual, so figures are CPU time; rows that include the server's CPU
+are marked. The bare allocator is pure. Writes are counted when they are sent, at the gate of the lab; reconciles by the controller's own
 metric.
-Targets are those of docs/reference/capsule.md#rows (X18, X29) and docs/reference/capsule.md#allocation; a row for which they name none has
-none.
+Targets are defined in docs/reference/capsule.md#rows (X18, X29) and docs/reference/capsule.md#allocation; other rows have no target.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def hard(claims: int) -> dict[str, str]:
     }
 
 
-# --- the allocator alone ---------------------------------------------------------------------------------------------------------
+# --- the bare allocator ----------------------------------------------------------------------------------------------------------
 
 
 def alone() -> list[Row]:
@@ -149,7 +148,7 @@ class QuotaWorld(World):
         self.settings = settings or QuotaSettings()
 
     async def filled(self, namespaces: int, claims: int) -> None:
-        """Make namespaces and claims before anybody looks at them, then run the family and make the pool."""
+        """Create namespaces and claims before any controller runs, then run the family and create the pool."""
         client = self.lab.client
         await install_crds(client, [crd(ResourcePool), crd(ResourcePoolClaim)])
         await in_batches(
@@ -250,7 +249,7 @@ async def _settled(world: QuotaWorld, how: str) -> list[Row]:
         gc.collect()
         passes, began, hold = world.passes(), cpu_time(), 0.0
         runner.enqueue(Key("", kind_of(ResourcePool), "", "p"))
-        while world.passes() == passes:  # each turn of the loop is one look; it is as late as others hold the loop
+        while world.passes() == passes:  # checks once per iteration of the loop; other callbacks delay it
             at = cpu_time()
             await asyncio.sleep(0)
             hold = max(hold, cpu_time() - at)
@@ -302,7 +301,7 @@ def _versions(world: QuotaWorld) -> dict[str, str]:
 
 
 async def _crowded() -> list[Row]:
-    """More claims than one pool may list: a condition says so, and nothing is refused by the server."""
+    """More claims than one pool may list: a condition reports it, and the server rejects nothing."""
     namespaces, ceiling, claims = 10, CLAIMS // 10, CLAIMS // 10 + 50
     how = f"{claims} claims, max_claims {ceiling}"
     async with QuotaWorld.open(QuotaSettings(max_claims=ceiling)) as world:

@@ -64,7 +64,7 @@ class _Daemon(Operator):
         """Seconds from the start of a process until it served."""
 
     async def start(self) -> None:
-        """Start the process, and its time."""
+        """Start the process and the timer."""
         self._started_at = monotonic()
         await super().start()
 
@@ -106,7 +106,7 @@ class _Stage:
                 self._served[claim.name] = monotonic() - self._created[claim.name]
 
     async def waits(self, within: float = LONGEST) -> list[float]:
-        """Return the seconds for which each claim waited, once all are served."""
+        """Return how many seconds each claim waited, once all are served."""
         end = monotonic() + within
         while monotonic() < end and len(self._served) < len(self._created):
             await self._look()

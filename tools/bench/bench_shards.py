@@ -1,11 +1,11 @@
-"""Replicas that share objects: work done for each replica that is added, what moves, and what a move costs.
+"""Replicas that share objects: the work of each added replica, the moved objects, and the cost of a move.
 
-Replicas, API server and load are one process on a loop whose time is virtual: a reconcile takes a fixed time, so figures are those of the
-protocol, not of this machine. The rows of 100 replicas are computed: the shares by the hash itself over a sample of objects, the writes by the
-two writes of a move between live replicas and the one of an object whose owner has gone, which the row before counts.
+Replicas, API server and load are one process on a loop whose time is virtual: a reconcile takes a fixed time, so figures measure the
+protocol and not this machine. The rows of 100 replicas are computed: the shares by the hash itself over a sample of objects, the writes from
+the row before, which counts two writes for a move between live replicas and one write for an object of a stopped replica.
 
-CPU and memory of each replica are those of processes of their own (`shard_replica.py`), in real time, against an API server in memory in this
-process: of each mode the same objects are created and changed once. They depend on the machine; compare the modes.
+CPU and memory of each replica are measured in processes of their own (`shard_replica.py`), in real time, against an API server in memory in
+this process: in each mode the same objects are created and changed once. The figures depend on the machine; compare the modes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PROCESSES: Final = 3
 MANY: Final = 100
 ALL: Final = 1_000_000
 WRITES_PER_SECOND: Final = 500
-"""Stamps that one replica writes, as an assumption: that many small patches a Python process sends on one core."""
+"""Stamps that a replica writes per second, as an assumption: a Python process sends that many small patches on one core."""
 
 
 def run() -> list[Row]:
@@ -245,7 +245,7 @@ def shares() -> list[Row]:
 
 
 def rolling_update() -> list[Row]:
-    """Compute a rolling update of many replicas, one after another: a new one joins, then an old one is stopped."""
+    """Compute a rolling update of many replicas, one after another: a new replica joins, then an old replica is stopped."""
     uids = _uids()
     before, surged = _names(MANY), [*_names(MANY), "new"]
     gained = sum(owner_of(uid, surged) == "new" for uid in uids) / len(uids)

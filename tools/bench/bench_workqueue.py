@@ -120,7 +120,7 @@ def rate(name: str, work: Callable[[list[Key]], float], keys: list[Key], how: st
 
 
 def memory(name: str, add: Callable[[QueueCore[Key], Key, int], None], keys: list[Key]) -> Row:
-    """Return the bytes that one entry costs, its key not counted."""
+    """Return the bytes that an entry costs, its key not counted."""
     gc.collect()
     tracemalloc.start()
     try:

@@ -60,7 +60,7 @@ async def in_batches(calls: Iterable[Awaitable[object]]) -> None:
         if len(batch) == _AT_ONCE:
             await asyncio.gather(*batch)
             batch.clear()
-            await asyncio.sleep(0.01)  # the loop limits the turns of a moment of virtual time
+            await asyncio.sleep(0.01)  # the loop limits its iterations at one moment of virtual time
     await asyncio.gather(*batch)
 
 

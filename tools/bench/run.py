@@ -56,7 +56,7 @@ def complaint(row: object) -> str:
 
 
 def check(rows: object) -> list[Row]:
-    """Return the rows; raises ValueError that names the first one that is not of the agreed form."""
+    """Return the rows; raises ValueError with the first row that does not have the agreed form."""
     if not isinstance(rows, list):
         raise ValueError(f"rows are a list, not {type(rows).__name__}")
     for number, row in enumerate(rows, start=1):
@@ -164,7 +164,7 @@ def run_all(benches: Mapping[str, Path], results: Path) -> tuple[list[str], list
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse arguments, run what they name, say how it went; return the exit code (2: a mistake in the call)."""
+    """Parse arguments, run what they name, report the outcome; return the exit code (2: a mistake in the call)."""
     parser = argparse.ArgumentParser(description="Run the benchmarks of this folder.")
     parser.add_argument("--only", metavar="NAME", action="append", help="run this benchmark alone (may be repeated)")
     parser.add_argument("--list", action="store_true", help="name the benchmarks")
@@ -188,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.list:
         print("\n".join(benches))
         return 0
-    read(chosen.results)  # a file that cannot be extended is said before minutes of work, not after
+    read(chosen.results)  # fail on an unusable file before minutes of work, not after
     names = chosen.only or by_default(benches, quick=chosen.quick)
     if left_out := ", ".join(name for name in benches if not chosen.only and name not in names):
         print(f"left out, since they take hours and run only when named: {left_out}")

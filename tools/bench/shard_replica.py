@@ -1,7 +1,7 @@
-"""One replica of `bench_shards.py` as a process of its own: it copies ConfigMaps into Secrets, and tells on request what it has used.
+"""One replica of `bench_shards.py` as a process of its own: it copies ConfigMaps into Secrets, and reports its usage on request.
 
-A line on standard input is answered by a line of JSON: seconds of CPU since the start, resident memory, and the objects in its cache. It ends
-when standard input does.
+For each line on standard input it prints a line of JSON: seconds of CPU since the start, resident memory, and the objects in its cache. It
+ends when standard input does.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ async def _run(kubeconfig: str, mode: Any, name: str) -> None:
     )
     manager = kv.Manager("bench", await ClientConfig.from_kubeconfig(kubeconfig), settings=settings)
     described = kv.Controller.of(CONFIG_MAP).owns(SECRET).sharded().with_(concurrency=20)
-    # Counted, as the objects of the daemon are: that keeps the bodies of the own ones alone.
+    # Counted, as the objects of the daemon are: then the cache keeps only the bodies of the replica's own objects.
     described = described.counts_objects("bench_objects", "ConfigMaps by value", labels=("value",), by=_value)
     manager.add(described.reconciled_by(By(_copied)))
     loop = asyncio.get_running_loop()

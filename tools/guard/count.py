@@ -1,10 +1,10 @@
 """The guard: the cost of a thousand objects now, against the figures of `tests/guard/baseline.json`.
 
-    python tools/guard/count.py            count, and say what grew
-    python tools/guard/count.py --write    take what is counted as the new figures (`make guard`)
+    python tools/guard/count.py            count, and report what grew
+    python tools/guard/count.py --write    store the counts as the new figures (`make guard`)
 
 Figures are of one minor version of Python, since calls differ between them. A figure is named by its metric, never by a file or a module, so
-that a rename or a move within the library changes none. Calls by room are kept beside them as information: they say where growth came from.
+that a rename or a move within the library changes none. Calls by room are kept beside them as information: they locate the growth.
 """
 
 from __future__ import annotations

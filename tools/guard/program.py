@@ -1,9 +1,9 @@
 """The cost of one thousand objects to the library, counted and not timed: requests, Python calls, bytes that stay.
 
-Run as a program it prints one JSON object, the `Counts` of one run. `--bytes` counts bytes (tracing makes calls many times slower, so the
-two are counted apart), `--planted` decodes each object twice, `--children` counts a pass over a thousand children that stand as they
-should, `--objects` takes another number of them. The API server is the one in memory and time is virtual, so the figures of two runs differ by little more than what the order of
-sets makes of them; the server's own calls and bytes are left out.
+Run as a program it prints one JSON object, the `Counts` of one run. `--bytes` counts bytes (tracing slows calls down many times, so calls
+and bytes are counted in separate runs), `--planted` decodes each object twice, `--children` counts a pass over a thousand unchanged
+children, `--objects` sets another number of objects. The API server is in memory and time is virtual, so the figures of two runs differ by
+little more than the order of sets; the server's own calls and bytes are left out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from konverge_testing.loop import VirtualTimeLoop
 OBJECTS: Final = 1000
 PACKAGE: Final = Path(kv.__file__).resolve().parent
 LINKED: Final = {path.resolve(): path.name for path in PACKAGE.iterdir() if path.is_symlink()}
-"""The rooms that stand elsewhere and are linked into the package."""
+"""The rooms outside the package that are linked into it."""
 KIT: Final = Path(konverge_testing.__file__).resolve().parent
 GROUND: Final = "the ground floor"
 NAMESPACE: Final = "default"
@@ -70,7 +70,7 @@ def build(manager: kv.Manager) -> None:
 
 
 class Calls(AbstractContextManager["Calls"]):
-    """Counts calls of Python functions and of C functions by the room of the library in which they are made."""
+    """Counts calls of Python functions and of C functions, by the calling room of the library."""
 
     def __init__(self) -> None:
         self.by_room: Counter[str] = Counter()
@@ -127,7 +127,7 @@ class Holder(kv.CustomResource[HolderSpec, kv.Status]):
 
 
 class HolderReconciler:
-    """Applies its children in each reconcile; the applies of the last one, which need not send anything, are counted."""
+    """Applies its children in each reconcile; the applies of the last reconcile, which need not send anything, are counted."""
 
     def __init__(self, counting: AbstractContextManager[object], objects: int) -> None:
         self.passed: asyncio.Queue[int] = asyncio.Queue()
@@ -145,7 +145,7 @@ class HolderReconciler:
 
 
 async def children(counting: AbstractContextManager[object], objects: int) -> None:
-    """Make children, look over them once uncounted, when they stand as they should, and once counted."""
+    """Create children, then reconcile them twice without a change: once uncounted, once counted."""
     async with (
         ApiServer(random=Random(1), rbac=False) as server,  # uids, no secrets
         Client(server.config(), name="somebody", random=Random(2)) as client,  # no secrets
@@ -201,7 +201,7 @@ def gauge(number: int) -> Gauge:
 
 
 def kept_bytes() -> int:
-    """Return the bytes that the library's own lines hold, and the calls below them; those of the test kit are left out.
+    """Return the bytes that the library's own lines hold, and the calls below them; the test kit's bytes are left out.
 
     The innermost frame of konverge decides: `ast` allocates for the CEL rules of the in-memory server too.
     """

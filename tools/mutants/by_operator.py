@@ -79,7 +79,7 @@ def _by_plan(mistake: Mistake, scenario: Callable[[Any], Any], reference: Run) -
 
 
 def fault_of(mistake: Mistake) -> str:
-    """Return what is wrong with the answer of the lab to a mistake, "" if the oracle that the mistake names finds it."""
+    """Return what is wrong with the lab's findings for a mistake, "" if the oracle that the mistake names finds it."""
     plan, problems = problems_with(mistake)
     if any(re.search(ORACLES[mistake.oracle], problem) for problem in problems) and (plan == "reference") != bool(
         mistake.plan

@@ -1,4 +1,4 @@
-"""Planted faults that one named test finds and no plan of a story reaches: of sockets, of single decisions, of orders of events. Data alone."""
+"""Planted faults that a named test finds and no plan of a story reaches: of sockets, of single decisions, of orders of events. Only data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planted faults of the family of Nextcloud pools, each with the test that finds it. Data alone."""
+"""Planted faults of the family of Nextcloud pools, each with the test that finds it. Only data."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The planted faults: which code is replaced by which in a copy of the tree, what that breaks, and where to look first. Data alone.
+"""The planted faults: the code in a copy of the tree and its replacement, what that breaks, and where to look first. Only data.
 
-Each mutant is a fault that a change might really make, and breaks a promise that users would miss. Only those of the lab's own checks
-(`lab-`) change the code that tests them: their story expects each mistake, so that one which goes unnoticed fails it.
-`planting.py` says how code is found: by module, function and syntax tree, so that only a change of that very code concerns a mutant.
+Each mutant is a fault that a change might really introduce, and breaks a promise that users would miss. Only the mutants of the lab's own
+checks (`lab-`) change the testing code: their story expects each mistake, so an unnoticed mistake fails the story.
+`planting.py` finds code by module, function and syntax tree, so only a change of exactly that code affects a mutant.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STORIES: Final = (
     "dissolved",
     "slips",
 )
-"""The stories of `scenarios.py`, in the order in which they are tried."""
+"""The stories of `scenarios.py`, in the order of the hunt."""
 
 QUEUE: Final = "konverge.workqueue."
 INFORMERS: Final = "konverge.informers."

@@ -1,9 +1,10 @@
-"""Explore the stories on the tree that is imported, until one plan breaks one of them; print what it was as JSON.
+"""Explore the stories on the imported tree until a plan breaks a story; print the plan as JSON.
 
     python tools/mutants/hunt.py '{"root": "/a/copy", "stories": ["backup"], "hints": ["crash"], "seconds": 60}'
 
-Guarantees: the same tree gives the same answer. The plans are the lab's own; `hints` only say which of them come first. Prints
-`{"found": {"story", "plan", "problem"} or null, "plans": how many ran}`. The copy comes first on the path, and it is checked that nothing else was imported.
+Guarantees: the same tree gives the same result. The plans are the lab's own; `hints` only select the plans that run first. Prints
+`{"found": {"story", "plan", "problem"} or null, "plans": how many ran}`. The copy is first on the path, and the hunt checks that nothing
+else was imported.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def _failing(test: str, tree: Path) -> dict[str, str] | None:
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_unconfigure(self) -> None:
-            # konverge_testing ends a process in which a thread never returned, but for a pytest within a test: here the hunt has to go on.
+            # konverge_testing ends a process whose thread never returned, except in a pytest within a test: here the hunt has to continue.
             os.environ["PYTEST_CURRENT_TEST"] = "a hunt"
 
     options = ["-q", "-x", "-p", "no:cacheprovider", "-c", str(tree / "pyproject.toml"), f"--rootdir={tree}"]

@@ -1,6 +1,6 @@
-"""Mistakes of operator writers, planted one by one in the operators of testkit/tests/scenarios/lab and examples, each with the oracle that finds it. Data alone.
+"""Mistakes of operator writers, planted one by one in the operators of testkit/tests/scenarios/lab and examples. Only data.
 
-The oracles are those of testkit/docs/lab.md.
+Each names the oracle that finds it; testkit/docs/lab.md describes the oracles.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ORACLES: Final = {
     "silence": r"the error is swallowed",
     "yours": r"^the scenario's own expectation failed",
 }
-"""The words by which each oracle reports."""
+"""The words of each oracle's report."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""Plant each fault of the catalogue in a copy of the tree, one by one, and let the lab, or the test that the mutant names, find it; print the table.
+"""Plant each fault of the catalogue in a copy of the tree, and let the lab, or the test that the mutant names, find it; print the table.
 
     python tools/mutants/plant.py [--only WORD] [--processes 2] [--seconds 60]
 
-Guarantees: the tree itself is only read. Ends with status 1 where a mutant survives or the unmutated copy fails a story. Each hunt is a process of its own with
-the copy first on its path; one that does not end in time counts as a survivor.
+Guarantees: the tree itself is only read. Ends with status 1 if a mutant survives or the unmutated copy fails a story. Each hunt is a
+process of its own with the copy first on its path; if it does not end in time, its mutant counts as a survivor.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ __all__ = ["SCENARIOS"]
 
 
 def _story(told: Callable[[Lab], Awaitable[None]]) -> Callable[[Lab], Awaitable[None]]:
-    """Accept a refusal in a run in which others write: the story cannot continue as planned."""
+    """Accept an API error in a run with writes of other clients: the story cannot continue as planned."""
 
     @wraps(told)
     async def story(lab: Lab) -> None:

@@ -1,5 +1,5 @@
-"""Stories of applications: one moves to a repository that does not answer, to another, and on while Flux stands still; two name one
-Helm release."""
+"""Stories of applications: an application moves to a repository that does not respond, to another, and on while Flux is stopped; two
+applications name one Helm release."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ READY = says("Ready", "HelmReleaseReady")
 
 
 def forget(data: dict[str, Any]) -> None:
-    """Take out what differs from run to run: what Flux tells of the past, and notes that name uids and times."""
+    """Remove what differs from run to run: Flux's reports of the past, and annotations with uids and times."""
     if data["apiVersion"].partition("/")[0] in ("helm.toolkit.fluxcd.io", "source.toolkit.fluxcd.io"):
         data.pop("status", None)
         for name in NOTES:
@@ -95,7 +95,7 @@ async def _change(lab: Lab, **chart: str) -> None:
 
 
 async def namesakes(lab: Lab) -> None:
-    """Of two instances with one release name the younger waits, and goes on when the elder is gone."""
+    """Of two instances with one release name the younger waits, and continues when the elder is deleted."""
     lab.may_differ(None, forget, why="what Flux reports of the past of a release depends on the faults")
     await install_crds(lab.client, flux_crds())
     await lab.start(lambda manager: apps.install(manager, QUICK))

@@ -1,4 +1,4 @@
-"""Stories of children: one that waits for a Secret, many, some that others had before, fields that are left to others."""
+"""Stories of children: a child that waits for a Secret, many children, adopted children, fields that are left to other managers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class BackupStatus(kv.Status):
 
 @kv.resource("example.com/v1", conditions=("Ready", "Accepted"))
 class Backup(kv.CustomResource[BackupSpec, BackupStatus]):
-    """A copy that is made by a job, which is a ConfigMap here."""
+    """A copy that a job creates; the job is a ConfigMap here."""
 
 
 class BackupReconciler:
@@ -230,14 +230,14 @@ def build_panel(manager: kv.Manager) -> None:
 
 
 async def hold(lab: Lab) -> None:
-    """Another manager takes the color of a panel; the panel waits, keeps its parts meanwhile, and continues when it is given back."""
+    """Another manager takes the color of a panel; the panel waits, keeps its parts, and continues when the color is given back."""
     person = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "wall-front", "namespace": lab.namespace}}
     await lab.create(config("wall-front"))
     await lab.start(build_panel)
     await lab.create(Panel.new("wall", spec=PanelSpec(color="red", parts=["knob"])))
     await seen(lab, Panel, "wall", kv.is_true("Ready"))
     await lab.client.apply(CONFIG, person | {"data": {"color": "blue"}}, manager="person", force=True)
-    if not meddled_with(lab):  # a panel that is created anew has a front that no other manager owns
+    if not meddled_with(lab):  # the front of a recreated panel has no other manager
         await seen(lab, Panel, "wall", kv.is_false("Ready"))
     await lab.patch(Panel, "wall", {"spec": {"color": "green", "parts": []}})
     await asyncio.sleep(5)

@@ -1,4 +1,4 @@
-"""The story of an operator that makes every mistake which the lab has to notice; each is expected, and one that goes unnoticed fails the story."""
+"""The story of an operator with every mistake that the lab has to notice; each is expected, and an unnoticed mistake fails the story."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stories of what is not ours: objects that must not be touched, and a kind that comes and goes."""
+"""Stories of what is not ours: objects that must not be touched, and a kind that is installed and removed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MirrorSpec(kv.Model):
 
 @kv.resource("example.com/v1", conditions=("Ready",))
 class Mirror(kv.CustomResource[MirrorSpec, kv.Status]):
-    """A copy of a Secret's name, wherever one asks for it."""
+    """A copy of a Secret's name, in a namespace of the user's choice."""
 
 
 class MirrorReconciler:
@@ -95,7 +95,7 @@ async def strangers(lab: Lab) -> None:
         assert data_of(lab, "taken") == {"mine": "yes"}, "somebody's own object was touched"
 
 
-# --- a kind that comes and goes --------------------------------------------------------------------------------------------------
+# --- a kind that is installed and removed ----------------------------------------------------------------------------------------
 
 
 class GadgetSpec(kv.Model):
@@ -113,7 +113,7 @@ class ShelfStatus(kv.Status):
 
 @kv.resource("example.com/v1", conditions=("Ready",), plural="shelves")
 class Shelf(kv.CustomResource[GadgetSpec, ShelfStatus]):
-    """It says how many gadgets there are."""
+    """Reports the number of gadgets."""
 
 
 class ShelfReconciler:
@@ -158,7 +158,7 @@ QUOTA: Final = kv.kind("v1", "ResourceQuota")
 
 @kv.resource("example.com/v1", conditions=("Ready",))
 class Budget(kv.CustomResource[GadgetSpec, kv.Status]):
-    """Owns a quota whose amounts come back in their shortest form."""
+    """Owns a quota whose amounts the server returns in their shortest form."""
 
 
 class BudgetReconciler:

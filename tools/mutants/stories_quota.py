@@ -1,6 +1,6 @@
 """Stories of pools: claims wait, are edited and released while pods run; a pool takes its claims with it.
 
-Each ends with one pool and one claim, whatever anybody did on the way: what depends on who came first is deleted before.
+Each ends with one pool and one claim, whatever other clients did: objects that depend on the order of claims are deleted before.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Tale:
 
 
 async def tenants(lab: Lab) -> None:
-    """One tenant releases a claim whose pods go on for a while; two claims wait for it, and the younger one is edited meanwhile."""
+    """One tenant releases a claim whose pods go on for a while; two claims wait for it, and the younger is edited while it waits."""
     lab.skip_plans(
         "write * (apply resourcequotas lab-b/*) is answered with 422",
         why="a claim whose quota is refused fails alone, and the one behind it gets the room",
@@ -100,7 +100,7 @@ async def tenants(lab: Lab) -> None:
 
 
 async def dissolved(lab: Lab) -> None:
-    """A pool that deletes its claims with it spares the one that waits."""
+    """A pool that deletes its claims with it spares the waiting claim."""
     tale = _Tale(lab)
     here = await tale.begin("a")
     await here.pool(deleteBoundResources=True)

@@ -1,4 +1,4 @@
-"""Stories of what takes its time: a finalizer with an effect outside, and news that come at the wrong moment."""
+"""Stories of slow work: a finalizer with an effect outside, and events at the wrong moment."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class BucketReconciler:
             return kv.Done()
         now = ctx.now().timestamp()
         until = float((found.metadata.annotations or {}).get("until", "0"))
-        if not until:  # a cloud takes its time: it is asked, and says when it will be done
+        if not until:  # a cloud is slow: the response to the deletion has its end
             note = {"metadata": {"annotations": {"until": str(now + 5)}}}
             await ctx.patch(CONFIG, found.name, bucket.namespace, patch=note)
             return kv.RequeueAfter(5)
@@ -74,7 +74,7 @@ def build_bucket(manager: kv.Manager) -> None:
 
 
 async def bucket(lab: Lab) -> None:
-    """A bucket is made, changed, deleted, and made again under its name."""
+    """A bucket is created, changed, deleted, and recreated under its name."""
 
     def cleaned_up() -> None:
         if data_of(lab, "cloud-photos") is not None and not meddled_with(lab):
@@ -94,7 +94,7 @@ async def bucket(lab: Lab) -> None:
     except AssertionError:
         if not meddled_with(lab):
             raise
-        await lab.delete(Bucket, "photos")  # another client created it anew
+        await lab.delete(Bucket, "photos")  # another client recreated it
         await gone(lab, Bucket, "photos")
     await lab.create(Bucket.new("photos", spec=BucketSpec(size=3)))
     await seen(lab, Bucket, "photos", kv.is_true("Ready"))
@@ -140,7 +140,7 @@ class ErrandStatus(kv.Status):
 
 @kv.resource("example.com/v1", conditions=("Ready",))
 class Errand(kv.CustomResource[ErrandSpec, ErrandStatus]):
-    """Work that looks at things which nothing tells of."""
+    """Work that depends on objects without events."""
 
 
 class ErrandReconciler:
@@ -183,7 +183,7 @@ def at_step(step: int, pings: int) -> Callable[[Any], bool]:
 
 
 async def errands(lab: Lab) -> None:
-    """Two errands: one waits for a tool that nothing tells of, one is changed while it rests, and is then done anew."""
+    """Two errands: the first waits for a tool without events, the second is changed while it rests, and is then done again."""
     await lab.start(build_errand)
     await lab.create(Errand.new("rest", spec=ErrandSpec()))
     await seen(lab, Errand, "rest", at_step(1, 0))
@@ -205,7 +205,7 @@ async def errands(lab: Lab) -> None:
 
 
 async def badge(lab: Lab) -> None:
-    """An object outside every cache belongs to another owner, and is tried again when its time has come."""
+    """An object outside every cache belongs to another owner, and is retried after its delay."""
     person = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "badge", "namespace": lab.namespace}}
     await lab.client.apply(SECRET, person | {"stringData": {"by": "me"}, "type": "Opaque"}, manager="person")
     await lab.start(build_errand)

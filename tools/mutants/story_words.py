@@ -1,4 +1,4 @@
-"""The words in which the stories speak: waiting for a state, looking at what is stored, keeping count of own writes."""
+"""The helpers of the stories: wait for a state, read stored objects, count own writes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ CONFIGS: Final = ("", "configmaps")
 LONGEST: Final = 4000.0 + MOST_DOWN
 """Virtual seconds of a wait under a plan, which may keep the process down for hours."""
 FILLERS: Final = 6
-"""Commits that keep what a story made earlier out of the reach of plans in which a server lags a few versions."""
+"""Commits that separate a story's earlier objects from plans with a server that lags a few versions."""
 
 
 async def seen(lab: Lab, what: Any, name: str, test: Callable[[Any], bool], longest: float = 30.0) -> Any:
-    """Wait for a state as `Lab.until` does, looking ever more seldom: a plan may hold things up for minutes."""
+    """Wait for a state as `Lab.until` does, with ever longer pauses: a plan may delay a state for minutes."""
     pause, waited = 0.05, 0.0
     while waited < (longest if lab.patience == 1 else LONGEST):
         found = await lab.find(what, name)
@@ -51,7 +51,7 @@ async def seen(lab: Lab, what: Any, name: str, test: Callable[[Any], bool], long
 
 
 async def gone(lab: Lab, what: Any, name: str) -> None:
-    """Wait until an object is gone."""
+    """Wait until an object is deleted."""
     pause, waited = 0.05, 0.0
     while await lab.find(what, name) is not None:
         assert waited < (30.0 if lab.patience == 1 else LONGEST), f"{name} was not gone after {waited:.0f} s"
@@ -75,7 +75,7 @@ def stored(lab: Lab, plural: str, name: str) -> dict[str, Any] | None:
 
 
 def check_owner(child: Any, kind: str, name: str) -> None:
-    """Expect exactly one owner, the one that controls."""
+    """Expect exactly one owner, the controller."""
     owners = [(one.kind, one.name, one.controller) for one in child.metadata.owner_references]
     assert owners == [(kind, name, True)], f"{child.name} has the owners {owners}"
 
@@ -87,7 +87,7 @@ def meddled_with(lab: Lab) -> bool:
 
 
 async def fill(lab: Lab) -> None:
-    """Write so many objects that all earlier ones are older than any lagging view of the server."""
+    """Write so many objects that all earlier objects are older than any lagging view of the server."""
     for number in range(FILLERS):
         await lab.create(SECRET.new(f"filler-{number}"))
 

@@ -1,16 +1,16 @@
-"""Records what a real API server makes of sequences of writes, for the tests of `konverge_testing.apiserver.apply`.
+"""Records the results of sequences of writes on a real API server, for the tests of `konverge_testing.apiserver.apply`.
 
     konverge control-plane run --no-controllers         # prints a kubeconfig
     kubectl --kubeconfig ... proxy --port 8001
     make record ONLY=apply ARGS="http://127.0.0.1:8001"
 
-Guarantees: all sequences go side by side, a second or more between two steps, so that times tell the steps apart; times, uids and versions are
-masked. For each step the object before it ("same": as the last answer), the request, the answer and whether anything was written are kept.
-`schemas.json` holds the part of the OpenAPI document that the built-in kinds need, without descriptions.
+Guarantees: all sequences run in parallel, a second or more between two steps, so that steps have different times; times, uids and versions
+are masked. The record of a step has the object before it ("same": as the last response), the request, the response and whether anything was
+written. `schemas.json` holds the part of the OpenAPI document that the built-in kinds need, without descriptions.
 
-`sequences.json` is what is asked. A step has `do` (apply, create, put, merge), `by` (field manager), and what it needs of `body`, `force`,
-`sub` (subresource), `version`, `agent` (User-Agent, where `by` is ""). A body stands without apiVersion, kind, name and namespace unless it
-brings its own. A put sends the object as it is with `set` (paths with dots) and `unset` done to it. `pruned`: the server cuts the result.
+`sequences.json` holds the steps. A step has `do` (apply, create, put, merge), `by` (field manager), and what it needs of `body`, `force`,
+`sub` (subresource), `version`, `agent` (User-Agent, if `by` is ""). A body may omit apiVersion, kind, name and namespace; they are then
+added. A put sends the present object with `set` (paths with dots) and `unset` applied. `pruned`: the server prunes the result.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Sequence:
         self.recorded.append(record)
 
     def go_scale(self, step: Data, version: str, before: Data) -> None:
-        """Do one step through the scale subresource: the parent before and after, and what was answered, are kept."""
+        """Do one step through the scale subresource; record the parent before and after, and the response."""
         _, scale = self.server.ask("GET", self.path(version, "scale"))
         body = changed(scale, step) if step["do"] == "put" else json.loads(json.dumps(step["body"]))
         if step["do"] == "apply":
@@ -287,7 +287,7 @@ def schemas(server: Server) -> Data:
 
 
 def shorten(steps: list[Data]) -> None:
-    """Leave out what the step before tells already."""
+    """Leave out what equals the result of the step before."""
     last = None
     for step in steps:
         before, step["before"] = step["before"], "same" if step["before"] == last else step["before"]

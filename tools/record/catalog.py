@@ -1,4 +1,4 @@
-"""Records what a real API server says of its built-in kinds, as the data files of `konverge_testing.apiserver.catalog` and `.tables`.
+"""Records a real API server's built-in kinds, as the data files of `konverge_testing.apiserver.catalog` and `.tables`.
 
     konverge control-plane run                          # prints a kubeconfig
     kubectl --kubeconfig ... proxy --port 8001
@@ -26,7 +26,7 @@ SKIPPED = {("resource.k8s.io", "v1"), ("flowcontrol.apiserver.k8s.io", "v1")}
 """The kinds that the in-memory server does not serve; see `catalog`."""
 
 PER_GROUP = {"DeleteOptions", "WatchEvent"}
-"""Kinds that stand in every group: their list of groups is made by `discovery` anew."""
+"""Kinds that exist in every group: `discovery` generates their list of groups again."""
 
 
 class Server:
@@ -61,7 +61,7 @@ def bare(schema: Data) -> Data:
 
 
 def definitions(server: Server) -> tuple[dict[str, Data], set[str]]:
-    """Collect the schemas of all documents, and the names of those that a deletion answers with; a name means the same in each of them."""
+    """Collect the schemas of all documents, and the names of the schemas of responses to a deletion; a name means the same in each document."""
     found: dict[str, Data] = {}
     deleted = set()
     for path, entry in server.get("/openapi/v3")[0]["paths"].items():

@@ -1,11 +1,11 @@
-"""Records what a real API server makes of `cel_cases`, for the tests of `konverge_testing.apiserver.cel`.
+"""Records a real API server's responses to `cel_cases`, for the tests of `konverge_testing.apiserver.cel`.
 
     konverge control-plane run --no-controllers         # prints a kubeconfig
     kubectl --kubeconfig ... proxy --port 8001
     make record ONLY=cel ARGS="http://127.0.0.1:8001"
 
-Guarantees: every answer is kept as code, message and causes; nothing in it depends on the run (the names of types that the server makes up get a
-number of their own). The definitions are deleted at the end.
+Guarantees: every response is recorded as code, message and causes, and does not depend on the run (names of types that the server generates
+are replaced by numbers). The definitions are deleted at the end.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Server:
 
 
 def said(code: int, answer: Data, warnings: list[str]) -> Data:
-    """Return what is compared of an answer."""
+    """Return the compared part of a response."""
     if code < 300:
         return {"code": code, **({"warnings": [unquoted(one) for one in warnings]} if warnings else {})}
     causes = answer.get("details", {}).get("causes", [])

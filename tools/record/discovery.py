@@ -1,11 +1,11 @@
-"""Records what a real API server says of itself, as the fixture of the tests of discovery.
+"""Records a real API server's discovery documents, as the fixture of the tests of discovery.
 
     konverge control-plane run --no-controllers         # prints a kubeconfig
     kubectl --kubeconfig ... proxy --port 8001
     make record ONLY=discovery ARGS="http://127.0.0.1:8001"
 
-The server must be a fresh one; the definitions of `testkit/tests/unit/apiserver/discovery/definitions.yaml` are created there. Of OpenAPI documents
-only what clients decide by is kept: operations with their ids, actions, kinds, parameters and codes, and the schemas of custom resources.
+The server must be a fresh one; the definitions of `testkit/tests/unit/apiserver/discovery/definitions.yaml` are created there. OpenAPI documents
+are reduced to what clients use: operations with their ids, actions, kinds, parameters and codes, and the schemas of custom resources.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def structs(folder: Path) -> dict[str, str]:
 
 
 def fields(body: str, known: dict[str, str], inline: str = "") -> list[tuple[str, str, set[str], str]]:
-    """Return JSON name, Go type, options and the embedded struct it comes from."""
+    """Return JSON name, Go type, options and the embedded struct of the field."""
     found: list[tuple[str, str, set[str], str]] = []
     for _, type_, tag in _FIELD.findall(body):
         name, *options = tag.split(",")
@@ -57,7 +57,7 @@ def printed(type_: str, version: str) -> str:
 
 
 def expected(schema: dict[str, Any], version: str) -> str:
-    """Return the Go type that the schema alone would tell."""
+    """Return the Go type that the schema implies."""
     if "$ref" in schema or "allOf" in schema:
         return "*"
     kind = schema.get("type", "")

@@ -1,11 +1,11 @@
-"""Records what a real API server makes of `patch_cases`, for the tests of `konverge_testing.apiserver.patch`.
+"""Records a real API server's responses to `patch_cases`, for the tests of `konverge_testing.apiserver.patch`.
 
     konverge control-plane run         # prints a kubeconfig
     kubectl --kubeconfig ... proxy --port 8001
     make record ONLY=patch ARGS="http://127.0.0.1:8001"
 
-Guarantees: every patch is a dry run on the same four objects, which are kept once, as they were read; of an answer, its code and the object
-or the Status. Values that differ from run to run (uids, versions, times) and managedFields are left out.
+Guarantees: every patch is a dry run on the same four objects, which are recorded once, as they were read; a response is recorded as its code
+and the object or the Status. Values that differ from run to run (uids, versions, times) and managedFields are left out.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ OBJECTS: Final[dict[str, tuple[str, Data]]] = {
         },
     ),
 }
-"""By kind, where its objects live, and the one that is patched."""
+"""By kind: the path of its objects, and the patched object."""
 
 
 def op(name: str, path: str, value: Any = ..., source: str | None = None) -> Data:

@@ -1,7 +1,7 @@
-"""Records what a real kube-apiserver answers to GET, LIST and WATCH: `make record ONLY=reading` writes `recorded.json`.
+"""Records a real kube-apiserver's responses to GET, LIST and WATCH: `make record ONLY=reading` writes `recorded.json`.
 
 A script of writes and requests runs against a control plane of its own (etcd and kube-apiserver of the local cache). Values that differ
-between any two runs are masked: a version becomes the label of the write that made it (`{a1}`), or `{now}` if it is not older than the
+between any two runs are masked: a version becomes the label of its write (`{a1}`), or `{now}` if it is not older than the
 last write to the
 resource. `testkit/tests/unit/apiserver/reading/test_recorded.py` plays the same script on the in-memory store and compares.
 """
@@ -45,7 +45,7 @@ _VOLATILE: Final = ("uid", "creationTimestamp", "managedFields", "generation")
 
 
 def masked(answer: Any, versions: Mapping[str, int], last: int) -> Any:
-    """Return an answer without what differs between two runs; `last` is the version of the last write to the resource."""
+    """Return a response without what differs between two runs; `last` is the version of the last write to the resource."""
     labels = {str(version): f"{{{label}}}" for label, version in versions.items()}
     if not isinstance(answer, dict):
         return answer
@@ -207,11 +207,11 @@ class Recorder:
         """Wait until the custom resource is served."""
         while self.call("GET", _path("widgets", "default"))[0] != 200:
             _wait(0.2)
-        # The caches of a resource fill on their own time; an early request is answered from etcd.
+        # The watch cache of each resource fills at its own pace; the server serves an early request from etcd.
         _wait(2)
 
     def case(self, step: Data) -> Data:
-        """Send a case's request; returns its masked answer."""
+        """Send a case's request; returns its masked response."""
         path = _path(step["resource"], step["namespace"])
         path += f"/{step['name']}" if "name" in step else ""
         path += f"?{query_text(step['query'], self.versions)}" if step["query"] else ""

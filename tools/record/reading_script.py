@@ -1,7 +1,7 @@
 """The writes and requests that `reading.py` plays on a real server, and `test_recorded.py` in memory.
 
-A step is a write (its version is known by a label from then on), `forget` (history is lost), or a case: a request, for a watch with the seconds
-that it is read and the writes that happen meanwhile. In a query `{label}` is the version of a write, and an object is a continue token.
+A step is a write (a label names its version from then on), `forget` (history is lost), or a case: a request; for a watch also the seconds
+that it is read and the writes in that time. In a query `{label}` is the version of a write, and an object is a continue token.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Asks a real API server what testkit/tests/unit/apiserver/schemas/cases*.yaml holds, and writes its answers beside them.
+"""Sends testkit/tests/unit/apiserver/schemas/cases*.yaml to a real API server, and writes its responses beside them.
 
     .venv/bin/konverge control-plane run --no-controllers       # prints KUBECONFIG
     make record ONLY=schemas ARGS="KUBECONFIG"
 
-Everything is asked in dry runs but for CRDs and one object for updates. Answers hold nothing that differs from run to run: causes are sorted (the
-server ranges over maps), and what a server fills in is left out.
+All requests are dry runs, except for CRDs and one object for updates. The recorded responses do not differ from run to run: causes are sorted
+(the server ranges over maps), and values that the server generates are left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Data = dict[str, Any]
 
 
 class Server:
-    """A real API server, asked one request at a time."""
+    """A real API server, for one request at a time."""
 
     def __init__(self, kubeconfig: str) -> None:
         config = yaml.safe_load(Path(kubeconfig).read_text())
@@ -69,7 +69,7 @@ def _file(section: Data, name: str) -> str:
 
 
 def answer(status: int, body: Any, warnings: list[str], *, keep: bool = True) -> Data:
-    """Return what is kept of an answer."""
+    """Return the recorded part of a response."""
     found: Data = {"code": status}
     if status >= 300:
         causes = (body.get("details") or {}).get("causes")
@@ -199,7 +199,7 @@ def record_updates(server: Server, cases: Data) -> list[Data]:
 
 
 def merged(base: Any, change: Any) -> Any:
-    """Apply a JSON merge patch, in which lists of versions are patched item by item where the patch is a map of indexes."""
+    """Apply a JSON merge patch; a list of versions is patched item by item if the patch is a map of indexes."""
     if not isinstance(change, dict):
         return change
     if isinstance(base, list):

@@ -1,4 +1,4 @@
-"""Ask a real kube-apiserver what it makes of the cases in `strategy_cases.json`, and write its answers down for tests.
+"""Record a real kube-apiserver's responses to the cases in `strategy_cases.json`, for tests.
 
 Run as `make record ONLY=strategies ARGS="KUBECONFIG > testkit/tests/unit/apiserver/strategies/recorded.json"` against `konverge control-plane run
 --no-controllers`. Objects are created in a dry run; those that are changed afterwards are really created, and deleted again.
@@ -53,7 +53,7 @@ class Plane:
             self.context.load_cert_chain(file.name)
 
     def ask(self, method: str, path: str, body: Data | None = None) -> tuple[Data, list[str]]:
-        """Return the answer and its warnings."""
+        """Return the response and its warnings."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/merge-patch+json" if method == "PATCH" else "application/json"}
         request = urllib.request.Request(self.server + path, data, headers, method=method)

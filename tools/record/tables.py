@@ -1,10 +1,11 @@
-"""Records the rows that a real API server makes of the objects in `testkit/tests/unit/apiserver/tables/`: `made.yaml` and `widgets.yaml`.
+"""Records a real API server's table rows for the objects in `testkit/tests/unit/apiserver/tables/`: `made.yaml` and `widgets.yaml`.
 
     konverge control-plane run --no-controllers         # prints a kubeconfig
     kubectl --kubeconfig ... proxy --port 8001
     make record ONLY=tables ARGS="http://127.0.0.1:8001"
 
-The server must be a fresh one. Writes `recorded.json` and `recorded_widgets.json` beside them, one row a line: the object as it was stored, the cells, and the moment of the answer.
+The server must be fresh. Writes `recorded.json` and `recorded_widgets.json` beside them, one row a line: the object as it was stored, the
+cells, and the moment of the response.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Server:
         self.url = url
 
     def call(self, method: str, path: str, body: Data | None = None, **headers: str) -> tuple[Data, str]:
-        """Return the answer and the Date of it."""
+        """Return the response and its Date."""
         named = {"Accept": "application/json", **{name.replace("_", "-"): value for name, value in headers.items()}}
         request = Request(self.url + path, json.dumps(body).encode() if body else None, named, method=method)
         try:

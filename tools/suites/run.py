@@ -2,9 +2,9 @@
 
     python tools/suites/run.py [--only client] [--server memory] [--report FILE]
 
-Guarantees: the suites come from the Go module proxy at one version, whose checksum is checked, and are built once for a machine into the
-cache of `konverge control-plane install`. Every suite runs once on each server, with one seed. Ends with status 1 where a spec that
-passes on the real server fails in memory, or a suite did not run.
+Guarantees: the suites are fetched from the Go module proxy at one version, whose checksum is checked, and are built once for a machine into
+the cache of `konverge control-plane install`. Every suite runs once on each server, with one seed. Ends with status 1 if a spec that passes
+on the real server fails in memory, or a suite did not run.
 
 Caveats: the builds take about ten minutes of two cores the first time, the runs about ten minutes on each server. Specs that compare
 times may fail on a busy machine: name the suite with --only and run it again.
@@ -230,7 +230,7 @@ def _downloaded() -> Path:
 
 
 def assets(server: str, folder: Path) -> Path:
-    """Return the folder that envtest finds its programs in: the real ones, or the stand-ins for the API server in memory."""
+    """Return the folder of envtest's programs: the real programs, or the replacements that start the API server in memory."""
     found = find_binaries(os.environ)
     folder.mkdir()
     if found.kubectl is not None:

@@ -1,7 +1,7 @@
 """The programs that envtest starts in place of etcd and kube-apiserver: `python stand_in.py etcd|kube-apiserver FLAGS`.
 
-Guarantees: `kube-apiserver` is the API server in memory, with the certificates, the port and the rights that envtest's flags name; flags
-that it has no use for are passed over. `etcd` answers `/health` and stores nothing. Both end at SIGTERM.
+Guarantees: `kube-apiserver` is the API server in memory, with the certificates, the port and the rights that envtest's flags name; other
+flags are ignored. `etcd` responds to `/health` and stores nothing. Both end at SIGTERM.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Flags = dict[str, str]
 
 
 def flags_of(words: Sequence[str]) -> Flags:
-    """Return the flags `--name=value` by name; the last one counts.
+    """Return the flags `--name=value` by name; the last of a name counts.
 
     >>> flags_of(["--secure-port=6443", "--authorization-mode=RBAC"])
     {'secure-port': '6443', 'authorization-mode': 'RBAC'}

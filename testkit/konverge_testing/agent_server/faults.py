@@ -12,8 +12,9 @@ __all__ = ["Fault", "Faults"]
 class Fault:
     """One rule, for the next `times` requests whose path ends with `path`.
 
-    `status` responds with it, and with `body` if given, in place of doing anything; `cut` ends the connection before the request is carried
-    out, or after it (its response is lost); `delay` seconds pass first. `body` alone replaces the body of a successful response.
+    `status` is the response's status, with `body` if given, and the request has no effect; `cut` ends the connection before the request is
+    carried out, or after it (its response is lost); `delay` seconds pass first. `body` without `status` replaces the body of a successful
+    response.
     """
 
     path: str = ""
@@ -76,7 +77,7 @@ class Faults:
         self._rules.clear()
 
     def take(self, method: str, path: str) -> Fault:
-        """Use up a rule for this request; returns one without an effect if none matches."""
+        """Use up a rule for this request; returns a fault without effect if no rule matches."""
         for rule in self._rules:
             if rule.matches(method, path):
                 rule.times -= 1

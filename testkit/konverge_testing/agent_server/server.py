@@ -66,7 +66,7 @@ class AgentServer:
         return found
 
     def job(self, job_id: str) -> StoredJob:
-        """Return a job and what the agent said of it."""
+        """Return a job and the agent's report of it."""
         return self.state.jobs[job_id]
 
     async def result(self, job_id: str, *, timeout: float = 600.0) -> JobResult:
@@ -84,7 +84,7 @@ class AgentServer:
 
     @property
     def events(self) -> tuple[StatusEvent, ...]:
-        """The events that came, each key once, oldest first."""
+        """The events that the agent sent, each key once, oldest first."""
         return tuple(self.state.events.values())
 
     def connect(self, _config: object = None) -> InProcess:
@@ -125,7 +125,7 @@ class AgentServer:
 
 
 class InProcess:
-    """A transport that ends in a server of the same process: a turn of the loop before and after, so that others run meanwhile."""
+    """A transport to a server in the same process; it yields to the loop before and after the call, so that other tasks run."""
 
     def __init__(self, server: AgentServer) -> None:
         self._server = server

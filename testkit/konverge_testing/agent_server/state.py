@@ -39,7 +39,7 @@ _MOST_LIMIT: Final = 100
 
 @dataclass(slots=True, kw_only=True)
 class StoredJob:
-    """A job and what the agent said of it."""
+    """A job and the agent's report of it."""
 
     message: dict[str, Any]
     text: bytes | None = None
@@ -76,7 +76,7 @@ def poll_wait(request: PlaneRequest) -> float:
 
 
 class PlaneState:
-    """Jobs, credentials and events of one cluster. `secret` makes a new credential."""
+    """Jobs, credentials and events of one cluster. `secret` generates a credential."""
 
     def __init__(self, cluster_id: str, tokens: tuple[str, ...], secret: Callable[[], str]) -> None:
         self.cluster_id = cluster_id
@@ -206,7 +206,7 @@ class PlaneState:
         return PlaneResponse(status=200, body=b'{"jobs":[' + b",".join(job.body() for job in found) + b"]}")
 
     def _offered(self, request: PlaneRequest) -> list[StoredJob]:
-        """Return the jobs behind the one that a poll names, all of them if it names none that is known."""
+        """Return the jobs after the job that a poll names, or all jobs if the poll names no known job."""
         after, ids = request.query.get("after", ""), [*self.jobs]
         first = ids.index(after) + 1 if self.pages and after in self.jobs else 0
         return [job for job in (self.jobs[one] for one in ids[first:]) if job.open or self.redeliver]

@@ -1,14 +1,14 @@
-"""A stand-in for Argo's workflow-controller on an API server: no pods run, the world decides what each step does.
+"""A double of Argo's workflow-controller on an API server: no pods run, the world decides what each step does.
 
     world = ArgoWorld(steps={"runbook": (Step("check"), Step("approve", suspend=True), Step("upgrade"))})
     async with WorkflowController(config, world=world):
         ...                                 # Workflows of the template `runbook` wait at `approve`, then succeed
 
-Guarantees: the phases, messages and suspend nodes that it writes, and their order, are those that the real controller was recorded
-writing (tests/recordings/argo; the comparison is a test): validation, locks, parallelism, both kinds of suspension, shutdown, retries,
-deadlines and expiration. The CRDs are the minimal ones, in which `spec` is one value and no status subresource exists.
+Guarantees: the phases, messages and suspend nodes that it writes, and their order, equal recordings of the real controller
+(tests/recordings/argo; the comparison is a test): validation, locks, parallelism, both kinds of suspension, shutdown, retries, deadlines
+and expiration. The CRDs are Argo's minimal CRDs: `spec` is an opaque value, and there is no status subresource.
 
-Caveats: templates are names; their steps come from `ArgoWorld`, not from their spec.
+Caveats: templates are names; `ArgoWorld`, not their spec, defines their steps.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _STEP: Final = 3.0
 
 
 class WorkflowController(StandIn):
-    """Plays the workflow-controller. A Workflow that it finds running begins its steps anew."""
+    """Plays the workflow-controller. A Workflow that is already running at its start repeats its steps from the first."""
 
     NAME: ClassVar[str] = "workflow-controller"
     KINDS: ClassVar[Mapping[str, Kind[Object]]] = KINDS
@@ -213,7 +213,7 @@ class WorkflowController(StandIn):
         return ""
 
     async def _suspended(self, made: Json, step: Step, nodes: _Nodes) -> str:
-        """Wait at a Suspend node until `argo resume` makes it Succeeded, or until its time has passed."""
+        """Wait at a Suspend node until `argo resume` sets it to Succeeded, or until its duration has passed."""
 
         def resumed() -> bool:
             found = self.present(made)
@@ -231,7 +231,7 @@ class WorkflowController(StandIn):
         return ""
 
     async def _killed(self, made: Json, template: str, step: Step, nodes: _Nodes, strategy: str) -> str:
-        """End a step on a shutdown. If the signal is lost, its node says Failed, and Succeeded again once the pod has ended well."""
+        """End a step on a shutdown. If the signal is lost, the node's phase is Failed, and then Succeeded once the pod has ended well."""
         await self.sleep(_LOOK)
         nodes.end("Failed", f"workflow shutdown with strategy:  {strategy}")
         await self._say(made, "Running", nodes=nodes.data, progress=nodes.progress)
@@ -251,7 +251,7 @@ class WorkflowController(StandIn):
         return "over"
 
     async def _expire(self, made: Json) -> None:
-        """Delete a Workflow after its end, as `ttlStrategy` says."""
+        """Delete a Workflow after its end, according to `ttlStrategy`."""
         after = (made["spec"].get("ttlStrategy") or {}).get("secondsAfterCompletion")
         if after is not None and self.present(made) is not None:
             await self.sleep(after + 1)

@@ -1,4 +1,4 @@
-"""The world below the Argo stand-in: the steps of each template, and their outcomes."""
+"""The world below the Argo double: the steps of each template, and their outcomes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ArgoWorld:
     steps: dict[str, tuple[Step, ...]] = field(default_factory=dict)
     """One step `check` for a template that is not named here."""
     outputs: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Global output parameters, which come with the last write."""
+    """Global output parameters; the last write sets them."""
     invalid: dict[str, str] = field(default_factory=dict)
     """Templates whose spec is invalid, with Argo's text."""
     mutexes: dict[str, str] = field(default_factory=dict)

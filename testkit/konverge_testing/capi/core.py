@@ -155,7 +155,7 @@ def _pools_of_node(node: Object, caches: Caches) -> Iterable[Key]:
 
 
 def _comes_or_goes(change: Change) -> bool:
-    """Accept Nodes that come, go or change their id: the core looks at no other change of a MachinePool's Node."""
+    """Accept created and deleted Nodes and changed ids: the core ignores every other change of a MachinePool's Node."""
 
     def provider_id(cached: Cached | None) -> Any:
         return None if cached is None else cached.decode(NODE).get("spec", "providerID")
@@ -176,19 +176,19 @@ def _machines_of_node(node: Object, caches: Caches) -> Iterable[Key]:
 
 
 class CoreReconciler(ABC):
-    """The steps that Clusters, MachinePools and Machines share. Everything is read live, so that no step sees old news."""
+    """The steps that Clusters, MachinePools and Machines share. Everything is read live, so that no step sees stale data."""
 
     def __init__(self, infra: dict[str, Kind[Object]], latency: float) -> None:
         self._infra = infra
         self._latency = latency
 
     async def reconcile(self, object_: Object, ctx: Context[Object]) -> Outcome:
-        """Read the objects as they are and keep the one of this key."""
+        """Read the objects live, and reconcile the object of this key."""
         found = await self._begin(object_, ctx)
         return Done() if found is None else await self.keep(*found, ctx)
 
     async def finalize(self, object_: Object, ctx: Context[Object]) -> Outcome:
-        """Go on with a deletion; Done lets the finalizer go."""
+        """Continue a deletion; Done removes the finalizer."""
         found = await self._begin(object_, ctx)
         if found is None:
             return Done() if await self._is_lost(object_, ctx) else RequeueAfter(_MISSING)
@@ -196,7 +196,7 @@ class CoreReconciler(ABC):
         return Done() if await self.end(made, ctx) else RequeueAfter(_MISSING)
 
     async def _begin(self, object_: Object, ctx: Context[Object]) -> tuple[Json, Json] | None:
-        """Return an object and its Cluster; None if it is gone, paused or without Cluster."""
+        """Return an object and its Cluster; None if the object is deleted, paused or without Cluster."""
         await asyncio.sleep(self._latency)
         what = ctx.key.kind
         try:
@@ -218,13 +218,13 @@ class CoreReconciler(ABC):
 
     @abstractmethod
     async def keep(self, made: Json, cluster: Json, ctx: Context[Object]) -> Outcome:
-        """Keep an object that lives."""
+        """Reconcile an object that is not under deletion."""
 
     async def end(self, made: Json, ctx: Context[Object]) -> bool:
-        """Delete the infrastructure; True when it is gone."""
+        """Delete the infrastructure; True once it no longer exists."""
         what, infra = await self._infra_of(made, ctx)
         if what is None or infra is None:
-            return what is not None  # of an unknown kind nothing can be said: it hangs, as the real one does
+            return what is not None  # an unknown kind cannot be read: the deletion hangs, as with the real core
         await self._delete_once(infra, ctx)
         return False
 
@@ -382,7 +382,7 @@ class MachinePoolCore(CoreReconciler):
         """Adopt the infrastructure, take its ids and replicas over, and pair Nodes."""
         made = await self._belong(made, ctx)
         what, infra = await self._infra_of(made, ctx)
-        if what is None:  # no condition tells
+        if what is None:  # no condition reports it
             await self._patch(made, {"status": {"phase": "Provisioning"}}, ctx, "status")
             return Done()
         if infra is not None and not await self._adopt(infra, made, cluster["metadata"]["name"], ctx):

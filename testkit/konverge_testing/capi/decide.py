@@ -48,7 +48,7 @@ def paused(made: Mapping[str, Any], cluster: Mapping[str, Any]) -> str:
 
 
 def adoption(infra: Mapping[str, Any], owner: Mapping[str, Any], cluster: str) -> Json | None:
-    """Return the patch that makes an owner the controller of its infrastructure; None if another object is its controller."""
+    """Return the patch that sets an owner as the controller of its infrastructure; None if another object is its controller."""
     mine = {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
@@ -59,7 +59,7 @@ def adoption(infra: Mapping[str, Any], owner: Mapping[str, Any], cluster: str) -
     }
     metadata = infra["metadata"]
     others = [one for one in metadata.get("ownerReferences") or () if one["uid"] != mine["uid"]]
-    # One that was made anew under the name takes the place of its predecessor.
+    # A recreated owner replaces the reference to its predecessor of the same name.
     others = [one for one in others if (one["kind"], one["name"]) != (mine["kind"], mine["name"])]
     if any(one.get("controller") for one in others):
         return None
@@ -91,9 +91,9 @@ def _mirror(
 def cluster_changes(
     cluster: Json, infra: Json | None, plane: Json | None = None, *, connected: bool
 ) -> tuple[Json, Json, list[tuple[str, str, str, str]]]:
-    """Return the patch of the spec, that of the status, and the conditions of a Cluster; `plane` is its control plane if it has one.
+    """Return a Cluster's spec patch, status patch and conditions; `plane` is its control plane, if any.
 
-    Failure domains in the form of a map, as of v1beta1, are an error of the whole reconcile, and only the log says so.
+    Failure domains in the form of a map, as of v1beta1, fail the whole reconcile, and only the log reports it.
     """
     spec: Json = {}
     status: Json = {}
@@ -160,7 +160,7 @@ def _ready(node: Mapping[str, Any]) -> bool:
 
 
 def pool_changes(pool: Json, infra: Json | None, nodes: list[Json], *, connected: bool) -> tuple[Json, Json, bool]:
-    """Return the patch of the spec, that of the status, and whether Nodes are missing, so that it looks again in a while."""
+    """Return the spec patch, the status patch, and whether Nodes are missing, so that the reconcile is repeated later."""
     spec: Json = {}
     status: Json = {}
     shown = {} if infra is None else infra.get("status") or {}
@@ -208,7 +208,7 @@ def _reference(node: Json) -> Json:
 def machine_changes(
     machine: Json, infra: Json | None, nodes: list[Json], *, connected: bool
 ) -> tuple[Json, Json, list[tuple[str, str, str, str]], Json | None]:
-    """Return the patch of the spec, that of the status, the conditions, and the Node that belongs to a Machine."""
+    """Return a Machine's spec patch, status patch, conditions and Node."""
     spec: Json = {}
     status: Json = {}
     before = machine.get("status") or {}

@@ -1,13 +1,13 @@
-"""A stand-in for CloudNativePG on an API server: Clusters become healthy, fail, or stay as they are; no PostgreSQL runs.
+"""A double of CloudNativePG on an API server: Clusters become healthy, fail, or never change; no PostgreSQL runs.
 
     async with CnpgOperator(config, world=CnpgWorld(stuck={"db"})):
-        ...                                 # the Cluster db stays in "Setting up primary", as one whose volume is not bound
+        ...                                 # the Cluster db stays in "Setting up primary", as with an unbound volume
 
-Guarantees: the beginning of each story is the one that the real operator was recorded writing (tests/recordings/cnpg; the comparison is a
-test): Initialized is True long before anything runs, the Secret is there at once, and there is none if bootstrap names one.
+Guarantees: the beginning of each story equals a recording of the real operator (tests/recordings/cnpg; the comparison is a test):
+Initialized is True long before anything runs. The Secret exists at once, unless bootstrap names a Secret; then none is created.
 
-Caveats: no pods, Services and volumes are made, no backup is taken, and a Cluster is never reconfigured. Healthy states are read from
-CloudNativePG's sources, not recorded. The webhook's checks are those of the name's form and length and of the storage's size.
+Caveats: no pods, Services and volumes are created, no backup is taken, and a Cluster is never reconfigured. Healthy states are read from
+CloudNativePG's sources, not recorded. The webhook checks only the name's form and length and the storage's size.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The stories of Clusters: each is played as CloudNativePG 1.30 was recorded, and ended as `CnpgWorld` says."""
+"""The stories of Clusters: each begins like the recording of CloudNativePG 1.30, and ends as `CnpgWorld` defines."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _HEALTHY: Final = "Cluster in healthy state"
 
 @dataclass(slots=True)
 class CnpgWorld:
-    """Outcomes by the name of the Cluster. Change it while the stand-in runs."""
+    """Outcomes by the name of the Cluster. May be changed while the double runs."""
 
     stuck: set[str] = field(default_factory=set)
     """Clusters whose first pod never runs; "*" for all."""
     failing: dict[str, str] = field(default_factory=dict)
-    """The phase in which a Cluster ends."""
+    """A Cluster's last phase."""
     seconds: float = 90.0
     """How long a database takes."""
 
@@ -80,7 +80,7 @@ class CnpgOperator(StandIn):
         }
         await self._report(made, waiting)
         await self.sleep(3)
-        if makes_secret:  # anew, if it was still that of a former Cluster of this name, with which it went
+        if makes_secret:  # again: garbage collection may have removed a former Cluster's Secret of this name
             await self._make_secret(made)
         members = (made.get("spec") or {}).get("instances", 1)
         done = {
@@ -93,7 +93,7 @@ class CnpgOperator(StandIn):
         await self._report(made, done, Ready=("True", "ClusterIsReady"))
 
     async def _make_secret(self, made: Json) -> None:
-        if await self.read(made) is not None:  # else a Cluster that is gone would take the name from the next one
+        if await self.read(made) is not None:  # else a deleted Cluster's Secret would block its successor's name
             await self.create(_application_secret(made))
 
     async def _ends_here(self, made: Json, name: str) -> bool:

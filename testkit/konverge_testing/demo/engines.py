@@ -19,7 +19,7 @@ from konverge_testing.volsync import VolSyncController, volsync_crds
 __all__ = ["engine_crds", "engines"]
 
 _PACE = 0.1
-"""The stand-ins play ten times as fast as the real controllers were recorded."""
+"""The doubles run ten times as fast as the recorded controllers."""
 _VELERO = "velero"
 _RUNS = 0.5
 """Seconds that a command runs, about."""
@@ -65,7 +65,7 @@ class JobController(StandIn):
 
 @asynccontextmanager
 async def engines(config: ClientConfig, token: str, *, runs_jobs: bool) -> AsyncIterator[str]:
-    """Run the stand-ins; yields the URL of the control plane, which has one job for the agent.
+    """Run the doubles; yields the URL of the control plane, which has one job for the agent.
 
     `runs_jobs`: the API server has a Job controller, so that only a kubelet is missing.
     """

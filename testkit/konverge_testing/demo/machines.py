@@ -1,8 +1,8 @@
 """`konverge demo --machines`: a pool of machines over three shards is spread, scaled, and one of its Nodes is drained.
 
 Guarantees: the operator runs in this process with exactly the rights that `konverge rbac` prints. The servers of Nstance are doubles of
-`konverge_testing.nstance`, which it reaches over TLS on loopback; stand-ins act for the core of Cluster API and for kubelets. No machine
-is made anywhere.
+`konverge_testing.nstance`, which the operator reaches over TLS on loopback; doubles replace the core of Cluster API and the kubelets. No
+machine is created anywhere.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ async def _prepare(admin: Client) -> None:
 
 @asynccontextmanager
 async def _operator(stage: Stage, admin: Client, world: NstanceWorld) -> AsyncIterator[None]:
-    """Run the operator as its ServiceAccount, with what an administrator gives it, beside the stand-in for Cluster API."""
+    """Run the operator as its ServiceAccount, with what an administrator gives it, beside the double of Cluster API."""
     from konverge_testing.capi import CapiCore
 
     names = _SETTINGS.identity_names

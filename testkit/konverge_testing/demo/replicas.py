@@ -1,6 +1,6 @@
 """`konverge demo --replicas=N`: replicas share WorkspaceClaims; one is killed, another is stopped, and their claims go to the others.
 
-Guarantees: the replicas run in this process with exactly the rights that `konverge rbac` prints; the one that is killed sends and receives
+Guarantees: the replicas run in this process with exactly the rights that `konverge rbac` prints; the killed replica sends and receives
 nothing from then on. Workspaces are in memory, and refuse the calls of a former owner.
 """
 
@@ -64,7 +64,7 @@ def replica_of(stamp: str) -> str:
 
 
 async def demo_of_replicas(stage: Stage, admin: Client, count: int, timeout: float, *, stay: bool) -> bool:
-    """Run the demo of so many replicas; returns whether everything went to its owners in time."""
+    """Run the demo of so many replicas; returns whether all claims reached their owners in time."""
     with (stage.directory / "konverge.log").open("w", encoding="utf-8", buffering=1) as file:
         engine.set_up(DaemonSettings())
         logs.configure(form="console", stream=file)

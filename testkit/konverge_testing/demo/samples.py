@@ -158,7 +158,7 @@ def hint(kubectl: str) -> str:
 
 
 def samples() -> list[dict[str, Any]]:
-    """Return the objects, in the order in which they are applied."""
+    """Return the objects, in the order of their apply."""
     found = [document for document in yaml.safe_load_all(_SAMPLES) if document]
     for document in found:
         document["metadata"]["namespace"] = NAMESPACE
@@ -171,7 +171,7 @@ def _text(name: str) -> str:
 
 
 def operation_samples() -> list[dict[str, Any]]:
-    """Return one Operation of each engine, and what they need, in the order in which they are applied."""
+    """Return one Operation of each engine, and what they need, in the order of their apply."""
     return [document for document in yaml.safe_load_all(_text("operations.yaml")) if document]
 
 

@@ -1,11 +1,11 @@
-"""A stand-in for Flux on an API server: helm-controller and source-controller, played by one small program. No Helm runs.
+"""A double of Flux on an API server: helm-controller and source-controller, played by one small program. No Helm runs.
 
     async with HelmController(config, world=World(refused={"1.2.0": "Service is invalid"})):
-        ...                                 # HelmReleases become ready, or fail, as Flux would say it
+        ...                                 # HelmReleases become ready, or fail, in Flux's words
 
-Guarantees: what it writes, and in which order, is what the real controllers were recorded writing (tests/recordings/flux; the
+Guarantees: its writes and their order equal recordings of the real controllers (tests/recordings/flux; the
 comparison is a test). It writes as the field manager `helm-controller`, through the status subresource, adds and removes Flux's finalizers,
-makes the HelmChart of a release, and reads the Secrets and ConfigMaps with values.
+creates the HelmChart of a release, and reads the Secrets and ConfigMaps with values.
 
 Caveats: no reconcile at each `interval`; nothing is rendered or installed. `World` decides the outcome of each chart and
 may be changed while the controller runs; `look_again` requests a reconcile of every object at once.

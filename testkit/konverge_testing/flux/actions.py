@@ -1,7 +1,7 @@
 """Helm's actions, as helm-controller reports them: install, upgrade, test, rollback, uninstall, correction of drift.
 
-Each is a generator of the recorded writes around one action whose end the `World` decides; no Helm runs. The returned value says whether
-the reconcile ends with its last write.
+Each is a generator of the recorded writes around one action; the `World` decides the outcome, and no Helm runs. The returned value is
+whether the reconcile ends with its last write.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _after_failure(work: Work, action: str) -> Acting:
 
 
 def _seconds(text: str) -> float:
-    """Read the one unit that tests write: `6s`, `5m`."""
+    """Parse a duration with a single unit, as tests write it: `6s`, `5m`."""
     return float(text[:-1]) * {"s": 1, "m": 60, "h": 3600}[text[-1]]
 
 

@@ -198,7 +198,7 @@ class HelmController:
         self._queue.forget(key)
 
     async def _execute(self, key: Key, effect: Effect) -> bool:
-        """Make one write; False if the object in hand is gone."""
+        """Write once; False if the reconciled object no longer exists."""
         match effect:
             case Status(status=status):
                 return await self._rewrite(key, lambda newest: {**newest, "status": status}, "status")
@@ -211,7 +211,7 @@ class HelmController:
         return True
 
     async def _rewrite(self, key: Key, change: Callable[[Object_], Object_], subresource: str) -> bool:
-        """Replace the newest version of an object by a changed one; False if it is gone, or another one has its name.
+        """Replace the newest version of an object by a changed object; False if it was deleted, or another object has its name.
 
         The cached object mostly suffices: after a concurrent write the server returns a conflict, and the object is read again.
         """
@@ -235,7 +235,7 @@ class HelmController:
             return True
 
     def _note(self, key: Key, stored: Object) -> None:
-        """Remember a write until the cache shows it. The news of an object's end may come before the answer to the write that ended it."""
+        """Remember a write until the cache shows it. The DELETED event may arrive before the response to the object's last write."""
         metadata = stored.metadata
         ended = metadata.deletion_timestamp is not None and not metadata.finalizers
         if ended or self._gone.get(key) == metadata.uid:

@@ -1,4 +1,4 @@
-"""The stand-in for helm-controller: one reconcile of a HelmRelease, as recorded. No Helm runs.
+"""The double of helm-controller: one reconcile of a HelmRelease, as recorded. No Helm runs.
 
 The order of writes is the recorded one, because readers depend on it: `lastAttemptedGeneration` before the action (and, if no action is
 needed, only at the end), `history` after Ready, `observedGeneration` in a write of its own at the very end, and with it
@@ -15,7 +15,7 @@ from konverge_testing.flux.work import Work
 __all__ = ["reconcile_release"]
 
 REQUEUE = 1.0
-"""Seconds until a release that waits for something looks again by itself; helm-controller's default is 30 s."""
+"""Seconds until a waiting release is reconciled again; helm-controller's default is 30 s."""
 
 
 def reconcile_release(release: Object_, world: World, view: ClusterView) -> Effects:
@@ -74,7 +74,7 @@ def _chart(work: Work) -> Effects:
 
 
 def _dependency(work: Work) -> tuple[str, str] | None:
-    """Tell which release that this one depends on is not ready."""
+    """Return the first dependency of this release that is not ready."""
     for entry in work.spec.get("dependsOn") or ():
         namespace, name = entry.get("namespace") or work.namespace, entry["name"]
         found = work.view.find("HelmRelease", namespace, name)
@@ -112,7 +112,7 @@ def _source(work: Work) -> tuple[str, str] | None:
 
 
 def _revision(kind: str, revision: str) -> str:
-    """A chart from an OCIRepository bears the first 12 digits of its digest as build metadata."""
+    """The version of a chart from an OCIRepository has the first 12 digits of its digest as build metadata."""
     if kind != "OCIRepository":
         return revision
     tag, _, hexadecimal = revision.partition("@sha256:")

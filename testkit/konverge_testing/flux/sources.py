@@ -1,7 +1,7 @@
-"""The stand-in for source-controller: HelmRepository, OCIRepository and HelmChart, as recorded.
+"""The double of source-controller: HelmRepository, OCIRepository and HelmChart, as recorded.
 
-A `World` provides the artifacts. A failure that trying again may mend is retried (Reconciling/ProgressingWithRetry); a chart version
-that does not exist is given up (Stalled/InvalidChartReference). An old artifact stays while a new one cannot be had.
+A `World` provides the artifacts. A transient failure is retried (Reconciling/ProgressingWithRetry); a missing chart version is not
+(Stalled/InvalidChartReference). An old artifact stays while no new artifact can be fetched.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ https://fluxcd.io/flux/components/source/options/ (--min-retry-delay)"""
 class _Fetched:
     """The outcome of a fetch: a revision, or the reason why it failed; `final` if a retry cannot succeed.
 
-    `looked_in` is, for a chart, the revision of the repository in which it was looked for. `content` is what was fetched.
+    `looked_in` is, for a chart, the revision of the searched repository. `content` is what was fetched.
     """
 
     revision: str = ""

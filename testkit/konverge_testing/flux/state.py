@@ -1,7 +1,7 @@
-"""The types of the Flux stand-in: the world below Flux, a controller's view of the cluster, and the effects of one reconcile.
+"""The types of the Flux double: the world below Flux, a controller's view of the cluster, and the effects of one reconcile.
 
-A reconcile of the stand-in is a generator of effects: each is one write to the API server, in the order in which the real controllers
-were recorded writing (tests/recordings/flux). So the same code runs against a dict in a unit test and against a real API server.
+A reconcile of the double is a generator of effects: each is one write to the API server, in the order of the recorded controllers
+(tests/recordings/flux). So the same code runs against a dict in a unit test and against a real API server.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class World:
     """
 
     versions: set[str] | None = None
-    """Chart versions that exist; None: every one."""
+    """Chart versions that exist; None: every version."""
     unreachable: set[str] = field(default_factory=set)
     """URLs that do not respond, with everything below them."""
     mirrors: dict[str, str] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class World:
         return self.versions is None or version in self.versions
 
     def content(self, url: str) -> str:
-        """Return the URL by whose content that of this URL is told apart from others'."""
+        """Return the URL that identifies this URL's content: a mirror has the content of its original."""
         return self.mirrors.get(url, url)
 
     def answers(self, url: str) -> bool:
@@ -130,7 +130,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """End the reconcile; look again after so many seconds, or (None) by the backoff of failures."""
+    """End the reconcile; repeat it after so many seconds, or (None) after the backoff of failures."""
 
     seconds: float | None
 

@@ -1,7 +1,7 @@
 """How helm-controller puts values together: `valuesFrom` in order, then inline `values`.
 
-Its errors name the reference and go on with the parser's own words, which may quote the values; readers must not pass them on, and
-the stand-in's are like that too, so that tests notice who does.
+Its errors name the reference and continue with the parser's own text, which may quote the values, so readers must not pass them on. The
+double's errors quote values too, so that tests notice a leak.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["ValuesError", "compose"]
 
 
 class ValuesError(Exception):
-    """The values cannot be composed; the message says why."""
+    """The values cannot be composed; the message has the reason."""
 
 
 def compose(spec: Object_, namespace: str, view: ClusterView) -> Object_:

@@ -1,4 +1,4 @@
-"""The triggers of the controllers of the Flux stand-in. Pure.
+"""The triggers of the Flux double's controllers. Pure.
 
 As upstream: a controller's own object wakes it when its spec, a request or its deletion is new, never for its status. A new artifact
 enqueues its users; a source that fails enqueues nothing, which is why a release does not see a missing OCI tag. Secrets and ConfigMaps

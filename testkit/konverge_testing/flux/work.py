@@ -1,4 +1,4 @@
-"""One reconcile of the helm-controller stand-in under way: the release, its status as it will be written, and what is wanted."""
+"""The state of one reconcile of the helm-controller double: the release, its next status, and the desired state."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Work:
         return copy.deepcopy(self.status)
 
     def begin(self) -> Iterator[Status]:
-        """Note what is about to be tried, before it is. Another intent than the last starts counting failures anew."""
+        """Record the attempt before it starts. A changed intent resets the failure counters."""
         before = self.copied()
         self._note_attempt()
         if self.status != before:
@@ -128,7 +128,7 @@ class Work:
             self.status.pop("lastAttemptedRevisionDigest", None)
 
     def forget_failures(self) -> None:
-        """Start counting failures anew."""
+        """Reset the failure counters."""
         for counter in _COUNTERS:
             self.status.pop(counter, None)
 
@@ -146,7 +146,7 @@ class Work:
         return tried == (self.generation, self.revision, self.config) and not retried and failures > retries >= 0
 
     def judge_drift(self) -> None:
-        """Set the condition Drifted as the world says; remove it if drift detection is off."""
+        """Set the condition Drifted according to the world; remove it if drift detection is off."""
         if self.drift_mode == "disabled" or self.latest is None:
             self.conditions.drop("Drifted")
         elif self.key in self.world.drifted:
@@ -170,7 +170,7 @@ class Work:
         return bool(force == requested and force != handled and requested != self.status.get("lastHandledReconcileAt"))
 
     def handled(self) -> Iterator[Status]:
-        """Note the request that this reconcile answered, well or not."""
+        """Record the request that this reconcile handled, successfully or not."""
         before = self.copied()
         self._note_request()
         yield from self.write_if(before)

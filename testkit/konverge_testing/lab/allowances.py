@@ -1,7 +1,7 @@
 """`Allowances`: what a scenario declares about its runs, each with a reason: differences, objects that stay gone, plans, the clock's end.
 
-A run under a plan ends as the undisturbed one did, unless the scenario says otherwise. An operator that is driven by the clock ends
-otherwise for a good reason: a process that was down for hours has missed what was due. The report prints the reasons.
+A run under a plan must end as the undisturbed run did, unless the scenario declares a difference. A clock-driven operator may differ for a
+good reason: a process that was down for hours missed what was due. The report prints the reasons.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Allowances:
         self.skipped: list[tuple[str, str]] = []
         """Pattern of the names of plans that do not apply, and the reason."""
         self.resync_writers: list[tuple[Kind[Any] | None, str]] = []
-        """Kinds (None: all) whose reconcile may write because of a resync alone, and the reason."""
+        """Kinds (None: all) whose reconcile may write when only a resync triggered it, and the reason."""
         self.silent: list[tuple[Kind[Any] | None, str]] = []
         """Kinds (None: all) whose reconcile may return Done after a failed write, and the reason."""
         self.survivors: list[tuple[Kind[Any], str]] = []
@@ -55,7 +55,7 @@ class Allowances:
         self.shown_secrets: list[tuple[str, str, str]] = []
         """Name and key ("" for all) of Secrets whose values may be shown, and the reason."""
         self.clock_end: float | None = None
-        """The virtual second at which runs end, or None if they end when they have converged."""
+        """The virtual second that ends each run, or None if a run ends on convergence."""
 
     def may_differ(self, what: Kind[Any] | type[Any] | None, *parts: Part, why: str) -> None:
         """Declare that parts of objects of a kind (None: of every kind) may end otherwise than in the undisturbed run.
@@ -116,7 +116,7 @@ class Allowances:
         return any(name == shown and part in ("", key) for shown, part, _ in self.shown_secrets)
 
     def allows_resync_writes(self, key: Key) -> bool:
-        """Return whether the reconcile of an object may write because of a resync alone."""
+        """Return whether the reconcile of an object may write when only a resync triggered it."""
         return _covers(self.resync_writers, key)
 
     def allows_silence(self, key: Key) -> bool:

@@ -1,4 +1,4 @@
-"""The common beginning of plans: which of them share a run, and where each goes its own way. Pure, but for the one call that forks.
+"""The common beginning of plans: which plans share a run, and where each plan branches off. Pure, except for the call that forks.
 
 A run is the same to the byte until its first fault strikes. So plans of one seed run a *shared prefix* without faults, and each plan
 branches off at its first effect: a crash or a foreign write at its number, a rule at its first hit. Until then the rule is a probe: it
@@ -7,7 +7,7 @@ counts, as it would in a run of its own, and does nothing. A rule that acts when
 Guarantees: a branched run is that plan's run from nothing, to the byte of its timeline. A plan whose faults never strike ends as the
 prefix.
 
-Caveats: plans with lease faults and plans without any fault run alone.
+Caveats: plans with lease faults and plans without any fault share no run.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["LEAST", "MOST", "Batch", "SharedPrefix", "acts_when_armed", "batches
 MOST: Final = 40
 """Plans of one prefix: its own run is then a few hundredths of theirs."""
 LEAST: Final = 16
-"""Plans for which a shared prefix of their own is worth its run."""
+"""The fewest plans that justify a shared prefix of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Places of plans that one process runs, one after the other."""
+    """Places of plans that one process runs in sequence."""
 
     places: tuple[int, ...]
     shared: bool = False
@@ -40,9 +40,9 @@ class Batch:
 
 
 def batches(plans: Sequence[Plan], workers: int, *, share: bool = True) -> list[Batch]:
-    """Cut plans into batches, in their order: large ones first, small ones at the end, so that all workers finish together.
+    """Cut plans into batches, in their order: large batches first, small batches at the end, so that all workers finish together.
 
-    Without `share` every plan runs alone.
+    Without `share` no plan shares a run.
     """
     found = list[Batch]()
     for seed, group in groupby(_shares(plans), key=lambda one: one[1]):
@@ -60,7 +60,7 @@ def _size(left: int, workers: int) -> int:
 
 
 def _shares(plans: Sequence[Plan]) -> Iterator[tuple[int, int | None]]:
-    """Yield each place with the seed of a shared prefix that its neighbours have too, or None if a plan is alone."""
+    """Yield each place with the seed of a shared prefix that its neighbours have too, or None if it shares no run."""
     seeds = [plan.seed if plan.faults and not plan.leases and not plan.services else None for plan in plans]
     for place, seed in enumerate(seeds):
         neighbours = seeds[max(place - 1, 0) : place] + seeds[place + 1 : place + 2]
@@ -129,7 +129,7 @@ class SharedPrefix:
         return [(place, timed) for place, plan in self.waiting.items() for timed in plan.rules if timed.after == number]
 
     def probe(self, place: int, rule: Rule, timeline: Timeline, note: TimelineEntry) -> None:
-        """Remember a probe, and the note about it at the place in the timeline that it would have in a run of this plan alone."""
+        """Remember a probe, and write its note where the timeline of this plan's own run would have it."""
         self.probes[place].append(rule)
         self._notes[place].append((len(timeline.entries), note))
 

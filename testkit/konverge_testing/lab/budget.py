@@ -21,7 +21,7 @@ _WORD: Final = 8
 
 
 class CpuBudget:
-    """CPU seconds for `workers` processes, `seconds` for each. The process that makes it has used part of its own before."""
+    """CPU seconds for `workers` processes, `seconds` for each. The creating process has used part of its own already."""
 
     def __init__(self, seconds: float, *, workers: int = 1, slots: int = 0, used: float = 0.0) -> None:
         self._allowed = seconds * max(workers, 1)

@@ -1,4 +1,4 @@
-"""The paths at which two states of an object differ. Pure."""
+"""Paths of the differences between two states of an object. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BOOKKEEPING: Final = ("resourceVersion", "managedFields")
 
 
 def changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield the paths at which two values differ, with both values."""
+    """Yield the path of each difference between two values, with both values."""
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict):

@@ -19,7 +19,7 @@ _MOST: int = 12
 
 def problems_of(reference: Run, run: Run) -> list[str]:
     """Return everything that is wrong with a run, or nothing if it is as good as the reference."""
-    # If a foreign change may stay, the state that the scenario waits for may never come, and what it writes to may be gone.
+    # If a foreign change may stay, the scenario may never reach the state that it waits for, and its objects may be deleted.
     problems = [one for one in run.problems if run.plan.same_end or not one.startswith((EXPECTATION, REQUEST))]
     if any(one.do == "cancel" for one in run.plan.interruptions):
         problems = [one for one in problems if LET_THROUGH not in one]  # the plan did it
@@ -49,8 +49,8 @@ def differences(
 ) -> list[str]:
     """Return where two end states differ, with both values; no more than a dozen lines.
 
-    `may_be_gone` has objects that may be missing in the second, and resources of which any may. `owned` has the fields of each object that
-    a client set: a difference in another field names `may_differ`.
+    `may_be_gone` has objects that may be missing in the second state, and resources whose objects may all be missing. `owned` has the
+    fields of each object that a client set: a difference in any other field names `may_differ`.
     """
     found = []
     for where in sorted({*reference, *state}):

@@ -1,7 +1,7 @@
-"""The kinds that a manager needs: whose CRDs the lab can make from their models, and which the API server does not serve.
+"""The kinds that a manager needs: the kinds whose CRDs the lab can generate from models, and the kinds that the API server does not serve.
 
-The runtime waits for a CRD that is not installed, as it should: in a cluster it may come later. A test would wait as long, and then
-report a timeout. So the lab looks before the start.
+The runtime waits for a missing CRD, because a cluster may install it later. A test would wait as long, and then report a timeout. So the
+lab checks before the start.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ def _needs(manager: Manager) -> Iterator[tuple[Kind[Any], str]]:
 
 
 def models_of(manager: Manager, absent: Collection[Kind[Any]]) -> list[type[Any]]:
-    """Return the models of these kinds of which a CRD can be made, one of each kind, without those that are absent on purpose."""
+    """Return the models that a CRD can be generated from, one for each kind, without kinds that are absent on purpose."""
     found = dict[Kind[Any], type[Any]]()
     for kind, _ in _needs(manager):
-        # One controller may reconcile a kind by its model, and another one watch it as thin views.
+        # One controller may reconcile a kind by its model, while another controller watches it as thin views.
         if kind.model is not None and hasattr(kind.model, "__konverge_declaration__") and kind not in absent:
             found.setdefault(kind, kind.model)
     return list(found.values())
 
 
 async def is_served(kind: Kind[Any], client: Client, server: ApiServer | None) -> bool:
-    """Tell whether the API server serves a kind; asks the one in memory without a request, which a fault might disturb."""
+    """Return whether the API server serves a kind. Reads the in-memory server's state directly: a fault might disturb a request."""
     if server is not None:
         resources = server.registry.resources
         return any(one.kind == kind.kind and one.written_in(kind.api_version) is not None for one in resources)
@@ -65,7 +65,7 @@ async def is_served(kind: Kind[Any], client: Client, server: ApiServer | None) -
 
 
 def missing_words(missing: dict[Kind[Any], str], *, installs: bool = True) -> str:
-    """Return an error text with the missing kinds, and what to do; `installs` tells whether the lab may install CRDs."""
+    """Return an error text with the missing kinds and the remedy; `installs`: the lab may install CRDs."""
     option = (
         "" if installs else "run pytest with --lab-install-crds, which lets the lab install those of your models, and "
     )

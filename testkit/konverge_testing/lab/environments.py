@@ -1,7 +1,7 @@
 """Where a lab runs: the in-memory API server, a real control plane, or a cluster. The same test runs on each.
 
-Guarantees: leaving an environment removes what it made. On a cluster that is the test's own namespace alone; CRDs are installed there only
-where `install` says so, and stay.
+Guarantees: leaving an environment removes what it created. On a cluster that is only the test's own namespace; CRDs are installed on a
+cluster only if `install` is set, and are not removed.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ async def memory_lab(*, seed: int = 0, namespace: str = "lab") -> AsyncIterator[
 
 @contextmanager
 def _watched(loop: VirtualTimeLoop, lab: Lab, server: ApiServer) -> Iterator[None]:
-    """Check the predicates of a lab after each write, bound the turns and the waits of its loop, refuse calls that block it, and take the
-    exceptions that reach it.
+    """Check the predicates of a lab after each write, bound the iterations and the waits of its loop, refuse calls that block the loop, and
+    record the exceptions that reach it.
     """
 
     def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ def _watched(loop: VirtualTimeLoop, lab: Lab, server: ApiServer) -> Iterator[Non
 
 @asynccontextmanager
 async def control_plane_lab(kubeconfig: Path, namespace: str) -> AsyncIterator[Lab]:
-    """A lab in a namespace of a control plane that is there."""
+    """A lab in a namespace of an existing control plane."""
     config = await ClientConfig.from_kubeconfig(kubeconfig)
     async with Client(config, name=USER) as client, Lab(client, config, namespace) as lab:
         yield lab

@@ -3,15 +3,14 @@
     report = explore(scenario, process="lab", mode="quick")
     assert report.passed, report.text()
 
-Guarantees: the reference runs first, with several seeds, and a difference between these is a finding of its own. Then plans run, in an
-order that the seed draws, in which one plan of each kind of fault precedes the second one of any kind; deletions and edits of children
-after the last write come early. `quick` runs the first plans
-of that order, a fixed number, so that a slow machine runs the same plans as a fast one; `full` runs all of them, and then random joins of
-them for the rest of the budget, which is CPU time. Plans that did not run are counted, apart for each reason. An exploration in which no
-plan ran, or in which the budget left a plan out, is incomplete (`Report.shortfall`): the first never passes, the second does not pass in
-CI. A plan that fails is shrunk to the parts that it needs. Failures are reported in the order of their plans, however many processes ran
-them. Each run is single-threaded, and nothing is left behind. Plans may share the beginning of their runs (`branching`); the result of a
-plan is that of its run from nothing.
+Guarantees: the reference runs first, with several seeds; a difference between its runs is a finding of its own. Then plans run in an order
+that the seed draws: one plan of each kind of fault precedes the second plan of any kind, and deletions and edits of children after the
+last write are early. `quick` runs a fixed number of plans, so that a slow machine runs the same plans as a fast machine. `full` runs all
+plans, and then random joins of them for the rest of the budget, which is CPU time. Plans that did not run are counted, by reason. An
+exploration that ran no plan is incomplete (`Report.shortfall`) and never passes. An exploration whose budget left a plan out is incomplete
+too, and does not pass in CI. A plan that fails is shrunk to the parts that it needs. Failures are reported in the order of their plans,
+however many processes ran them. Each run is single-threaded, and nothing is left behind. Plans may share the beginning of their runs
+(`branching`); a plan's result equals the result of its own run from nothing.
 """
 
 from __future__ import annotations
@@ -57,8 +56,8 @@ QUICK: Final = 60
 BUDGET: Final = 900.0
 """Seconds of CPU, of each process, for the plans of one scenario in full mode."""
 WORTH: Final = 0.08
-"""Seconds of CPU of one run from which on plans share their beginning: a copy of a process costs a few hundredths, which a run that is
-over sooner would not save.
+"""The least CPU seconds of one run for plans to share their beginning: a copy of a process costs a few hundredths, more than a shorter run
+would save.
 """
 _LEAST_SECONDS: Final = 30.0
 _MANY_RUNS: Final = 50
@@ -107,7 +106,7 @@ class Report:
     beyond: int = 0
     """Plans that quick mode leaves to full mode: by design."""
     untried: tuple[str, ...] = ()
-    """The kinds of fault of which quick mode leaves every plan to full mode: it ran fewer plans than the scenario has kinds."""
+    """The kinds of fault that quick mode left to full mode entirely: quick mode ran fewer plans than the scenario has kinds."""
     joined: int = 0
     """Random joins of plans that the budget of full mode did not reach: by design, since they fill the time that is left."""
     pruned: tuple[Pruned, ...] = ()
@@ -124,7 +123,7 @@ class Report:
 
     @property
     def shortfall(self) -> str:
-        """The reason why the exploration says less than it should, and the remedy; "" if it is complete."""
+        """The reason why the exploration is incomplete, and the remedy; "" if it is complete."""
         if self.left:
             return (
                 f"{self.left} plans were left for want of time, so nothing is known about them: give a larger --lab-budget (seconds of "
@@ -203,11 +202,10 @@ def explore(
 ) -> Report:
     """Run a scenario under every plan; see the module.
 
-    `budget` is in seconds of CPU of each process, and replaces the number of plans in quick mode; `only` replaces the plans; `prune` False
-    runs the pruned ones too; with `workers` of more than 1 the plans run in so many processes, where processes can be forked. `foreign`
-    False prunes the plans in which others touch the objects, for a scenario that plays these others itself. `quick` is the number of
-    plans of quick mode (None: `QUICK`). With `strict` (None: if the
-    variable CI is set) a plan that the budget does not reach is a failure.
+    `budget` is in CPU seconds of each process, and replaces the number of plans in quick mode. `only` replaces the plans. `prune` False
+    runs the pruned plans too. With `workers` above 1 the plans run in that many processes, if processes can be forked. `foreign` False
+    prunes the plans with writes of other clients, for a scenario that plays these clients itself. `quick` is the number of plans of quick
+    mode (None: `QUICK`). With `strict` (None: if the variable CI is set) a plan that the budget does not reach is a failure.
     """
     began, began_cpu = monotonic(), cpu_time()
     reference = run(scenario, Plan(name="reference"), long=True)

@@ -44,7 +44,7 @@ class TargetProcess(Protocol):
         """The name of the manager under test."""
 
     def crash(self, down: float) -> None:
-        """End the process and start it anew, `down` seconds later."""
+        """Kill the process, and start it again `down` seconds later."""
 
     def halt(self) -> None:
         """End the process for good."""
@@ -64,9 +64,9 @@ class FaultInjector:
     always: list[Callable[[], None]] = field(default_factory=list)
     """Predicates of the user; each raises AssertionError."""
     disturb_lease: Callable[[Lease], Awaitable[float]] | None = None
-    """Does the faults of leadership; returns the seconds that one lasts."""
+    """Injects a fault of leadership; returns its duration in seconds."""
     other_leaders: Callable[[], list[str]] = list
-    """Returns a problem for each replica that leads beside the one that is writing."""
+    """Returns a problem for each other replica that leads while this replica writes."""
     problems: list[str] = field(default_factory=list)
     created: Counter[str] = field(default_factory=Counter)
     deleted: Counter[str] = field(default_factory=Counter)
@@ -74,7 +74,7 @@ class FaultInjector:
     """Commits of all writers, Events and Leases aside."""
     last_commit: float = 0.0
     finalizes: list[str] = field(default_factory=list)
-    """The objects of the calls of `finalize`, in the order in which they began."""
+    """The objects of the calls of `finalize`, in the order of their starts."""
     touched: set[str] = field(default_factory=set)
     """Objects that the foreign writer touched; their counts of creations and deletions are not compared."""
     oracle: ReconcileOracle | None = None

@@ -1,7 +1,7 @@
-"""Faults in `finalize`: the lab's manager wraps every reconciler that has one, so that a plan can make one of its calls fail.
+"""Faults in `finalize`: the lab's manager wraps every reconciler that has a finalizer, so that a plan can fail one of the calls.
 
-Guarantees: calls are numbered from 1 over all lives of the process, in the order in which they begin; a call of a dead process has no
-number. A call that no plan concerns ends as the reconciler's own.
+Guarantees: calls are numbered from 1 over all lives of the process, in the order of their starts; a call of a dead process has no number.
+A call without a fault has the result of the reconciler's own `finalize`.
 
 Caveats: a `finalize` that is a plain function runs in a thread, and is neither numbered nor disturbed.
 """

@@ -1,8 +1,8 @@
-"""Mistakes of the program under test that the runtime contains, so that they fail the test instead of a log line alone.
+"""Mistakes of the program under test that the runtime contains: they fail the test instead of only being logged.
 
 Guarantees: an exception of the program's code, other than an error of the API, is a finding, once for each place, type and object. So is a
-coroutine that was never awaited; one that a reconcile forgot fails that reconcile, as a forgotten `await ctx.own(...)` does. An error that
-the test expects (`Lab.expects`) does not count.
+coroutine that was never awaited; a coroutine that a reconcile forgot fails that reconcile, as a forgotten `await ctx.own(...)` does. An
+error that the test expects (`Lab.expects`) does not count.
 
 Caveats: a coroutine in a reference cycle is found when it is collected, which may be after the test.
 """
@@ -34,7 +34,7 @@ __all__ = ["AT_ONCE", "Findings", "Mistakes", "unawaited_coroutines"]
 AT_ONCE: Final = 300
 """Reconciles of one key at one moment that count as a hang."""
 _HOOK: Final = "_warn_unawaited_coroutine"
-"""The function of `warnings` that the interpreter calls; a filter of warnings would depend on those of the test run."""
+"""The function of `warnings` that the interpreter calls; a warnings filter would depend on the test run's filters."""
 
 
 class Mistakes(AssertionError):
@@ -84,7 +84,7 @@ class Findings:
     _expected: list[_Expected] = field(default_factory=list)
     _forgotten: dict[asyncio.Task[Any] | None, list[str]] = field(default_factory=dict)
 
-    # --- what the test says --------------------------------------------------------------------------------------------------
+    # --- what the test declares ----------------------------------------------------------------------------------------------
 
     def expect(self, error: type[BaseException], match: str) -> None:
         """Take errors of this type whose text matches for what the test is about."""
@@ -166,7 +166,7 @@ class Findings:
             self.add(words)
 
     def observe(self, event: Event) -> None:
-        """Check the predicates after a commit; one that did not hold is not checked again."""
+        """Check the predicates after a commit; a predicate that failed is not checked again."""
         if event.entry.resource not in QUIET:
             left = [check for check in self.always if check not in self._violated]
             for check, words in broken(left, event):

@@ -22,7 +22,7 @@ _KEPT = ("name", "namespace", "labels", "annotations", "ownerReferences")
 
 
 class ForeignWriter:
-    """Writes under a name of its own. Does nothing if the object is gone."""
+    """Writes under a name of its own. Does nothing if the object no longer exists."""
 
     def __init__(self, client: Client, registry: Registry) -> None:
         self._client = client
@@ -151,7 +151,7 @@ def _kind(resource: Resource) -> Kind[Any]:
 
 
 def _applier(owners: Iterable[Mapping[str, Any]]) -> str:
-    """Return the manager that applied an object; "" if it was created or edited otherwise, so that no manager's apply makes it whole."""
+    """Return the field manager that applied an object; "" if no apply wrote it, so that no manager's apply restores the whole object."""
     owners = [one for one in owners if not one.get("subresource")]
     if any(one["operation"] == "Update" and one.get("fieldsV1", {}).keys() - {"f:metadata"} for one in owners):
         return ""

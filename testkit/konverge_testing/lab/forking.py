@@ -5,7 +5,7 @@ descriptors and neither closes nor unregisters any, runs no cleanup of the origi
 `os._exit`. The death of a copy is reported as the failure of its plan's work. The original leaves as soon as the last plan has branched
 off.
 
-Caveats: a run that has threads or sockets of its own is not copied; its plans are handed back, to be run alone.
+Caveats: a run that has threads or sockets of its own is not copied; its plans are handed back, to run without sharing.
 """
 
 from __future__ import annotations
@@ -99,19 +99,19 @@ class _Forks:
             os.close(inlet)
             self._link.close()
             self._out = outlet
-            asyncio._set_running_loop(loop)  # asyncio takes a running loop for its own process's alone
+            asyncio._set_running_loop(loop)  # asyncio ignores a running loop of another process
             if task is not None and asyncio.current_task() is None:  # from Python 3.14 on, so it takes the running task
                 asyncio.tasks._enter_task(loop, task)
             assert isinstance(loop, VirtualTimeLoop)
-            loop.limit(seconds=self._seconds)  # anew: the CPU time of a copy begins at 0
-            gc.freeze()  # what the original left is never collected here: to look at it would be to copy it
+            loop.limit(seconds=self._seconds)  # again: the CPU time of a copy begins at 0
+            gc.freeze()  # never collect the original's garbage here: the collector's access would copy its pages
             return True
         os.close(outlet)
         with os.fdopen(inlet, "rb") as pipe:
             told = pipe.read()
         _, status = os.waitpid(process, 0)
         assert isinstance(loop, VirtualTimeLoop)
-        loop.limit(seconds=self._seconds)  # anew: the time of the copy is not that of the original
+        loop.limit(seconds=self._seconds)  # again: the copy's time is not the original's
         if status or not told:
             self._link.failed(f"the process died ({_death(status)})")
         error, outcome = pickle.loads(told)  # noqa: S301  # our own copy wrote it
@@ -126,7 +126,7 @@ class _Forks:
         try:
             try:
                 told = pickle.dumps((error, outcome))
-            except Exception:  # noqa: BLE001  # the original tells it
+            except Exception:  # noqa: BLE001  # the original process reports it
                 told = pickle.dumps((traceback.format_exc(), None))
             with os.fdopen(self._out, "wb") as pipe:
                 pipe.write(told)

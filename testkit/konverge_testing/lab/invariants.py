@@ -11,7 +11,7 @@ __all__ = ["QUIET", "broken", "place_of", "violated"]
 
 _KSTATUS: Final = frozenset({"Reconciling", "Stalled"})
 QUIET: Final = frozenset({("events.k8s.io", "events"), ("", "events"), ("coordination.k8s.io", "leases")})
-"""Resources that tell and coordinate, and of which no state of the world consists."""
+"""Resources that only report or coordinate, and are no part of the compared state."""
 
 
 def place_of(event: Event) -> str:
@@ -32,11 +32,11 @@ def broken(predicates: Iterable[Callable[[], None]], event: Event) -> Iterator[t
 
 
 def violated(event: Event, namespaces: Mapping[str, str]) -> list[str]:
-    """Return the violations of one commit: an observedGeneration that went back, a condition that vanished, an invalid owner.
+    """Return the violations of one commit: an observedGeneration that decreased, a condition that vanished, an invalid owner.
 
     Reconciling and Stalled are kstatus's: they may vanish, since they exist only while they are True, and they exclude each other.
 
-    `namespaces` has the namespace of every uid that was ever stored, "" for those of the whole cluster.
+    `namespaces` has the namespace of every uid that was ever stored, "" for cluster-scoped objects.
     """
     if event.type == "DELETED":
         return []

@@ -1,4 +1,4 @@
-"""One environment for a test of a reconciler: a namespace, a running manager, and words for what the test expects.
+"""One environment for a test of a reconciler: a namespace, a running manager, and methods for what the test expects.
 
 It is the same on the in-memory API server (the default), on a real control plane and on a cluster; only `server` and `crash` need the
 first.
@@ -8,9 +8,9 @@ first.
         await lab.create(Backup.new("nightly", spec=BackupSpec(schedule="0 3 * * *")))
         backup = await lab.until(Backup, "nightly", kv.is_false("Ready"))
 
-Guarantees: the manager watches the lab's own namespace alone, is strict about conditions, and is drained and stopped at the end. The CRDs
-of the resources that a `build` names are installed and established before it starts. `until` waits on state, never on time alone; on a
-timeout its error has the awaited state, the object's last state, its last reconciles with their reasons, and the last writes.
+Guarantees: the manager watches only the lab's own namespace, is strict about conditions, and is drained and stopped at the end. The CRDs
+of the resources that a `build` names are installed and established before the manager starts. `until` waits for a state, never only for a
+time. Its timeout error has the awaited state, the object's last state, its last reconciles with their reasons, and the last writes.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Unmet(AssertionError, TimeoutError):
 
 
 async def install_crds(client: Client, manifests: list[dict[str, Any]], *, timeout: float = 30.0) -> None:
-    """Apply CRDs and wait until each is established and served; raises Unmet with the one that is not."""
+    """Apply CRDs and wait until each is established and served; raises Unmet with the CRD that is not."""
     for manifest in manifests:
         await client.apply(CRD, manifest, force=True)
     waits_for = ""
@@ -82,7 +82,7 @@ async def install_crds(client: Client, manifests: list[dict[str, Any]], *, timeo
             for manifest in manifests:
                 waits_for = manifest["metadata"]["name"]
                 await _established(client, waits_for)
-            client.forget_discovery()  # once: all are there by now, and several share a group
+            client.forget_discovery()  # once: all CRDs are served now, and several share a group
             for manifest in manifests:
                 waits_for = manifest["metadata"]["name"]
                 await _served(client, manifest["spec"])
@@ -112,7 +112,7 @@ async def _served(client: Client, spec: dict[str, Any]) -> None:
 
 
 def _workers(replicas: list[Manager]) -> Iterator[tuple[Manager, bool]]:
-    """Yield replicas of one manager, each with whether its elected controllers work: those of the leader, or of all while none leads."""
+    """Yield replicas of one manager, each with whether its elected controllers work: the leader's, or all while none leads."""
     led = any(manager.leads for manager in replicas)
     for manager in replicas:
         yield manager, manager.leads or not led
@@ -141,7 +141,7 @@ class _Life:
     """The user with the rules that it declares."""
 
     async def stop(self) -> None:
-        """Stop it, the standby first: else that one would take over."""
+        """Stop the replicas, the standby first: otherwise the standby would take over."""
         if self.standby is not None:
             await self.standby.manager.stop()
         await self.manager.stop()
@@ -238,7 +238,7 @@ class Lab(Allowances):
         self.findings.expect(error, match)
 
     async def verify(self) -> None:
-        """Wait until the keys that fail have recovered, and raise Mistakes for everything that went wrong so far.
+        """Wait until the keys that fail have recovered, and raise Mistakes for all findings so far.
 
         The fixture calls it when a test is done. Faults that are still armed are removed first. On a real API server it does not wait.
         """
@@ -266,7 +266,7 @@ class Lab(Allowances):
         for (controller, key), error in self.findings.failing.items():
             for manager in (one.manager for one in self.replicas()):
                 if any(spec.name == controller for spec in manager.controllers if manager.leads or not spec.elected):
-                    # Only a replica that leads retries: the failures of another one say nothing of what its successor does.
+                    # Only the leader retries: the failures of another replica do not predict what its successor does.
                     times = manager.runner(controller).queue.failures(key)
                     if times and not self.findings.expects(error):
                         yield controller, key, times, error
@@ -292,7 +292,7 @@ class Lab(Allowances):
 
     @property
     def server(self) -> ApiServer:
-        """The in-memory API server; raises LookupError if the lab runs on another one."""
+        """The in-memory API server; raises LookupError if the lab runs on another server."""
         if self._server is None:
             raise LookupError("this lab runs on a real API server; lab.server is there with --lab-on=memory only")
         return self._server
@@ -348,7 +348,7 @@ class Lab(Allowances):
         metrics = self.metrics if not self._lives else Metrics()
         account = None
         if rbac and config is None and self._server is not None and self._rights is not None:
-            # The lab's own settings restrict the watches to its namespace; the rules hold as those of a cluster-wide operator do.
+            # The lab's own settings restrict only the watches to its namespace; the RBAC rules are a cluster-wide operator's.
             user = self._rights.new_user(self.namespace, name)
             account = Account(user, "" if settings is None else chosen.namespace or "")
             config = self._server.config(user=user, namespace=self.namespace)
@@ -390,7 +390,7 @@ class Lab(Allowances):
         return [*(Replica(life.manager, life.wire) for life in lives), *standbys]
 
     async def _define(self, manager: Manager, absent: frozenset[Kind[Any]]) -> None:
-        """Install the CRDs that can be made, and raise UsageError if the server serves another kind not that the manager needs."""
+        """Install the CRDs that can be generated, and raise UsageError if the server does not serve another kind that the manager needs."""
         if self._install:
             await install_crds(self.client, crd_manifests(models_of(manager, absent)))
         needs = {kind: words for kind, words in needs_of(manager).items() if kind not in absent}
@@ -437,8 +437,8 @@ class Lab(Allowances):
                 self._others.push_async_callback(self.client.delete, what, life.settings.webhooks.configuration)
 
     async def _wait_until_called(self, life: _Life) -> None:
-        """Wait until a real API server calls the webhooks; the one in memory does so at once. A test with certificates of its own has to
-        wait itself.
+        """Wait until a real API server calls the webhooks; the in-memory server calls them at once. A test with certificates of its own has
+        to wait itself.
         """
         webhooks = life.settings.webhooks
         if self._server is not None or webhooks.certificates or not webhooks.url:
@@ -499,7 +499,7 @@ class Lab(Allowances):
         return LabManager(name, config, gate=self.gate, wire=wire, metrics=metrics, settings=settings, random=random)
 
     async def enter(self, other: AbstractAsyncContextManager[T]) -> T:
-        """Enter a context manager for the life of the lab: a stand-in of another controller, a webhook, a service.
+        """Enter a context manager for the life of the lab: a double of another controller, a webhook, a service.
 
         The plans disturb the requests to a service that is a TestServer of aiohttp.
         """
@@ -508,7 +508,7 @@ class Lab(Allowances):
         return await self._others.enter_async_context(other)
 
     def rng(self) -> Random:
-        """Return a random number generator for such a stand-in: seeded if the lab is, so that its runs repeat."""
+        """Return a random number generator for such a double: seeded if the lab is, so that its runs repeat."""
         return Random() if self._random is None else Random(self._random.getrandbits(64))  # noqa: S311  # jitter, no secret
 
     async def stop(self) -> None:
@@ -591,7 +591,7 @@ class Lab(Allowances):
         )
 
     async def delete(self, what: Kind[Any] | type[Any], name: str) -> None:
-        """Delete an object; does nothing if it is gone."""
+        """Delete an object; does nothing if it does not exist."""
         await self.client.delete(what, name, await self._place(what))
 
     async def namespace_also(self, name: str) -> str:

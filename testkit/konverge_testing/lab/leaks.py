@@ -54,7 +54,7 @@ _STATUS: Final = b'"status":{'
 
 
 class LeakSearch:
-    """The texts that one run showed, and the Secrets that it stored."""
+    """The texts that a run showed, and the Secrets that it stored."""
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[str, str, str]] = {}
@@ -86,7 +86,7 @@ class LeakSearch:
         self._lines.append(line)
 
     def findings(self, allowed: Callable[[str, str], bool]) -> list[str]:
-        """Return a finding for each value that was shown; `allowed` tells of the name and a key of a Secret whether its value may be."""
+        """Return a finding for each value that was shown; `allowed(name, key)` returns whether a Secret's value may be shown."""
         if not self._values:
             return []
         shown = [(place, raw.decode()) for place, raw in self._events]
@@ -131,7 +131,7 @@ def _is_plain(key: str, value: str) -> bool:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """Yield the texts by which a value may be shown."""
+    """Yield the texts that may show a value."""
     yield value
     if _escaped(value) != value:
         yield _escaped(value)

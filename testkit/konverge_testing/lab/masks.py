@@ -1,8 +1,8 @@
-"""The end state of a run as it is compared: everything that is stored, under masks for what must differ from run to run.
+"""The end state of a run, for comparison: everything that is stored, with masks for values that differ from run to run.
 
-Guarantees: pure. Masked are uids (an owner reference shows whom it names, and whether that one is there), versions, times, generation
-numbers (an observedGeneration shows whether it is current), values that the server drew, and what the caller names. Who owns which field is
-not compared: a process that died between two writes may own the same fields otherwise. Everything else counts.
+Guarantees: pure. Masked are uids (an owner reference shows whom it names, and whether that owner exists), versions, times, generation
+numbers (an observedGeneration shows whether it is current), values that the server drew, and what the caller names. Field ownership is not
+compared: a process that died between two writes may own the same fields in another way. Everything else counts.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _value(key: str, value: Any, generation: Any, uids: Mapping[str, str]) -> An
         and isinstance(value, list)
         and all(isinstance(one, dict) and "type" in one for one in value)
     ):
-        value = sorted(value, key=lambda one: str(one["type"]))  # a map by type: its order says when each was first set
+        value = sorted(value, key=lambda one: str(one["type"]))  # a map by type, in the order of the first writes
     if isinstance(value, str) and value in uids and key != "uid":
         return f"uid of {uids[value]}"
     return _values(value, generation, uids)

@@ -18,7 +18,7 @@ _REFERENCES: Final = b'"ownerReferences"'
 
 
 def orphans(store: Store, allowed: Callable[[dict[str, Any]], bool]) -> list[str]:
-    """Return a problem for each object whose owners are all deleted; `allowed` tells of an object whether it may outlive them."""
+    """Return a problem for each object whose owners are all deleted; `allowed` returns whether an object may outlive its owners."""
     entries = [entry for resource in store.resources() for entry in store.list(resource)]
     uids = {entry.uid for entry in entries}
     return [

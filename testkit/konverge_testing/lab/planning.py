@@ -1,4 +1,4 @@
-"""From a reference run to plans: every fault at every place that matters, and the list of the pruned ones. Pure.
+"""From a reference run to plans: every fault at every place that matters, and the list of pruned plans. Pure.
 
 Guarantees: the same reference gives the same plans in the same order. A plan that is left out is listed with the reason; nothing is left
 out silently. Source of the kinds of plan: Sieve (OSDI '22) for crashes, stale views and unobserved events;
@@ -49,12 +49,12 @@ __all__ = [
 
 _REFUSALS: Final = ((409, None), (422, None), (429, 2), (500, None), (503, None), (504, None))
 _DOWN: Final = (("for 10 minutes", 600.0), ("for 3 hours", MOST_DOWN))
-"""How long the process is down in the plans that keep it down: operators that are driven by the clock miss what was due meanwhile."""
+"""How long the process is down in the plans that keep it down: clock-driven operators miss what was due in that time."""
 _MOST_EVENTS: Final = 12
-"""Events of one kind that get plans of their own; later events of a stream are like earlier ones."""
+"""Events of one kind that get plans of their own; later events of a stream resemble the earlier events."""
 
 _FINALIZES: Final = 2
-"""Calls of `finalize` that get plans of their own, beside the last one, at whose end everything is cleaned up."""
+"""Calls of `finalize` that get plans of their own, beside the last call, after which everything is cleaned up."""
 _INTERRUPTIONS: Final[tuple[Literal["raise", "cancel"], ...]] = ("raise", "cancel")
 
 _MOST_REQUESTS: Final = 12
@@ -81,7 +81,7 @@ _MOST_BY_HAND: Final = 16
 """Deletions and edits of children after the last write that precede other plans: with them quick mode still tries every kind of fault."""
 
 _PLACES: Final = ("first", "lines")
-"""Fields of a fault that say at which event of a watch it strikes."""
+"""Fields of a fault that name the event of a watch where it strikes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Pruned:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The plans to run, and the pruned ones."""
+    """The plans to run, and the pruned plans."""
 
     plans: tuple[Plan, ...]
     pruned: tuple[Pruned, ...]
@@ -105,7 +105,7 @@ class Planned:
 def plans_of(reference: Run, *, process: str, foreign: bool = True) -> Planned:
     """Return all plans for a reference run; `process` is the name of the manager under test.
 
-    With `foreign` False the plans in which others touch the objects are listed as pruned.
+    With `foreign` False the plans with writes of other clients are listed as pruned.
     """
     plans, pruned = list[Plan](), list[Pruned]()
     agent = f"{process} *"
@@ -158,7 +158,7 @@ def skips(reference: Run, plan: Plan) -> str:
 
 
 def _unmatched(reference: Run, names: Sequence[str]) -> Iterator[str]:
-    """Yield the patterns that match no name. Those of random plans are drawn later, and in full mode alone."""
+    """Yield the patterns that match no name. The names of random plans are drawn later, and only in full mode."""
     for pattern, _ in reference.skipped:
         if pattern.startswith("random") or any(fnmatchcase(name, pattern) for name in names):
             continue
@@ -167,10 +167,10 @@ def _unmatched(reference: Run, names: Sequence[str]) -> Iterator[str]:
 
 
 def spread_over_faults(plans: Iterable[Plan], random: Random) -> list[Plan]:
-    """Put plans into a random order in which every kind of fault comes once before any comes twice, and so on.
+    """Shuffle plans: every kind of fault appears once before any kind appears twice, and so on.
 
-    Deletions and edits of children by hand after the last write take every other place at the beginning: an operator that skips work which
-    it holds for done is found by these plans and by few others.
+    Deletions and edits of children by hand after the last write take every other place at the beginning: only these plans and a few others
+    find an operator that skips work because it assumes the work is done.
     """
     drawn = list(plans)
     random.shuffle(drawn)
@@ -327,7 +327,7 @@ def _of_kind(resource: str, lines: int, agent: str) -> Iterator[Plan]:
 
 
 def _lost(match: dict[str, Any], before: int, resource: str, agent: str) -> tuple[Timed, ...]:
-    # The second watch is the one after the cut, whether the first followed a list or began with one.
+    # The second watch follows the cut, whether the first watch followed a list or began with initial events.
     again = {"verbs": ["watch"], "resources": [resource], "user_agent": agent}
     return (
         Timed(rule={"match": match, "fault": {"type": "cut", "lines": before}, "count": 1}),
@@ -444,7 +444,7 @@ def random_seed(random: Random) -> int:
 
 
 def random_plan(plans: Iterable[Plan], random: Random, number: int, *, seed: int | None = None) -> Plan:
-    """Join two or three plans into one, with a seed for the order of ready tasks (None: a new one)."""
+    """Join two or three plans into one, with a seed for the order of ready tasks (None: a fresh seed)."""
     chosen = random.sample(list(plans), k=random.randint(2, MOST_JOINED))
     name = f"random {number}: {'; '.join(plan.name for plan in chosen)}"
     joined = Plan(name=name, seed=random_seed(random) if seed is None else seed)

@@ -1,4 +1,4 @@
-"""Plans: the faults of a run, as small JSON files that can be replayed alone. Pure.
+"""Plans: the faults of a run, as small JSON files that can each be replayed. Pure.
 
 A plan names its faults by numbers of a reference run: the k-th write request of the process under test (from 1), the n-th line of a
 watch. Since a run is the same to the byte for the same seed, the numbers mean the same thing in a rerun, up to the first fault.
@@ -39,7 +39,7 @@ the finalizers by hand; delete the namespace; remove the kind's CRD and put it b
 
 
 LeaseFault: TypeAlias = Literal["lose", "delete", "empty", "slow", "pause", "apart", "twins"]
-"""Faults of leadership; `Lease` says what each does."""
+"""Faults of leadership; `Lease` describes each."""
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -47,10 +47,10 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 
 class Crash(_Part, frozen=True):
-    """The process dies at its write `write`: before it reaches the server, or after it was stored and before the answer came.
+    """The process dies at its write `write`: before the write reaches the server, or between its storage and the response.
 
-    Its memory is lost, and a new one is started at once. With `behind` the new one first reads a server that lags by so many
-    versions, for `stale_seconds`. With `down` the new one is started so many seconds later.
+    Its memory is lost, and a new process starts at once. With `behind` the new process first reads a server that lags by that many
+    versions, for `stale_seconds`. With `down` the new process starts that many seconds later.
     """
 
     write: int
@@ -89,7 +89,7 @@ class Foreign(_Part, frozen=True):
 
 
 class Lease(_Part, frozen=True):
-    """A fault of leadership, right after the process's write `after`; the process then runs as two replicas, of which one leads.
+    """A fault of leadership, right after the process's write `after`; the process then runs as two replicas, and one of them leads.
 
     `lose`: another holder is written into the Lease. `delete`, `empty`: the Lease is deleted, its holder emptied by hand. `slow`: requests
     about Leases take longer than a renewal may, for `seconds`. `pause`: the leader neither sends nor receives, for `seconds`. `apart`: as
@@ -145,7 +145,7 @@ class Plan(_Part, frozen=True):
     interruptions: tuple[Interruption, ...] = ()
     services: tuple[ServiceFault, ...] = ()
     same_end: bool = True
-    """Whether the run has to end as the reference did; if a foreign change may stay, it only has to come to rest."""
+    """Whether the run has to end as the reference did; if a foreign change may stay, the run only has to settle."""
 
     @property
     def faults(self) -> int:
@@ -171,7 +171,7 @@ class Plan(_Part, frozen=True):
         return plan
 
     def without(self, place: int) -> Plan:
-        """Return the plan without one of its parts, in the order of the fields: how shrinking goes on."""
+        """Return the plan without one of its parts, in the order of the fields: one step of shrinking."""
         parts = [list(part) for part in self._parts()]
         for part in parts:
             if place < len(part):

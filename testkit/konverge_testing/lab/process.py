@@ -1,8 +1,7 @@
 """One process under test: a manager behind a wire that can be cut, so that it dies as a killed process does.
 
-Guarantees: from the moment of its death no request of it reaches the server and no response reaches it; its successor, which is made by
-the same `build`, shares no memory with it. Every write request is numbered from 1 over all lives of the process, and the numbers are those
-of plans.
+Guarantees: from the moment of its death no request of it reaches the server and no response reaches it; its successor has the same
+`build` and shares no memory with it. Every write request is numbered from 1 over all lives of the process; plans use these numbers.
 
 Caveats: objects that a `build` shares between its calls survive; create them inside of it.
 """

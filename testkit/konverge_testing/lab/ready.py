@@ -1,7 +1,7 @@
 """The stand-in behind `lab.ready`: it writes the status that the controllers of workloads and the kubelet write, and keeps it current.
 
 Guarantees: `ready_status` is pure. An object counts as ready again after each change of its spec, and so does an object that another
-client deleted and created again. A Job with an end, and an object under deletion, are left alone.
+client deleted and created again. A finished Job and an object under deletion are left unchanged.
 
 Caveats: the stand-in creates no ReplicaSets and no Pods, and it writes no amount of resources.
 """
@@ -24,7 +24,7 @@ __all__ = ["Ready", "is_ready", "ready_status"]
 
 _ENDED: Final = ("Complete", "Failed")
 _DONE: Final = {"Job": "Complete", "Pod": "Ready"}
-"""The condition by which these kinds report it; the other kinds report numbers."""
+"""The condition that reports readiness of these kinds; the other kinds report numbers."""
 _REVISION: Final = "revision-1"
 _NODES: Final = 1
 _ADDRESS: Final = "10.0.0.1"
@@ -205,7 +205,7 @@ class Ready(StandIn):
                 await self.sleep(self._seconds)
                 written = await self.write(made, self._make_ready, subresource="status")
                 if written is None or not is_ready(Object(written)):
-                    return  # it is gone, or it failed for good
+                    return  # deleted, or failed for good
                 present = written
             self._last = Object(present)
             self._was_ready.set()

@@ -1,11 +1,11 @@
 """Two oracles on each reconcile of the process under test: work that only a resync did, and errors that nothing reports.
 
-A resync enqueues every object after ten hours, so it repairs what a lost event or a swallowed error left undone, and a test that waits long
-enough is green.
+A resync enqueues every object after ten hours. It repairs what a lost event or a swallowed error left undone, so a test that waits long
+enough passes.
 
-Guarantees: a reconcile for no other reason than the resync that changes an object is a finding. So is a reconcile that ends with Done
-although a write of it failed, unless a condition changes: no condition, no retry and no log line of the runtime reports the error. A write
-that the server answered with 404 or 409 has not failed: the state is another one than the reconciler expected, and an event of it follows.
+Guarantees: a reconcile that changes an object is a finding if only the resync triggered it. So is a reconcile that returns Done although
+one of its writes failed, unless a condition changes: no condition, no retry and no log line of the runtime reports the error. A write that
+the server rejected with 404 or 409 does not count as failed: the state differs from what the reconciler expected, and an event follows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The process under test as two replicas that elect one, and the faults of their lease.
 
-Guarantees: both run the same `build`; the second one starts when the first one is ready. At every write of one of them the other does not
-lead, or the run has a finding.
+Guarantees: both run the same `build`; the second replica starts when the first is ready. If a replica writes
+while the other leads, the run has a finding.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DELAY: Final = 50.0
 """Seconds of a slow request: longer than the leader may take to renew."""
 _DAY: Final = 86400.0
 _NAMESPACE: Final = "kube-system"
-"""The namespace of the leases: not that of the objects, which plans delete."""
+"""The namespace of the leases: not the objects' namespace, which plans delete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class LeaseFaults:
         return seconds
 
     def other_leaders(self) -> list[str]:
-        """Return a problem for each replica that leads beside the one that is writing."""
+        """Return a problem for each other replica that leads while this replica writes."""
         wire = WIRE.get()
         return [
             f"{one.manager.name}: two replicas write, the second one leads at {asyncio.get_running_loop().time():g} s"

@@ -30,7 +30,7 @@ _ACCOUNT: Final = "system:serviceaccount"
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The user of one manager, and the namespace in which its rules hold ("": in every namespace)."""
+    """The user of one manager, and the namespace that its rules are limited to ("": all namespaces)."""
 
     user: User
     namespace: str

@@ -1,8 +1,8 @@
 """One run of a scenario under a plan, on an in-memory API server and a loop of its own.
 
 Guarantees: nothing outside of the run is touched, and nothing of it remains. The same scenario, plan and seed give the same run, to the
-byte of its timeline. A run ends: a run that does not converge within `HORIZON` virtual seconds is a finding, and so is one that waits for
-what never comes.
+byte of its timeline. A run ends: a run that does not converge within `HORIZON` virtual seconds is a finding, and so is a wait for an
+event that never happens.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ FOREIGN_WRITER: Final = "foreign-writer"
 EXPECTATION: Final = "the scenario's own expectation failed"
 REQUEST: Final = "the scenario failed"
 HORIZON: Final = 7200.0
-"""Virtual seconds after the last fault in which everything has to have converged; the longest backoff is 1000."""
+"""Virtual seconds that a run has to converge after the last fault; the longest backoff is 1000."""
 STEADY: Final = 1100.0
 """Virtual seconds without a write that count as converged."""
 PATIENCE: Final = 200.0
-"""The factor of a scenario's timeouts under a plan: they are made for real machines, and time is virtual."""
+"""The factor of a scenario's timeouts under a plan: they were chosen for real machines, and time is virtual."""
 _AFTER_CLOCK: Final = 61.5
 """Virtual seconds after the clock's end: no round number, since a request that is due each minute is in the queue at a round one."""
 _LONG: Final = 11 * 3600.0
-"""Virtual seconds that the reference run goes on after it converged: the informers' resync falls within."""
+"""Virtual seconds that the reference run continues after it converged, so that it includes the informers' resync."""
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Run:
     created: Counter[str] = field(default_factory=Counter)
     deleted: Counter[str] = field(default_factory=Counter)
     finalizes: list[str] = field(default_factory=list)
-    """The objects of the calls of `finalize`, in the order in which they began."""
+    """The objects of the calls of `finalize`, in the order of their starts."""
     requests: dict[str, list[str]] = field(default_factory=dict)
     """Requests of the services of the scenario, in the order of their arrival."""
     touched: set[str] = field(default_factory=set)
@@ -91,7 +91,7 @@ class Run:
     may_differ: frozenset[str] = frozenset()
     """Resources (`plural.group`) whose objects may differ in number and content, as the scenario declares."""
     may_be_gone: frozenset[str] = frozenset()
-    """Objects that may be missing at the end of another run, as in `state`, and resources of which any object may."""
+    """Objects that may be missing at the end of another run, as in `state`, and resources whose objects may all be missing."""
     skipped: tuple[tuple[str, str], ...] = ()
     """Patterns of plans that do not apply, and why."""
     allowed: tuple[str, ...] = ()
@@ -150,7 +150,7 @@ def run(
         except (Deadlock, Livelock) as error:
             result.problems.append(f"the run hangs: {error}")
             _cancel_everything(loop)
-        except Exception as error:  # noqa: BLE001  # what ends a manager is what a lab is there to find
+        except Exception as error:  # noqa: BLE001  # a lab has to find whatever ends a manager
             result.problems.append(f"the run broke off: {_innermost(error)}")
             _cancel_everything(loop)
         finally:

@@ -18,7 +18,7 @@ from konverge_testing.lab.plans import ServiceFault
 __all__ = ["ServiceGate", "is_service"]
 
 _SILENT: Final = 3600.0
-"""Virtual seconds for which a request without a response is held, longer than any client waits."""
+"""Virtual seconds that a request without a response is held, longer than any client waits."""
 
 Handler = Callable[[Any], Awaitable[Any]]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["busiest_keys", "managers_story", "object_story"]
 
 _AGAIN: Final = 5
-"""Reconciles of one key at one moment from which on the key counts as one that is reconciled without a pause."""
+"""Reconciles of one key at one moment; from this number on the key counts as reconciled without a pause."""
 _LINES: Final = 6
 _WRITES: Final = 3
 

@@ -1,6 +1,6 @@
 """The timeline of a run: requests, commits, reconciles, deaths, in order and with their causes. The same seed gives the same bytes.
 
-Guarantees: a line has the loop time, the actor (the process, or another one), the action and its effect; no object content. Uids and
+Guarantees: a line has the loop time, the actor (the process or another client), the action and its effect; no object content. Uids and
 versions are not in the lines, so that two runs can be compared line by line.
 """
 
@@ -25,7 +25,7 @@ class TimelineEntry:
     who: str
     text: str
     number: int = 0
-    """Of a write: its number among those of the process."""
+    """Of a write: its number among the writes of the process."""
     effect: bool = False
     """Of a write: whether it changed anything."""
 
@@ -58,7 +58,7 @@ class Timeline:
 
 
 def summary(entries: Iterable[TimelineEntry]) -> list[str]:
-    """Return the lines of a timeline, of each row of entries that differ only in their times the first one with their number."""
+    """Return the lines of a timeline; a run of entries that differ only in their times is one line, with their number."""
     lines = []
     for _, row in groupby(entries, key=lambda entry: (entry.kind, entry.who, entry.text, entry.number)):
         first, *others = row

@@ -1,8 +1,8 @@
 """The wait until a real API server acts on a stored webhook configuration.
 
-kube-apiserver learns of configurations by a watch of its own, a moment after they were written, and says nowhere that it has. So a probe
-is put beside the webhooks under test: it concerns ConfigMaps of one label alone, and leads to a path that does not exist. Once a dry run of
-such a ConfigMap is refused because that path was not found, the server has read this configuration, and reached and trusted ours.
+kube-apiserver reads configurations by a watch of its own, a moment after they were written, and does not report that it has. So the lab
+adds a probe beside the webhooks under test: it selects only ConfigMaps with one label, and its path does not exist. Once the server rejects
+a dry run of such a ConfigMap because that path was not found, it has read the configuration, and it reaches and trusts our server.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Work in processes of its own, so that exploring uses every core.
 
-Guarantees: batches are handed out in order, one to each free worker; outcomes are plain data (they are pickled) and come in any order,
+Guarantees: batches are handed out in order, one to each free worker; outcomes are plain data (they are pickled) and arrive in any order,
 with the place of the piece, as soon as it is done. Nothing of a worker outlives the iteration, however that ends: neither it nor what it
 forked. An error of a piece of work is raised here as `WorkFailed`, and so is the death of a worker, each with the place of its piece.
 
@@ -34,7 +34,7 @@ _END: Final = "end"
 
 
 class WorkFailed(RuntimeError):
-    """A piece of work raised, or its worker died; the message says what and where."""
+    """A piece of work raised, or its worker died; the message has the error and its place."""
 
     def __init__(self, place: int, words: str) -> None:
         super().__init__(words)
@@ -65,7 +65,7 @@ class Link:
         self._leave(_FAILED, words)
 
     def end(self, back: tuple[int, ...] = ()) -> NoReturn:
-        """End the process; the pieces in `back` are done by another one, each alone."""
+        """End the process; another process does the pieces in `back`, each separately."""
         self._leave(_END, back)
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ class Network(enum.Enum):
     REFUSED = "refused"
     """A new connection is refused at once."""
     SILENT = "silent"
-    """A new connection is never answered, and bytes on the ones that exist vanish: a half-open connection."""
+    """A new connection is never accepted, and bytes on existing connections vanish: a half-open connection."""
 
 
 class CallFault(enum.Enum):
@@ -35,7 +35,7 @@ class CallFault(enum.Enum):
     GARBAGE = "garbage"
     """A response that is not a message."""
     LOST_LEADERSHIP = "lost leadership"
-    """The server acted, and answers UNAVAILABLE: it lost its leadership meanwhile."""
+    """The server acted, and returns UNAVAILABLE: it lost its leadership during the call."""
 
 
 @dataclass
@@ -47,8 +47,8 @@ class ShardFaults:
     """By the name of a method: the faults of its next calls, in order. "*" is every method."""
 
     chooser: Callable[[str], CallFault | None] | None = None
-    """Chooses the fault of each call, by the name of its method, before `next_calls` is asked: for tests that count calls, or that kill the
-    caller in the middle of one.
+    """Chooses the fault of each call, by the name of its method, before `next_calls` is read: for tests that count calls, or that kill the
+    caller during a call.
     """
 
     def add(self, method: str, fault: CallFault, *, times: int = 1) -> None:

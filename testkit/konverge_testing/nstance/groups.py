@@ -1,4 +1,4 @@
-"""The groups of one tenant on a shard: static ones of the configuration, dynamic ones of the operator, and how they merge.
+"""The groups of one tenant on a shard: static groups of the configuration, dynamic groups of the operator, and how they merge.
 
 Pure: every change returns the event that the server would send. The rules are those of docs/reference/machines.md#groups.
 """
@@ -14,7 +14,7 @@ __all__ = ["GroupRefused", "GroupSpec", "GroupStore", "Merged", "Template"]
 
 
 class GroupRefused(Exception):
-    """A change that the configuration forbids; the server answers INTERNAL for it."""
+    """A change that the configuration forbids; the server returns INTERNAL for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class Drain:
 
 @dataclass(eq=False)
 class Instance:
-    """One instance; `managed` ones belong to the size of their group, others were created on demand."""
+    """One instance; managed instances count towards the size of their group, others were created on demand."""
 
     id: str
     tenant: str
@@ -50,7 +50,7 @@ class Instance:
 
     @property
     def counts(self) -> bool:
-        """Whether it fills a place of its group: a draining one is replaced before it goes."""
+        """Whether it counts towards its group's size: a draining instance is replaced before it is deleted."""
         return self.managed and self.status in {PENDING, RUNNING} and self.drain is None
 
 
@@ -137,7 +137,7 @@ class Fleet:
             self.delete(one, one.drain.reason)
 
     def delete(self, one: Instance, reason: str = "") -> None:
-        """Delete an instance; it is gone after `pace.delete`."""
+        """Delete an instance; the deletion takes `pace.delete`."""
         if one.status not in {DELETING, DELETED}:
             one.status, one.reason = DELETING, reason
             self._later(self.pace.delete, lambda: self._delete(one))

@@ -1,9 +1,9 @@
 """Listeners of the double: on the loopback with TLS 1.3, or in memory; then no byte leaves the process.
 
-A connection in memory runs the whole of gRPC and HTTP/2; TLS alone is missing, so the checks of its handshake are made on the
-certificates. It needs no socket, so the virtual time of a test covers it.
+A connection in memory runs the whole of gRPC and HTTP/2, without TLS: the double checks the certificates itself, as a handshake would.
+It needs no socket, so the virtual time of a test covers it.
 
-Guarantees: bytes arrive in order. A connection that one end closes is lost for the other in the next turn of the loop.
+Guarantees: bytes arrive in order. If one end closes a connection, the other end loses it in the next iteration of the loop.
 
 Caveats: grpclib has no public way to give it a transport, so this uses what `grpclib.testing` uses.
 """
@@ -50,7 +50,7 @@ class _PeerCertificate:
 
 
 class _Pipe(asyncio.Transport):
-    """One end of a connection in memory; `side` is the context in which its protocol works."""
+    """One end of a connection in memory; `side` is the context of its protocol."""
 
     def __init__(self, own: asyncio.Protocol, faults: ShardFaults, peer: bytes, side: Context) -> None:
         super().__init__({"ssl_object": _PeerCertificate(peer)} if peer else {})
@@ -86,9 +86,9 @@ class _Pipe(asyncio.Transport):
 
 
 class _Front:
-    """The port that clients see: it hands bytes on to the port with TLS, as the network is at that moment.
+    """The port that clients see: it forwards bytes to the port with TLS, according to the present state of the network.
 
-    While the network is silent, neither handshakes nor closes come through. A connection that was silent once stays so: bytes of it are
+    While the network is silent, neither handshakes nor closes pass. A connection that was silent once stays silent, because bytes are
     missing.
     """
 

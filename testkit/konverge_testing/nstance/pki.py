@@ -1,7 +1,7 @@
 """The authority of an Nstance cluster: Ed25519 certificates of servers and clients, and the nonces of registrations.
 
 Guarantees: certificates have the names, extensions and empty fields of the real server's (docs/reference/machines.md#registration). Keys
-live in memory alone.
+exist only in memory.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class NstanceAuthority:
         return _pem(signed), signed.not_valid_after_utc
 
     def nonce(self, claims: Mapping[str, object], life: timedelta = timedelta(hours=3)) -> str:
-        """Return the nonce of a registration with these claims; those of its kind, id and times are added."""
+        """Return the nonce of a registration with these claims; the claims of its kind, id and times are added."""
         now = int(wall_clock().timestamp())
         said = {
             "kind": "operator",

@@ -1,4 +1,4 @@
-"""The gRPC services of a shard: the caller from its certificate, the faults, and the answers of the shard's state."""
+"""The gRPC services of a shard: the caller from its certificate, the faults, and the responses of the shard's state."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class CallOutcome(enum.Enum):
     """How a call ended, as the caller can know it."""
 
     OPEN = "open"
-    """It has not ended: it is being answered, is a stream, or hangs."""
+    """It has not ended: it is being handled, is a stream, or hangs."""
     ANSWERED = "answered"
     REFUSED = "refused"
     """An error, or a connection that ended, and the server did nothing."""
     LOST = "lost"
-    """The server acted, and the caller got no response that says so."""
+    """The server acted, and the caller got no response."""
 
 
 @dataclass(slots=True, eq=False)
@@ -59,7 +59,7 @@ class Call:
 
 
 class AnswerCodec(ProtoCodec):
-    """Encodes messages, except the one that is to be garbage."""
+    """Encodes messages, except the message that a fault replaces with garbage."""
 
     def __init__(self) -> None:
         self.garbled: Message | None = None

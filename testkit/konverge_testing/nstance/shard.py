@@ -1,8 +1,8 @@
-"""The server of one shard: what it keeps, and its answer to each call. It knows no connections.
+"""The server of one shard: its state, and its response to each call. It knows no connections.
 
 Guarantees: codes, texts and merges are those of docs/reference/machines.md.
 
-Caveats: these are assumptions, since the server's source was not read for them: CreateInstance with an id that exists answers with that
+Caveats: these are assumptions, since the server's source was not read for them: CreateInstance with an existing id returns that
 instance; CreateInstance of an unknown group is INTERNAL.
 """
 

@@ -1,4 +1,4 @@
-"""The streams of a shard: one for each tenant and kind, of which a newer one silences the older."""
+"""The streams of a shard: one for each tenant and kind; a newer stream silences the older."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class EventStreams(Generic[Event]):
         self._held: list[tuple[str, Event]] | None = None
 
     def __len__(self) -> int:
-        """Return the number of open streams, silent ones included."""
+        """Return the number of open streams, silent streams included."""
         return len(self._open)
 
     def send(self, tenant: str, event: Event) -> None:

@@ -102,7 +102,7 @@ class NstanceShard:
         await self._registration.close()
 
     async def restart(self, *, loses_drains: bool = False) -> None:
-        """Close and open again; with `loses_drains` no drain goes on."""
+        """Close and open again; with `loses_drains` no drain continues."""
         listens = self._ports != (0, 0)
         await self.close()
         if loses_drains:
@@ -114,7 +114,7 @@ class NstanceShard:
 class NstanceWorld:
     """A cluster of Nstance with one tenant, whose first shard leads. Constructing it starts nothing.
 
-    Shards answer on `network` in memory at once. `serve` lets them listen on the loopback with TLS.
+    Shards respond on the in-memory `network` at once. `serve` lets them listen on the loopback with TLS.
 
     >>> world = NstanceWorld(random=Random(1))
     >>> world.add_shard("us-west-2a").address.operator
@@ -140,7 +140,7 @@ class NstanceWorld:
         return made
 
     def nonce(self, *, life: timedelta = timedelta(hours=3), **claims: object) -> str:
-        """Return a nonce for the operator of the tenant; `claims` replace single ones."""
+        """Return a nonce for the operator of the tenant; `claims` replace single claims."""
         said = {"sub": self.cluster_id, "cluster_id": self.cluster_id, "tenant": self.tenant, **claims}
         return self.authority.nonce(said, life)
 

@@ -1,11 +1,11 @@
-"""A stand-in for the Velero server on an API server: no data are stored, no volume is touched.
+"""A double of the Velero server on an API server: no data are stored, no volume is touched.
 
     async with VeleroServer(config, world=VeleroWorld(failing={"web": 1})):
         ...                                 # Backups complete, or fail, as Velero would report it
 
-Guarantees: the phases that it writes, and their order, are those that the real server was recorded writing (tests/recordings/velero; the
-comparison is a test): the queue, validation, locations, partial failures, asynchronous operations, restarts, the copy of a deleted
-Backup that comes back from the bucket, expiration, and DeleteBackupRequests.
+Guarantees: the phases that it writes, and their order, equal recordings of the real server (tests/recordings/velero; the comparison is a
+test): the queue, validation, locations, partial failures, asynchronous operations, restarts, the copy of a deleted Backup that is restored
+from the bucket, expiration, and DeleteBackupRequests.
 
 Caveats: a Restore changes nothing in the cluster. `VeleroWorld` decides outcomes and may be changed while the server runs.
 """

@@ -127,7 +127,7 @@ class VeleroServer(StandIn):
             await self._run_backup(made)
 
     async def _queued(self, made: Json, uid: str, *, known: bool) -> bool:
-        """Wait for the turn of a Backup; False if it was deleted meanwhile."""
+        """Wait until the queue starts a Backup; False if the Backup was deleted while it waited."""
         self._waiting.append(uid)
         place = self._places[uid] = len(self._waiting)
         if not known:
@@ -283,7 +283,7 @@ class VeleroServer(StandIn):
                     await self.create(again)
 
     async def _deletion(self, made: Json) -> None:
-        """Play a DeleteBackupRequest. Processed alone does not mean success: `errors` tells."""
+        """Play a DeleteBackupRequest. Phase Processed does not imply success: `errors` has the failures."""
         if (made.get("status") or {}).get("phase") == "Processed":
             return
         await self.sleep(0.1)
@@ -359,7 +359,7 @@ class VeleroServer(StandIn):
         await self.write(made, without)
 
     async def _run_restore(self, made: Json) -> bool:
-        """Play the part of a Restore that runs alone; False if it is over."""
+        """Play the part of a Restore that excludes other Restores; False if the Restore has ended."""
 
         def with_finalizer(newest: Json) -> None:
             newest["metadata"]["finalizers"] = [*newest["metadata"].get("finalizers", ()), FINALIZER]
@@ -370,7 +370,7 @@ class VeleroServer(StandIn):
         if errors:
             await self._say(made, phase="FailedValidation", validationErrors=errors)
             return False
-        # Held from here on, since its object may be deleted meanwhile.
+        # Keep a copy from here on, since the object may be deleted during the restore.
         backup = next(
             found for found in self.cached("Backup") if found["metadata"]["name"] == made["spec"]["backupName"]
         )

@@ -1,4 +1,4 @@
-"""The reasons for which Velero refuses an object as FailedValidation, in its words."""
+"""Velero's reasons for FailedValidation, in its words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The world below the Velero stand-in: the object store, and the outcomes of Backups and Restores."""
+"""The world below the Velero double: the object store, and the outcomes of Backups and Restores."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ class VeleroWorld:
     """How many items of a namespace cannot be backed up."""
     failing_restores: dict[str, int] = field(default_factory=dict)
     existing: set[str] = field(default_factory=set)
-    """Namespaces in which a restored object exists with another content: a warning, unless the policy is `update`."""
+    """Namespaces where a restored object already exists with other content: a warning, unless the policy is `update`."""
     operations: dict[str, float] = field(default_factory=dict)
     """Seconds that an asynchronous operation of a plugin takes in a namespace."""
     failing_operations: set[str] = field(default_factory=set)
     unreachable: set[str] = field(default_factory=set)
     """Locations whose object store does not respond."""
     unnoticed: bool = False
-    """Locations are not validated again, so one that does not respond still says Available."""
+    """Locations are not validated again, so a location that does not respond still has the phase Available."""
     validates_each_minute: bool = False
-    """The time of the last validation of a location is written once a minute, as by the real server; with it a lab never comes to rest."""
+    """The time of a location's last validation is written once a minute, as by the real server; a lab then never settles."""
     slow_queue: bool = False
-    """Velero looks at its queue once a minute only, as it does after it missed the end of a Backup."""
+    """Velero checks its queue only once a minute, as it does after it missed the end of a Backup."""
     bucket: dict[str, Json] = field(default_factory=dict)
     """Finished Backups by name, as they were stored. Written by the server."""
     names: set[str] = field(default_factory=set)

@@ -1,11 +1,11 @@
-"""A stand-in for VolSync on an API server: no Job, no volume and no snapshot is made.
+"""A double of VolSync on an API server: no Job, no volume and no snapshot is created.
 
     async with VolSyncController(config, world=VolSyncWorld(failing={"data": "unable to open repository"})):
         ...                                 # runs of the volume `data` fail again and again, as VolSync would report it
 
-Guarantees: the conditions and fields that it writes, and their order, are those that the real controller was recorded writing
-(tests/recordings/volsync; the comparison is a test): runs by token, movers that are made again for ever, missing volumes and Secrets,
-pauses, runs without a trigger, snapshots, and the Error that flickers in healthy runs.
+Guarantees: the conditions and fields that it writes, and their order, equal recordings of the real controller (tests/recordings/volsync;
+the comparison is a test): runs by token, movers that are recreated for ever, missing volumes and Secrets, pauses, runs without a trigger,
+snapshots, and the Error that flickers in healthy runs.
 
 Caveats: Jobs and VolumeSnapshots exist only in the status.
 """

@@ -119,7 +119,7 @@ class VolSyncController(StandIn):
         return left
 
     async def _run(self, made: Json, mover: Json) -> bool:
-        """Play one run; False if it can never end, or the object is gone."""
+        """Play one run; False if it can never end, or the object is deleted."""
         spec, name = made["spec"], made["metadata"]["name"]
         into = made["kind"] == "ReplicationDestination"
         volume = str(spec.get("sourcePVC") or mover.get("destinationPVC") or name)
@@ -155,7 +155,7 @@ class VolSyncController(StandIn):
         return True
 
     async def _moved(self, made: Json) -> bool:
-        """Let a mover run; False if it was paused before its end, or the object is gone."""
+        """Let a mover run; False if it was paused before its end, or the object is deleted."""
         stopped = await self.until(
             lambda: bool(self._spec(made).get("paused")) or self.present(made) is None, self.world.seconds
         )
@@ -171,7 +171,7 @@ class VolSyncController(StandIn):
         await self._in_progress(made)
 
     async def _snapshot(self, made: Json, volume: str) -> None:
-        """Wait for a snapshot; nothing in the status tells it."""
+        """Wait for a snapshot; the status does not report this wait."""
         while volume in self.world.waiting_snapshots and self.present(made) is not None:
             await self.sleep(_LOOK)
 

@@ -1,4 +1,4 @@
-"""The world below the VolSync stand-in: volumes, repositories and movers."""
+"""The world below the VolSync double: volumes, repositories and movers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ class VolSyncWorld:
     missing_volumes: set[str] = field(default_factory=set)
     missing_secrets: set[str] = field(default_factory=set)
     waiting_snapshots: set[str] = field(default_factory=set)
-    """Volumes of which no snapshot becomes ready."""
+    """Volumes whose snapshots never become ready."""
     flickers: bool = True
-    """A run shows Synchronizing=False/Error for a moment, as most real ones do."""
+    """A run shows Synchronizing=False/Error for a moment, as most real runs do."""

@@ -1,6 +1,6 @@
 """The lower limit of a controller in asyncio: a watch, a set of dirty keys, workers that send one apply per object; no library.
 
-It has no retries beyond one more turn, no relist, no metrics: what it lacks is what a library is for.
+It requeues a failed object without backoff, and has no relist and no metrics: these are the work of a library.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Loop:
                 self.queue.put_nowait(name)
 
     async def watch(self) -> None:
-        while True:  # a server may end a watch at any time; the next one continues at the last version
+        while True:  # a server may end a watch at any time; the next watch continues at the last version
             since = f"&resourceVersion={self.version}" if self.version else INITIAL
             async with self.session.get(self.told.items + STREAM + since, raise_for_status=True) as answer:
                 async for line in answer.content:
@@ -54,7 +54,7 @@ class Loop:
             return
         item = ITEM.decode(event.object)
         begins = "k8s.io/initial-events-end" in item.metadata.annotations
-        # The events of the initial state come in the order of names: their versions are nothing to go on from.
+        # The initial events are in the order of names: a watch cannot continue from their versions.
         if self.version or begins:
             self.version = item.metadata.resource_version
         if event.type == "BOOKMARK":
@@ -95,7 +95,7 @@ async def main() -> None:
         for task in tasks:
             task.cancel()
         for task in ended:
-            task.result()  # what went wrong ends the program
+            task.result()  # an error ends the program
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The contestant on konverge: a typed model, and every rule of the library in force with its default numbers.
 
-Of a condition that appears as False konverge announces nothing, so no Event is written; with PEER_EVENTS=1 the condition is one that
-appears as True, and each object's transition becomes an Event.
+konverge announces no condition that appears as False, so it writes no Event; with PEER_EVENTS=1 the condition appears as True, and each
+object's transition becomes an Event.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ async def main() -> None:
             "limiter": "none (default)",
             "garbage collector": "frozen once the caches are synced, as kv.run does",
         }
-        # As `kv.run` does: what was made so far lives as long as the process, and need not be looked through again and again.
+        # As `kv.run` does: the objects so far live as long as the process, and the collector need not scan them again and again.
         gc.collect()
         gc.freeze()
         ready(settings, "konverge", "aiohttp", "msgspec", "pydantic")

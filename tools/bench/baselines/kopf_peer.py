@@ -1,7 +1,7 @@
 """The contestant on kopf: PEER_VARIANT "change" (on.create and on.update) or "event" (on.event, its fastest form).
 
 The handlers send the same apply as the bare loop does, by a session of ours. kopf has no owned objects: with PEER_MODE=owners the
-variant "event" makes the children from the events of their owner, and restores each from its own events.
+variant "event" creates the children on the events of their owner, and restores each child on its own events.
 """
 
 from __future__ import annotations

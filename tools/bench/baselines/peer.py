@@ -146,7 +146,7 @@ def ready(settings: dict[str, Any], *packages: str, synced: bool = True) -> None
 
 
 class Stalls:
-    """How late the loop is, and how much CPU one of its turns takes at most, in milliseconds, while it is asked to look."""
+    """The longest delay of the loop, and the most CPU that one of its iterations takes, in milliseconds, while measuring is on."""
 
     def __init__(self) -> None:
         self.longest = self.work = 0.0

@@ -1,7 +1,7 @@
 """The contestants that are compiled: built once for a machine into the cache of konverge, from what `baselines/` pins.
 
-Guarantees: a program appears whole or not at all, in a folder named by what it was built from. Where a toolchain is absent or a build fails,
-`programs` says so in one line and leaves that contestant out. Nothing is written into the tree.
+Guarantees: a program appears whole or not at all, in a folder named after its sources. If a toolchain is absent or a build fails,
+`programs` reports it in one line and leaves that contestant out. Nothing is written into the tree.
 """
 
 from __future__ import annotations

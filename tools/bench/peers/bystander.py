@@ -1,7 +1,7 @@
-"""How late a process is that does nothing: what of a contestant's stalls is the machine's, and not its own.
+"""The delay of an idle process: the share of a contestant's stalls that the machine causes.
 
-Run as a program it waits 10 ms at a time, as contestants do that measure their loops, and remembers by how much it was longest late. Of its
-standard input it reads the words "begin", which lets it forget, and "end", which it answers with milliseconds; it ends with its input.
+Run as a program it waits 10 ms at a time, like contestants that measure their loops, and remembers its longest delay. It reads two words
+from standard input: "begin" resets the delay, and "end" prints it in milliseconds. It ends with its input.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Bystander:
 
 
 def stand_by(words: int, answers: int) -> None:
-    """Wait, and answer, until the descriptor `words` is at its end."""
+    """Wait, and respond to words, until the descriptor `words` is at its end."""
     longest, last = 0.0, monotonic()
     while True:
         asked, _, _ = select.select([words], [], [], PAUSE)

@@ -1,4 +1,4 @@
-"""All runs of a session of measuring: what is asked for, each run kept as it ends, disturbed ones repeated, and the report at the end.
+"""All runs of a measuring session: the selected runs, each stored as it ends, disturbed runs repeated, and the report at the end.
 
 Guarantees: each record is on disk before the next run begins, so that `--into` continues an interrupted campaign.
 """
@@ -96,7 +96,7 @@ def campaign(chosen: Options) -> list[dict[str, Any]]:
     fresh = 0
     try:
         for run in plan.runs(chosen.sessions, able):
-            # One run may have several files: the attempts that were disturbed, and the one that counts.
+            # One run may have several files: the disturbed attempts, and the attempt that counts.
             kept = [json.loads(path.read_text()) for path in sorted(raw.glob(f"{run.name}.*.json"))]
             kept = kept or earlier.get((run.session.name, run.contestant.name, run.number + 1), [])
             if not kept and chosen.measure:
@@ -125,7 +125,7 @@ def say(words: str) -> None:
 def _until_quiet(
     run: Run, programs: Mapping[str, Path], raw: Path, repeats: int, *, of: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Carry a run out, again while others used the machine; the last attempt counts. `of` says when and of which commit it is."""
+    """Carry a run out, again while others used the machine; the last attempt counts. `of` has the date and commit of the record."""
     attempts: list[dict[str, Any]] = []
     for attempt in range(repeats + 1):
         record = _interruptible(run, programs) | {name: of[name] for name in ("date", "commit")}
@@ -140,7 +140,7 @@ def _until_quiet(
 
 
 def _interruptible(run: Run, programs: Mapping[str, Path]) -> dict[str, Any]:
-    """Carry a run out so that SIGTERM, as Ctrl-C does, ends its processes before this one goes."""
+    """Carry a run out so that SIGTERM, like Ctrl-C, ends its processes before this process."""
 
     async def performed() -> dict[str, Any]:
         task = asyncio.current_task()
@@ -193,7 +193,7 @@ def _sections(records: Sequence[dict[str, Any]], chosen: Options) -> Iterator[st
 
 
 def _made(records: Sequence[dict[str, Any]]) -> str:
-    """When and of which commits the runs are: most often one, more where a campaign went on after a change."""
+    """Dates and commits of the runs: mostly one commit, more if a campaign continued after a change."""
     days: dict[str, list[str]] = {}
     for record in report.counted(records):
         commits = days.setdefault(record["date"], [])

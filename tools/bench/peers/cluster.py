@@ -48,7 +48,7 @@ class Cluster:
             return found
 
     async def server(self) -> dict[str, str]:
-        """The versions of the programs, and the flags that bear on the figures."""
+        """The versions of the programs, and the flags that affect the figures."""
         etcd = await asyncio.create_subprocess_exec(
             self.plane.binaries.etcd, "--version", stdout=asyncio.subprocess.PIPE
         )
@@ -76,7 +76,7 @@ class Cluster:
             return scrape.ended_watches(await answer.text())
 
     async def account(self, folder: Path, port: int | None) -> tuple[Path, Path]:
-        """The contestant's ServiceAccount, as a kubeconfig (to another port, if told) and as the folder that a pod has."""
+        """The contestant's ServiceAccount, as a kubeconfig (to another port, if given) and as the folder that a pod has."""
         mount = folder / "mount"
         await self.plane.service_account_files(mount, namespace=NAMESPACE, name=ACCOUNT)
         kubeconfig = folder / "kubeconfig"

@@ -1,4 +1,4 @@
-"""Who takes part, and where each contestant's program comes from."""
+"""The contestants, and the source of each contestant's program."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ BENCH = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """A program, and the form in which it takes part.
+    """A program, and the form of its participation.
 
-    `made` is "python" (a module of `baselines/`), "go" or "rust" (built). `watches` is false for the bare writer, which takes part only where
-    everything stands there when it begins; `owns` says that it makes and restores children.
+    `made` is "python" (a module of `baselines/`), "go" or "rust" (built). `watches` is false for the bare writer, which takes part only if
+    all objects exist before it begins; `owns`: it creates and restores children.
     """
 
     name: str

@@ -15,7 +15,7 @@ PIECE = 256 * 1024
 
 
 async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:
-    """Pass on what is read, each piece `seconds` after it came."""
+    """Forward bytes, each piece `seconds` after it was read."""
     loop = asyncio.get_running_loop()
     while data := await reader.read(PIECE):
         loop.call_later(seconds, writer.write, data)

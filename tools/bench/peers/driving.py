@@ -178,7 +178,7 @@ class _Driver:
             parts["restart"] = await self._counted(lambda: phases.restarted(peer, self.run.session), before)
 
     async def _counted(self, part: Callable[[], Awaitable[Figures]], before: Any = None, *, ours: int = 0) -> Figures:
-        """Carry out a part, and add what the server counted meanwhile, without the harness' own writes (`ours`, or the part's "changes")."""
+        """Carry out a part, and add the server's counts for it, without the harness' own writes (`ours`, or the part's "changes")."""
         before = await self.made.counted() if before is None else before
         figures = await part()
         after = await self.made.counted()

@@ -26,7 +26,7 @@ class Memory:
 
 
 def parse_cpu(stat: str) -> float:
-    """CPU seconds of a process, with those of its children that have ended, from /proc/<pid>/stat."""
+    """CPU seconds of a process and of its ended children, from /proc/<pid>/stat."""
     fields = stat[stat.rindex(")") + 2 :].split()
     return sum(map(int, fields[11:15])) / TICKS
 

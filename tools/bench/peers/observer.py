@@ -1,7 +1,8 @@
 """The outside observer: a watch of the harness' own that reports when objects have the expected state.
 
-Guarantees: a waiter for an object is woken at the moment its event was read, with that moment. An item is in step where its
-`status.observedGeneration` and that of its condition have reached the wanted generation; a child where its data is what its name says.
+Guarantees: a waiter for an object is woken at the moment its event was read, with that moment. An item is in step if its
+`status.observedGeneration` and its condition's observedGeneration have reached the wanted generation; a child is in step if its data match
+its name.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class _MapEvent(msgspec.Struct):
 
 
 class _Waiting:
-    """Names that are waited for, and when the last of them came; `ends` counts streams that the server ended."""
+    """Awaited names, and the time when the last of them was in step; `ends` counts streams that the server ended."""
 
     def __init__(self) -> None:
         self.version = ""
@@ -73,7 +74,7 @@ class _Waiting:
         self._names: dict[str, int] = {}
 
     def wait_for(self, wanted: Mapping[str, int]) -> None:
-        """Wait for these too: a name, and the generation or version that counts."""
+        """Wait for these names too, each with the generation or version that counts."""
         self._names.update(wanted)
         if self._names:
             self._empty.clear()
@@ -83,7 +84,7 @@ class _Waiting:
         return len(self._names)
 
     async def all_done(self, seconds: float) -> float:
-        """Wait for the last of them; returns when it came. Raises TimeoutError."""
+        """Wait until all are in step; returns the time of the last. Raises TimeoutError."""
         async with asyncio.timeout(seconds):
             await self._empty.wait()
         return self.done_at
@@ -97,16 +98,16 @@ class _Waiting:
                 self._empty.set()
 
     def broken(self, line: bytes) -> bool:
-        """Tell whether the server says that the stream is at an end; the next one begins anew then."""
+        """Return whether the server reports an error of the stream; the next stream then begins with the initial state."""
         if not line.startswith(ERROR):
             return False
         self.version = ""
         return True
 
     def noted(self, type_: str, metadata: _Metadata) -> bool:
-        """Remember where the stream stands; tells whether the event is about an object.
+        """Remember the version of the stream; returns whether the event is about an object.
 
-        The events of the initial state come in the order of names: their versions are nothing to go on from.
+        The initial events are in the order of names: a watch cannot continue from their versions.
         """
         ends = "k8s.io/initial-events-end" in metadata.annotations
         if self.version or ends:
@@ -117,7 +118,7 @@ class _Waiting:
 
 
 class Items(_Waiting):
-    """Sees items come in step; `latencies` holds the seconds from each mark to the event that settled it."""
+    """Observes when items are in step; `latencies` holds the seconds from each mark to the event that settled it."""
 
     decoder = msgspec.json.Decoder(_ItemEvent)
 
@@ -133,7 +134,7 @@ class Items(_Waiting):
         return sum(map(len, self._marks.values()))
 
     def mark(self, name: str, generation: int, answered: float) -> None:
-        """A change was answered at that moment; where its status came earlier still, the latency is 0."""
+        """Mark the moment of the response to a change; if its status was observed even earlier, the latency is 0."""
         if self.observed.get(name, 0) >= generation:
             self.latencies.append(max(0.0, self.seen[name] - answered))
         else:
@@ -160,7 +161,7 @@ class Items(_Waiting):
 
 
 class Maps(_Waiting):
-    """Sees children come back to what they should hold; `good` holds the version at which each did last."""
+    """Observes when children are restored; `good` holds the version and time of each child's last restoration."""
 
     decoder = msgspec.json.Decoder(_MapEvent)
 
@@ -175,7 +176,7 @@ class Maps(_Waiting):
         return len(self._marks)
 
     def mark(self, name: str, version: int, answered: float) -> None:
-        """A child was edited or deleted at that version, as was answered at that moment."""
+        """Mark the edit or deletion of a child: the version, and the moment of the response."""
         good = self.good.get(name)
         if good is not None and good[0] > version:
             self.latencies.append(max(0.0, good[1] - answered))
@@ -218,8 +219,8 @@ async def observing(session: aiohttp.ClientSession, path: str, into: Items | Map
 
 
 async def _watch(session: aiohttp.ClientSession, path: str, into: Items | Maps) -> None:
-    """Follow the collection; after a stream that the server ended, the next one continues at its version, or starts anew if that is too
-    old."""
+    """Follow the collection; after the server ended a stream, the next stream continues at its version, or begins with the initial state if
+    the version is too old."""
     while True:
         query = f"&resourceVersion={into.version}" if into.version else INITIAL
         try:

@@ -1,4 +1,4 @@
-"""Load at a fixed rate, which is never slowed down by its answers."""
+"""Load at a fixed rate, which slow responses never reduce."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNANSWERED_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Paced:
-    """How it went: calls begun, how late the last of them was, how long all took (seconds), and whether it was cut short."""
+    """The outcome: calls begun, the delay of the last call, the duration of all calls (seconds), and whether the load was cut short."""
 
     begun: int
     late: float
@@ -23,14 +23,14 @@ class Paced:
 
     @property
     def achieved(self) -> float:
-        """Calls a second, as they were answered."""
+        """Calls a second, by their responses."""
         return self.begun / self.lasted
 
 
 async def at_rate(act: Callable[[int], Awaitable[None]], total: int, rate: float) -> Paced:
     """Begin `total` calls at a fixed rate without waiting for their ends, and then wait for these.
 
-    Ends early, and cancels what has no answer, once `UNANSWERED_SECONDS` of the rate are unanswered. Raises what a call raised.
+    Ends early, and cancels open calls, once `UNANSWERED_SECONDS` of the rate have no response. Raises what a call raised.
     """
     loop = asyncio.get_running_loop()
     began, late, cut = loop.time(), 0.0, False

@@ -38,7 +38,7 @@ SEED = 20
 
 
 class Foreign:
-    """The CPU that processes other than the named ones use from now on."""
+    """The CPU that processes other than the named processes use from now on."""
 
     def __init__(self, pids: Callable[[], list[int]]) -> None:
         self._pids = pids
@@ -46,7 +46,7 @@ class Foreign:
         self._busy, self._begun = busy_seconds(), monotonic()
 
     def so_far(self) -> tuple[float, float, float]:
-        """Busy seconds of the machine, of ours, and the seconds that went by."""
+        """Busy seconds of the machine, busy seconds of our processes, and elapsed seconds."""
         ours = sum(cpu_seconds([pid]) - self._ours.get(pid, 0.0) for pid in self._pids())
         return busy_seconds() - self._busy, ours, monotonic() - self._begun
 
@@ -60,7 +60,7 @@ async def fill(cluster: Cluster, session: Session) -> int:
 
 
 async def cold(peer: Running, items: Items, session: Session) -> Figures:
-    """From the start of the process until all that stands there is in step; the wait began before the start."""
+    """From the start of the process until all existing objects are in step; the wait began before the start."""
     synced = await peer.ready(session.patience)
     done = await peer.alive_during(items.all_done(session.patience), session.patience)
     cpu = peer.cpu()
@@ -192,7 +192,7 @@ async def repairs(cluster: Cluster, peer: Running, maps: Maps, session: Session)
 
 
 async def _drained(left: Callable[[], int], seconds: float = 30.0) -> None:
-    """Wait for the last outcomes; what does not come in this time is lost."""
+    """Wait for the last outcomes; an outcome that misses this deadline is lost."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while left() and loop.time() < deadline:

@@ -1,7 +1,7 @@
-"""The plan of a campaign: the sessions with their numbers, how often, in which order. Pure.
+"""The plan of a campaign: the sessions with their numbers, their repetitions and their order. Pure.
 
-A session is one life of a control plane and a contestant in it. Its parts follow each other, so that a contestant is measured on what it
-has made itself.
+A session is one life of a control plane and a contestant in it. Its parts follow each other, so that a contestant is measured on objects that it
+created itself.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Run:
 
 
 def runs(sessions: Sequence[Session], contestants: Sequence[Contestant] = CONTESTANTS) -> Iterator[Run]:
-    """All runs in their order: within a session all contestants once, then all again, each time another one first."""
+    """All runs in their order: within a session all contestants once, then all again, each time with another contestant first."""
     for session in sessions:
         taking_part = [each for each in contestants if each.takes_part(session.name, owners=session.owners)]
         for number in range(session.runs):

@@ -1,6 +1,6 @@
-"""How the harness and a contestant speak.
+"""The protocol between the harness and a contestant.
 
-A contestant is one program. Its environment says what to do:
+A contestant is one program. Its environment configures it:
 
     KUBECONFIG, PEER_MOUNT         the same ServiceAccount, as a kubeconfig and as the folder that a pod has
     KUBERNETES_SERVICE_HOST/_PORT  the API server, for those that read the folder
@@ -13,8 +13,8 @@ It prints one JSON object a line on standard output; other lines are ignored:
     {"peer": "ready", "synced": true, "stalls": true, "versions": {...}, "settings": {...}}     its caches are synced
     {"peer": "stats", "errors": 0, "stall_ms": 3.1, "work_ms": 2.0}                             the response to SIGUSR1
 
-`synced` is false if a library has no such moment. SIGUSR2 asks one that said `stalls` to begin measuring the stalls of its loop, SIGUSR1
-ends that. SIGTERM ends the program. Its results are observed from outside.
+`synced` is false if a library has no such moment. If `stalls` is true, SIGUSR2 starts measuring the stalls of the contestant's loop, and
+SIGUSR1 ends it. SIGTERM ends the program. Its results are observed from outside.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Message: TypeAlias = Ready | Stats
 
 
 def parse(line: bytes | str) -> Message | None:
-    """Read a line of a contestant; None for one that is not of the protocol. Raises ValueError for one that only looks like it."""
+    """Read a line of a contestant; None for a line outside the protocol. Raises ValueError for a malformed line of the protocol."""
     try:
         said = json.loads(line)
     except ValueError:

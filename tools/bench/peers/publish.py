@@ -1,6 +1,6 @@
-"""Putting a report into a document: between two marks, with its plots and runs in a folder named like the document.
+"""Writes a report into a document: between two marks, with its plots and runs in a folder named like the document.
 
-A run stands there with all its figures; the single latencies, which are many, stay in the folder that it was measured into.
+The folder has all figures of each run, except the single latencies: these are many, and stay in the folder of the campaign.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def replaced(document: str, text: str) -> str:
 
 
 def publish(document: Path, text: str, plots: Mapping[str, str], records: Sequence[Mapping[str, Any]]) -> None:
-    """Write the report into the document, its plots and its runs, in place of those of an earlier report."""
+    """Write the report into the document, with its plots and its runs, and replace an earlier report's."""
     folder = document.with_suffix("")
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.svg"):
@@ -42,7 +42,7 @@ def publish(document: Path, text: str, plots: Mapping[str, str], records: Sequen
 
 
 def published(document: Path) -> dict[tuple[str, str, int], list[dict[str, Any]]]:
-    """The runs that stand beside the document by session, contestant and number; none if none do."""
+    """The runs in the document's folder by session, contestant and number; empty if there are none."""
     path = document.with_suffix("") / RUNS
     lines = path.read_text().splitlines() if path.exists() else []
     records = [json.loads(line) for line in lines]

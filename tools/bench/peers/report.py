@@ -1,6 +1,6 @@
 """From records to what people read: tables, rows for build/bench.json, plots. Pure: nothing is read or written here.
 
-A record is what `driving.perform` returns. Where a contestant failed or has no such figure, the cell says so; rows where we lose stay.
+A record is what `driving.perform` returns. If a contestant failed or has no such figure, its cell shows it; rows where we lose stay.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ QUIET = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One figure: in which part of a run it is, and what it is called. `row` also puts it into build/bench.json."""
+    """One figure: its part of a run, and its title. `row` also puts it into build/bench.json."""
 
     part: str
     figure: str
@@ -131,12 +131,12 @@ def titled(column: Column, session: Session) -> Column:
 
 
 def columns_of(records: Mapping[str, Sequence[Record]], session: Session) -> list[Column]:
-    """The columns for which anybody has a figure."""
+    """The columns with a figure of any contestant."""
     return [titled(column, session) for column in COLUMNS if column_is_known(records, column)]
 
 
 def column_is_known(records: Mapping[str, Sequence[Record]], column: Column) -> bool:
-    """Whether anybody has a figure for it."""
+    """Whether any contestant has a figure for it."""
     return any(value_of(record, column) is not None for each in records.values() for record in each)
 
 
@@ -155,7 +155,7 @@ def session_table(records: Iterable[Record], session: Session) -> str:
 
 
 def summary(records: Iterable[Record], session: Session) -> str:
-    """The figures that a reader asks for first, as a table in Markdown: a line per contestant, medians."""
+    """The main figures, as a table in Markdown: a line per contestant, medians."""
     mine = of_session(records, session.name)
     shown_ones = [
         (titled(column, session), head.format(rate=f"{session.rates[0]:g}" if session.rates else ""))
@@ -172,7 +172,7 @@ def summary(records: Iterable[Record], session: Session) -> str:
 
 
 def cell(records: Sequence[Record], column: Column, *, ranges: bool = True) -> str:
-    """Median and range; says where a contestant failed or did not keep up."""
+    """Median and range, with a remark if a contestant failed or did not keep up."""
     found = spread(value_of(record, column) for record in records)
     if found is None:
         return "failed" if all("failed" in record for record in records) else "-"
@@ -185,7 +185,7 @@ def cell(records: Sequence[Record], column: Column, *, ranges: bool = True) -> s
 def behind_in(records: Iterable[Record], part: str) -> str:
     """The remark on an open loop: none if most runs kept up, else the contestants that did not.
 
-    A load that was ended because the server left it unanswered says nothing of the contestant.
+    If the load ended because the server did not respond, the figure is no result of the contestant.
     """
     found = [record["phases"][part] for record in records if part in record.get("phases", {})]
     if not part.startswith("open") or sum(bool(each["keeps_up"]) for each in found) * 2 > len(found):

@@ -38,7 +38,7 @@ class Running:
         self._stats: asyncio.Queue[Stats] = asyncio.Queue()
 
     async def listen(self) -> None:
-        """Read what it says until it ends."""
+        """Read its output until it ends."""
         assert self.process.stdout is not None
         async for line in self.process.stdout:
             match parse(line):
@@ -104,7 +104,7 @@ class Running:
 async def running(
     command: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path
 ) -> AsyncIterator[Running]:
-    """Run a contestant as long as the block lives; it gets SIGTERM at the end, and is killed if it goes on."""
+    """Run a contestant as long as the block lives; it gets SIGTERM at the end, and is killed if it continues."""
     with log.open("ab") as errors:
         started = monotonic()
         process = await asyncio.create_subprocess_exec(

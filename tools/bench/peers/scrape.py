@@ -42,7 +42,7 @@ def _series(text: str) -> Iterator[tuple[Request, int]]:
 
 
 def ended_watches(text: str) -> int:
-    """Watches of our objects that the server ended because they did not take events as fast as they came."""
+    """Watches of our objects that the server ended because they did not keep up with its events."""
     lines = (line for line in text.splitlines() if line.startswith("apiserver_terminated_watchers_total{"))
     return sum(int(float(line.rpartition(" ")[2])) for line in lines if 'resource="items"' in line)
 

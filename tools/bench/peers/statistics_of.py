@@ -56,7 +56,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def rotated(names: Sequence[T], run: int) -> list[T]:
-    """The order of one run: each starts with another contestant, so that none always comes first after a pause.
+    """The order of one run: each starts with another contestant, so that no contestant is always the first after a pause.
 
     >>> rotated(["a", "b", "c"], 1)
     ['b', 'c', 'a']

@@ -1,6 +1,6 @@
 """Plots without a library: horizontal bars with the range of the runs, as SVG text. Pure.
 
-Colours are given as classes with a rule for dark pages, and nothing is fetched, so that a plot can stand in a repository's document.
+Colours are given as classes with a rule for dark pages, and nothing is fetched, so that a repository's document can show a plot.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ TARGETS = (
 
 
 def verdicts(records: Sequence[Record], how: str) -> list[dict[str, Any]]:
-    """One row per target for which both sides were measured."""
+    """One row per target with measurements of both sides."""
     return [row for target in TARGETS if (row := verdict(records, target, how))]
 
 

@@ -1,4 +1,4 @@
-"""Webhooks that `recorder` configures, and how they answer: the real server is asked by it, the in-memory one by the tests."""
+"""Webhooks that `recorder` configures, and their responses: `recorder` runs them with the real server, the tests with the in-memory server."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def webhook(name: str = "hook", **more: Any) -> Data:
 
 
 def patch(*operations: Data, kind: str = "JSONPatch") -> Data:
-    """Return an answer with a patch."""
+    """Return a response with a patch."""
     return {"allowed": True, "patchType": kind, "patch": base64.b64encode(json.dumps(operations).encode()).decode()}
 
 
 def answered(behaviour: Any, review: Data, path: str) -> Data | None:
-    """Return the AdmissionReview of an answer: a response, or one per path; None for behaviour that is none."""
+    """Return the AdmissionReview of a behaviour that is a response, or a response per path; None for any other behaviour."""
     if isinstance(behaviour, dict) and path in behaviour:
         behaviour = behaviour[path]
     if not isinstance(behaviour, dict):
@@ -45,7 +45,7 @@ def answered(behaviour: Any, review: Data, path: str) -> Data | None:
 
 
 async def plane_answer(behaviour: Any, review: Data, path: str) -> web.StreamResponse:
-    """Answer the real server."""
+    """Respond to the real server."""
     found = answered(behaviour, review, path)
     if found is not None:
         return web.json_response(found)

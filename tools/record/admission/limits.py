@@ -1,4 +1,4 @@
-"""Ask a real kube-apiserver what LimitRanges make of pods and claims, and write its answers down for the unit tests.
+"""Record a real kube-apiserver's handling of LimitRanges for pods and claims, for the unit tests.
 
 Run it by hand after a new version of Kubernetes: `make record ONLY=admission.limits`. It starts a kube-apiserver of its own,
 without controllers, writes `recorded_limits.json` beside the tests of the room `admission`, and takes about half a minute.
@@ -26,7 +26,7 @@ Data = dict[str, Any]
 
 
 def record(server: Server, namespace: str, steps: list[Data]) -> list[Data]:
-    """Do the steps of a case, and return them with the answers."""
+    """Do the steps of a case, and return them with the responses."""
     server.make("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     found = []
     for step in steps:

@@ -20,7 +20,7 @@ HOLD: Final = {"finalizers": ["example.com/hold"]}
 
 
 def ranges(name: str, *items: Data, **metadata: Any) -> Data:
-    """Return the step that makes a LimitRange."""
+    """Return the step that creates a LimitRange."""
     body = {
         "apiVersion": "v1",
         "kind": "LimitRange",
@@ -31,7 +31,7 @@ def ranges(name: str, *items: Data, **metadata: Any) -> Data:
 
 
 def made(name: str, *containers: Data, **spec: Any) -> Data:
-    """Return the step that makes a pod, in a dry run."""
+    """Return the step that creates a pod, in a dry run."""
     return {"method": "POST", "path": "pods?dryRun=All", "body": pod(name, *containers, **spec)}
 
 
@@ -49,7 +49,7 @@ def first(*containers: Data) -> list[Data]:
 
 
 def claim(name: str, storage: str, **metadata: Any) -> Data:
-    """Return the step that makes a claim."""
+    """Return the step that creates a claim."""
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}, "storageClassName": ""}
     body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, **metadata}, "spec": spec}
     return {"method": "POST", "path": "persistentvolumeclaims", "body": body}
@@ -273,7 +273,7 @@ LIMIT_CASES: Final[dict[str, list[Data]]] = {
     "rules": _RULES,
     "wholes": _WHOLE,
 }
-"""Steps by the namespace in which they are done, one after the other."""
+"""Steps by their namespace, in order."""
 
 INJECTED: Final = "injected"
 """The namespace of the webhooks' cases."""
@@ -301,11 +301,11 @@ LIMIT_HOOKS: Final[list[Data]] = [
     _hooked("the only one is asked again for what was filled in", _SIDECAR, webhook("one", reinvocationPolicy="IfNeeded", **_ON_PODS)),
     _hooked("the only one is not asked again for nothing", _NOTE, webhook("one", reinvocationPolicy="IfNeeded", **_ON_PODS)),
 ]  # fmt: skip
-"""Webhooks, what they answer, and the pod that is made: in a namespace with the LimitRange of the case `defaults`."""
+"""Webhooks, their responses, and the created pod: in a namespace with the LimitRange of the case `defaults`."""
 
 
 def shown(document: Data) -> Data:
-    """Return what counts of an answer. Lists that a real server sends in random order are sorted, and generated names are hidden."""
+    """Return the compared part of a response. Lists in random order of the real server are sorted, and generated names are hidden."""
     if document.get("kind") == "Status":
         status: Data = _masked(document)
         head, _, tail = status.get("message", "").partition(" is forbidden: [")

@@ -74,7 +74,7 @@ class Server:
         return made
 
     def wait_for_account(self, namespace: str) -> None:
-        """Wait until pods can be made in a namespace."""
+        """Wait until pods can be created in a namespace."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
         wait_for(path, lambda: self.ask("GET", path)[0] == 200)
 

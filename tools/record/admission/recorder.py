@@ -1,4 +1,4 @@
-"""Ask a real control plane about rights, tokens, namespaces, quota, webhooks and eviction, and write its answers down for the unit tests.
+"""Record a real control plane's responses about rights, tokens, namespaces, quota, webhooks and eviction, for the unit tests.
 
 Run it by hand after a new version of Kubernetes: `make record ONLY=admission`. It starts a plane of its own, writes
 `recorded.json` beside the tests of the rooms `auth` and `admission` and `bootstrap.json` into the room `auth`, and takes about a minute.
@@ -263,7 +263,7 @@ def _recalculated(server: Server) -> Data:
 
 
 async def ask_with_webhooks(server: Server, cases: list[Data]) -> list[Data]:
-    """Return the cases with what their webhooks were sent and what the client was answered."""
+    """Return the cases with the requests to their webhooks and the responses to the client."""
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
