@@ -1,4 +1,4 @@
-"""Labs on a real control plane of a slow, busy machine, and one with an audit log for replicas that are killed, paused and cut off."""
+"""Labs on a real control plane of a slow, busy machine, and a lab with an audit log for replicas that are killed, paused and cut off."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def audited_plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def lab(lab: Lab) -> Lab:
-    """The lab of the plugin, whose timeouts are made for a quiet machine, with more of them."""
+    """The lab of the plugin with longer timeouts, because the default timeouts fit a quiet machine."""
     lab._patience = PATIENCE
     return lab

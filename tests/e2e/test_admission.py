@@ -71,7 +71,7 @@ class Reply:
 
 
 class Person:
-    """Requests of a person, with any header, and with the answer's own."""
+    """Requests of a person, with any header, and with the headers of the response."""
 
     def __init__(self, plane: ControlPlane, session: aiohttp.ClientSession) -> None:
         self._url = plane.url
@@ -111,7 +111,7 @@ def served_at(lab: Lab, port: ReservedPort, name: str, **more: Any) -> kv.Manage
 
 
 async def asked(lab: Lab, settings: kv.ManagerSettings) -> None:
-    """Wait until the API server asks, where `lab.start` could not."""
+    """Wait until the API server calls the webhook, where `lab.start` could not."""
     webhooks = settings.webhooks
     await wait_until_called(
         lab.client, CONFIGURATION, webhooks.configuration, url=webhooks.url, namespace=lab.namespace, timeout=30

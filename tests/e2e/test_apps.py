@@ -1,5 +1,5 @@
-"""ApplicationInstance on a real API server, with the stand-in for Flux: made, refused, changed and
-deleted. tests/scenarios/apps has the rest, in memory.
+"""ApplicationInstance on a real API server, with the stand-in for Flux: created, rejected, changed and deleted. tests/scenarios/apps has
+the rest, in memory.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ async def test_it_writes_status_as_helm_controller_through_the_subresource(lab: 
     async with HelmController(lab.config, namespace=lab.namespace, world=World(refused={"1.0.0": "no"})):
         await lab.create(REPOSITORY.new("shop", spec={"url": "https://charts.example.com", "interval": "5m"}))
         await lab.create(release())
-        # The failure is written first and counted then; that it was the last attempt comes after both, as helm-controller has it.
+        # As in helm-controller the failure is written first, then counted, and the exhausted retries are reported last.
         failed = await lab.until(RELEASE, "shop", says("Stalled", "RetriesExceeded"))
     writers = {(entry["manager"], entry.get("subresource", "")) for entry in failed.data["metadata"]["managedFields"]}
     assert ("helm-controller", "status") in writers

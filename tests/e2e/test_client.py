@@ -112,9 +112,9 @@ async def test_a_list_comes_in_pages_of_one_version(client: Client, namespace: s
         info, query = await small.resource(CONFIG_MAP), ListQuery(namespace=namespace, limit=2)
         page = await small.list_page(info, query)
         assert len(page.items) == 2
-        # Promised for pages that a token connects, whatever is written in between ("the resourceVersion of the collection remains
-        # constant across each response", API concepts, "Retrieving large results sets in chunks"; KEP-365). Another list, as `found`
-        # was, has a version of its own: that of the last write to the whole store before it, which may be anyone's.
+        # Promised for pages that a token connects, whatever is written in between ("the resourceVersion of the collection remains constant
+        # across each response", API concepts, "Retrieving large results sets in chunks"; KEP-365). Another list, such as `found`, has a
+        # version of its own: the version of the last write to the whole store, by any client.
         await client.create(CONFIG_MAP.new("in-between", namespace))
         following = await small.list_page(info, replace(query, continue_=page.continue_))
         assert following.resource_version == page.resource_version
@@ -300,7 +300,7 @@ async def test_a_streaming_list_ends_with_its_bookmark_and_goes_on_as_a_watch(cl
                 seen.append((event.type, metadata.get("name", "")))
                 if event.type == "BOOKMARK" and metadata.get("annotations") == {"k8s.io/initial-events-end": "true"}:
                     await client.create(CONFIG_MAP.new("c", namespace))
-            if ("ADDED", "c") in seen:  # another object of the namespace may come in the same lines
+            if ("ADDED", "c") in seen:  # other objects' events may arrive in the same lines
                 break
     names = [name for _, name in seen if name != "kube-root-ca.crt"]
     assert sorted(names[:2]) == ["a", "b"]
@@ -396,7 +396,7 @@ async def test_a_version_that_the_server_forgot_is_expired(client: Client, names
 
 
 async def _watched_once_stored(client: Client, info: ResourceInfo, query: WatchQuery) -> None:
-    """Raise the error of the first event; a server that prepares the storage of a new kind is asked again."""
+    """Raise the error of the first event; retries while the server prepares the storage of a new kind."""
     async with asyncio.timeout(90):
         while True:
             with contextlib.suppress(TooManyRequests):

@@ -38,7 +38,7 @@ Configure = Callable[..., Path]
 
 @pytest.fixture
 def configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configure:
-    """Write a kubeconfig whose plugin answers with this status; counts its runs."""
+    """Write a kubeconfig whose plugin prints this status; counts its runs."""
     monkeypatch.setattr(kubeconfig, "RENEW_EVERY", 0.0)
 
     def write(**status: Any) -> Path:

@@ -33,7 +33,7 @@ from konverge.errors import ApiError, ConfigError, ServerFailure, TooManyRequest
 from konverge.kinds import kind
 
 CONFIG_MAP = kind("v1", "ConfigMap")
-DECLARED = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")  # asks no discovery
+DECLARED = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")  # needs no discovery
 STORED = {"kind": "ConfigMap", "metadata": {"name": "a", "namespace": "web", "resourceVersion": "7", "uid": "u-1"}}
 QUERY = WatchQuery(namespace="web", timeout_seconds=300, idle_seconds=5.0)
 WRITER = "someone"
@@ -72,7 +72,7 @@ class Server:
     closed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Asked | None:
-        """Return the next request, None at the end of the connection. Discovery is answered at once and not recorded."""
+        """Return the next request, None at the end of the connection. Discovery gets its response at once and is not recorded."""
         asked = await self._next(reader)
         while asked is not None and asked.line.split()[1].endswith("/api/v1"):
             writer.write(http({"resources": [{"name": "configmaps", "namespaced": True, "kind": "ConfigMap"}]}))
@@ -147,7 +147,7 @@ async def serving(
 
 
 def answering(*answers: bytes | None) -> Callable[..., Awaitable[None]]:
-    """Answer requests in order, over as many connections as come; None closes the connection instead."""
+    """Send responses in order, over any number of connections; None closes the connection instead."""
     left = list(answers)
 
     async def handle(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -541,7 +541,7 @@ async def test_a_wrong_authority_and_a_wrong_name_are_told_apart() -> None:
 
 
 def careless_authority() -> tuple[bytes, bytes]:
-    """A CA as some installers make them, without key identifiers, and a server certificate of it with its key."""
+    """A CA without key identifiers, as some installers generate it, and a server certificate of this CA with its key."""
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "careless")])
     now = wall_clock()

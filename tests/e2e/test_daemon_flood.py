@@ -1,4 +1,4 @@
-"""The daemon as a process under a flood of half-open connections. It needs no API server: the probes answer without one."""
+"""The daemon as a process under a flood of half-open connections. It needs no API server: the probes work without it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def daemon(folder: Path) -> Iterator[tuple[int, Path]]:
 
 
 async def serving(log: Path) -> dict[str, Any]:
-    """Wait for the line that tells the addresses."""
+    """Wait for the line with the addresses."""
     try:
         async with asyncio.timeout(90):
             while True:
@@ -78,7 +78,7 @@ async def half_open(address: tuple[str, int]) -> socket.socket:
 
 
 async def seconds_for(address: tuple[str, int], path: str) -> float:
-    """Ask once, on a connection of its own; returns how long the answer took."""
+    """Send a request on a new connection; returns the time until the response."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
     reader, writer = await asyncio.open_connection(*address)

@@ -71,7 +71,7 @@ def container() -> dict[str, Any]:
 
 
 def port_of(probe: str) -> tuple[str, int]:
-    """Return path and number of the port that a probe asks."""
+    """Return path and number of the port of a probe."""
     asked = container()[probe]["httpGet"]
     numbers = {port["name"]: port["containerPort"] for port in container()["ports"]}
     return asked["path"], numbers[asked["port"]]
@@ -182,7 +182,7 @@ def plane() -> Iterator[ControlPlane]:
 
 
 async def deploy(plane: ControlPlane) -> str:
-    """Do what docs/guide/deploy.md says."""
+    """Follow docs/guide/deploy.md."""
     return await plane.kubectl("apply", "--server-side", "--validate=strict", "--warnings-as-errors", "-k", str(DEPLOY))
 
 
@@ -220,7 +220,7 @@ async def test_the_pod_passes_the_strictest_pod_security(plane: ControlPlane) ->
 
 
 def environment(plane: ControlPlane, mount: Path) -> dict[str, str]:
-    """The environment of the container: the manifest's variables, those of the kubelet, and the paths of this test in place of a node's."""
+    """The environment of the container: the manifest's variables, the kubelet's variables, and this test's paths in place of a node's."""
     here = {"KONVERGE_SERVICE_ACCOUNT": str(mount)}
     free_ports = dict.fromkeys(("KONVERGE_METRICS", "KONVERGE_HEALTH", "KONVERGE_DEBUG"), "127.0.0.1:0")
     declared = {entry["name"]: entry["value"] for entry in container()["env"]}

@@ -29,7 +29,7 @@ PATIENCE = 60.0
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """The environment of a process in which the example is installed."""
+    """The environment of a process with the example installed."""
     installed = distribution(tmp_path / "site", "garden-family", "gardens = garden_family:FAMILY")
     clean = {name: value for name, value in os.environ.items() if not name.startswith("KONVERGE_")}
     return {**clean, "PYTHONPATH": f"{installed}{os.pathsep}{EXAMPLE}"}

@@ -1,7 +1,7 @@
 """deploy/Containerfile: every distribution is locked with its hash, and its steps, run without a container, end in a daemon that works.
 
 The steps are run in a folder in place of the image's root, with a Python of the image's version and the wheels that the cache holds: no
-container runtime and no network are needed. Where the tests run as root and the kernel lets them make a mount namespace, the last stage is
+container runtime and no network are needed. If the tests run as root and the kernel allows a new mount namespace, the last stage is
 run too: as the image's user, with a root of its own that is read-only and holds nothing but what the stage copies, a Python and its shared
 libraries. Not shown: the base image itself, which adds the programs of a small Debian.
 """
@@ -155,7 +155,7 @@ class Steps:
 
 
 def download(python: Path, wheels: Path, *options: str) -> bool:
-    """Complete the cache with what both stages install, which may be another Python's than any environment here was made with."""
+    """Complete the cache with what both stages install: the image's Python may differ from the Python of every environment here."""
     wheels.mkdir(parents=True, exist_ok=True)
     locks = [word for name in (RUNTIME, BUILD) for word in ("--requirement", str(ROOT / name))]
     command: list[str | Path] = [
@@ -174,7 +174,7 @@ def download(python: Path, wheels: Path, *options: str) -> bool:
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The image's /opt/konverge, made by the first stage's steps."""
+    """The image's /opt/konverge, built by the first stage's steps."""
     version = python_version()
     wheels = Path(
         os.environ.get("KONVERGE_CACHE", Path.home() / ".cache/konverge"),

@@ -120,7 +120,7 @@ class Proxy:
 
 @asynccontextmanager
 async def through_proxy(plane: ControlPlane, directory: Path) -> AsyncIterator[tuple[Client, Proxy]]:
-    """A client of the administrator whose every byte goes through a proxy."""
+    """A client of the administrator with all its traffic through a proxy."""
     proxy = Proxy(plane.host, plane.port)
     await proxy.open()
     text = plane.kubeconfig.read_text().replace(plane.url, f"https://127.0.0.1:{proxy.port}")
@@ -308,7 +308,7 @@ async def test_a_missing_right_degrades_one_informer_and_mends_itself(
         await denied.add_handler("h", heard).synced()
 
         await admin.delete(ROLE_BINDING, "later", namespace)
-        await until(lambda: denied.problem is not None and denied.problem.rule == READ)  # when the watch is opened anew
+        await until(lambda: denied.problem is not None and denied.problem.rule == READ)  # when the watch is reopened
         assert len(denied.store), "what was known stays readable"
         await admin.create(CONFIG_MAP.new("meanwhile", namespace))
         await admin.apply(ROLE_BINDING, binding)
@@ -317,7 +317,7 @@ async def test_a_missing_right_degrades_one_informer_and_mends_itself(
         assert heard.wrong == []
 
 
-# Kinds that come and go
+# Kinds whose definitions are installed and deleted
 
 
 def widgets(group: str) -> dict[str, Any]:
@@ -345,7 +345,7 @@ async def create_when_served(client: Client, what: Any) -> None:
             try:
                 await client.create(what)
                 return
-            except (NotFound, NotServed, TooManyRequests, ServerFailure):  # a fresh CRD answers so for a while
+            except (NotFound, NotServed, TooManyRequests, ServerFailure):  # typical for a fresh CRD
                 client.forget_discovery()
                 await asyncio.sleep(0.1)
 
@@ -444,7 +444,7 @@ async def test_refused_connections_are_waited_out(
 
 
 async def test_a_deletion_that_happened_while_the_server_was_away_is_delivered(tmp_path: Path) -> None:
-    """After its restart the server remembers no history, so the watch answers 410 and only a new list knows."""
+    """After its restart the server remembers no history, so the watch fails with 410 and only a new list gets the state."""
     async with ControlPlane(ControlPlaneConfig()) as plane, through_proxy(plane, tmp_path) as (client, proxy):
         config = await ClientConfig.load(kubeconfig=plane.kubeconfig)
         async with Client(config, name="admin") as admin, informer_set(client) as informers:
@@ -498,7 +498,7 @@ async def test_servers_of_other_makes(config: ControlPlaneConfig, fallbacks: dic
 
 
 class Stalls:
-    """The longest work of this process between two turns of the loop, in seconds of CPU: what other processes take is not its doing."""
+    """The longest step of this process's event loop, in seconds of CPU, so other processes do not count."""
 
     def __init__(self) -> None:
         self.longest = 0.0

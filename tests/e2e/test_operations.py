@@ -1,4 +1,4 @@
-"""Operations on a real control plane: Jobs run on its Job controller, deletions on its garbage collector, and the turn on a target is a
+"""Operations on a real control plane: Jobs run on its Job controller, deletions on its garbage collector, and the hold on a target is a
 real compare-and-swap. The rows of docs/reference/operations.md#rows, with the stand-ins for Velero and Flux.
 """
 
@@ -167,7 +167,7 @@ ENDS = {"cancel": ("Cancelled", "UserCancelled"), "timeout": ("Failed", "Timeout
 async def test_a_running_job_is_stopped_when_its_pod_has_ended_and_the_next_operation_starts(
     ops: Kubelet, by: str
 ) -> None:
-    """The Job controller suspends the Job and deletes its pod; the kubelet takes its time, and only then the Operation has ended."""
+    """The Job controller suspends the Job and deletes its pod; the Operation ends only after the kubelet has stopped the pod."""
     lab = ops.lab
     limits: dict[str, Any] = {"timeoutSeconds": 10} if by == "timeout" else {}
     await ops.create("run", "Upgrade", **limits)
@@ -248,7 +248,7 @@ async def test_x11_of_conflicting_operations_that_several_clients_create_at_once
 async def test_an_operation_without_the_right_to_its_job_gives_its_turn_back_and_starts_when_it_is_granted(
     lab: Lab, client_for: ClientFor, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The API server's own words name the right, and its list and its dry run tell what is there; the times are shorter here."""
+    """The API server's error names the missing right, and its list and dry run show which objects exist; the times are shorter here."""
     monkeypatch.setattr(follow, "_IN_FLIGHT", timedelta(seconds=3))
     for module in (follow, reconciler):
         monkeypatch.setattr(module, "LOOK_AGAIN", timedelta(seconds=2))

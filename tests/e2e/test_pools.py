@@ -82,7 +82,7 @@ async def test_p13_p14_p15_real_deletion_and_garbage_collection(clouds: Clouds) 
     for ref in (kept, deleted):
         found = await lab.client.get(INSTANCE, ref.name, lab.namespace)
         assert (found.metadata.deleting, found.metadata.owner_references) == (False, ())
-    # P13: with Delete the Nextcloud goes after its instance.
+    # P13: with Delete the Nextcloud is removed after its instance.
     hold = {"metadata": {"finalizers": ["k8s.bnerd.com/instance", "example.com/hold"]}}
     await here.patch(INSTANCE, deleted.name, hold)
     await lab.client.delete(Nextcloud, "deleted", tenant)
@@ -123,7 +123,7 @@ async def test_a_pool_is_scaled_by_kubectl_and_printed_with_its_columns(
     [head, line] = (await control_plane.kubectl("get", "ncp", name)).strip().splitlines()
     assert head.split() == ["NAME", "DESIRED", "READY", "PROVISIONING", "ASSIGNED", "PROFILE", "AGE"]
     assert line.split()[:5] == [name, "2", "2", "0", "0"]
-    # An autoscaler asks for its target in its own namespace, where a cluster-wide kind is not served.
+    # An autoscaler requests its target in its own namespace, where a cluster-wide kind is not served.
     where = f"namespaces/{here.lab.namespace}/nextcloudpools/{name}/scale"
     with pytest.raises(ControlPlaneError, match="NotFound"):
         await control_plane.kubectl("get", "--raw", f"/apis/k8s.bnerd.com/v1alpha1/{where}")

@@ -1,7 +1,8 @@
-"""Every query of every dashboard and alert, asked of a real Prometheus that scrapes daemons at work: each gives data.
+"""Every query of every dashboard and alert, run on a real Prometheus that scrapes daemons at work, returns data.
 
-Three daemons run as processes, on in-memory API servers over HTTPS: one with all families that run by default, one with the semantics of
-Capsule v0.14, whose series differ, and workspaces whose owners a coordinator assigns, and one with machines. Each elects a leader. Some objects fail, one request is refused, and watches are cut, so that the series of failures exist.
+Three daemons run as processes, on in-memory API servers over HTTPS. The first runs all default families. The second has the semantics of
+Capsule v0.14, whose series differ, and workspaces whose owners a coordinator assigns. The third runs the machines. Each elects a leader.
+Some objects fail, one request is refused, and watches are cut, so that the series of failures exist.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ https://book.kubebuilder.io/plugins/available/grafana-v1-alpha
 
 
 def queries() -> Iterator[tuple[str, str, bool]]:
-    """Every query: its source, its text, and whether it is asked for one moment."""
+    """Every query: its source, its text, and whether it is an instant query."""
     for path in sorted((DEPLOY / "dashboards").iterdir()):
         dashboard = json.loads(path.read_text())
         for panel in dashboard["panels"]:
@@ -155,7 +156,7 @@ async def prepared(server: ApiServer, stack: AsyncExitStack) -> Lab:
 
 
 async def pools(lab: Lab) -> None:
-    """A pool with a claim that is bound and one that waits."""
+    """A pool with a bound claim and a waiting claim."""
     quotas = Quotas(lab)
     await quotas.namespace("prod")
     hard = {CPU: 4, "limits.memory": "4Gi", "pods": 10}
@@ -237,7 +238,7 @@ async def scales(lab: Lab, world: NstanceWorld) -> None:
 
 
 async def upgraded(lab: Lab, number: int) -> None:
-    """An Upgrade that succeeds, after the one before it."""
+    """An Upgrade that succeeds, after the previous Upgrade."""
     target = {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance", "name": "offers"}
     spec = {"targetRef": target, "type": "Upgrade", "engine": "helm"}
     parameters = {"parameters": {"valuesPatch": {"replicas": number}}}
@@ -278,7 +279,7 @@ async def works(lab: Lab, stack: AsyncExitStack, plane: AgentServer) -> None:
 
 
 async def unanswered(server: Prometheus, load: asyncio.Task[None]) -> list[str]:
-    """Ask every query until it gives data; returns those that give none in time, while the load goes on."""
+    """Repeat every query until it returns data, under continuous load; returns the queries without data in time."""
     left = list(queries())
     deadline = asyncio.get_running_loop().time() + PATIENCE
     while True:

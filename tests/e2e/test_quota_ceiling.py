@@ -1,4 +1,4 @@
-"""More claims than the status of a pool can hold, on a real control plane: a condition says so, and etcd refuses nothing."""
+"""More claims than the status of a pool can hold, on a real control plane: a condition reports it, and etcd rejects nothing."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_claims_that_no_status_has_room_for_wait_with_a_message_and_the_li
     for number in range(10):
         name = sorted(listed)[number]
         await here.delete("ab"[int(name[1:]) % 2], name)
-    for name in sorted(left_out)[:5]:  # younger ones move up, oldest first
+    for name in sorted(left_out)[:5]:  # younger claims move up, oldest first
         await here.bound("ab"[int(name[1:]) % 2], name)
     assert listed - {*sorted(listed)[:10]} <= {
         entry.name for entries in (await here.get(ResourcePool, "", "p")).status.claims.values() for entry in entries

@@ -1,6 +1,6 @@
-"""Pools and claims on kube-apiserver: what their definitions alone accept and refuse, and that the server in memory says the same.
+"""Pools and claims on kube-apiserver: what their definitions accept and reject without a controller; the server in memory agrees.
 
-The table is that of tests/unit/quota/test_crd_rules.py. That the definitions are established shows that their rules keep within the
+The table is in tests/unit/quota/test_crd_rules.py. That the definitions are established shows that their rules keep within the
 server's budget for CEL.
 """
 

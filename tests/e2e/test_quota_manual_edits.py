@@ -109,14 +109,14 @@ async def test_a_pool_cannot_be_lowered_below_what_is_claimed_and_unused_resourc
     await here.pool(hard={CPU: 4, "pods": 3}, defaultsZero=True)
     await here.claim("a", "c", cpu=2)
     await here.grants("a", {CPU: 2, "pods": 0})
-    await here.spent({CPU: 2, "pods": 0})  # the pool's own status, which the rule goes by, is written last
+    await here.spent({CPU: 2, "pods": 0})  # the rule reads the pool's own status, which is written last
     for hard in ({CPU: "1999m", "pods": 3}, {"pods": 3}):
         body = {"spec": {"quota": {"hard": {CPU: None, **hard}}}}
         with pytest.raises(Invalid, match=r"spec\.quota\.hard"):
             await here.lab.client.patch(ResourcePool, "p", patch=body, style="merge")
     lowered = {"spec": {"quota": {"hard": {CPU: "2", "pods": None}}}}
     await here.lab.client.patch(ResourcePool, "p", patch=lowered, style="merge")
-    await here.grants("a", {CPU: 2})  # X20: the zero goes with the resource
+    await here.grants("a", {CPU: 2})  # X20: the zero is removed with the resource
 
 
 async def _waiting_and_bound(here: Plane, *, delete_bound: bool = False) -> None:

@@ -128,7 +128,7 @@ async def test_the_requirements_tenant_is_migrated_step_by_step(
     }
     await prints(partial(claims_of, control_plane, DEV), waiting, "the claims fail until there are pools")
 
-    # 4.: the pools; the claims become Bound, and the quotas of the pools stand beside Capsule's
+    # 4.: the pools; the claims become Bound, and the quotas of the pools exist beside Capsule's
     await control_plane.kubectl("apply", "-f", str(EXAMPLE / "2_pools.yaml"))
     bound = {
         "compute": ("migration-compute", "Bound", "Succeeded", ASSIGNED),
@@ -138,7 +138,7 @@ async def test_the_requirements_tenant_is_migrated_step_by_step(
     await prints(partial(quotas_of, control_plane, DEV), QUOTAS | POOL_QUOTAS, "the quotas of the pools are beside")
     await the_command_moves_the_others(control_plane, admin, admin_kubeconfig)
 
-    # 5.: the tenant without quotas; those of the pools are the only ones, and hold
+    # 5.: the tenant without quotas; only the pools' quotas are left, and hold
     [tenant] = documents("5_tenant.yaml")
     await admin.apply(TENANT, tenant)
     await capsule.pass_("migration")

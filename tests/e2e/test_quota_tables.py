@@ -1,6 +1,6 @@
 """The tables of Capsule's page, on a real control plane: the tables of kubectl cell by cell (AGE aside), and its metrics.
 
-The tables stand here as the page prints them; kubectl has put its columns in another order since. Slips of its text
+The tables here are copied from the page; kubectl has changed the order of its columns since. Slips of its text
 are set right: `capsule-pool-exmaple`, and QueueExhausted where PoolExhausted is explained (docs/reference/capsule.md#the-page-of-capsule).
 """
 

@@ -77,7 +77,7 @@ class Tree:
 
     @property
     def packages(self) -> list[str]:
-        """The packages that pyproject.toml says are built."""
+        """The packages that pyproject.toml builds."""
         listed: list[str] = self.project["tool"]["setuptools"]["packages"]
         return listed
 
@@ -102,7 +102,7 @@ class Tree:
         return ROOT.joinpath(self.homes[head], *tail)
 
     def files(self, *suffixes: str) -> Iterator[Path]:
-        """Files of the repository, those of these suffixes where any are given."""
+        """Files of the repository, optionally only with these suffixes."""
         return (path for path in _files() if not suffixes or path.suffix in suffixes)
 
     def below(self, folder: str, *suffixes: str) -> Iterator[Path]:

@@ -1,7 +1,7 @@
-"""Citations: a page, a heading or a numbered row that any file of the repository names is there.
+"""Citations: every page, heading or numbered row that a file of the repository cites exists.
 
 Comments cite headings as `docs/reference/runtime.md#events`, documents link to each other, tests are named by the rows of
-docs/reference/capsule.md#rows. Knowledge that stands outside of the repository is not cited at all: write it down in docs/reference.
+docs/reference/capsule.md#rows. Knowledge outside of the repository is not cited at all: write it down in docs/reference.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ FENCE = re.compile(r"^(?P<fence>```+|~~~+).*?^(?P=fence)", re.MULTILINE | re.DOT
 
 
 def anchors_of(text: str) -> set[str]:
-    """Return the anchors of a document, as GitHub makes them of headings, and those that are written out."""
+    """Return the anchors of a document: GitHub's anchors of its headings, and explicit anchors."""
     found: dict[str, int] = {}
     made = set(re.findall(r'<a id="([\w-]+)">', text))
     for heading in HEADING.finditer(FENCE.sub("", text)):

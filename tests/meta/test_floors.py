@@ -1,4 +1,4 @@
-"""A room imports only from lower floors, and the check that says so sees through the links."""
+"""A room imports only from lower floors, and the check of this rule follows the links."""
 
 from __future__ import annotations
 

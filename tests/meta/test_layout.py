@@ -1,4 +1,4 @@
-"""The rooms at the root, the links to them, and the map by which they are packed are one and the same."""
+"""The rooms at the root, the links to them, and the packaging map are equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CI runs a failed test once more, alone; a test that succeeds then is a flake."""
+"""CI reruns a failed test once, without other tests; a test that succeeds then is a flake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public face: which names it has, and that each says what it is for with an example."""
+"""The public face: its names, and that each name has a docstring with an example."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DOCUMENTED = re.compile(r"(?<![\w.])kv((?:\.[A-Za-z_]\w*)+)")
 
 
 def order(name: str) -> tuple[int, str]:
-    """Constants, then classes, then functions: the order in which tools sort `__all__`."""
+    """Constants, then classes, then functions: the order of tools that sort `__all__`."""
     return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
 
 
@@ -52,7 +52,7 @@ def docstring(tree: Tree, name: str) -> str:
 
 
 def has_example(words: str) -> bool:
-    """An example that runs (`>>>`), or one that is shown as a block of code."""
+    """An example that runs (`>>>`), or an example in a block of code."""
     return ">>> " in words or "::\n\n    " in words or "```" in words
 
 
@@ -78,7 +78,7 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
 
 
 def test_type_checkers_and_the_interpreter_find_the_same_names(tree: Tree) -> None:
-    """The facade imports lazily; what stands under TYPE_CHECKING must be what it loads."""
+    """The facade imports lazily; the imports under TYPE_CHECKING must equal the lazy imports."""
     facade = next(source for source in tree.sources if source.module == "konverge")
     checked = {
         alias.asname or alias.name: node.module

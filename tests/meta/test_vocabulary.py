@@ -74,7 +74,7 @@ def texts(body: list[ast.stmt]) -> list[str]:
 
 
 def vocabularies(source: Source) -> dict[str, list[str]]:
-    """The texts of a words.py by class; what stands outside any class is under the empty name."""
+    """The texts of a words.py by class; texts outside of any class have the empty name."""
     classes = [node for node in source.tree.body if isinstance(node, ast.ClassDef)]
     return {"": texts(source.tree.body), **{node.name: texts(node.body) for node in classes}}
 

@@ -1,4 +1,4 @@
-"""The tool that compares wheel and sdist with the tree sees every way in which links go wrong. CI runs it on the real ones."""
+"""The tool that compares wheel and sdist with the tree detects every error of links. CI runs it on the real wheel and sdist."""
 
 from __future__ import annotations
 

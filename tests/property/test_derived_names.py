@@ -1,7 +1,7 @@
 """Every name and label that a family derives is valid for its kind, for every name of an object that the API server admits.
 
 Names of several forms and of each length at a limit are sent to the API server. For each name that it admits, the family's own functions
-render the derived objects, and the API server, with the definitions of the stand-ins, is asked to create that.
+render the derived objects, and the API server, with the definitions of the stand-ins, has to admit them.
 """
 
 from __future__ import annotations

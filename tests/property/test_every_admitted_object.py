@@ -1,8 +1,8 @@
 """Every object that the API server admits gets a status of its own, whatever it holds and whatever another writer put into its status.
 
-Fields of a good object are drawn anew from the CRD's own schema, and its status is overwritten with what that schema admits. In the end
-each object has a condition of its own generation, no reconcile ended in an unexpected exception, and a good object that comes after all
-of them has its status too.
+Fields of a good object get values drawn from the CRD's own schema, and its status is overwritten with what that schema admits. In the end
+each object has a condition of its own generation, no reconcile ended in an unexpected exception, and a later good object has its status
+too.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ async def _workspaces(lab: Lab, stack: AsyncExitStack) -> None:
 
 async def _machines(lab: Lab, stack: AsyncExitStack) -> None:
     farm = await stack.enter_async_context(Farm(lab))
-    # Sizes are drawn up to 2**31, and objects that are refused are looked at again: in the end nothing would be at rest.
+    # Sizes are drawn up to 2**31, and rejected objects are retried: in the end nothing would be at rest.
     for shard in farm.world.shards.values():
         shard.state.fleet.room = 20
     later = {"unreachable_retry": 3600.0, "retry": 3600.0, "instance_poll": 3600.0}
@@ -180,7 +180,7 @@ def _schema(model: type[Any], part: str) -> dict[str, Any]:
 
 
 async def _speaks(client: Client, family: Family, name: str, *, expires: bool = False) -> None:
-    """Wait until a condition of the object is of its generation, or, if it expires once it has ended, until it is gone."""
+    """Wait until a condition of the object has its generation, or, if it expires after its end, until it is deleted."""
     kind = kind_of(family.model)
     async with asyncio.timeout(120):
         while True:

@@ -1,7 +1,7 @@
-"""No request, whatever its target, verb, headers and body, is answered with a failure of the server's own, and none hangs.
+"""No request, whatever its target, verb, headers and body, gets an internal error of the server, and none hangs.
 
-Requests are drawn from the server's discovery, the schemas of its kinds and the objects that the conformance cases create, with
-places drawn anew. FUZZ_EXAMPLES=5000 draws more.
+Requests are drawn from the server's discovery, the schemas of its kinds and the objects that the conformance cases create, with some fields
+replaced. FUZZ_EXAMPLES=5000 draws more.
 """
 
 from __future__ import annotations

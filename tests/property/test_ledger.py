@@ -1,4 +1,4 @@
-"""The ledger against a model: any interleaving of writes, answers and looks of the barrier."""
+"""The ledger against a model: any interleaving of writes, responses and checks of the barrier."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ names = st.sampled_from(NAMES)
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """The server hands out growing versions; answers come in any order. The model remembers everything."""
+    """The server assigns growing versions; responses arrive in any order. The model remembers everything."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,9 +25,9 @@ class LedgerMachine(RuleBasedStateMachine):
         self.version = 0
         self.open: list[tuple[PendingWrite, str, str, int]] = []
         self.begun = 0
-        self.done: dict[tuple[str, str], int] = {}  # highest version answered, not seen since
-        self.lost: dict[tuple[str, str], int] = {}  # newest write whose answer was lost
-        self.answered: dict[tuple[str, str], int] = {}  # newest write that was answered, not seen since
+        self.done: dict[tuple[str, str], int] = {}  # highest version in a response, not seen since
+        self.lost: dict[tuple[str, str], int] = {}  # newest write whose response was lost
+        self.answered: dict[tuple[str, str], int] = {}  # newest write with a response, not seen since
 
     @rule(writer=writers, name=names)
     def begin(self, writer: str, name: str) -> None:
@@ -45,7 +45,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.version += 1
         pending.settle(str(self.version), "uid")
         self.done[target] = self.version
-        # Of two answers with one uid the higher version counts, and it is the number of that write that is compared.
+        # Of two responses with the same uid the higher version counts, and the number of its write is compared.
         self.answered[target] = number
         if self.lost.get(target, 0) < number:
             self.lost.pop(target, None)

@@ -88,7 +88,7 @@ def test_the_id_of_a_matched_node_stays_published_while_its_instance_is_there(
     first = pool_provider_ids(instances, published=published, node_ids=nodes)
     assert len(first) == len(instances), "each instance has one id"
     assert all(sum(matches(shown, one) for shown in first) == 1 for one in instances)
-    # Whatever Nodes come and go, and in whatever order instances are listed: full ids stay.
+    # Whatever Nodes are added and removed, and in whatever order instances are listed: full ids stay.
     again = pool_provider_ids(reversed(instances), published=first, node_ids=later)
     assert {one for one in first if "/" in one} <= set(again)
     assert pool_provider_ids(instances, published=again, node_ids=[]) == again

@@ -1,9 +1,9 @@
 """Operations on one target under random events, in any order: created, cancelled, deleted, ended by their engine, with a process that
-restarts or dies, a cache that lags, a right that goes and comes back, and a Lease that is edited by hand.
+restarts or dies, a cache that lags, a right that is withdrawn and granted again, and a Lease that is edited by hand.
 
-After every write no two objects are at work whose Operations exclude each other, none was made twice for one Operation, no phase leaves a
-terminal one, and no Operation starts before an older one that waits for its turn too. In the end every Operation has ended, unless its
-engine is missing: none waits for ever, and those whose engine is missing hold up no other.
+After every write: no two objects of Operations that exclude each other run at once; an Operation has never created two objects; a terminal
+phase never changes; no Operation starts before an older Operation in the same queue. In the end every Operation has ended, unless its
+engine is missing: none waits for ever, and an Operation without its engine blocks no other.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _contestant(raw: bytes) -> Contestant:
 
 
 class FirstComeFirstServed:
-    """No Operation starts while an older one that it excludes waits for nothing but its turn, and has waited no longer than `PATIENCE`."""
+    """No Operation starts while an older Operation that it excludes waits only in the queue, and has waited no longer than `PATIENCE`."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -107,7 +107,7 @@ class FirstComeFirstServed:
             if other.waits_for_turn
             and other.order < one.order
             and other.excludes(one)
-            and now - self._in_line[other.uid] > timedelta(seconds=1)  # else they may have been looked at together
+            and now - self._in_line[other.uid] > timedelta(seconds=1)  # else both may have been reconciled at once
         ]
         if not older or now - self.fresh_since < timedelta(seconds=5):
             return
@@ -136,7 +136,7 @@ class OneTarget(RuleBasedStateMachine):
         return self.runner.run(work)
 
     def _do_if_there(self, work: Coroutine[Any, Any, None]) -> None:
-        """Act on an object that may go before the request arrives: the daemon works meanwhile."""
+        """Act on an object that may be deleted before the request arrives: the daemon works at the same time."""
         with suppress(NotFound):
             self._do(work)
 
@@ -206,7 +206,7 @@ class OneTarget(RuleBasedStateMachine):
     @precondition(lambda self: self._has_room(3))
     @rule(types=st.lists(st.sampled_from(TYPES[:4]), min_size=2, max_size=3))
     def create_and_let_them_start_at_once(self, types: list[str]) -> None:
-        """Those that wait for the target are not in line: once it is ready, the Lease alone keeps them apart."""
+        """Operations that wait for the target are not in the queue: once it is ready, only the Lease keeps them apart."""
         self._do(self._create_several(types))
 
     async def _create_several(self, types: list[str]) -> None:
@@ -262,7 +262,7 @@ class OneTarget(RuleBasedStateMachine):
         else:
             await self.lab.stop()
             await self.ops.run(rows=(*JOBS_FOR_ALL, *VELERO), wait=not self.lag, crds=False)
-        self._lags()  # its watches are opened anew, and may lag as those before
+        self._lags()  # its watches are reopened, and may lag like the old watches
 
     def _lags(self) -> None:
         self.thaws_at = max(self.thaws_at, self._now() + self.lag + 1) if self.lag else self.thaws_at
@@ -278,7 +278,7 @@ class OneTarget(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.1, 2.0, 45.0, 100.0]), denied=st.sampled_from([False, False, False, False, True]))
     def wait(self, seconds: float, denied: bool) -> None:
-        """`denied`: without the right to make Jobs. An Operation that has its turn gives it back after a minute, and makes its Job later."""
+        """`denied`: without the right to create Jobs. An Operation with the hold gives it up after a minute, and creates its Job later."""
         self.played["deny" if denied else "wait"] += 1
         refuse = Refuse(status=403, reason="Forbidden", message=DENIED)
         rule = Rule(Match(verbs=("create",), resources=("jobs.batch",)), refuse)
@@ -311,11 +311,11 @@ class OneTarget(RuleBasedStateMachine):
             self.runner.close()
 
     async def _ends(self) -> None:
-        """Every Operation ends if its engine is there, however many are in line."""
+        """Every Operation whose engine exists ends, however many are in the queue."""
         self.lab.server.faults.clear()
         for _ in range(4 * (self.number + 2)):
             for job in await self._jobs():
-                with suppress(NotFound):  # the daemon may delete it meanwhile
+                with suppress(NotFound):  # the daemon may have deleted it
                     await self.ops.write_job(job, completed())
             await asyncio.sleep(40)
             stored = await self.lab.client.list(Operation, self.lab.namespace)

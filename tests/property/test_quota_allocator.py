@@ -73,7 +73,7 @@ class Pools(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 9), annotated=st.booleans())
     def give_back(self, which: int, annotated: bool) -> None:
-        """Delete or release one of the claims, allocated ones first."""
+        """Delete or release one of the claims, allocated claims first."""
         listed = {entry.uid for entries in self.world.record.claims.values() for entry in entries}
         claims = sorted(self.world.claims.values(), key=lambda claim: (claim.uid not in listed, claim.uid))
         if not claims:
@@ -179,7 +179,7 @@ class Pools(RuleBasedStateMachine):
 
     @rule(crash=WRITES, reconciles=st.integers(1, 4), seed=st.randoms(use_true_random=False))
     def some_reconciles(self, crash: int, reconciles: int, seed: Any) -> None:
-        """Successive reconciles, the last of which may be killed after some of its writes."""
+        """Successive reconciles; the last may be killed after some of its writes."""
         for left in reversed(range(reconciles)):
             seen = self.world.see()
             claims, found = list(seen.claims), allocate(seen)

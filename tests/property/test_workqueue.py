@@ -36,7 +36,7 @@ class Add:
 
 @dataclass
 class Waiting:
-    """A waiting key. `moved` is the (time, step) at which a call, rather than its time, last put it at the back of a priority."""
+    """A waiting key. `moved` is the (time, step) of the last call, other than its due time, that put it at the back of a priority."""
 
     adds: list[Add]
     moved: tuple[float, int] | None = None
@@ -54,7 +54,7 @@ class Waiting:
         return sum(add.reason not in self.reasons for add in self.adds)
 
     def ready_at(self, throttle: Throttle, floor: float) -> float:
-        """The time at which the key becomes, or became, ready; later adds do not change it."""
+        """The time when the key becomes, or became, ready; later adds do not change it."""
         ready = math.inf
         for count, add in enumerate(self.adds, start=1):
             if ready <= add.time:
@@ -221,7 +221,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.0, 0.25, 1.0, 1.5, 4.0, 30.0]))
     def pass_time(self, seconds: float) -> None:
-        """Let time pass without a call of the core: the next call must make the due keys ready."""
+        """Let time pass without a call of the core: the next call must mark the due keys ready."""
         self.model.now += seconds
         self.unseen = True
 

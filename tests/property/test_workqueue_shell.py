@@ -24,14 +24,14 @@ class Add:
 
 @dataclass(frozen=True)
 class Pause:
-    """Let virtual time pass; zero seconds are one turn of the loop."""
+    """Let virtual time pass; zero seconds are one step of the loop."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Replace:
-    """Cancel a worker that waits in `get` and start another one."""
+    """Cancel a worker that waits in `get` and start a new worker."""
 
     worker: int
 

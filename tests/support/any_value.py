@@ -83,7 +83,7 @@ def _object(schema: Schema) -> st.SearchStrategy[dict[str, Any]]:
 
 @st.composite
 def changed(draw: st.DrawFn, base: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
-    """Draw the base with a few of its fields, known to it or not, drawn anew: what is random in every field is rarely admitted."""
+    """Draw the base with new values for a few of its fields, known or unknown: an object of random fields only is rarely admitted."""
     made = deepcopy(dict(base))
     for _ in range(draw(st.integers(0, 3))):
         here, at = made, schema

@@ -1,4 +1,4 @@
-"""The audit log of a control plane, as questions that a test asks of it."""
+"""The audit log of a control plane, with queries for tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POLL = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """One answered request."""
+    """A completed request."""
 
     call: ProxiedRequest
     user: str
@@ -36,7 +36,7 @@ class Audited:
 
     @property
     def rights(self) -> frozenset[Right]:
-        """The verbs that must be allowed: an apply that makes an object takes `create` besides `patch`."""
+        """The verbs that must be allowed: an apply that creates an object requires `create` and `patch`."""
         if not self.resource:
             return frozenset()
         about = f"{self.resource}/{self.subresource}" if self.subresource else self.resource
@@ -45,17 +45,17 @@ class Audited:
 
     @property
     def write(self) -> bool:
-        """Whether it asked for a change of what reconcilers decide about."""
+        """Whether the request changes something that reconcilers decide about."""
         return is_write(self.call)
 
     @property
     def created(self) -> bool:
-        """Whether it made an object: 201 is what a create answers, and an apply that found nothing."""
+        """Whether the request created an object: a create, or an apply without an existing object, gets 201."""
         return self.write and self.code == 201 and not self.subresource
 
 
 def audited(plane: ControlPlane, *, agent: str = "", namespace: str = "") -> list[Audited]:
-    """Return the requests that were answered so far, oldest first; those of one program (by its User-Agent) or namespace alone."""
+    """Return the requests completed so far, oldest first; optionally only those from a program (by its User-Agent) or namespace."""
     return [
         one for one in _entries(plane) if one.agent.startswith(agent) and (not namespace or one.namespace == namespace)
     ]
@@ -105,7 +105,7 @@ def rights_of(rules: Iterable[Mapping[str, Any]]) -> frozenset[Right]:
 
 
 async def until_audited(plane: ControlPlane, mark: ProxiedRequest) -> None:
-    """Wait until a request that was answered is in the log; what was answered before it is there then too."""
+    """Wait until a completed request is in the log; earlier completed requests are then in the log too."""
     async with asyncio.timeout(60):
         while not any(one.call == mark for one in _entries(plane)):
             await asyncio.sleep(_POLL)

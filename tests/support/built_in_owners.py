@@ -1,4 +1,4 @@
-"""An owner of one child of each built-in kind: the bodies are those of the conformance suite's kinds."""
+"""An owner of one child of each built-in kind; the bodies are taken from the conformance suite's kinds."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ __all__ = ["built_or_skipped"]
 
 
 def built_or_skipped(name: str, config: pytest.Config) -> Path:
-    """Return the folder of a build; builds it first if it is not there, and says so."""
+    """Return the folder of a build; builds it first if it is missing, and prints that."""
 
     def tell(line: str) -> None:
         with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():

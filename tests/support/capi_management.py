@@ -111,7 +111,7 @@ async def introduce(lab: Lab, servers: NstanceProcess, *, nonce: bool = True) ->
 
 
 def _definition(plural: str, name: str) -> dict[str, object]:
-    """Return a kind of cert-manager: clusterctl installs it from the network unless it is there. Nothing acts on its objects here."""
+    """Return a kind of cert-manager: clusterctl installs it from the network if it is missing. Nothing acts on its objects here."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

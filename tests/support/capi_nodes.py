@@ -1,4 +1,4 @@
-"""Nodes as their kubelets make them, and what the core of Cluster API says of objects."""
+"""Nodes as their kubelets create them, and the conditions that the core of Cluster API writes on objects."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def steps(name: str) -> list[Step]:
 
 
 def _definition(name: str) -> Json:
-    """Return the definition of an infrastructure kind with open fields, as the recordings were made with."""
+    """Return the definition of an infrastructure kind with open fields, which the recordings used too."""
     group, plural = "infrastructure.cluster.x-k8s.io", f"{name.lower()}s"
     open_ = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = {"type": "object", "properties": {"spec": open_, "status": open_}}
@@ -246,7 +246,7 @@ class CapiReplay:
         if made.get("spec") != before.get("spec"):
             await self._patch(made, {"spec": _replacing(before.get("spec"), made.get("spec"))})
         if isinstance((made.get("status") or {}).get("failureDomains"), dict):
-            await asyncio.sleep(3)  # the core has seen the object without them by then
+            await asyncio.sleep(3)  # the core needs time to see the object without them
         if made.get("status") != before.get("status"):
             await self._patch(made, {"status": _replacing(before.get("status"), made.get("status"))}, "status")
         old, new = before["metadata"], made["metadata"]
@@ -280,7 +280,7 @@ class CapiReplay:
         if "controlPlaneRef" in made["spec"]:
             by_hand = []  # the core has it from the control plane
         if by_hand and not any(one == by_hand[0] for one in _all_conditions(before)):
-            await asyncio.sleep(3)  # the core has written its conditions by then
+            await asyncio.sleep(3)  # the core needs time to write its conditions
             live = (await self.lab.get(CLUSTER, made["metadata"]["name"])).to_dict()
             others = [one for one in _all_conditions(live) if one["type"] != INITIALIZED]
             mine = {**by_hand[0], "lastTransitionTime": rfc3339(wall_clock())}

@@ -1,4 +1,4 @@
-"""clusterctl with a configuration that names our provider, whose release lies in a folder. `tools/go_programs.py clusterctl` builds it."""
+"""clusterctl with a configuration for our provider, whose release is in a folder. `tools/go_programs.py clusterctl` builds it."""
 
 from __future__ import annotations
 

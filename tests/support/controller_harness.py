@@ -1,7 +1,7 @@
 """One controller on virtual time, between a cache that a test fills and an API server of a few lines.
 
-It deliberately has no lists, watches, conflicts, or defaults. A test says itself when the cache hears of a change. That is why the in-memory API
-server does not stand here: its watch brings each event by itself, and these tests are about the moments before it comes.
+It deliberately has no lists, watches, conflicts, or defaults. The test decides when the cache receives a change. The in-memory API server
+is not used, because its watch delivers each event at once, and these tests are about the moments before an event arrives.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Server:
         self._cluster_scoped = cluster_scoped
 
     def fenced_by(self, fence: Fence) -> Server:
-        """Return this server: no test of these surroundings looks at the fence."""
+        """Return this server: no test with this harness checks the fence."""
         return self
 
     async def list_page(self, info: ResourceInfo, query: ListQuery) -> Page:
@@ -302,7 +302,7 @@ class Informers:
 
 
 class ControllerHarness:
-    """Runs controllers. `with_` makes the caches show what the server has; leaving stops everything."""
+    """Runs controllers. `with_` fills the caches with the server's objects; leaving stops everything."""
 
     def __init__(
         self,
@@ -365,7 +365,7 @@ class ControllerHarness:
         await asyncio.sleep(seconds)
 
     def show(self, kind: Kind[Any] | type[Any], name: str, namespace: str = "") -> None:
-        """Let every cache of the kind hear how the object stands on the server."""
+        """Update every cache of the kind to the object's state on the server."""
         found = kind_of(kind)
         data = self.server.objects.get((found, namespace, name))
         version = str(self.server.version if data is None else data["metadata"]["resourceVersion"])

@@ -1,8 +1,8 @@
-"""Kills an operator at every one of its writes and compares the end state with that of an undisturbed run.
+"""Kills an operator at each of its writes and compares the end state with an undisturbed run.
 
 A `Story` is a list of acts of a user on the cluster; after each act the operator has to reach the state that followed the same act of the
 undisturbed run. `Crashes` plays it once undisturbed, and then once for each write and moment: a proxy between operator and API
-server ends the process with SIGKILL at that write, a new process takes over, and the story goes on. Runs are in namespaces of their own.
+server ends the process with SIGKILL at that write, a new process takes over, and the story continues. Runs are in namespaces of their own.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Run:
 class Crashes:
     """Plays a story on a control plane; `token` is of a ServiceAccount with exactly the operator's rights.
 
-    `lab` makes a lab in a namespace, `prefix` begins the names of the namespaces, `directory` takes logs and kubeconfigs. `patience` is how long things may take to become as wanted.
+    `lab` creates a lab in a namespace, `prefix` begins the names of the namespaces, `directory` takes logs and kubeconfigs. `patience`
+    limits the wait for a wanted state.
     """
 
     def __init__(

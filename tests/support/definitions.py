@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions as `Resource`s, for tests of rooms that stand below the one that makes them."""
+"""CustomResourceDefinitions as `Resource`s, for tests of rooms that may not import the room that generates definitions."""
 
 from __future__ import annotations
 

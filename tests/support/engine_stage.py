@@ -34,7 +34,7 @@ class Event:
 
 
 def ways(events: list[Event], which: str, fact: Fact) -> list[list[Any]]:
-    """Return for each object of a name (`Kind/name`) the facts that it went through, without repetitions."""
+    """Return for each object of a name (`Kind/name`) its facts over time, without repetitions."""
     found: dict[str, list[Any]] = {}
     for event in events:
         if event.is_of(which):

@@ -34,7 +34,7 @@ class Page(kv.CustomResource[PageSpec, kv.Status]):
 
 
 def pages(namespace: str) -> Iterator[Page]:
-    """Give the objects: first those of the characters and keys that YAML reads in its own way, then every character."""
+    """Yield the objects: first the objects for characters and keys that YAML treats specially, then an object with every character."""
     alone = {f"{chr(code)}": f"a{chr(code)}b {chr(code)} " for code in _BY_ITSELF}
     yield Page.new("alone", namespace, spec=PageSpec(texts=alone, whole={f"k{key}k": key for key in alone}))
     long = ("k" * 5000, '"\\: ' * 400, "\x7f" * 300, "<<", "?", "true", "~", "---")

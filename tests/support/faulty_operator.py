@@ -38,7 +38,7 @@ class Faulty:
             await ctx.own(CONFIG_MAP.new(memo.name))
 
     async def _begin_anew(self, memo: Memo, ctx: kv.Context[Memo]) -> None:
-        """Takes what an earlier process made for rubbish."""
+        """Deletes the child of an earlier process, as if it were garbage."""
         if memo.name not in self._begun:
             await ctx.delete(CONFIG_MAP, memo.name, memo.namespace)
             self._begun.add(memo.name)

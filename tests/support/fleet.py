@@ -1,5 +1,5 @@
-"""Replicas of one operator as processes on a real control plane, each with credentials and a proxy of its own, and the API server's audit
-log as the judge of which of them wrote when.
+"""Replicas of an operator as processes on a real control plane, each with its own credentials and proxy. The API server's audit log shows
+which replica wrote when.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Fleet:
         return "leader-election ok (this process leads" in text
 
     def written(self) -> list[Written]:
-        """Return the successful writes of the replicas in their namespace, in the order in which the API server received them."""
+        """Return the successful writes of the replicas in their namespace, in the order of receipt by the API server."""
         found = []
         for line in self.plane.audit_file.read_bytes().splitlines():
             with contextlib.suppress(json.JSONDecodeError):
@@ -146,7 +146,7 @@ class Fleet:
 
 
 def double_writes(log: list[Written], users: set[str]) -> list[tuple[Written, Written]]:
-    """Return each write of a replica that the API server received after another one's write of the Lease was answered, with that one."""
+    """Return each write that was received after another replica's Lease write had completed, together with this Lease write."""
     found = []
     leases = sorted((one for one in log if one.lease and one.user in users), key=lambda one: one.answered)
     answered = [lease.answered for lease in leases]

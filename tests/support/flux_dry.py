@@ -88,7 +88,7 @@ class Dry:
     # the controllers
 
     def run(self, kind: str, name: str = "shop", times: int = 1) -> Retry | None:
-        """Some reconciles of an object; returns when the last of them wants to look again."""
+        """Some reconciles of an object; returns the time of the next reconcile that the last reconcile requested."""
         again = None
         for _ in range(times):
             again = self._run(kind, name)
@@ -163,7 +163,7 @@ def conditions_of(made: Json) -> list[str]:
 
 
 def states(events: Events, which: str) -> list[str]:
-    """Return the states of conditions that an object went through, without repetitions."""
+    """Return the states of an object's conditions over time, without repetitions."""
     return _deduplicated(
         f"{'gone' if type_ == 'DELETED' else ''}{' '.join(conditions_of(made))}"
         for type_, name, made in events

@@ -1,7 +1,7 @@
 """A process that has imported the daemon already and forks it on demand: a start costs milliseconds instead of a second of CPU.
 
-Run as a program it reads orders from standard input, one JSON line each, `{"arguments", "log", "environment"}`; it answers with the pid of
-the new process, and tells the end of each. A fork is a process like any other: SIGKILL ends it between two instructions.
+Run as a program it reads orders from standard input, one JSON line each, `{"arguments", "log", "environment"}`; it writes the pid of each
+new process, and reports its exit. A fork is a process like any other: SIGKILL ends it between two instructions.
 
 `ForkServer` is the other end of it, for tests.
 """
@@ -152,7 +152,7 @@ def main() -> None:
     """Fork on demand until standard input ends; then wait for all that was forked."""
     for module in _PRELOADED:
         importlib.import_module(module)
-    # The end of a child makes a byte in a pipe, so that it cannot slip in between a look at it and the wait for orders.
+    # A SIGCHLD writes a byte into a pipe, so an exit between a check of the children and the wait for orders is not missed.
     bell, ringing = os.pipe()
     os.set_blocking(ringing, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)

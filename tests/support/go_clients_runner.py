@@ -1,4 +1,4 @@
-"""Runs the program on client-go (`go_clients/`): orders go in as lines, what it says comes out as JSON objects."""
+"""Runs the program on client-go (`go_clients/`): orders are sent as lines, its reports are read as JSON objects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class GoClient:
         await self.process.stdin.drain()
 
     async def hears(self, said: str = "", *, seconds: float = 90) -> dict[str, Any]:
-        """Return the next thing that it says; with `said`, it is that one."""
+        """Return the program's next report; with `said`, assert that it has this type."""
         assert self.process.stdout is not None
         async with asyncio.timeout(seconds):
             line = await self.process.stdout.readline()

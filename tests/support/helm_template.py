@@ -141,7 +141,7 @@ class Template:
 
 
 def check_names(rendered: Rendered, namespace: str = NAMESPACE) -> None:
-    """Every object has a name of its own; exactly those of a namespaced kind have a namespace, where Roles aside it is the release's."""
+    """Object names are unique. Exactly the namespaced objects have a namespace: the release's, except for Roles."""
     seen = set()
     for one in rendered.objects:
         metadata = one["metadata"]

@@ -33,7 +33,7 @@ _ROOT = "/clusters/root"
 
 
 class KcpServer:
-    """The Workspaces of a root, as one who is kcp sees them."""
+    """The Workspaces of a root, in kcp's own view."""
 
     def __init__(self, root: ApiServer, client: Client, url: str, kubeconfig: Path, seconds: float) -> None:
         self.created: list[str] = []

@@ -42,7 +42,7 @@ class Kubectl:
         )
 
     async def run(self, *command: str, stdin: str | dict[str, Any] = "", **environment: str) -> Ran:
-        """Run a command to its end, whatever that is; a dict goes in as JSON."""
+        """Run a command until it exits, with any exit code; a dict is sent to its standard input as JSON."""
         process = await self.start(*command, **environment)
         given = stdin if isinstance(stdin, str) else json.dumps(stdin)
         try:

@@ -1,4 +1,4 @@
-"""A lab in which the family of machines runs against the double of Nstance in memory; a predicate watches every write."""
+"""A lab that runs the family of machines against the double of Nstance in memory; a predicate checks every write."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 NAME = "acme--blue"
-_POLL = 90.0  # a third of the calls that the default makes: a reference run goes on for hours
+_POLL = 90.0  # a third of the default's calls: a reference run takes hours
 _LOOKS_BACK = _POLL + 5
 """Seconds in which a session lists its groups at least once."""
 BUDGET = kind("policy/v1", "PodDisruptionBudget", namespaced=True, plural="poddisruptionbudgets")
@@ -62,8 +62,8 @@ INFRASTRUCTURE = (NstanceCluster, NstanceControlPlane, NstanceMachinePool, Nstan
 
 
 class KubernetesDecides:
-    """The safety predicate, from the stored objects and the calls alone: no pool is imported before every shard answered with its groups since
-    the operator was started, and the replicas of a MachinePool are those with which it was made, or that the test wrote.
+    """The safety predicate, computed only from the stored objects and the calls. After a start of the operator no pool is imported before
+    every shard has listed its groups. The replicas of a MachinePool are its initial replicas, or a value that the test wrote.
     """
 
     def __init__(self, farm: Farm) -> None:
@@ -123,7 +123,7 @@ class OneInstanceEach:
 
 
 class OneMachineEach:
-    """The safety predicate of pods on demand: no two Machines are there for one uid of a Pod, not even while one is being deleted."""
+    """The safety predicate of pods on demand: a Pod's uid never has two Machines, not even while a Machine is being deleted."""
 
     def __init__(self, farm: Farm) -> None:
         self._farm = farm
@@ -164,7 +164,7 @@ class IdsStay:
 
 
 class NodesStay:
-    """The safety predicate of removed Nodes: one that a drain marked is there as long as its instance runs."""
+    """The safety predicate of removed Nodes: a Node that a drain marked exists as long as its instance runs."""
 
     def __init__(self, farm: Farm) -> None:
         self._farm = farm
@@ -188,8 +188,8 @@ class NodesStay:
 
 
 class NothingIsLost:
-    """The safety predicate of drains: an acknowledgement comes when no pod is left on the Node, or shortly before the deletion. That of an
-    instance which was never drained may come only if no pod is there.
+    """The safety predicate of drains: a drain is acknowledged when no pod is left on the Node, or shortly before the deletion. An instance
+    that was never drained may be acknowledged only if it has no pod.
     """
 
     def __init__(self, farm: Farm) -> None:
@@ -206,7 +206,7 @@ class NothingIsLost:
                 if call.method == "AcknowledgeDrained":
                     instance = call.request.instance_id  # type: ignore[attr-defined]  # the message of this method
                     self._check(name, shard.state.fleet.instances[instance], call.time)
-        # Calls until the next write see what this one left behind.
+        # Calls before the next write are checked against the pods after this write.
         self._occupied = self._pods()
 
     def _check(self, shard: str, one: Instance, time: float) -> None:
@@ -231,10 +231,10 @@ class NothingIsLost:
 
 
 class AcknowledgedInTime:
-    """The safety predicate of the ends of drains: each is acknowledged before the server deletes its instance, however it went.
+    """The safety predicate of the ends of drains: each drain is acknowledged before the server deletes its instance, whatever its outcome.
 
-    It is asked of drains whose shard had one session all the time, from a listing before the drain is given up to one after the deletion: a
-    process that is down, or a connection that ends, can acknowledge nothing.
+    The predicate covers drains whose shard had a single session from a listing before the drain is given up until a listing after the
+    deletion: a stopped process or a closed connection cannot acknowledge.
     """
 
     def __init__(self, farm: Farm) -> None:
@@ -259,7 +259,7 @@ class AcknowledgedInTime:
                     assert told or not held, f"{place} was not acknowledged before it was deleted at {delete}"
 
     def _one_session(self, shard: str, begin: float, end: float) -> bool:
-        """Tell whether an operator listed groups shortly before and after, and followed instances in between without beginning anew."""
+        """Tell whether an operator listed groups shortly before and after, and followed instances in between without a restart."""
         lists, streams = [], []
         for call in self._farm[shard].calls:
             if call.method == "ListGroups" and call.outcome is CallOutcome.ANSWERED:
@@ -314,7 +314,7 @@ class Farm:
 
     def build(self, manager: Manager) -> None:
         standbys = [one.manager for one in self.lab.replicas() if one.manager not in self.lab.managers]
-        if not any(one.leads for one in standbys):  # one that goes on has heard what the shards answered
+        if not any(one.leads for one in standbys):  # a running leader knows the shards' groups already
             self._begun = {name: len(shard.calls) for name, shard in self.world.shards.items()}
 
         async def dialed(tls: TlsMaterial) -> Dial:
@@ -331,7 +331,7 @@ class Farm:
         await self.give_nonce()
 
     async def give_nonce(self) -> None:
-        """Create the Secret with a nonce, as an administrator does. It outlives the longest time for which a plan keeps the operator down."""
+        """Create the Secret with a nonce, as an administrator does. The nonce outlives the longest downtime of the operator in a plan."""
         nonce = base64.b64encode(self.world.nonce(life=timedelta(days=1)).encode()).decode()
         name = self.settings.identity_names.nonce_secret
         await self.lab.client.create(SECRET.new(name, self.lab.namespace, data={"nonce.jwt": nonce}))
@@ -347,7 +347,7 @@ class Farm:
 
     async def operate(self) -> None:
         """Run the operator, also again after `lab.stop()`."""
-        # Not until it is ready: its first writes come before, and a plan may end the process at one of them.
+        # Do not wait for readiness: the first writes precede it, and a plan may end the process at any of them.
         await self.lab.start(self.build, settings=ManagerSettings(strict=True), wait=False)
 
     async def start_core(self, *, kubeconfig: bool = True) -> None:
@@ -431,16 +431,16 @@ class Farm:
         self[shard].state.fleet.drain(instance, reason)
 
     def listed(self, shard: str) -> bool:
-        """Tell whether a shard has answered with its groups since the operator was started last: the replica of it that leads."""
+        """Tell whether a shard has sent its groups to the leader since the operator's last start."""
         calls = self[shard].calls[self._begun.get(shard, 0) :]
         return any(one.method == "ListGroups" and one.outcome is CallOutcome.ANSWERED for one in calls)
 
     def at(self, moment: datetime) -> float:
-        """Return the time of the loop at which the wall clock shows a moment."""
+        """Return the loop's time for a moment of the wall clock."""
         return asyncio.get_running_loop().time() + (moment - wall_clock()).total_seconds()
 
     def gives_up(self, instance: Instance) -> float:
-        """Return the time of the loop from which the last drain of an instance may be acknowledged with pods left; never if it had none."""
+        """Return the earliest loop time of an acknowledgement with pods left, for the instance's last drain; infinity without a drain."""
         drain = instance.last_drain
         if drain is None:
             return math.inf
@@ -469,7 +469,7 @@ class Farm:
         await self.lab.patch(POD, name, {"status": {"phase": "Running", "conditions": [ready]}}, subresource="status")
 
     async def demand(self, name: str, namespace: str = "", *, group: str = "workers", **annotations: str) -> Object:
-        """Create a pod that asks for an instance of its own; returns it as stored."""
+        """Create a pod that requests an instance of its own; returns it as stored."""
         asks = {MachinesAnnotation.ON_DEMAND_GROUPS[0]: group, **annotations}
         metadata = {"name": name, "namespace": namespace or self.lab.namespace, "annotations": asks}
         spec = {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"}
@@ -570,7 +570,7 @@ class Farm:
             raise AssertionError(f"not {number} Nodes of {name} were paired within {limit:g} s: {joined}") from None
 
     def running_ids(self) -> set[str]:
-        """Return the ids by which pools know the instances that run."""
+        """Return the provider ids of the running instances."""
         fleets = (shard.state.fleet.instances.values() for shard in self.world.shards.values())
         return {one.provider_id for fleet in fleets for one in fleet if one.status == RUNNING}
 

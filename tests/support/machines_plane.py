@@ -109,18 +109,18 @@ class MachinesPlane:
         await self.operator.start()
 
     def kill_at(self, number: int, moment: Moment, rule: Callable[[ProxiedRequest], bool]) -> asyncio.Event:
-        """Let the operator be killed at a write; `number` counts, from 1, those for which the rule holds."""
+        """Let the operator be killed at a write; `number` counts the writes that match the rule, from 1."""
         return self.proxy.at_write(
             number, moment, self.operator.kill, rule=lambda call: is_write(call) and bool(rule(call))
         )
 
     async def struck(self, struck: asyncio.Event, end: Callable[[], Awaitable[object]]) -> bool:
-        """Wait for `end`, and start the operator again if it is killed meanwhile; returns whether it was."""
+        """Wait for `end`, and start the operator again if it is killed in the meantime; returns whether it was killed."""
         killed = asyncio.create_task(struck.wait())
         ended = asyncio.ensure_future(end())
         try:
             await asyncio.wait([killed, ended], return_when=asyncio.FIRST_COMPLETED)
-            if not struck.is_set():  # the last writes come after the end
+            if not struck.is_set():  # the last writes follow the end
                 await asyncio.wait([killed], timeout=_AFTERWARDS)
             if struck.is_set():
                 await self.revive()
@@ -133,12 +133,12 @@ class MachinesPlane:
         return struck.is_set()
 
     async def gone(self, name: str) -> None:
-        """Wait until an NstanceMachine and its Machine are gone."""
+        """Wait until an NstanceMachine and its Machine are deleted."""
         await self.lab.until_gone(NstanceMachine, name, timeout=60)
         await self.lab.until_gone(MACHINE, name, timeout=60)
 
     async def instances_of(self, name: str) -> list[str]:
-        """Return the instances that live, if one is that of this NstanceMachine."""
+        """Return the live instances, and assert that the NstanceMachine's instance is among them."""
         place = (await self.lab.get(NstanceMachine, name)).metadata.annotation(MachinesAnnotation.INSTANCE)
         found = {one for one, status in (await self.servers.instances()).items() if status in ("pending", "running")}
         assert place in found

@@ -46,7 +46,7 @@ UNUSED_OF_MACHINES: dict[Right, str] = {
 
 
 async def scale_drain_and_demand(lab: Lab, servers: NstanceProcess) -> None:
-    """Have a pool imported, scaled, drained and deleted, an instance made for a Machine and one for a pod, and the kubeconfig mended."""
+    """Have a pool imported, scaled, drained and deleted, an instance created for a Machine and for a pod, and the kubeconfig repaired."""
     await _identify(lab, servers)
     await lab.until(CLUSTER, _SETTINGS.cluster_name, lambda one: "infrastructureRef" in one.spec, timeout=60)
     await _mend_kubeconfig(lab)
@@ -61,7 +61,7 @@ async def scale_drain_and_demand(lab: Lab, servers: NstanceProcess) -> None:
         await lab.patch(NstanceMachinePool, "workers", {"spec": {"shards": ["a"]}})
     await lab.delete(MACHINE_POOL, "workers")
     await lab.until_gone(NstanceMachinePool, "workers", timeout=60)
-    async with asyncio.timeout(60):  # Cluster API leaves those of a deleted pool to the operator
+    async with asyncio.timeout(60):  # Cluster API leaves the Nodes of a deleted pool to the operator
         while any(one.name.startswith("rights-") for one in (await lab.client.list(NODE)).items):
             await asyncio.sleep(0.1)
 
@@ -111,7 +111,7 @@ async def _order(lab: Lab) -> None:
 
 
 async def _demand(lab: Lab) -> None:
-    """Have an instance made for a pod, and given back after its end."""
+    """Have an instance created for a pod, and released after the pod's end."""
     asks = {MachinesAnnotation.ON_DEMAND_GROUPS[0]: "workers"}
     spec = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}
     await lab.create(POD.new("waits", annotations=asks, spec=spec))

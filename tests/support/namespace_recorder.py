@@ -54,7 +54,7 @@ def masked(value: Any, namespace: str) -> Any:
         }
     if isinstance(value, list):
         members = [masked(member, namespace) for member in value]
-        # The order of conditions is the order in which they first appeared, and means nothing.
+        # Conditions are ordered by their first appearance; the order has no meaning.
         typed = all(isinstance(member, dict) and "type" in member for member in members)
         return sorted(members, key=lambda member: str(member["type"])) if typed else members
     return value.replace(namespace, "(namespace)") if isinstance(value, str) else value
@@ -126,7 +126,7 @@ class NamespaceRecorder:
         return f"{kind.kind}/{name.replace(self._namespace, '(namespace)')}"
 
     async def picture(self) -> Picture:
-        """Return how things stand now."""
+        """Return the current state."""
         found: Picture = {}
         for kind in self._kinds:
             for one in (await self._client.list(kind, self._namespace)).items:

@@ -78,7 +78,7 @@ def shards_at(addresses: Mapping[str, tuple[str, str]]) -> ShardMap:
 
 @asynccontextmanager
 async def linked(shards: ShardMap, *, ca: bytes, nonce: str) -> AsyncIterator[Linked]:
-    """Run a link whose key comes from SEED."""
+    """Run a link with a key generated from SEED."""
     async with (
         ApiServer(namespaces=(_SPACE,), random=Random(1)) as server,
         Client(server.config(), name="konverge", random=Random(2)) as client,

@@ -1,8 +1,8 @@
 """Nstance servers as a process of their own, over TLS on the loopback: `python tests/support/nstance_server.py SHARD ...`.
 
-It writes a line of JSON with its addresses, its authority and a nonce, then one for each call that is held, and answers the commands that it
-reads: `{"do": "hold", "method": ..., "fault": ...}`, `{"do": "instances"}`, `{"do": "drain", "provider_id": ..., "seconds": ...}` and
-`{"do": "drains"}`.
+It writes a line of JSON with its addresses, its authority and a nonce, then a line for each call that is held. It executes the commands
+that it reads: `{"do": "hold", "method": ..., "fault": ...}`, `{"do": "instances"}`, `{"do": "drain", "provider_id": ..., "seconds": ...}`
+and `{"do": "drains"}`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A real Prometheus for a test: it scrapes every second, loads alert rules, and answers queries over its API."""
+"""A real Prometheus for a test: it scrapes every second, loads alert rules, and serves queries over its API."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Prometheus:
         return body["data"]
 
     async def ready(self) -> None:
-        """Wait until it answers."""
+        """Wait until it is ready."""
         async with asyncio.timeout(_SECONDS):
             while True:
                 try:

@@ -41,7 +41,7 @@ def grouped(expression: str) -> tuple[str, ...]:
 
 
 def kept(expression: str) -> set[str]:
-    """Return the labels by which any part of an expression aggregates.
+    """Return the labels that any part of an expression aggregates by.
 
     >>> sorted(kept("sum by (method, code) (rate(a[5m])) / sum by (code) (b)"))
     ['code', 'method']
@@ -113,7 +113,7 @@ class Declared:
             for label, operator, value in _MATCHER.findall(found[2] or ""):
                 if labels is not None and label not in labels and label not in self.scraped:
                     yield f"label {label} of {found[1]}"
-                # An empty value asks for series without the label.
+                # An empty value selects series without the label.
                 if operator in {"=", "!="} and value and value not in self.values.get(label, {value}):
                     yield f"value {value} of label {label}"
 
@@ -128,7 +128,7 @@ class Declared:
 
 
 def _operand(expression: str, start: int) -> str:
-    """Return what stands in parentheses behind a grouping, "" if nothing does."""
+    """Return the labels in parentheses after a grouping, "" without parentheses."""
     begin = start + len(expression[start:]) - len(expression[start:].lstrip())
     depth = 0
     for position in range(begin, len(expression)):

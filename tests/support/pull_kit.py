@@ -50,7 +50,7 @@ BACKUP: dict[str, Any] = {
 
 
 def ensure(name: str = "shop", **spec: Any) -> dict[str, Any]:
-    """Return the payload that asks for an ApplicationInstance."""
+    """Return the payload that requests an ApplicationInstance."""
     body = {**SPEC, "release": {"name": name, "namespace": "web"}, **spec}
     return {"intent": "ensure-application-instance", "namespace": "web", "name": name, "spec": body}
 

@@ -38,7 +38,7 @@ async def until(lab: Lab, name: str, test: Any, *, timeout: float = 400.0) -> Cl
 
 
 async def gone(lab: Lab, name: str) -> None:
-    """Wait until a Cluster is gone."""
+    """Wait until a Cluster is deleted."""
     async with asyncio.timeout(lab.limit(100)):
         while True:
             try:

@@ -1,4 +1,4 @@
-"""An operator that leaves a receipt when its object goes, for the lab's faults in `finalize`."""
+"""An operator that leaves a receipt when its object is deleted, for the lab's faults in `finalize`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def reconcile(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
 
 
 def scenario_of(receipt: Callable[[Any, Any], str]) -> Scenario:
-    """Return a scenario whose operator leaves a receipt of this name when its object goes, in two calls of finalize."""
+    """Return a scenario whose operator leaves a receipt of this name when its object is deleted, in two calls of finalize."""
 
     async def finalize(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         if not owner.status.note:

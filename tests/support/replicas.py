@@ -1,6 +1,6 @@
-"""Several replicas of one operator on one in-memory API server, and an audit of which of them wrote when.
+"""Several replicas of an operator on an in-memory API server, and an audit of who wrote when.
 
-Guarantees: every commit is noted with the replica that made it and with the holder that the Lease named before it. A replica that is killed
+Guarantees: every commit is recorded with the replica that wrote it, and with the Lease's holder before it. A replica that is killed
 sends and receives nothing any more; it releases nothing.
 """
 
@@ -36,7 +36,7 @@ REPLICA: ContextVar[str] = ContextVar("replica", default="")
 
 @dataclass(frozen=True)
 class Audited:
-    """One commit: when, by which replica, of what, and which replica held the lease then ("" for none)."""
+    """A commit: its time, replica and object, and the holder of the Lease at that time ("" for none)."""
 
     time: float
     replica: str
@@ -57,7 +57,7 @@ class Replica:
 
 
 class _Named:
-    """A transport whose requests bear the name of their replica, and can be slowed down."""
+    """A transport that adds the name of its replica to requests, and can be slowed down."""
 
     def __init__(self, inner: Transport, name: str, replicas: Replicas) -> None:
         self._inner = inner
@@ -216,7 +216,7 @@ class Replicas:
                 await asyncio.sleep(0.05)
 
     def violations(self) -> list[Audited]:
-        """Return the writes of replicas at a time when the Lease named another one."""
+        """Return the writes of replicas while the Lease named another replica."""
         return [one for one in self.audit if one.replica and one.holder and one.replica != one.holder]
 
     def writes(self, replica: str, since: float = 0.0) -> list[Audited]:

@@ -1,6 +1,6 @@
 """Load on families while replicas are replaced: workers that create, edit and delete objects, each as soon as its last step has converged.
 
-Guarantees: a worker knows which of its objects exist and in which state they have to be at the end. It waits for states, never for seconds.
+Guarantees: a worker knows which of its objects exist and the state that each must have at the end. It waits for states, never for seconds.
 """
 
 from __future__ import annotations

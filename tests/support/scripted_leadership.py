@@ -1,4 +1,4 @@
-"""A leadership whose turns a test begins and ends by hand."""
+"""A leadership whose terms a test begins and ends by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ScriptedLeadership"]
 
 
 class ScriptedLeadership:
-    """Leads from the start, unless a test says otherwise: `lose` ends a turn, `win` begins one."""
+    """Leads from the start by default: `lose` ends a term, `win` begins a term."""
 
     def __init__(self, *, leads: bool = True) -> None:
         self.fence = LeaseFence(lambda: 0.0)

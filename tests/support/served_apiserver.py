@@ -19,14 +19,14 @@ _SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Served:
-    """One running program that has said that it is ready."""
+    """A running program that has reported its readiness."""
 
     process: Process
     kubeconfig: Path
     line: str
 
     async def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-        """Send a signal; returns the exit code, and the rest of what it said on both outputs."""
+        """Send a signal; returns the exit code, and the rest of both outputs."""
         if self.process.returncode is None:
             self.process.send_signal(number)
         async with asyncio.timeout(_SECONDS):

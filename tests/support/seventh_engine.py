@@ -1,7 +1,7 @@
 """A seventh engine: the file and the row that tests/unit/apps/test_a_seventh_engine.py adds to a copy of the package, and its trial there.
 
-Run as a program in a process whose konverge is that copy: one Operation of this engine, from its creation to its end; prints what came of it
-as JSON.
+Run as a program in a process that imports this copy of konverge: one Operation of this engine, from its creation to its end; prints the
+result as JSON.
 """
 
 from __future__ import annotations

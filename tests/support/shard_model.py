@@ -1,17 +1,18 @@
 """A model of the hand-over, searched breadth-first: every order in which the parts of a small ring can act.
 
 A state is what the server stores, what each cache shows, what each member remembers, and which writes are under way. A member's view of the
-ring is chosen anew at each decision, from all that may be true: any member may be the one that should own the object, and a member that is
-gone may be known to be or not. So the views of two members may contradict each other at any time. The decisions are those of the product.
+ring is chosen freely at each decision: any member may be the rightful owner of the object, and a dead member may be known to be dead or
+not. So the views of two members may contradict each other at any time. The decisions are made by the product's code.
 
-Newcomers start when another member has ended: as a replica that crashed and is started again does, under a name that was never used, with a cache
-that holds the object as it is, and without a memory of what it was.
+Newcomers start when another member has ended: like a restarted replica after a crash they have an unused name, a cache with the object's
+current state, and no memory of earlier states.
 
-With `labels` one coordinator gives objects to members, which see an object only while its label names them, and know nothing of its past when it comes.
-The coordinator may take any member for the one that should own the object, at each decision.
+With `labels` one coordinator gives objects to members, which see an object only while its label names them, and know nothing of the
+object's past. At each decision the coordinator may choose any member as the rightful owner.
 
 Assumptions about time: a member is known to be dead only when its fence has closed (10 s after its last renewal, against 30 s). A person
-edits a stamp when every cache has shown it, and its owner sees that before the others forget the stamp (30 s). No newcomer starts in between.
+edits a stamp when every cache has shown it, and its owner sees that before the others forget the stamp (30 s). No newcomer starts in
+between.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class Model:
                     yield f"object {number}: {what}", state._replace(things=things, faults=state.faults + 1)
 
     def edits_of(self, state: State, thing: Thing) -> Iterator[tuple[str, Thing]]:
-        """The edits of a stamp by hand, each of which is a fault."""
+        """The edits of a stamp by hand; each edit is a fault."""
         shown = all(
             copy.version == thing.version or phase in _AWAY or not copy.present
             for copy, phase in zip(thing.copies, state.phases, strict=True)
@@ -175,7 +176,7 @@ class Model:
             yield f"{_name(member)} comes back under its name", become("back")
 
     def steps_of(self, state: State, thing: Thing) -> Iterator[tuple[str, Thing]]:
-        """The next steps of one object, of which the phases of the members are all that it has in common with others."""
+        """The next steps of one object; it shares only the phases of the members with other objects."""
         for write in thing.late:
             rest = tuple(one for one in thing.late if one != write)
             if self.blind_writes or write.base == thing.version:
@@ -229,7 +230,7 @@ class Model:
                     yield f"the coordinator writes {wanted}", labelled
 
     def _can_forget(self, state: State, thing: Thing, former: Stamp) -> bool:
-        """Whether the owner before an edit has seen it by now, and written its stamp again, or is gone."""
+        """Whether the owner before an edit has seen it and written its stamp again, or has ended."""
         owner = _number(former.owner)
         at_work = thing.copies[owner]
         knows = at_work.version == thing.version and (
@@ -242,7 +243,7 @@ class Model:
             former = self.former(copy.former, copy.stamp, thing.stamp)
             seen = copy._replace(version=thing.version, stamp=thing.stamp, former=former, mark=thing.mark)
             yield f"{_name(member)} sees version {thing.version}", _with(thing, member, seen)
-        # The memory of the stamp before ends by time: its owner has seen the edit by then, and written its stamp again, or is gone.
+        # The memory of the former stamp expires: its owner has seen the edit and written its stamp again, or has ended.
         if copy.former is not None and self._can_forget(state, thing, copy.former):
             yield f"{_name(member)} forgets the stamp before", _with(thing, member, copy._replace(former=None))
 
@@ -302,7 +303,7 @@ class Model:
             yield f"{name} begins a reconcile in epoch {epoch}", running._replace(last=(epoch, member))
         if thing.version > self.writes:
             return
-        fresh = self.blind_writes or copy.version == thing.version  # else it is refused, whatever comes between
+        fresh = self.blind_writes or copy.version == thing.version  # else it is rejected, whatever happens in between
         if decision.action is ShardAction.CLAIM and fresh:
             yield (
                 f"{name} sends {name}/{epoch}",
@@ -336,7 +337,7 @@ def _label(member: int) -> str:
 
 
 def _moves_of_cache(thing: Thing, member: int, copy: Copy) -> Iterator[tuple[str, Thing]]:
-    """An object comes into the cache of a member, which knows nothing of it, or leaves it; its reconcile goes on."""
+    """An object enters the cache of a member without its past, or leaves the cache; its reconcile continues."""
     if copy.present and copy.version < thing.version:
         late = (*thing.late, copy.pending) if copy.pending is not None and len(thing.late) < 1 else thing.late
         gone = Copy(version=thing.version, running=copy.running, present=False)

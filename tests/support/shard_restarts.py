@@ -1,12 +1,13 @@
 """A model of replicas that crash and are started again, searched breadth-first: for how long an object has no owner that lives.
 
-Time passes in steps of five seconds, the time between two renewals. In each step a replica may crash or stop, all of them may, and one that is down may start; then
-each renews its Lease, reads all Leases, and does what the product does: it reports dead members, joins, and decides on the object. The Leases are judged
-by `Membership` and the object by `decide`, both of the product. The hash is hostile: it prefers a replica by the order that the search is given.
+Time passes in steps of five seconds, the time between two renewals. In each step any number of replicas may crash or stop, and a stopped
+replica may start. Then each replica renews its Lease, reads all Leases, and acts like the product: it reports dead members, joins, and
+decides on the object. The Leases are judged by `Membership` and the object by `decide`, both of the product. The hash is hostile: it
+prefers a replica by the order that the search is given.
 
-A crash comes right after a renewal, so that others judge it as late as they can. A replica that crashed may be cut off instead, and work on until its fence
-closes: no other one may take its object before. Ages and waits are those of one state, which is thus
-the same whenever it is reached; a member that is gone for all and owns nothing is left out.
+A crash happens right after a renewal, so others detect it as late as possible. Instead of a crash a replica may lose its connection, and
+work on until its fence closes: before that no other replica may take its object. Ages and waits are relative to the state, so equal states
+compare equal at any time. A member that all consider dead and that owns nothing is left out.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Restarts:
 
 @dataclass
 class _World:
-    """One state. Members are named after the order in which they started."""
+    """A state. Members are named after the order of their starts."""
 
     time: float = 0.0
     started: int = 0

@@ -1,8 +1,9 @@
-"""The search of the hand-over model for several objects: states as small tuples of numbers, and one of all that are alike.
+"""The search of the hand-over model for several objects: states as small tuples of numbers, with a single representative of equivalent
+states.
 
-Objects touch each other only by what happens to members (a crash, a drain, a release), and there are far fewer states of one object than pairs of
-them. So each state of an object has a number, its next states are found once, and a state of all is a tuple of numbers. Two states are alike if
-one is the other with members or objects renamed: the decisions of the product compare names with the own one alone.
+Objects touch each other only by what happens to members (a crash, a drain, a release), and there are far fewer states of one object than
+pairs of them. So each state of an object has a number, its next states are found once, and a state of all is a tuple of numbers. Two states
+are equivalent if renaming members or objects turns the first into the second: the product's decisions compare names only with the own name.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class _Search:
         return frozenset(map(self._by_value, ones))
 
     def _by_value(self, one: Packed) -> Packed:
-        """Return a state of one object by its values, since its numbers are those of this search."""
+        """Return a state of one object by its values, since the numbers are valid only within this search."""
         phases, thing = one
         alike = zip(self._phases_renamed(phases), self._thing_renamed(thing), strict=True)
         return min((hash(self._phases.values[first]), hash(self._things.values[second])) for first, second in alike)
@@ -130,7 +131,7 @@ class _Search:
         return found
 
     def _least(self, state: Packed) -> Packed:
-        """Return the one of all states alike that stands for them."""
+        """Return the representative of the equivalent states."""
         faults, phases, *things = state
         least, orders = self._phases_least(phases)
         renamed = [self._thing_renamed(thing) for thing in things]
@@ -162,7 +163,7 @@ class _Search:
         if found is None:
             value = self._things.values[thing]
             found = tuple(self._things.of(renaming.of_thing(value)) for renaming in self._renamings)
-            for place, number in enumerate(found):  # those of each one alike are the same ones, in another order
+            for place, number in enumerate(found):  # equivalent states share these, in another order
                 self._renamed_things[number] = tuple([found[after] for after in self._after[place]])
         return found
 
@@ -220,7 +221,7 @@ class _Renaming:
 def search_all(model: Model, *, limit: int = 2_000_000) -> Searched:
     """Search all states, up to the names of members and objects. Raises Overlap if one breaks the protocol.
 
-    A member of `model` may not start later, come back or release while it reconciles: these are for the search that shows the way.
+    A member of `model` may not start later, restart or release while it reconciles: the search that reports paths has these steps.
     """
     assert not model.newcomers
     assert not model.comes_back

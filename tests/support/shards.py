@@ -40,7 +40,7 @@ class Span:
 
 
 class _Copier:
-    """Copies each ConfigMap into a Secret that it owns, and waits in between as the test says."""
+    """Copies each ConfigMap into a Secret that it owns, and waits in between for as long as the test requires."""
 
     def __init__(self, shards: Shards, replica: str) -> None:
         self._shards = shards
@@ -126,12 +126,12 @@ class Shards(Replicas):
     # --- what is found -------------------------------------------------------------------------------------------------------
 
     async def stamps(self) -> dict[str, str]:
-        """The owner of each object, as the stamp says: the name of the replica, "" for none."""
+        """The owner of each object according to its stamp: the name of the replica, "" for none."""
         found = await self.client.list(CONFIG_MAP, NAMESPACE)
         return {one.name: _replica(one.metadata.annotation(STAMP)) for one in found}
 
     async def copy(self, name: str) -> str:
-        """The value in the copy of an object, "" before it was made: the owner may be dead since before its first reconcile."""
+        """The value in the copy of an object, "" before its creation: the owner may have died before its first reconcile."""
         try:
             secret = await self.client.get(SECRET, f"copy-of-{name}", NAMESPACE)
         except kv.errors.NotFound:
@@ -139,7 +139,7 @@ class Shards(Replicas):
         return base64.b64decode(secret.data["data"]["value"]).decode()
 
     async def settled(self, owners: Iterable[str], *, within: float = 60.0) -> dict[str, str]:
-        """Wait until all objects are owned by these replicas, each of which owns some, and return the owners."""
+        """Wait until all objects are owned by these replicas and each replica owns some, and return the owners."""
         wanted = set(owners)
         found: dict[str, str] = {}
         try:
@@ -175,7 +175,9 @@ class Shards(Replicas):
                 await asyncio.sleep(0.25)
 
     def overlaps(self) -> list[tuple[Span, Span]]:
-        """Return the reconciles of one object by two replicas that overlap, and those whose epoch is not greater than the one before."""
+        """Return the reconciles of an object that overlap on two replicas, and the reconciles whose epoch does not exceed the previous
+        epoch.
+        """
         wrong = []
         spans: dict[str, list[Span]] = {}
         for span in self.spans:

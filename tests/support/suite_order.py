@@ -1,8 +1,8 @@
 """How the processes of a test run share the tests: which go together, which kind a process prefers, and which begin first. Pure.
 
-Tests on a control plane wait most of the time, the others compute. So all processes but the last one begin with those that wait, and the last
-one, which gives way to them (`FILLER_NICENESS`), fills the time in which they wait. Units that take long begin first, so that none is
-left for the end, when the other processes have nothing to do.
+Tests on a control plane wait most of the time, the others compute. So all processes except the last begin with tests that wait. The last
+process has a lower priority (`FILLER_NICENESS`) and uses the CPU while the others wait. Long units begin first, so that no long unit is
+left for the end, when the other processes are idle.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ in `::` means the reruns of a file's scenarios.
 
 
 def unit_of(nodeid: str) -> str:
-    """Return the name of what goes to one process as a whole: a folder, the rerun of a scenario, or else a file."""
+    """Return the name of a unit that a process runs as a whole: a folder, the rerun of a scenario, or else a file."""
     if nodeid.endswith(_RERUN):
         return nodeid
     return next((folder for folder in _TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
@@ -85,7 +85,7 @@ def waits(nodeid: str) -> bool:
 
 
 def chosen(units: Iterable[str], *, filler: bool) -> str:
-    """Return the unit that a process does next: of those that it prefers if there are any, and of these one that takes long."""
+    """Return the next unit of a process: a preferred unit if there are any, and a long one among these."""
     return min(units, key=lambda unit: (waits(unit) == filler, _place(unit)))
 
 

@@ -1,9 +1,9 @@
 """When a process of a test run ends the control planes that it shares among its tests: as soon as it has no more tests for them.
 
-An idle plane takes about 2 % of a core. A process begins with the tests that use one (`suite_order`), so a plane that lived as long as
-the session would be idle for most of it, and so would several planes in each process.
+An idle plane takes about 2 % of a core. A process begins with the tests that use a plane (`suite_order`), so a plane that lived as long as
+the session would be idle for most of it, several times per process.
 
-Caveats: which tests follow is guessed by folders. A test for which a plane has ended too early gets a new one.
+Caveats: which tests follow is guessed by folders. If a plane has ended too early for a test, the test starts another plane.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _running = pytest.StashKey[list[_Plane]]()
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
     """Note each control plane of the session that starts; pytest sets it up itself, since this returns nothing.
 
-    One that it replaces by its name ends before: pytest keeps what was made of the former, such as a kubeconfig, as long as that lives.
+    A replaced plane of the same name ends first: pytest keeps its dependent fixtures, such as a kubeconfig, as long as it runs.
     """
     if fixturedef.scope == "session" and fixturedef.argname in PLANES:
         running = request.config.stash.setdefault(_running, [])
@@ -36,7 +36,7 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.Fix
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """End each control plane that the test before this one was the last to use."""
+    """End each control plane whose last test is the previous test."""
     running = item.config.stash.get(_running, [])
     _end(running, [one for one in running if not _may_need(item, one[0])])
 
@@ -49,6 +49,6 @@ def _end(running: list[_Plane], ended: list[_Plane]) -> None:
 
 
 def _may_need(item: pytest.Item, plane: pytest.FixtureDef[Any]) -> bool:
-    """Tell whether a test, or one that follows it, uses a plane."""
+    """Tell whether a test, or a following test, uses a plane."""
     inside = item.nodeid.startswith(plane.baseid)
     return inside and (waits(item.nodeid) or plane.argname in getattr(item, "fixturenames", ()))

@@ -15,7 +15,7 @@ SLOWEST = 10
 
 
 def folder_of(nodeid: str) -> str:
-    """Return the folder of a test, at most as deep as the table goes."""
+    """Return the folder of a test, at most as deep as the table."""
     return "/".join(PurePosixPath(nodeid.partition("::")[0]).parts[:-1][:DEPTH]) or "."
 
 
@@ -55,7 +55,7 @@ def lines(phases: Iterable[tuple[str, float, float]], *, slowest: int = SLOWEST)
 
 
 def totals(phases: Iterable[tuple[str, float, float]]) -> list[tuple[str, float, float]]:
-    """Return the seconds and the CPU seconds of each test, given those of its set-up, call and end.
+    """Return the seconds and the CPU seconds of each test, as the sum of its set-up, call and teardown.
 
     >>> totals([("a", 1.0, 0.5), ("b", 1.0, 1.0), ("a", 2.0, 0.5)])
     [('a', 3.0, 1.0), ('b', 1.0, 1.0)]

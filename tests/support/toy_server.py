@@ -1,7 +1,7 @@
 """A toy server of ConfigMaps to put shells around; it calls the hooks of faults as the real one does.
 
-The shells (HTTP, transport, faults) are tested apart from the in-memory API server that they are made for, so that a test of a shell does not
-fail for a fault of the server; `testkit/tests/conformance` tests both together.
+The shells (HTTP, transport, faults) are tested without their in-memory API server, so that a bug in the server does not fail a test of a
+shell; `testkit/tests/conformance` tests both together.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Versitygw:
     def put_deleted(self, bucket: str, key: str, *, versions: int) -> None:
         """Put empty versions of an object and a delete marker into a bucket with versioning, as files: a tenth of the time of requests.
 
-        The layout is that of the posix backend: the latest version lies in the bucket, older ones in a folder by the hash of the key.
+        The layout is the posix backend's: the latest version is in the bucket, older versions are in a folder named by the hash of the key.
         """
         digest = hashlib.sha256(key.encode()).hexdigest()
         older = self._folder / "versions" / bucket / digest[:2] / digest[2:4] / digest[4:6] / digest
@@ -62,7 +62,7 @@ class Versitygw:
 
 
 def _version(number: int) -> str:
-    """Return the id of a version; a higher number is a later one."""
+    """Return the id of a version; ids increase with the number."""
     return f"01M86Q8G4H{number:016d}"
 
 

@@ -1,4 +1,4 @@
-"""A lab in which the family of workspaces runs against workspaces in memory."""
+"""A lab that runs the family of workspaces against workspaces in memory."""
 
 from __future__ import annotations
 

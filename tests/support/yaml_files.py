@@ -11,5 +11,5 @@ __all__ = ["load_yaml"]
 
 
 def load_yaml(path: Path) -> Any:
-    """Return the one document of a file."""
+    """Return the only document of a file."""
     return yaml.load(path.read_text(), Loader=yaml.CSafeLoader)

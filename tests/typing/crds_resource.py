@@ -1,5 +1,6 @@
-"""The types of resources as a type checker infers them; read by mypy, never run. An unused `type: ignore` is an error, so each one is a
-test."""
+"""The types of resources as a type checker infers them; read by mypy, never run. An unused `type: ignore` is an error, so each comment is a
+test.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ kind_of(Part)  # type: ignore[type-var]  # a model that is no resource
 
 
 def status_of(ctx: kv.Context[Backup]) -> None:
-    """The status model is known from the resource alone."""
+    """The status model is inferred from the resource."""
     assert_type(ctx.object, Backup)
     assert_type(ctx.status, StatusEditor[BackupStatus])
     assert_type(ctx.status.draft, BackupStatus)

@@ -1,4 +1,4 @@
-"""Each case is answered alike by kube-apiserver and by the server in memory."""
+"""kube-apiserver and the server in memory give the same responses in each case."""
 
 from __future__ import annotations
 

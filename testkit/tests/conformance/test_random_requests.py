@@ -1,7 +1,8 @@
-"""Random requests, apply by several managers above all, get the same answers from both servers.
+"""Random requests, apply by several managers above all, get the same responses from both servers.
 
-A state machine draws requests on three names of three kinds and sends each to both; after each the answers are compared, masked as those of
-the cases are. It is derandomized: the same examples in every run. CONFORMANCE_EXAMPLES=500 draws more, CONFORMANCE_STEPS longer ones.
+A state machine draws requests on three names of three kinds and sends each to both; after each request the responses are compared, masked
+like the cases' responses. It is derandomized: the same examples in every run. CONFORMANCE_EXAMPLES=500 draws more examples,
+CONFORMANCE_STEPS sets their length.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ targets = st.tuples(st.sampled_from(["w", "cm", "deploy"]), names)
 
 
 class Servers:
-    """Both servers, and the loop on which they are asked."""
+    """Both servers, and the loop that runs the requests."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.loop = asyncio.new_event_loop()
@@ -183,7 +184,7 @@ class Requests(RuleBasedStateMachine):
         assert not found, "\n".join([f"{step.line} {step.body}: kube-apiserver | in memory", *found])
 
     def compared(self, step: Step) -> list[str]:
-        """Send one step to both, and return how the answers so far differ."""
+        """Send a step to both, and return how the responses so far differ."""
 
         async def both() -> list[Data]:
             return await asyncio.gather(*(runner.run(step) for runner in self.runners))

@@ -63,7 +63,7 @@ def _configuration(number: int, url: str, bundle: str) -> dict[str, Any]:
 
 
 async def _called(target: Target, number: int) -> tuple[int, str]:
-    """Create a ConfigMap, dry, until the webhook is known to the server; return the answer."""
+    """Create a ConfigMap with dry run until the server knows the webhook; return the response."""
     body = {"metadata": {"name": "a", "labels": {"hook": f"n{number}"}}}
     while True:
         path = "/api/v1/namespaces/default/configmaps?dryRun=All"

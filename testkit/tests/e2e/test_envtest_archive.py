@@ -36,7 +36,7 @@ def packed(files: Mapping[str, bytes]) -> bytes:
 
 
 class Site:
-    """A web server whose pages a test sets; `cut` says after how many bytes it hangs up."""
+    """A web server whose pages a test sets; it hangs up after `cut` bytes."""
 
     def __init__(self) -> None:
         self.body = b""

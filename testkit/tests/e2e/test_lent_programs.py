@@ -1,4 +1,4 @@
-"""Programs from another folder, or missing ones; pretended programs if those suffice."""
+"""Programs from another folder, or missing programs; fake programs if they suffice."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The in-memory server's store and watches under random histories: a client that lists, watches, is cut off and resumes knows what is there.
+"""The in-memory server's store and watches under random histories: a client that lists, watches, is cut off and resumes knows every object.
 
-Each client keeps what a reflector keeps (names with versions, and the version to go on from), and holds the server to its word on the way: versions
-only grow, ADDED is new to it, MODIFIED and DELETED are known. In the end every client's picture is the store's.
+Each client keeps what a reflector keeps (names with versions, and the version to go on from), and checks the server's promises on the way:
+versions only grow, ADDED is new to it, MODIFIED and DELETED are known. In the end every client's picture is the store's.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Client:
             self.version = ""
 
     async def read(self, most: int = 10_000) -> None:
-        """Read what has come."""
+        """Read what has arrived."""
         while self.watch is not None and most:
             most -= 1
             try:
@@ -147,7 +147,7 @@ def _key(found: dict[str, Any]) -> tuple[str, str]:
 
 
 class Reading(RuleBasedStateMachine):
-    """Writers and two clients, which watch nearly always: what goes wrong goes wrong there."""
+    """Writers and two clients, which watch nearly always, since most errors are in watches."""
 
     @initialize(
         selections=st.lists(SELECTIONS, min_size=2, max_size=2),
@@ -215,7 +215,7 @@ class Reading(RuleBasedStateMachine):
             except StatusError as error:
                 if error.code != 410:
                     raise
-                # Paging came too late; as a reflector does, begin again with everything at once.
+                # The continue token has expired; as a reflector does, begin again with a single large page.
                 client.known = {}
                 page = client.page()
                 version = page.version

@@ -1,6 +1,6 @@
 """Replicas as processes that are killed, paused, cut off and stopped: the audit log of a real API server shows that no two ever write.
 
-`ELECTION_ROUNDS=50 pytest tests/e2e/election` runs more rounds of each fault, `ELECTION_LONG=1` the one that takes minutes.
+`ELECTION_ROUNDS=50 pytest tests/e2e/election` runs more rounds of each fault, `ELECTION_LONG=1` adds the fault that takes minutes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The embedding programs under examples/ run as they stand."""
+"""The embedding programs under examples/ run unchanged."""
 
 from __future__ import annotations
 

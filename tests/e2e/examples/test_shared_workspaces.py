@@ -1,4 +1,4 @@
-"""examples/shared_workspaces.py as it stands, as several processes, on an API server and a kcp in memory."""
+"""examples/shared_workspaces.py runs unchanged, as several processes, on an API server and a kcp in memory."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def fragile() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def fragile_token(fragile: ControlPlane) -> str:
-    """A token on the fragile plane that may do everything, for what goes through a proxy and has no client certificate."""
+    """A token on the fragile plane with all permissions, for requests through a proxy, which have no client certificate."""
     token = fragile.blocking.service_account_token("default", "operator")
     subject = {"kind": "ServiceAccount", "name": "operator", "namespace": "default"}
     fragile.blocking.api.create(
@@ -64,5 +64,5 @@ async def proxy(fragile: ControlPlane) -> AsyncIterator[FaultProxy]:
 
 @pytest.fixture
 def behind_proxy(proxy: FaultProxy, fragile_token: str) -> ClientConfig:
-    """The configuration of a client that goes through the proxy."""
+    """The configuration of a client that connects through the proxy."""
     return ClientConfig.direct(proxy.url, token=fragile_token)

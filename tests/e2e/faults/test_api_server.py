@@ -1,4 +1,4 @@
-"""The API server goes away and comes back, or has forgotten where a watch stood: nothing is lost, nothing is made twice."""
+"""The API server stops and restarts, or has compacted a watch's version: no change is lost, no object is created twice."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def test_changes_made_while_the_api_server_was_out_of_reach_are_seen_after
 async def test_a_version_that_the_server_forgot_leads_to_a_new_list_that_tells_the_missed_deletes(
     fragile: ControlPlane, fragile_lab: Lab, proxy: FaultProxy, behind_proxy: ClientConfig
 ) -> None:
-    """A restarted API server has no history in its watch caches: versions from before are answered with 410."""
+    """A restarted API server has no history in its watch caches: a watch from an older version gets 410."""
     lab = fragile_lab
     await lab.start(build, name=OPERATOR, config=behind_proxy, settings=settings(lab))
     for name in ("robbed", "deleted"):
@@ -164,7 +164,7 @@ def cached(lab: Lab) -> set[str]:
 
 
 async def forgotten(lab: Lab, version: str) -> None:
-    """Wait until the server answers a watch from this version of ConfigMaps with 410."""
+    """Wait until the server rejects a watch from this version of ConfigMaps with 410."""
     info = await lab.client.resource(CONFIG_MAP)
     query = WatchQuery(namespace=lab.namespace, resource_version=version, timeout_seconds=2, idle_seconds=5.0)
 

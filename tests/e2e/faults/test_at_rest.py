@@ -52,7 +52,7 @@ READY = says("Ready", "True", "HelmReleaseReady")
 
 
 async def one_of_each(lab: Lab) -> int:
-    """Bring instances into every state in which they may stay; returns how many there are."""
+    """Bring an instance into each of the states that can last; returns the number of instances."""
     oci = {"sourceType": "oci", "url": "oci://registry.example.com/charts", "name": "shop", "version": "1.0.0"}
     bad = {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "6.6.6"}
     elsewhere = {"source": "secretRef", "secretRef": {"name": "values", "key": "values.yaml"}}
@@ -95,7 +95,7 @@ async def resync_passes(daemon: Operator) -> float:
 
 
 def writes(plane: ControlPlane, lab: Lab) -> list[Audited]:
-    """Return everything that the daemon asked to be changed so far, Events included."""
+    """Return the daemon's write requests so far, Events included."""
     return [one for one in audited(plane, agent="konverge", namespace=lab.namespace) if one.call.method != "GET"]
 
 

@@ -31,7 +31,7 @@ async def until(test: Any, *, timeout: float = 90.0) -> None:
 async def test_an_object_that_ended_with_its_last_finalizer_is_not_finalized_again(
     fragile_lab: Lab, proxy: FaultProxy, behind_proxy: ClientConfig
 ) -> None:
-    """The answer to the removal of the last finalizer names the version from before: the version alone would not tell."""
+    """The response to the removal of the last finalizer has the previous version, so the version does not show the deletion."""
     lab, calls, may_end = fragile_lab, list[str](), asyncio.Event()
 
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

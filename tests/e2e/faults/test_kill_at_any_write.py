@@ -43,7 +43,7 @@ SECRET = kind("v1", "Secret")
 
 
 def moment_of(number: int) -> Moment:
-    """Return when the process is killed at its write of this number, so that both moments take turns."""
+    """Return when the process is killed at its write of this number; the two moments alternate."""
     return "before" if number % 2 else "after"
 
 
@@ -81,7 +81,7 @@ async def stage(lab: Lab, control_plane: ControlPlane, client_for: ClientFor, tm
 
 
 async def every_write(crashes: Crashes, reference: Run) -> list[Run]:
-    """Kill at writes 1, 2, 3, ... until a story ends before the kill was due; returns the runs in which it struck."""
+    """Kill at writes 1, 2, 3, ... until a story has fewer writes than that; returns the runs with a kill."""
     runs = await asyncio.gather(
         *(crashes.killed(number, moment_of(number), reference) for number in range(1, len(reference.writes) + 1))
     )

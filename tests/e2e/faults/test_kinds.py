@@ -1,4 +1,6 @@
-"""Kinds that are absent at the start, come, go and come back: the controllers that need them report it, and no other is affected."""
+"""Kinds whose definitions are missing at the start, installed, deleted and installed again: the controllers that need them report it, and
+no other controller is affected.
+"""
 
 from __future__ import annotations
 

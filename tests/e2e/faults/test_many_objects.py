@@ -80,7 +80,7 @@ async def test_five_thousand_objects_are_cached_and_each_is_reconciled_once(crow
         while reconciles["m4999"] < 2:
             await asyncio.sleep(0.01)
     [informer] = manager.debug()["informers"]()
-    # The whole state came as one stream, by one watch that was never restarted.
+    # The initial state was received as one stream, in a single watch that was never restarted.
     assert (informer["objects"], informer["lists"], informer["watches"]) == (NUMBER, 0, 1)
     assert (informer["fallbacks"], informer["restarts"]) == ({}, {})
     payload = len(PADDING) * NUMBER

@@ -79,7 +79,7 @@ async def test_a_child_that_was_cut_off_from_its_owner_is_not_touched_any_more_a
 async def test_a_finalizer_that_another_writer_removed_ends_the_object_and_its_reconcile_without_an_error(
     lab: Lab,
 ) -> None:
-    """Others' finalizers come and go meanwhile, so ours changes its index."""
+    """Other writers add and remove finalizers in the meantime, so the index of our finalizer changes."""
     calls, may_end = list[str](), asyncio.Event()
 
     async def finalize(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

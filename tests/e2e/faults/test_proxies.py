@@ -24,7 +24,7 @@ ONCE = ClientSettings(attempts=1, request_timeout=30.0)
 
 @pytest_asyncio.fixture
 async def caller(behind_proxy: ClientConfig) -> AsyncIterator[Client]:
-    """A client behind the proxy that never asks twice."""
+    """A client behind the proxy that never retries."""
     async with Client(behind_proxy, name="caller", settings=ONCE) as client:
         yield client
 

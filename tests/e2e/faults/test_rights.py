@@ -1,4 +1,6 @@
-"""RBAC rules that are withdrawn while an operator runs: one controller says which, the others go on, and it mends itself."""
+"""RBAC rules that are withdrawn while an operator runs: a single controller reports the missing rule, the others continue, and the
+controller recovers by itself.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def build(manager: kv.Manager) -> None:
 
 @dataclass(frozen=True)
 class Guarded:
-    """A manager that runs with exactly the rights that it asked for, until they are withdrawn."""
+    """A manager that runs with exactly the rules that it declares, until they are withdrawn."""
 
     lab: Lab
     rules: list[dict[str, Any]]
@@ -84,7 +86,7 @@ class Guarded:
         await self.lab.client.patch(ROLE, "operator", self.lab.namespace, patch={"rules": rules}, style="merge")
 
     async def _allowed(self, resource: str, verb: str, *, expected: bool) -> None:
-        """Wait until the API server answers by the new rules; it follows them like any other watcher."""
+        """Wait until the API server enforces the new rules; its authorizer watches them like any other client."""
         main, _, subresource = resource.partition("/")
         attributes = {
             "namespace": self.lab.namespace,
@@ -122,7 +124,7 @@ async def guarded(lab: Lab, control_plane: ControlPlane, client_for: ClientFor) 
     config = await kv.ClientConfig.load(
         kubeconfig=await control_plane.service_account_kubeconfig(lab.namespace, "operator")
     )
-    # The API server asks for rights when a watch begins; so that one begins soon, watches are short here.
+    # The API server checks RBAC when a watch begins; watches are short here, so that the next watch begins soon.
     settings = ManagerSettings(
         namespace=lab.namespace,
         strict=True,
@@ -151,7 +153,7 @@ async def test_a_watch_that_is_not_allowed_any_more_is_named_with_its_rule_and_g
     await guarded.withdraw("widgets", "list", "watch")
     await guarded.until(lambda: "Forbidden" in str(lab.manager.report().of("widget").problems))
     assert rule_in(guarded.why) == [{"apiGroups": [GROUP], "resources": ["widgets"], "verbs": ["list", "watch"]}]
-    # The neighbour's own watches are short too: one that a busy server ends at once is reported until the next has begun.
+    # The neighbour's watches are short too: a watch that a busy server ends at once is reported until the next watch has begun.
     await guarded.until(lambda: "[+]controller/gauge ok" in readyz(lab).body)
     ready = readyz(lab)
     assert ready.status == 500

@@ -1,7 +1,7 @@
 """A watch whose connection is dead and stays open: noticed by the read-idle limit, counted, replaced.
 
-The limit is 70 s by default (bookmarks come about once a minute), so that a dead watch is repaired within 75 s; here it is two seconds. The
-connections of the calls die with it; their limit is the timeout of a request.
+The limit is 70 s by default (the server sends bookmarks about once a minute), so that a dead watch is repaired within 75 s; here it is two
+seconds. The connections of the calls die with it; their limit is the timeout of a request.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Wired:
     wire: SilentWire
 
     def dead_watches(self) -> float:
-        """Return how many watches were replaced because not a byte came."""
+        """Return how many watches were replaced because no byte arrived."""
         samples = [sample for family in self.lab.metrics.registry.collect() for sample in family.samples]
         return sum(
             sample.value

@@ -50,7 +50,7 @@ async def play(lab: Lab, servers: NstanceProcess) -> None:
     for condition in ("InfrastructureReady", "ControlPlaneInitialized", "RemoteConnectionProbe", "Available"):
         await lab.until(CLUSTER, NAME, shows(condition), timeout=120)
     await lab.until(MACHINE_POOL, "workers", lambda one: one.spec["replicas"] == 0, timeout=60)
-    with pytest.raises(KonvergeError, match=r"admission webhook .* field is immutable"):  # the core's webhooks answer
+    with pytest.raises(KonvergeError, match=r"admission webhook .* field is immutable"):  # the core's webhooks run
         await lab.patch(MACHINE_POOL, "workers", {"spec": {"clusterName": "another"}})
     await lab.patch(MACHINE_POOL, "workers", {"spec": {"replicas": 3}})
     pool = await lab.until(NstanceMachinePool, "workers", lambda one: len(one.spec.provider_id_list) == 3, timeout=60)
@@ -80,5 +80,5 @@ async def play(lab: Lab, servers: NstanceProcess) -> None:
     await lab.delete(MACHINE_POOL, "workers")
     await lab.until_gone(MACHINE_POOL, "workers", timeout=90)
     for name in left:
-        await report_node(lab, name, [])  # its kubelet is gone, and the controller of Nodes does not run here
+        await report_node(lab, name, [])  # its kubelet has ended, and the controller of Nodes does not run here
     await until_nodes(lab)

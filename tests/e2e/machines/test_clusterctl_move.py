@@ -42,7 +42,7 @@ async def test_a_cluster_that_clusterctl_moves_keeps_its_instances_and_is_scaled
             spec = {"clusterName": NAME, "bootstrap": {"dataSecretName": ""}, "infrastructureRef": reference}
             await old.create(MACHINE.new("m1", spec=spec))
             machine = await old.until(NstanceMachine, "m1", lambda one: one.status.ready is True, timeout=60)
-            for lab in (old, new):  # the cluster is made anew, and its kubelets join there
+            for lab in (old, new):  # the cluster is recreated, and its kubelets join it
                 await join_node(lab, "n-m1", f"aws:///z/{machine.status.provider_id}")
             await old.until(MACHINE, "m1", phase("Running"), timeout=60)
             machine = await old.get(NstanceMachine, "m1")

@@ -37,7 +37,9 @@ LONG = 300.0
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
-    """A cluster of its own: the controller that writes the status of budgets runs nowhere else. Its scope is that of the fixture it replaces."""
+    """A cluster of its own: the controller that writes the status of budgets runs nowhere else. It has the scope of the fixture that it
+    replaces.
+    """
     config = ControlPlaneConfig(controllers=True, controller_names=(*CONTROLLERS, "disruption-controller"))
     with ControlPlane(config) as running:
         yield running
@@ -85,7 +87,7 @@ async def until(test: Callable[[], Awaitable[bool]], *, seconds: float = 90.0) -
 
 
 async def pool_of(plane: MachinesPlane, count: int) -> tuple[str, ...]:
-    """Return the provider's ids of so many instances whose Nodes are there, each with the name of its Node in the order of both."""
+    """Return the provider's ids of so many instances whose Nodes exist, each with the name of its Node, in the order of both."""
     await plane.lab.until(MACHINE_POOL, "workers", lambda one: one.spec["replicas"] == 0, timeout=120)
     await plane.lab.patch(MACHINE_POOL, "workers", {"spec": {"replicas": count}})
     pool = await plane.pool_of(count)

@@ -1,8 +1,8 @@
 """The family on a real control plane, with Nstance servers as a process of their own over TLS, and the double of Cluster API's core.
 
-The operator is a process that is ended by kill -9 in the middle of each step of the life of an NstanceMachine: at each of its writes, before
-and after it is stored, and at each call, before and after the server acted. Every NstanceMachine ends with one instance, and every deleted
-one with none.
+The operator is a process that is ended by kill -9 in the middle of each step of the life of an NstanceMachine: at each of its writes,
+before and after it is stored, and at each call, before and after the server acted. In the end every NstanceMachine has one instance, and
+every deleted NstanceMachine has none.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def test_the_operator_may_be_killed_in_the_middle_of_each_step_of_a_machin
     await lab.until(
         NstanceMachine, "m0", lambda one: bool(one.metadata.annotation(MachinesAnnotation.INSTANCE)), timeout=120
     )
-    await plane.kill()  # the id is stored; the call may or may not have been made
+    await plane.kill()  # the id is stored; the server may or may not have received the call
     await plane.runs("m0")
     alive = 1
     assert len(await plane.instances_of("m0")) == alive

@@ -1,6 +1,6 @@
 """Our client against an Nstance server on another implementation of gRPC, HTTP/2 and TLS: @grpc/grpc-js.
 
-The double shares grpclib and our reading of its code with the client; this server shares the .proto files alone.
+The double shares grpclib and our reading of its code with the client; this server shares only the .proto files.
 """
 
 from __future__ import annotations

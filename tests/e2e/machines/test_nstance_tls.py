@@ -185,7 +185,7 @@ async def watched(operator: Linked, world: NstanceWorld, times: int) -> None:
 
 
 async def restart(world: NstanceWorld) -> None:
-    """Let every server begin anew, with a certificate of the authority that signs now."""
+    """Let every server restart its sessions, with a certificate of the current authority."""
     for shard in world.shards.values():
         await shard.restart()
 
@@ -193,7 +193,9 @@ async def restart(world: NstanceWorld) -> None:
 async def test_an_authority_is_replaced_step_by_step_without_a_restart_of_the_operator(
     world: NstanceWorld, operator: Linked
 ) -> None:
-    """Both authorities in the ConfigMap, then the servers sign with the new one, then it stands alone, then nothing accepts the old."""
+    """First the ConfigMap has both authorities, then the servers use the new authority's certificates, then the old authority leaves the
+    ConfigMap, and at last nothing accepts it.
+    """
     authority = world.authority
     authority.rotate()
     await operator.write_authority(authority.trusted)

@@ -75,7 +75,7 @@ async def test_p13_p14_p15_ordered_deletion_and_what_retain_keeps_from_the_garba
             server.put(bucket, "file", versions=3)
             await here.below.volume(f"{name}-data", app_kubernetes_io__instance=name)
 
-        # P13: the Nextcloud goes after its instance, and the instance after each of its parts, in order.
+        # P13: the Nextcloud is removed after its instance, and the instance after each of its parts, in order.
         await _hold(here, f"{deleted}-data", ["example.com/hold"])
         await lab.client.delete(Nextcloud, "deleted", lab.namespace)
 
@@ -110,7 +110,7 @@ async def test_p13_p14_p15_ordered_deletion_and_what_retain_keeps_from_the_garba
         assert await here.parts(kept) == KEPT
         await here.filled(tier)
 
-        # P15: nor does the garbage collector take it once the instance itself is gone: it takes the source of the chart, which has an owner.
+        # P15: nor does the garbage collector delete it after the instance's end: it deletes the source of the chart, which has an owner.
         assert await lab.find(HELM_REPOSITORY, kept) is not None
         await lab.client.delete(INSTANCE, kept, lab.namespace)
         await lab.until_gone(INSTANCE, kept, timeout=SECONDS)

@@ -57,7 +57,7 @@ class Rivals(Fleet):
 
 
 def is_lock(call: ProxiedRequest) -> bool:
-    """Whether a request is a write that takes an instance: a patch of one that does not come from server-side apply."""
+    """Whether a request is a write that takes an instance: a patch of an instance other than a server-side apply."""
     return call.method == "PATCH" and call.resource == "nextcloudinstances" and "force" not in call.query
 
 
@@ -116,7 +116,7 @@ async def until_applied(client: Client) -> list[Object]:
 
 
 def locks(plane: ControlPlane, users: set[str]) -> list[Audited]:
-    """Return the writes of these users that would take an instance, with their answers."""
+    """Return the writes of these users that would take an instance, with their responses."""
     found = (one for one in audited(plane, namespace=NAMESPACE) if one.user in users)
     return [one for one in found if is_lock(one.call) and not one.subresource]
 

@@ -229,7 +229,7 @@ async def test_a_server_that_slows_down_delays_each_step_and_a_lost_response_is_
     request = wanted(proxy.access, "nc-slow")
     provider = S3Buckets(connections, _Hurried())
     proxy.refuse("^(HEAD|PUT)", "SlowDown", 503, times=3)
-    proxy.lose("^PUT", times=2)  # the bucket and its tag are there, and their responses are not
+    proxy.lose("^PUT", times=2)  # the bucket and its tag exist, and their responses were lost
     await provider.ensure(request, CTX)
     assert proxy.met == 5
     async with client(connections, proxy.access) as s3:

@@ -31,5 +31,5 @@ async def test_a_condition_is_written_in_the_shape_that_the_server_publishes_and
     assert shape is not None
     assert ("observedGeneration" in entry) is ("observedGeneration" in shape.fields)
     history = lab.manager.runner("seer").history
-    # A controller of the cluster may write the same status in between: that conflict is retried, nothing else goes wrong.
+    # A controller of the cluster may write the same status in between: that conflict is retried, and is the only problem.
     assert [one.error for one in history.recent() if one.error and "Conflict" not in one.error] == []

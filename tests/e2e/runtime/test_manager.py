@@ -1,4 +1,4 @@
-"""Managers on a real API server: start and stop, what is missing, more than one, controllers that come and go."""
+"""Managers on a real API server: start and stop, missing kinds, several managers, controllers added and removed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class GadgetSpec(kv.Model):
 
 @kv.resource("tests.konverge.dev/v1", conditions=("Ready",))
 class Gadget(kv.CustomResource[GadgetSpec, kv.Status]):
-    """A kind whose CRD comes late."""
+    """A kind whose CRD is installed late."""
 
 
 async def uninstall_gadgets(lab: Lab) -> None:

@@ -35,7 +35,7 @@ async def parts(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
 
 
 async def test_the_rules_of_a_controller_are_all_that_it_needs() -> None:
-    """On a server that also asks for the right to block the deletion of owners (as OpenShift does)."""
+    """On a server that also requires the right to block the deletion of owners (as OpenShift does)."""
     flags = {"enable-admission-plugins": "OwnerReferencesPermissionEnforcement"}
     spec = kv.Controller.of(Widget).owns(CONFIG_MAP).finalizer(FINALIZER).reconciled_by(By(parts, nothing))
     async with ControlPlane(ControlPlaneConfig(apiserver_flags=flags)) as plane:

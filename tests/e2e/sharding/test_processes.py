@@ -1,8 +1,8 @@
 """Replicas that share their objects, as processes that are killed, paused, cut off, stopped and added; the record is the audit log.
 
-The rows are those of docs/guide/sharding.md. One set of processes goes through them; at its end S1 is asked of the whole record.
-Each wait is bounded by what hangs: virtual time holds the seconds of the rows (`tests/scenarios/sharding`).
-`SHARDING_ROUNDS=20 pytest tests/e2e/sharding` goes through them as often, `SHARDING_LONG=1` runs what takes the default times.
+The rows are in docs/guide/sharding.md. One set of processes runs all rows; at its end S1 is checked for the whole record.
+Waits here are only limits against a hang: the rows' seconds are checked in virtual time (`tests/scenarios/sharding`).
+`SHARDING_ROUNDS=20 pytest tests/e2e/sharding` runs 20 rounds, `SHARDING_LONG=1` adds the tests with the default times.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(900 * ROUNDS)]
 
 
 class Stage:
-    """A fleet, whose replicas come and go."""
+    """A fleet whose replicas start and stop."""
 
     def __init__(self, fleet: ShardFleet, stack: AsyncExitStack) -> None:
         self.fleet = fleet
@@ -103,15 +103,15 @@ async def keep_changing(fleet: ShardFleet) -> None:
 
 
 def moved(before: dict[str, str], after: dict[str, str]) -> dict[str, str]:
-    """The new owner of each object that has another one."""
+    """The new owners of the objects whose owner has changed."""
     return {name: owner for name, owner in after.items() if before[name] != owner}
 
 
 def terms(stage: Stage, *names: str) -> dict[str, str]:
     """The names of these replicas as members.
 
-    They change if the machine stands still for longer than a Lease lasts. Then more objects move than those of the replica that left, and how
-    many is shown in virtual time alone; that no two replicas had one of them at once is asked of the record in any case.
+    They change if the machine hangs for longer than a Lease lasts. Then other objects move besides the removed replica's, so only tests in
+    virtual time count the moves. That no two replicas own an object at once is checked in any case.
     """
     return {name: stage.fleet.member_of(name) for name in names}
 
@@ -151,7 +151,7 @@ async def s3_s6_a_replica_joins_while_reconciles_run(stage: Stage) -> None:
 
 
 async def s4_a_replica_is_killed(stage: Stage, within: timedelta | None = None) -> None:
-    """Its objects are reconciled by others, and those of the others do not move."""
+    """Other replicas reconcile its objects, and the other replicas' objects do not move."""
     before = await stage.settled()
     victim = stage.alive[0]
     killed, user = wall_clock(), stage[victim].user
@@ -258,8 +258,8 @@ async def s8_a_replica_is_cut_off(stage: Stage) -> None:
 async def s10_two_join_and_one_leaves(stage: Stage) -> None:
     """All objects have their owners again.
 
-    That each moves once at most is shown in virtual time alone: a replica whose watch of the Leases is behind its watch of the objects, as on
-    a machine that is busy, takes an object before it sees that another replica joined.
+    Only tests in virtual time check that each object moves once at most. On a busy machine a replica's watch of the Leases may lag behind
+    its watch of the objects. Such a replica takes an object before it sees that another replica joined.
     """
     await stage.settled()
     leaver = stage.alive[0]
@@ -289,7 +289,7 @@ async def members_by_state(stage: Stage) -> dict[str, dict[str, float]]:
 
 
 async def members_when_all_are_ready(stage: Stage) -> dict[str, dict[str, float]]:
-    """The same, once each replica sees those that live and no more: one that was killed before is ready and then expired, until it is dead."""
+    """Return the members' states, once each replica sees exactly the live members: a killed member is ready, then expired, then dead."""
     async with asyncio.timeout(PATIENCE):
         while True:
             found = await members_by_state(stage)

@@ -1,4 +1,6 @@
-"""A rolling update from the previous release to this one and back, replica by replica, while objects are created, edited and deleted."""
+"""A rolling update from the previous release to the current release and back, replica by replica, while objects are created, edited and
+deleted.
+"""
 
 from __future__ import annotations
 

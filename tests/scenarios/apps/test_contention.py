@@ -1,4 +1,4 @@
-"""Two instances of one Helm release race, and nothing of the one that keeps it is touched; a reconciler without the rule is caught."""
+"""Two instances compete for a Helm release, and the objects of the winner stay untouched; a reconciler without the rule is caught."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def applied(apps: Apps) -> set[str]:
 
 
 async def race(apps: Apps, names: tuple[str, ...]) -> tuple[str, list[str]]:
-    """Create instances of one Helm release at once; return the one that keeps it, and the others."""
+    """Create instances of one Helm release at once; return the instance that keeps the release, and the others."""
     await asyncio.gather(*(apps.create(name) for name in names))
     await apps.lab.settled()
     found = [await apps.lab.get(ApplicationInstance, name) for name in names]

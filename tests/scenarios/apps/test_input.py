@@ -1,4 +1,4 @@
-"""Bad input and missing kinds: a condition that says what to do, no crash, no effect on the neighbours."""
+"""Bad input and missing kinds: a condition names the remedy, no crash, no effect on the neighbours."""
 
 from __future__ import annotations
 

@@ -53,12 +53,12 @@ def forget_tokens(data: dict[str, Any]) -> None:
 
 
 def forget_history(data: dict[str, Any]) -> None:
-    """Take out what Flux tells of a release's past, where one that was made anew was installed, and the note with a source's uid."""
+    """Remove Flux's history of a release, since a recreated release was installed, and the annotation with a source's uid."""
     for name in (
         "applied-source",
         "applied-chart-digest",
         "last-applied-generation",
-    ):  # an instance that was made anew has generation 1
+    ):  # a recreated instance has generation 1
         (data["metadata"].get("annotations") or {}).pop(f"vworkspace.io/{name}", None)
     if data["kind"] == "HelmRelease" and "status" in data:
         standing = [{"type": one["type"], "status": one["status"]} for one in data["status"].get("conditions", ())]
@@ -89,7 +89,7 @@ async def test_an_instance_is_made_upgraded_and_deleted(lab: Lab) -> None:
 
 
 def never_two_of_one_release(lab: Lab) -> None:
-    """At no moment do two HelmReleases stand that Flux would install under one Helm release."""
+    """Two HelmReleases that Flux would install under the same Helm release never exist at once."""
 
     def check() -> None:
         stored = [entry.object() for entry in lab.server.store.list(("helm.toolkit.fluxcd.io", "helmreleases"))]

@@ -34,7 +34,7 @@ async def test_attempts_of_flux_do_not_count_as_transitions_of_ours(lab: Lab, sc
     player = await (await Player(lab, scenario).start()).feed()
     for type_, statuses in CHANGES[
         scenario
-    ].items():  # a retry may come later than the pause by which the player judges rest
+    ].items():  # a retry may follow later than the pause that ends the player's wait
         await player.ends_as(type_, statuses[-1])
     assert {type_: player.changes(type_) for type_ in CHANGES[scenario]} == CHANGES[scenario]
 

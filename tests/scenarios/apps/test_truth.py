@@ -91,7 +91,7 @@ class Shop:
 
     @contextmanager
     def dead(self, url: str) -> Iterator[None]:
-        """Inside, the URL is unreachable; afterwards it is reachable, so that Flux comes to rest."""
+        """Inside the context the URL is unreachable; afterwards it is reachable, so that Flux becomes idle."""
         self.world.unreachable.add(url)
         try:
             yield
@@ -122,9 +122,9 @@ class Shop:
 
 
 def forget_history(data: dict[str, Any]) -> None:
-    """Take out what differs from run to run below us: what Flux tells of a release's past, and notes that name uids, times and generations.
+    """Remove what differs from run to run below us: Flux's history of a release, and annotations with uids, times and generations.
 
-    An instance that was made anew has generation 1.
+    A recreated instance has generation 1.
     """
     if data["kind"] == "HelmRelease":
         for name in ("applied-source", "applied-chart-digest", "last-applied-generation"):

@@ -1,4 +1,4 @@
-"""Two replicas of one operator: one leads, the other stands by, and at no moment do both write."""
+"""Two replicas of an operator: a leader and a standby, which never write at the same time."""
 
 from __future__ import annotations
 
@@ -406,7 +406,7 @@ async def test_a_standby_is_ready_though_nothing_has_called_the_gates_of_its_con
 
 
 async def test_a_leader_that_lacked_a_right_is_ready_once_it_stands_by() -> None:
-    """The right may be granted meanwhile, and the object go: only the leader reconciles, so only it would learn of that."""
+    """The right may be granted while the object is deleted: only the leader reconciles, so only the leader would notice."""
     lacks = True
 
     async def denied(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
@@ -558,7 +558,7 @@ async def test_a_reconcile_that_meets_the_closed_fence_does_not_count_as_an_erro
 
     async def copy_it(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
         if len(ran) == 0:
-            leadership.fence.close()  # the deadline passes; the end of the turn comes a moment later
+            leadership.fence.close()  # the deadline passes; the term ends a moment later
         ran.append(object_.name)
         await ctx.apply(SECRET.new(object_.name, NAMESPACE, type="Opaque"))
         return kv.Done()

@@ -198,7 +198,9 @@ async def watched(farm: Farm, times: int) -> None:
 
 
 async def test_an_authority_that_is_replaced_step_by_step_is_followed_without_a_restart(farm: Farm) -> None:
-    """Both authorities in the ConfigMap, then the servers sign with the new one, then it stands there alone, then nothing accepts the old."""
+    """First the ConfigMap has both authorities, then the servers use the new authority's certificates, then the old authority leaves the
+    ConfigMap, and at last nothing accepts it.
+    """
     await farm.start()
     await farm.create_pool(replicas=3)
     await farm.pool()

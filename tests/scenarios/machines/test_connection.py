@@ -155,7 +155,7 @@ async def test_a_leader_whose_clock_is_slow_renews_its_certificate_before_it_exp
         CLOCK_ERROR.reset(error)
     await asyncio.sleep(30 * 3600)
     renewed = [call for name in farm.world.shards for call in farm[name].calls if call.method == "RenewCertificate"]
-    assert [call.time < 24 * 3600 for call in renewed] == [True]  # the first one lives a day, the next one a year
+    assert [call.time < 24 * 3600 for call in renewed] == [True]  # the first certificate lasts a day, the second a year
 
 
 @pytest.mark.parametrize("data", [{"value": base64.b64encode(b"theirs").decode()}, {}])

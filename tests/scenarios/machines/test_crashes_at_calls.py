@@ -23,7 +23,7 @@ MOMENTS = (CallFault.CUT_BEFORE, CallFault.CUT_AFTER)
 
 
 async def grow_shrink_and_go(farm: Farm) -> None:
-    """A pool is imported, scaled up and down, and another one is made and deleted."""
+    """A pool is imported, scaled up and down, and a second pool is created and deleted."""
     await farm.pool("workers", timeout=400)
     await farm.create_pool("gpu", replicas=2, shards=["a", "c"])
     await farm.pool("gpu", timeout=400)
@@ -86,7 +86,7 @@ async def begin_with_an_instance(farm: Farm) -> None:
 
 @dataclass(frozen=True)
 class Story:
-    """The events while the operator is killed: `begin` comes before the first call that may be its last, `calls` is their least number."""
+    """The events while the operator is killed: `begin` precedes the first call that may be its last, `calls` is their least number."""
 
     begin: Callable[[Farm], Awaitable[None]]
     go_on: Callable[[Farm], Awaitable[None]]
@@ -95,7 +95,7 @@ class Story:
     """Whether `begin` starts the operator."""
 
     async def run(self, farm: Farm, method: str = "", number: int = 0, fault: CallFault = CallFault.CUT_AFTER) -> int:
-        """Run the story; returns the number of calls that came after `begin`."""
+        """Run the story; returns the number of calls after `begin`."""
         await self.begin(farm)
         before = sum(len(shard.calls) for shard in farm.world.shards.values())
         crashed = farm.crash_at(method, number, fault) if number else ["none"]

@@ -1,4 +1,4 @@
-"""Drains against the double: budgets, restarts, shards that are away, and the acknowledgement that always comes and never early."""
+"""Drains against the double: budgets, restarts, unreachable shards, and the acknowledgement, which is always sent and never early."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ async def test_a_poisoned_event_of_one_shard_leaves_the_drains_of_the_others_alo
 async def test_each_of_several_drains_is_acknowledged_before_its_deletion_whatever_keeps_its_pods(
     farm: Farm, drained: Instance
 ) -> None:
-    """The predicates of the farm watch the acknowledgements, after each write that comes."""
+    """The predicates of the farm check the acknowledgements after each write."""
     for name in ("b", "c"):
         farm.set_static(name, 1)
     others = {name: await farm.add_instance(name, node=f"n-{name}") for name in ("b", "c")}
@@ -251,7 +251,7 @@ async def test_each_of_several_drains_is_acknowledged_before_its_deletion_whatev
     for name, one in {"a": drained, **others}.items():
         farm.drain(name, one)
     await asyncio.sleep(360)
-    await farm.add_node("late", "gce://other/zone/late")  # a write, after which the predicates are asked
+    await farm.add_node("late", "gce://other/zone/late")  # a write, which the predicates are checked after
     assert sorted(farm.drains.acknowledged) == sorted(
         f"{name}/{one.id}" for name, one in {"a": drained, **others}.items()
     )

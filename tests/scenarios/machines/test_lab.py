@@ -14,7 +14,7 @@ from konverge_testing import Lab
 
 def forget(data: dict[str, Any]) -> None:
     """Take out random and timed fields: keys, certificates, provider ids, the time of the last sync; and the generation of a MachinePool,
-    which counts from one after it was made anew.
+    which starts at 1 after a recreation.
     """
     if data["kind"] in ("Secret", "ConfigMap"):
         data.pop("data", None)

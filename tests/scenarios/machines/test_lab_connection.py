@@ -1,4 +1,4 @@
-"""The kubeconfig of Cluster API as the lab plays it: made, renewed, and mended; `make test` with some plans, `make lab` under every one."""
+"""The kubeconfig of Cluster API under the lab's faults: created, renewed, repaired; `make test` with some plans, `make lab` with all."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def text_of(data: dict[str, Any]) -> Any:
 
 
 def claims_of(data: dict[str, Any]) -> Any:
-    """Return what the token of a kubeconfig says of itself."""
+    """Return the claims in the token of a kubeconfig."""
     part = text_of(data)["users"][0]["user"]["token"].split(".")[1]
     return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
 

@@ -1,6 +1,6 @@
-"""Drains and shards that go away as the lab plays them: `make test` with some plans, `make lab` under every one.
+"""Drains and unreachable shards under the lab's faults: `make test` with some plans, `make lab` with all.
 
-Its plans change the leader, too, and kill it before and after each write: each comes in the middle of the drain.
+Its plans also change the leader, and kill it before and after each write, always in the middle of the drain.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ async def test_a_cluster_gets_its_control_plane_and_the_node_of_a_machine_goes_w
         why="Cluster API adopts one that was made anew with its next look, after ten minutes",
     )
     lab.skip_plans("nstancemachines*: * by hand *", why=ONE_INFRASTRUCTURE)
-    # Without the account: a token is renewed for ever, and the lab asks for an end of writes.
+    # Without the account, since a token is renewed for ever, and the lab waits for an end of writes.
     farm.settings = farm.settings.model_copy(update={"control_plane_stub": True})
     for name in farm.world.shards:
         farm.set_static(name, 0)

@@ -54,7 +54,7 @@ async def test_objects_that_are_moved_get_no_finalizer_again_and_their_deletion_
 
 
 async def test_an_object_that_is_made_paused_is_held_before_anything_is_sent_for_it(farm: Farm) -> None:
-    """The copies on the target of a move are paused until all of them are there."""
+    """The copies on the target of a move are paused until all copies exist."""
     await farm.start()
     await farm.start_core()
     await farm.pause(True)

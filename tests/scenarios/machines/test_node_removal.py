@@ -1,4 +1,4 @@
-"""The Node of a drained instance is deleted once the instance is gone, unless Cluster API or the cloud did it before."""
+"""The Node of a drained instance is deleted after the instance's end, unless Cluster API or the cloud has deleted it before."""
 
 from __future__ import annotations
 

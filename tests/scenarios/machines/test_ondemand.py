@@ -37,14 +37,14 @@ async def events_about(farm: Farm, pod: Object) -> list[str]:
 
 
 async def gone(farm: Farm, name: str) -> None:
-    """Wait until a Machine is gone, with its NstanceMachine and the instance."""
+    """Wait until a Machine is deleted, with its NstanceMachine and the instance."""
     await farm.lab.until_gone(MACHINE, name, timeout=400)
     await farm.lab.until_gone(NstanceMachine, name, timeout=400)
     await farm.until(lambda: set(farm.on_demand().values()) <= {"deleting", "deleted"})
 
 
 async def test_a_pod_of_another_namespace_gets_a_machine_that_cluster_api_takes(running: Farm) -> None:
-    """The original leaves out clusterName, bootstrap and apiGroup, makes the Machine beside the Pod, and lets the Pod own it."""
+    """The original leaves out clusterName, bootstrap and apiGroup, creates the Machine beside the Pod, and lets the Pod own it."""
     kind_of_type = MachinesAnnotation.ON_DEMAND_TYPES[0]
     pod = await running.demand("job", "web", **{kind_of_type: "g5"})
     below = await running.machine("on-demand-job")
@@ -113,7 +113,7 @@ async def test_a_pod_that_finished_and_one_that_came_while_the_operator_was_down
 
 
 async def restarted_with_old_news(farm: Farm, version: int, *resources: str) -> Rule:
-    """Start the operator anew with caches of these resources as they were at a version; its live reads are current."""
+    """Restart the operator with caches of these resources as of an old version; its live reads are current."""
     await farm.lab.stop()
     old = farm.lab.server.faults.add(Rule(Match(verbs=("watch",), resources=resources), Stale(version=version)))
     await farm.operate()
@@ -384,7 +384,7 @@ async def test_a_pod_of_an_unknown_group_is_refused_until_a_shard_has_the_group(
 
 
 async def test_a_pod_hears_that_the_server_refused_its_instance(running: Farm) -> None:
-    """The groups of a shard that was never reached are unknown, so the server is asked for the instance."""
+    """The groups of an unreachable shard are unknown, so the request for the instance is sent to the server."""
     await running.write_document(*running.document, "unreached")
     await running.cluster(lambda found: "unreached" in found.condition("ShardsReachable").message)
     pod = await running.demand("job", group="gpu")

@@ -56,7 +56,7 @@ def silent(cluster: NstanceCluster) -> bool:
 
 
 async def test_nothing_is_imported_before_every_shard_has_listed_its_groups(farm: Farm) -> None:
-    """The original stops its sync for good if a shard is away at the start, and looks healthy."""
+    """The original stops its sync for good if a shard is unreachable at the start, and looks healthy."""
     farm.set_static("a", 2)
     farm["b"].faults.network = Network.SILENT
     await farm.start(wait=False)
@@ -251,7 +251,7 @@ async def test_a_template_that_the_server_does_not_have_is_an_invalid_setting_of
 
 
 async def test_full_provider_ids_are_published_and_stay_when_their_node_goes(farm: Farm) -> None:
-    """The original lists bare ids, by which Cluster API pairs no Node; a flap back to them would delete live Nodes."""
+    """The original lists bare ids, which Cluster API pairs with no Node; a return to bare ids would delete live Nodes."""
     await farm.start()
     await farm.create_pool(replicas=1, shards=["a"])
     pool = await farm.pool(test=lambda one: len(one.spec.provider_id_list) == 1)
@@ -501,7 +501,7 @@ async def test_a_node_that_comes_up_after_its_instance_gets_its_full_id_into_the
 
 
 async def test_a_node_that_comes_back_under_its_id_is_paired_in_a_cluster_that_is_not_initialized(farm: Farm) -> None:
-    """Cluster API looks at no Node of such a Cluster by itself, and its id is in the pool already: a change of the status makes it look."""
+    """Cluster API does not watch the Nodes of such a Cluster, and the pool already has the id: a change of the status wakes Cluster API."""
     await farm.start()
     await farm.start_core()
     await farm.create_pool(replicas=1, shards=["a"])

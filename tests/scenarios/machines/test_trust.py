@@ -155,7 +155,7 @@ async def test_a_shard_group_outside_the_shares_of_a_pool_sends_and_deletes_noth
 
 
 async def test_settings_that_another_writer_added_to_a_shard_group_are_not_sent(victim: Farm) -> None:
-    """A map is merged: a variable of another writer stays beside those of the pool."""
+    """A map is merged: another writer's variable stays beside the pool's variables."""
     await victim.lab.patch(NstanceShardGroup, "workers--a", {"spec": {"vars": SHARE["vars"], "instanceType": "huge"}})
     await asyncio.sleep(60)
     await victim.lab.patch(NstanceMachinePool, "workers", {"spec": {"vars": {"zone": "b"}}})

@@ -122,7 +122,7 @@ async def operate(shop: EngineShop, namespace: str, name: str, type_: str, param
 
 
 async def settle_in(shop: EngineShop, namespace: str) -> None:
-    """Make a namespace with a target that is like that of the lab."""
+    """Create a namespace with a target like the lab's."""
     await shop.lab.namespace_also(namespace)
     data = (await shop.lab.get(ApplicationInstance, "shop")).to_dict()
     data["metadata"] = {"name": "shop", "namespace": namespace, "annotations": data["metadata"]["annotations"]}
@@ -201,7 +201,7 @@ async def test_operations_wait_for_engines_that_are_not_installed_and_start_when
         waits = await shop.until(name, phase("Pending"), shows("Blocked", "True", "DependencyMissing"))
         assert "install the engine" in waits.condition("Blocked").message
     await shop.create("command", parameters={"image": "busybox", "exclusive": True})
-    await shop.complete("command")  # they alone are blocked
+    await shop.complete("command")  # only the others are blocked
     await shop.install()
     await shop.lab.until(Operation, "backup", SUCCEEDED, timeout=300)
     await shop.lab.until(Operation, "runbook", SUCCEEDED, timeout=300)

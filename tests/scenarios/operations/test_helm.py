@@ -216,7 +216,7 @@ ENDS = {"timeout": ("Failed", "Timeout"), "cancel": ("Cancelled", "UserCancelled
 async def test_an_upgrade_whose_release_never_settles_ends_and_the_restore_behind_it_starts(
     lab: Lab, by: str, why: str
 ) -> None:
-    """An OCI registry that does not have the version, which Flux asks for ever, and a release that was suspended by hand."""
+    """A version that the OCI registry does not have, with endless retries of Flux, and a release that was suspended by hand."""
     given: dict[str, Any] = {"targetVersion": NO_SUCH, **({"valuesPatch": {"a": 1}} if why == "suspended" else {})}
     async with AsyncExitStack() as stack:
         apps = await Apps(lab, stack).start(AT_ONCE)
@@ -255,7 +255,7 @@ ACTS = "Running 'upgrade' action with timeout of 5m0s"
 
 
 async def acting(lab: Lab, stack: AsyncExitStack) -> None:
-    """Cancel an Upgrade while Helm acts, as helm-controller reports it; Flux is gone meanwhile."""
+    """Cancel an Upgrade while Helm acts, as helm-controller reports it; Flux is stopped at this time."""
     async with AsyncExitStack() as flux:
         apps = await Apps(lab, stack).start(WITH_OPERATIONS, flux=False)
         await flux.enter_async_context(HelmController(lab.config, namespace=lab.namespace, world=apps.world))

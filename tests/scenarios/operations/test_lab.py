@@ -20,7 +20,7 @@ from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule
 
 
 def forget_uids(data: dict[str, Any]) -> None:
-    """Take out what is made of the UID of an Operation or its Job, and when it was looked at."""
+    """Remove what depends on the UID of an Operation or its Job, or on the time of a reconcile."""
     status = data.get("status") or {}
     for name in ("engineRef", "outputs", "logsRef", "startedAt", "finishedAt"):
         status.pop(name, None)

@@ -1,7 +1,7 @@
-"""Backups, workflows and copies as the lab plays them on the stand-ins: `make test` once and quick, `make lab` under every plan.
+"""Backups, workflows and copies on the stand-ins, under the lab's faults: `make test` quickly, `make lab` with every plan.
 
-After every write: never two objects at work for one target whose Operations exclude each other, whatever their engines; no object was made
-twice for one Operation; no phase leaves a terminal one.
+After every write: no two objects of Operations that exclude each other run for a target, whatever their engines; an Operation has never
+created two objects; a terminal phase never changes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FEW = 30
 
 
 def forget_uids(data: dict[str, Any]) -> None:
-    """Take out what is made of the UID of an Operation or its object, and when it was looked at."""
+    """Remove what depends on the UID of an Operation or its object, or on the time of a reconcile."""
     status = data.get("status") or {}
     for name in ("engineRef", "outputs", "logsRef", "startedAt", "finishedAt"):
         status.pop(name, None)
@@ -62,13 +62,13 @@ async def start(lab: Lab) -> tuple[Operations, ArgoWorld, VolSyncWorld]:
 
 
 def or_never_made(test: Callable[[Operation], bool]) -> Callable[[Operation], bool]:
-    """A process that is down for hours after it named the object cannot know whether it was made and deleted since."""
+    """A process that is down for hours after it has named the object cannot know whether the object was created and deleted since."""
     lost = shows("Failed", "True", "EngineObjectLost")
     return lambda found: test(found) or lost(found)
 
 
 async def all_deleted(lab: Lab, *names: str) -> None:
-    """Delete these Operations, as far as they were made: one that was lost would differ from the one of the reference run."""
+    """Delete these Operations, whatever they have created: a lost Operation would differ from the reference run's."""
     for name in names:
         await lab.delete(Operation, name)
     for name in names:

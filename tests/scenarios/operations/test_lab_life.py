@@ -29,7 +29,7 @@ FEW = 30
 
 
 def forget_uids(data: dict[str, Any]) -> None:
-    """Take out what is made of the UID of an Operation or its Job, and when it was looked at."""
+    """Remove what depends on the UID of an Operation or its Job, or on the time of a reconcile."""
     status = data.get("status") or {}
     for name in ("engineRef", "outputs", "logsRef", "startedAt", "finishedAt"):
         status.pop(name, None)
@@ -91,10 +91,10 @@ async def test_finished_operations_go_when_their_time_has_passed_or_enough_young
 
 
 def forget_releases(data: dict[str, Any]) -> None:
-    """Take out what Flux tells of a release's past, and notes with the UID of a source."""
+    """Remove Flux's history of a release, and annotations with the UID of a source."""
     for name in ("applied-source", "applied-chart-digest", "last-applied-generation"):
         (data["metadata"].get("annotations") or {}).pop(f"vworkspace.io/{name}", None)
-    # Flux is asked to look again at a release that has been waiting for long, after an outage for instance.
+    # A release that has been waiting for long, after an outage for instance, gets a reconcile request for Flux.
     (data["metadata"].get("annotations") or {}).pop("reconcile.fluxcd.io/requestedAt", None)
     if data["kind"] == "HelmRelease" and "status" in data:
         standing = [{"type": one["type"], "status": one["status"]} for one in data["status"].get("conditions", ())]
@@ -109,7 +109,9 @@ def forget_releases(data: dict[str, Any]) -> None:
 
 
 def succeeded_or_target_replaced(found: Operation) -> bool:
-    """Another client may replace the instance in between: it is gone then, or Blocked until the release of its predecessor is."""
+    """Another client may replace the instance in between: the old instance is missing then, or Blocked until its predecessor's release is
+    deleted.
+    """
     lost = any(shows("Failed", "True", reason)(found) for reason in ("EngineObjectLost", "PolicyDenied"))
     return phase("Succeeded")(found) or lost
 
@@ -162,7 +164,7 @@ REPOSITORY = {"sourceType": "helm", "url": "https://charts.example.com"}
 async def start_helm(
     lab: Lab, world: World | None = None, *, chart: dict[str, str] = REPOSITORY, **settings: Any
 ) -> None:
-    """Start the family with Flux below it, and make an instance."""
+    """Start the family with Flux below it, and create an instance."""
     Safety(lab)
     lab.may_differ(None, forget_releases, why="what Flux reports of the past of a release depends on the faults")
     await install_crds(lab.client, flux_crds())

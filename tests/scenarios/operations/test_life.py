@@ -204,7 +204,7 @@ async def test_target_type_and_engine_cannot_be_changed(ops: Operations, change:
 
 
 async def test_preconditions_are_reported_in_the_documented_order(ops: Operations) -> None:
-    """A Migration by a hook that lacks everything: each remedy brings the next reason, and the last one starts it."""
+    """A Migration by a hook that lacks everything: each remedy shows the next reason, and the last remedy starts it."""
     lab, hook = ops.lab, {"hookName": "shop-migrate"}
     hook_job = tuple(row for row in ROWS if row.engine.name == "helmHookJob")
     await ops.start(rows=(*JOBS_FOR_ALL, *hook_job), cluster_id="east")

@@ -1,6 +1,7 @@
-"""Operations of an operator that lacks a right to read: none of them is called lost, and none works twice.
+"""Operations of an operator that lacks a right to read: no Operation is reported as lost, and none runs twice.
 
-An Operation whose object cannot be there gives its turn back. One whose object may be there keeps it, and says so.
+An Operation whose object cannot exist gives up its hold on the target. If the object may exist, the Operation keeps the hold and reports
+it.
 """
 
 from __future__ import annotations
@@ -239,7 +240,7 @@ async def test_an_operation_that_has_to_stop_does_not_end_while_its_object_may_e
 
 
 async def test_an_end_in_the_cache_is_reported_although_the_last_write_may_not_be_read(shop: EngineShop) -> None:
-    """After a restart the age of an object's last write is read live; a missing right to do that holds no turn."""
+    """After a restart the age of an object's last write is read live; a missing right for this read blocks no hold."""
     shop.velero.seconds[shop.lab.namespace] = 36_000.0
     await shop.backup()
     child = await shop.child("Backup", "backup")

@@ -142,7 +142,7 @@ async def test_an_edit_that_the_target_would_refuse_is_never_written(lab: Lab) -
 
 
 async def test_a_stalled_upgrade_ends_with_the_reason_and_message_of_stalled(lab: Lab) -> None:
-    """Flux is gone, so no controller takes the new version up."""
+    """Flux is stopped, so no controller rolls out the new version."""
     async with AsyncExitStack() as flux:
         apps = await Apps(lab, flux).start(WITH_OPERATIONS)
         await apps.create()

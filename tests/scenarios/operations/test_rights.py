@@ -1,4 +1,4 @@
-"""Operations that lack a right of the operator: each says which, and starts when it is granted; others go on."""
+"""Operations while the operator lacks a right: each Operation reports the missing right, and starts when it is granted; others continue."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_readiness_names_the_right_that_an_operation_lacks(shop: EngineSho
 async def test_an_operation_whose_object_may_not_be_made_gives_its_turn_back_and_makes_one_object_later(
     shop: EngineShop,
 ) -> None:
-    """Once, however often the right goes: the object has been made in the end, and by one request."""
+    """Once, however often the right is withdrawn: in the end the object exists, created by one request."""
     denied = deny(shop.lab, "create", "backups", "velero.io")
     await shop.backup()
     await shop.until("backup", LACKING)

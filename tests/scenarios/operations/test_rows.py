@@ -124,14 +124,14 @@ async def test_the_status_of_an_operation_in_line_is_written_as_often_for_the_la
 
 
 async def test_x11_two_replicas_cannot_both_start_a_conflicting_operation(ops: Operations) -> None:
-    """The second process has not seen the first one's writes: the Lease is what stops it."""
+    """The second process has not seen the first process's writes; the Lease stops it."""
     await ops.start(rows=JOBS_FOR_ALL)
     await ops.target()
     await ops.create("first", "Restore")
     await ops.job_of("first")
     lease = await ops.lab.get(LEASE, lease_name(ops.lab.namespace))
     assert [one.name for one in holders_of(lease)] == ["first"]
-    # The status of the first one is lost, as for a reader that lags: the Lease still names it.
+    # The status of the first Operation is lost, as for a stale reader: the Lease still names it.
     await ops.lab.stop()
     stored = await ops.get("first")
     await ops.lab.patch(Operation, "first", {"status": None}, subresource="status")
@@ -250,7 +250,7 @@ async def test_a_job_that_ended_before_its_operation_saw_it_is_not_made_again(op
 
 
 async def test_a_younger_operation_does_not_supersede_one_that_waits(ops: Operations) -> None:
-    """The original documents Cancelled/SupersededByOperation; here each has its turn."""
+    """The original documents Cancelled/SupersededByOperation; here each Operation runs, one after the other."""
     await ops.start(rows=JOBS_FOR_ALL)
     await ops.target()
     await ops.create("runs", "Upgrade")
@@ -265,7 +265,7 @@ async def test_a_younger_operation_does_not_supersede_one_that_waits(ops: Operat
 
 
 async def test_a_process_that_begins_with_an_old_list_makes_no_second_object(ops: Operations) -> None:
-    """An API server that lags shows it the Operation as it was between its turn and its object, which has ended since and was deleted."""
+    """A lagging API server returns the Operation as it was between the hold and the object; the object has ended since and was deleted."""
     await ops.start()
     await ops.target()
     refused = Rule(Match(verbs=("create",), resources=("jobs.batch",)), Refuse(status=500))

@@ -1,4 +1,4 @@
-"""Operations whose engine's controller is gone while its object runs: Velero, Argo and VolSync."""
+"""Operations whose engine's controller is stopped while its object runs: Velero, Argo and VolSync."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A status, a label and an annotation of another writer lead to no object, no turn and no wake-up elsewhere."""
+"""A status, a label and an annotation of another writer lead to no object, no hold and no wake-up elsewhere."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ async def _made_for(ops: Operations, operation: Operation, digest: str | None) -
 
 @pytest.mark.parametrize("with_ref", [True, False], ids=["with engineRef", "without engineRef"])
 async def test_forged_start_passes_no_precondition_by(ops: Operations, with_ref: bool) -> None:
-    """A status that claims a turn has no entry in the Lease of the operator's namespace."""
+    """A status that claims the hold has no entry in the Lease of the operator's namespace."""
     operation = await ops.create(approvals={"required": True})
     await ops.until("run", shows("Blocked", "True", "AwaitingApproval"))
     ref = {"apiVersion": "batch/v1", "kind": "Job", "name": "run-1", "namespace": operation.namespace}
@@ -176,7 +176,7 @@ async def test_forged_start_passes_no_precondition_by(ops: Operations, with_ref:
 
 
 async def test_forged_later_start_makes_no_second_object(ops: Operations) -> None:
-    """The Lease records the first start, and since then the object may have been made and removed."""
+    """The Lease records the first start, and since then the object may have been created and removed."""
     await ops.create()
     await ops.complete()
     job = (await ops.lab.client.list(JOB, ops.lab.namespace)).items[0]
@@ -191,7 +191,7 @@ async def test_forged_later_start_makes_no_second_object(ops: Operations) -> Non
 
 
 async def test_turns_are_kept_only_in_the_operators_namespace(ops: Operations) -> None:
-    """A Lease of a tenant with the name of an earlier release neither gives a turn nor takes one."""
+    """A tenant's Lease with the name from an earlier release neither grants nor takes a hold."""
     lab = ops.lab
     await lab.create(LEASE.new("operations-shop", lab.namespace, annotations={OpAnnotation.HOLDERS: "[]"}))
     await ops.create("first", "Restore")

@@ -1,7 +1,7 @@
 """The process dies at every single write of a claim and of its release, in each mode: before the write, and after it.
 
-`--lab=quick` draws some of these plans; this runs all of them but those that the lab prunes: a death before a write leaves what a death after
-the last one left, if nothing was stored between them.
+`--lab=quick` draws some of these plans; this runs all of them but those that the lab prunes: a crash before a write leaves the same state
+as a crash after the previous write, if nothing was stored between them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ async def ready(here: Clouds, name: str) -> None:
 
 
 async def from_a_pool(here: Clouds) -> None:
-    await here.pool(replicas=2)  # one to take, and one that a process without memory could take beside it
+    await here.pool(replicas=2)  # one to take, and a second that a process without memory could take too
     await here.pool_until("small", lambda pool: pool.status.ready == 2, _HOUR)
     await here.claim("a", replicas=3)
 

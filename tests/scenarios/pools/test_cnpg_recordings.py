@@ -70,7 +70,7 @@ async def test_no_recorded_status_lets_an_instance_go_on_and_a_healthy_one_does(
     assert any("Setting up primary (Creating primary instance db-1)" in one for one in messages)
     assert (f"Secret/{CLUSTER}-app" in await here.left()) is (scenario != "own-secret")
 
-    # The recorded cluster has no kubelet, so it never becomes healthy: the time limit says it, and a healthy status is still taken.
+    # The recorded cluster has no kubelet, so it never becomes healthy: the time limit reports it, and a healthy status is still accepted.
     instance = await here.reason("DatabaseReady", "DatabaseStalled")
     assert instance.status.phase == "Failed"
     await write_status(here, HEALTHY)
@@ -98,7 +98,7 @@ async def test_a_running_instance_whose_database_goes_wrong_is_degraded_and_heal
     await here.start()
     await here.create(redis=None, s3=None, persistence=None)
     await here.phase("Ready")
-    await asyncio.sleep(1000)  # beyond the time that a new database may take, which counts anew from now on
+    await asyncio.sleep(1000)  # beyond the time limit of a new database, which starts again now
     release = (await here.left()) & {f"HelmRelease/{NAME}"}
     failing = {"type": "Ready", "status": "False", "reason": "ClusterIsNotReady", "message": ""}
     await lab.patch(CNPG_CLUSTER, CLUSTER, {"metadata": {"annotations": annotations}})

@@ -1,4 +1,4 @@
-"""The words of InstanceAssigned, its events, and when a Nextcloud is looked at again: upper bounds, as watches wake it earlier."""
+"""The texts of InstanceAssigned, its events, and the delays of requeued Nextclouds: upper bounds, since watches wake them earlier."""
 
 from __future__ import annotations
 

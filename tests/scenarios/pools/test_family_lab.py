@@ -136,7 +136,7 @@ async def test_instances_whose_database_never_becomes_ready_are_replaced_until_o
         }
         return clusters == alive and len(here.below.s3.buckets) == len(alive)
 
-    # The status of the pool may be of before an outage in which the last instance was made.
+    # The pool's status may date from before an outage, while the last instance was created.
     await here.wait(only_the_living_have_parts, _HOUR)
 
 

@@ -1,4 +1,4 @@
-"""The life of a NextcloudInstance: what it materialises and in which order, what is waited for, and what its deletion takes and leaves."""
+"""The life of a NextcloudInstance: what it materialises and in what order, its waits, and what its deletion removes and keeps."""
 
 from __future__ import annotations
 
@@ -532,7 +532,7 @@ async def test_retain_keeps_everything_that_makes_the_data_readable(here: Materi
     assert instance.spec.claim_ref is not None
     await here.until(lambda one: "are kept" in one.condition("Ready").message)
     assert await here.left() == kept
-    await here.deleted()  # by an administrator, later: the data stay all the same
+    await here.deleted()  # by an administrator, later: the data still stay
     assert await here.left() == kept
     assert (await here.lab.client.get(NAMESPACE, here.lab.namespace)).metadata.deleting is False
 

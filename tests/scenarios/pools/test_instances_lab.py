@@ -1,7 +1,7 @@
-"""The life of an instance as the lab plays it: `pytest --lab=quick` ends the process between any two writes, and more.
+"""The life of an instance under the lab's faults: `pytest --lab=quick` ends the process between any two writes, and more.
 
-After each write: a bucket exists only if the status said before that it is created, and nothing that others made is deleted: a bucket, a
-volume, a Cluster, Secrets and namespaces of users are there in each run.
+After each write: a bucket exists only if the status announced its creation, and no object of others is deleted: each run has a bucket, a
+volume, a Cluster, Secrets and namespaces of users.
 """
 
 from __future__ import annotations

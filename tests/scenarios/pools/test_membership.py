@@ -27,7 +27,7 @@ async def forge(
 
 
 async def place(here: Clouds, where: str) -> str:
-    """Return the namespace of the attacker: a namespace of its own, or that of the instances of pools."""
+    """Return the namespace of the attacker: its own namespace, or the namespace of the pools' instances."""
     if where == "the instances":
         return here.lab.namespace
     await here.lab.client.create(NAMESPACE.new("attacker"))

@@ -1,4 +1,4 @@
-"""Instances are in the namespaces of the setting only: elsewhere nothing is made or deleted, and the status names the setting."""
+"""Instances are only in the namespaces of the setting: elsewhere nothing is created or deleted, and the status names the setting."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Buckets by ObjectBucketClaims: a claim, its Secret and ConfigMap, and its deletion by the provisioner; and instances that get theirs so.
+"""Buckets by ObjectBucketClaims: a claim, its Secret and ConfigMap, its deletion by the provisioner, and instances with such buckets.
 
-In the tests of single steps an object of a kind of its own stands for the instance.
+In the tests of single steps an object of another kind replaces the instance.
 """
 
 from __future__ import annotations

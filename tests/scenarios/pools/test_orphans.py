@@ -1,4 +1,4 @@
-"""Instances whose Nextcloud is gone without having released them: they are reclaimed after a grace time, and never handed out again."""
+"""Instances whose Nextcloud was deleted without a release: they are reclaimed after a grace time, and never assigned again."""
 
 from __future__ import annotations
 

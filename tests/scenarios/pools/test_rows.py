@@ -336,7 +336,7 @@ async def test_p8_a_nextcloud_that_names_nothing_gets_a_bare_instance(clouds: Cl
 
 async def test_an_instance_that_another_creates_under_the_name_of_a_new_one_is_not_taken_over(clouds: Clouds) -> None:
     here = await clouds.start()
-    # The claim has found its name free when the other one is created.
+    # The claim has found its name free when the other instance is created.
     slow = Match(verbs=("patch",), resources=("nextcloudinstances.k8s.bnerd.com",))
     here.lab.server.faults.add(Rule(slow, Delay(seconds=3), count=1))
     claim = await here.claim(tier=None, replicas=3)
@@ -800,7 +800,7 @@ def condition(status: str) -> dict[str, str]:
 
 async def test_a_pool_whose_instances_are_refused_says_why_once(clouds: Clouds) -> None:
     here = await clouds.start()
-    # Each is right alone: only the instance has both.
+    # Profile and template are valid separately: only the instance has both parts.
     await here.profile(database={"type": "mysql"})
     await here.pool(replicas=1, profileRef={"name": "base"}, template={"database": {"managed": True}})
 

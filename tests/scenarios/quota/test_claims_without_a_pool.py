@@ -158,7 +158,7 @@ async def test_an_older_claim_without_a_pool_holds_its_place_in_an_ordered_queue
 
 
 async def test_a_queue_follows_the_pools_that_there_are(lab: Lab) -> None:
-    """The pool in whose queue a claim waits is deleted; later the hard of the next one is too small."""
+    """The pool of a queued claim is deleted; later the next pool's hard is too small."""
     here = await Quotas(lab).start("a")
     for name in ("ant", "bee", "cow"):
         await here.pool(name, {"requests.cpu": 4})

@@ -38,7 +38,7 @@ def owned(quota: Any) -> bool:
 
 
 async def restored(here: Quotas, uid: str = "") -> float:
-    """Wait until the pool controls its ResourceQuota of a, another than that of this uid; returns how long it took."""
+    """Wait until the pool controls its ResourceQuota in namespace a, with another uid than this; returns the duration."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     await here.until(RESOURCE_QUOTA, "a", QUOTA, lambda quota: owned(quota) and quota.metadata.uid != uid, seconds=5)

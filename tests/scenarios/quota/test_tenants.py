@@ -19,7 +19,7 @@ SECRET = "payroll"  # a name that only the victim knows
 
 
 async def beside_a_victim(lab: Lab, **pool: Any) -> tuple[Quotas, dict[str, Any]]:
-    """Return the lab of a pool in which a victim holds 3 of 4 cores, and what the victim has."""
+    """Return the lab of a pool whose victim holds 3 of 4 cores, and the victim's objects."""
     here = await Quotas(lab).start(VICTIM, ATTACKER)
     await here.namespace(OUTSIDER, tenant="other")
     await here.pool(defaultsZero=True, **pool)

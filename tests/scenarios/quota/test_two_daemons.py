@@ -58,7 +58,7 @@ async def act(here: Quotas, chance: Random, number: int) -> None:
     where = chance.choice(SPACES)
     claims = [claim.name for claim in (await here.lab.client.list(ResourcePoolClaim, here.ns(where))).items]
     pods = [pod.name for pod in (await here.lab.client.list(POD, here.ns(where))).items]
-    with suppress(ApiError):  # a pod that the quota rejects, a claim that is gone
+    with suppress(ApiError):  # a pod that the quota rejects, a claim that was deleted
         match chance.randrange(6):
             case 0 | 1:
                 await here.claim(where, f"c{number}", cpu=chance.choice((1, 3, 4, HARD)))
@@ -128,7 +128,7 @@ async def test_a_second_daemon_does_not_grant_what_the_first_is_about_to_grant(
     lab.server.faults.add(Rule(late, Delay(seconds=8), count=1))
     await here.claim("a", "zeta", cpu=4)  # the first daemon sees no other claim
     await asyncio.sleep(0)
-    await here.claim("b", "alpha", cpu=4)  # goes first by its name
+    await here.claim("b", "alpha", cpu=4)  # is first by its name
     await lab.start(here.build, name="konverge", settings=here.settings)
     await asyncio.sleep(120)
     reasons = [

@@ -159,7 +159,7 @@ async def test_a_move_takes_four_writes_of_the_object() -> None:
 
 
 def reconciles(replica: Replica) -> float:
-    """The reconciles of a replica, with keys that were taken from the queue and whose objects were gone."""
+    """The number of a replica's reconciles, including keys from the queue whose objects were deleted."""
     found = replica.metrics.registry.get_sample_value(
         "controller_runtime_reconcile_total", {"controller": "configmap", "result": "success"}
     )

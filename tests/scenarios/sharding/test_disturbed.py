@@ -43,14 +43,14 @@ async def told(shards: Shards) -> list[tuple[str, str, str]]:
 
 
 def logged(lines: list[Any], reason: str) -> list[tuple[str, str]]:
-    """The members that said in a warning what the Event of this reason says, and the text."""
+    """The members that logged a warning with the reason of this Event, and its cause."""
     said = [line for line in lines if line.get("event_reason") == reason]
     assert {line["log_level"] for line in said} <= {"warning"}
     return sorted((line["identity"], line["cause"]) for line in said)
 
 
 async def with_clock(shards: Shards, name: str, error: dict[str, float]) -> None:
-    """Start a replica whose wall clock is wrong by what the test says at each moment."""
+    """Start a replica whose wall clock has the test's current error."""
     context = copy_context()
     context.run(CLOCK_ERROR.set, lambda: error[name])
     await asyncio.create_task(shards.start(name), context=context)

@@ -77,8 +77,8 @@ async def test_s9_an_owner_whose_clear_lost_its_response_reconciles_nothing_of_w
         assert 0 < len(by_b) < 16
         stopping = asyncio.create_task(
             shards.stop("b")
-        )  # it waits for its reconciles, and gives its share back to `a` meanwhile
-        await asyncio.sleep(12)  # the barrier of own writes has given up by then, too
+        )  # it waits for its reconciles, and returns its share to `a` at the same time
+        await asyncio.sleep(12)  # the barrier of own writes has timed out too
         for name in by_b:  # an event of the child, whose watch is not behind, enqueues the object on `a`
             changed = {"metadata": {"labels": {"changed": "by-hand"}}}
             await shards.client.patch(SECRET, f"copy-of-{name}", NAMESPACE, patch=changed, style="merge")

@@ -1,4 +1,4 @@
-"""In the mode `hash` a replica watches all objects, and caches metadata alone of those that it does not own."""
+"""In the mode `hash` a replica watches all objects, and caches only the metadata of other replicas' objects."""
 
 from __future__ import annotations
 

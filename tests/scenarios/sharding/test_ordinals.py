@@ -22,7 +22,7 @@ ORDINAL = ShardingSettings(mode="ordinal", namespace=NAMESPACE)
 
 @asynccontextmanager
 async def a_set(replicas: int, *, running: int, start: int = 0, **spec: Any) -> AsyncIterator[Shards]:
-    """A StatefulSet that asks for so many replicas, and so many that run."""
+    """A StatefulSet with this number of replicas in its spec, and so many running replicas."""
     labels = {"app": "op"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "op", "image": "op"}]}}
     spec |= {"replicas": replicas, "serviceName": "op", "selector": {"matchLabels": labels}, "template": template}

@@ -84,7 +84,7 @@ async def edit_stamp(shards: Shards, one: Replica, random: Random) -> None:
 
 
 async def edit_label(shards: Shards, one: Replica, random: Random) -> None:
-    """Give an object to another replica by hand, to one that there is not, or to none; or ask its owner to hand it over."""
+    """Assign an object to another replica by hand, to an unknown replica, or to none; or request a hand-over from its owner."""
     found = await shards.client.list(CONFIG_MAP, NAMESPACE)
     labels = [one.metadata.label(LABEL) for one in found]
     words = {"labels": {LABEL: random.choice((None, "nowhere", *(one for one in labels if one)))}}

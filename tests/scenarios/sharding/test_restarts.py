@@ -45,7 +45,7 @@ async def longest_wait(shards: Shards, begun: dict[str, float], dead: Collection
 
 
 async def changed(shards: Shards, first: int, new: int) -> dict[str, float]:
-    """Change the first objects, and create new ones after them; returns the time of each change."""
+    """Change the existing objects, and then create new objects; returns the time of each change."""
     begun = {f"source-{number}": now() for number in range(first + new)}
     for number in range(first):
         await shards.change(f"source-{number}", "2")

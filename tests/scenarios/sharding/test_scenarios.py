@@ -1,4 +1,4 @@
-"""Replicas that share their objects, in virtual time; the names are those of the rows of docs/guide/sharding.md."""
+"""Replicas that share their objects, in virtual time; the rows of docs/guide/sharding.md have the same names."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ async def test_s7_a_replica_that_was_paused_for_a_minute_writes_nothing_when_it_
         former = shards.writes("a")
         shards.replicas["a"].wire.resume()
         await asyncio.sleep(2)
-        # As a new member it tells of its loss by an Event, and takes nothing yet.
+        # As a new member it reports its loss by an Event, and takes nothing yet.
         written = [one for one in shards.writes("a") if f"ADDED events {NAMESPACE}/operator-a-" not in one.what]
         assert written == former
         await shards.settled("abc")
@@ -283,7 +283,7 @@ ROOT = "example.com/root-uid"
 
 
 def root_of(metadata: kv.objects.Metadata) -> str:
-    """The uid of the root, which each object below it bears as a label: `by` sees nothing but the object."""
+    """The uid of the root, which each object below it has as a label: `by` gets only the object."""
     return (metadata.labels or {}).get(ROOT) or metadata.uid
 
 

@@ -1,6 +1,6 @@
-"""Each way by which a tenant could reach another tenant, the cluster or the daemon's rights, tried on the whole daemon.
+"""Each known attack of a tenant on another tenant, the cluster or the daemon's rights, tried on the whole daemon.
 
-The attacks of a run share a stage, which is at rest again after each of them; `-k` chooses attacks by their names.
+The attacks of a run share a stage, which is at rest again after each attack; `-k` chooses attacks by their names.
 """
 
 from __future__ import annotations

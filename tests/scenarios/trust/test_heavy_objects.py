@@ -80,7 +80,7 @@ OBJECTS: Final[dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]]] = {
 
 
 async def longest(here: Scene, model: type[Any], metadata: dict[str, Any], spec: dict[str, Any]) -> tuple[float, str]:
-    """Create, edit and delete an object; return the longest step of the daemon meanwhile."""
+    """Create, edit and delete an object; return the daemon's longest step during this."""
     here.stage.meter.reset()
     body = {"metadata": {**metadata, "name": "heavy"}, "spec": spec}
     await here.mallory.create(model, body)

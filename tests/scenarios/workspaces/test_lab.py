@@ -13,7 +13,7 @@ from konverge_testing import Lab
 
 
 def forget(data: dict[str, Any]) -> None:
-    """Take out what is issued anew, or read from a clock."""
+    """Remove what is issued again, or read from a clock."""
     if data["kind"] == "Secret":
         data.pop("data", None)
         data["metadata"].pop("annotations", None)

@@ -1,4 +1,4 @@
-"""A claim from its creation to its end: the workspace, the Secret and its renewal, and a provider that is away."""
+"""A claim from its creation to its end: the workspace, the Secret and its renewal, and an unreachable provider."""
 
 from __future__ import annotations
 

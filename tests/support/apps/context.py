@@ -1,4 +1,4 @@
-"""A context without a server: objects in a dict, and a list of what was asked for."""
+"""A context without a server: objects in a dict, and a list of the reads."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class FakeContext:
         return next(mark.message for mark in self.plan.set_conditions if mark.type == type_)
 
     def fetch(self, kind: str = "HelmRepository", revision: str = "sha256:index") -> None:
-        """source-controller fetches, and makes the HelmChart of a repository."""
+        """source-controller fetches, and creates the HelmChart of a repository."""
         source = self.objects[kind, "shop"].to_dict()
         source["status"] = {
             "observedGeneration": source["metadata"]["generation"],

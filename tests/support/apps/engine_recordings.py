@@ -30,7 +30,7 @@ from konverge_testing.volsync import volsync_crds
 
 @dataclass(frozen=True)
 class Story:
-    """One recorded object. `cancel_at`: the step at which its Operation is cancelled."""
+    """A recorded object. `cancel_at`: the step that cancels its Operation."""
 
     engine: str
     recording: str

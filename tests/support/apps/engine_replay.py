@@ -1,7 +1,7 @@
 """Recordings of engines, replayed through their translation as the Operation's reconciler would read them.
 
-One Operation per object: the object that is created first under the name, told by its UID from later ones. Each watch event of it leads to
-one `observe`, its DELETED event to `lost`, and so does the end of a time that an observation asked for.
+One Operation per object: the object that is created first under the name; later objects of the name have another UID. Each watch event of
+the object leads to one `observe`, and so does the end of a requested delay. Its DELETED event leads to `lost`.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class EngineReplay:
-    """The observations of one object of a recording. `cancel_at`: a step from which on the Operation is being cancelled."""
+    """The observations of one object of a recording. `cancel_at`: the step that cancels the Operation."""
 
     engine: Engine
     recording: str
@@ -155,7 +155,7 @@ class EngineReplay:
     def _looks(
         self, child: Json, asked: bool, began: datetime, zero: datetime, at: float, until: float
     ) -> Iterator[Seen]:
-        """Observe now, and again at each time that the observation asks for before the next line."""
+        """Observe now, and again after each delay that an observation requests before the next line."""
         while True:
             now = zero + timedelta(seconds=at)
             found = self.engine.observe(self.request, child, asked_to_cancel=asked, started=began, now=now)

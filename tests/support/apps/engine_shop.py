@@ -1,4 +1,4 @@
-"""Operations in a lab with the stand-ins for Velero, Argo and VolSync below them."""
+"""Operations in a lab with simulated Velero, Argo and VolSync."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class EngineShop(Operations):
         return OperationSettings(approval_types=frozenset(), velero_namespace=self.lab.namespace)
 
     async def open(self, *, engines: bool = True, everywhere: bool = False, target: bool = True) -> EngineShop:
-        """Start everything; `everywhere`: in all namespaces, not only in that of the lab."""
+        """Start everything; `everywhere`: in all namespaces instead of the lab's namespace only."""
         await install_crds(self.lab.client, [crd(Operation), crd(ApplicationInstance)])
         if engines:
             await self.install()
@@ -83,7 +83,7 @@ class EngineShop(Operations):
         return self
 
     async def restarted(self, *, wait: bool = True) -> None:
-        """Start the controller anew, after the lab was stopped."""
+        """Start the controller again, after the lab was stopped."""
         await self.lab.start(lambda manager: manager.add(controller(self.settings)), name="konverge", wait=wait)
 
     async def install(self) -> None:

@@ -21,7 +21,7 @@ def path_of(lab: Lab, pod: str) -> str:
 
 
 class Kubelet(Operations):
-    """A lab on a real control plane with the controller of Operations, in which the pods of Jobs run and end when the test says so."""
+    """A lab on a real control plane with the controller of Operations. The test decides when the pods of Jobs run and end."""
 
     async def run_job(self, name: str = "run") -> Object:
         job = await self.job_of(name)

@@ -1,4 +1,4 @@
-"""A lab in which the apps family runs, with the stand-in for Flux below it, and predicates on the conditions of an instance."""
+"""A lab that runs the apps family with simulated Flux controllers, and predicates on the conditions of an instance."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OCI_CHART = {"sourceType": "oci", "url": "oci://registry.example.com/charts"}
 
 
 class Apps:
-    """A lab in which the family runs, and Flux below it."""
+    """A lab that runs the family and Flux."""
 
     def __init__(self, lab: Lab, stack: AsyncExitStack) -> None:
         self.lab = lab
@@ -108,12 +108,12 @@ def says(type_: str, status: str, reason: str = "") -> Callable[[ApplicationInst
 
 
 def handled(token: str) -> Callable[[Object], bool]:
-    """Flux has answered this request."""
+    """Flux has handled this reconcile request."""
     return lambda release: release.get("status", "lastHandledReconcileAt") == token
 
 
 def rolled_out_since(digest: str) -> Callable[[Object], bool]:
-    """Flux has rolled out other values than those, and answered the request for them."""
+    """Flux has rolled out values other than these, and handled the reconcile request for them."""
 
     def test(release: Object) -> bool:
         asked = release.metadata.annotation("reconcile.fluxcd.io/requestedAt")

@@ -1,4 +1,4 @@
-"""Instances, releases and sources made by hand, for tests of the apps family."""
+"""Instances, releases and sources for tests of the apps family."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Safety:
                 writers = made.get("metadata", "managedFields", default=[])
                 if any(
                     one.get("manager") == "konverge" for one in writers
-                ):  # not a copy that Velero made from its bucket
+                ):  # not a copy that Velero created from its bucket
                     self._made.setdefault(uid, set()).add(made.metadata.uid)
                     assert len(self._made[uid]) == 1, f"{name} has had {len(self._made[uid])} objects"
                 if (

@@ -1,4 +1,4 @@
-"""A lab in which Operations run: targets that are Ready, Jobs that end as the test says, and what must hold at every moment."""
+"""A lab that runs Operations: Ready targets, Jobs whose end the test decides, and invariants that hold at every moment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OFFERS = {
 
 
 class Operations:
-    """A lab in which the controller of Operations runs."""
+    """A lab that runs the controller of Operations."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -55,7 +55,7 @@ class Operations:
         wait: bool = True,
         crds: bool = True,
     ) -> Operations:
-        """Start the controller; without `crds` alone, because an earlier start has installed them."""
+        """Start the controller; without `crds` if an earlier start has installed them."""
 
         def build(manager: Manager) -> None:
             counts = OperationMetrics.within(manager.metrics)
@@ -141,7 +141,7 @@ class Operations:
             return all(test(found) for test in tests)
 
         all_hold.__qualname__ = " and ".join(test.__qualname__ for test in tests)
-        return await self.lab.until(Operation, name, all_hold, timeout=60)  # a right is asked for again within 30 s
+        return await self.lab.until(Operation, name, all_hold, timeout=60)  # a missing right is rechecked within 30 s
 
     async def get(self, name: str = "run") -> Operation:
         return await self.lab.get(Operation, name)
@@ -247,7 +247,7 @@ def shows(type_: str, status: str, reason: str = "") -> Callable[[Operation], bo
 
 
 def has_object(found: Operation) -> bool:
-    """The object of the engine was created, and the status says so."""
+    """The engine's object was created, and the status reports it."""
     return found.status.engine_ref is not None and found.status.engine_ref.uid is not None
 
 

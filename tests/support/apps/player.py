@@ -1,8 +1,8 @@
 """Plays recordings of Flux on a real API server, onto the objects that the reconciler under test made.
 
-The recorded statuses are written in order, with generations translated to those of the server. Actions from outside are done
-as a user of konverge would do them: a new version, values or deletion through the instance, a suspension on the release, a Secret as it was. After
-each write the reconciler is given time to come to rest.
+The recorded statuses are written in order, with the server's generations in place of the recorded generations. Actions from outside are
+done as a user of konverge would do them: a new version, values or deletion through the instance, a suspension on the release, a Secret as
+it was. After each write the player waits until the reconciler is idle.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Player:
         await self._rest()
 
     async def _mirror(self, kind: Kind[Object], name: str, recorded: dict[str, Any]) -> bool:
-        """Do to our objects what was done to the recorded one; False where ours is gone."""
+        """Apply a recorded action to our objects; False if our object does not exist any more."""
         generations = self._generations.setdefault(kind.kind, {})
         generation, before = recorded["metadata"]["generation"], self._specs.get(kind.kind)
         if generation not in generations:
@@ -210,7 +210,7 @@ class Player:
         at_work = any(entry["type"] == "Reconciling" for entry in status.get("conditions", ()))
         asked = newest.metadata.annotation(REQUESTED_AT)
         if kind == "HelmRelease" and asked and not at_work:
-            status["lastHandledReconcileAt"] = asked  # the end of every reconcile of Flux says so
+            status["lastHandledReconcileAt"] = asked  # the end of every reconcile of Flux has this state
         else:
             status.pop("lastHandledReconcileAt", None)
             if newest.get("status", "lastHandledReconcileAt"):
@@ -232,7 +232,7 @@ class Player:
             if kind == HELM_CHART:
                 await self.lab.delete(kind, name)
 
-    # --- what is said --------------------------------------------------------------------------------------------------------
+    # --- reports ----- --------------------------------------------------------------------------------------------------------
 
     async def _rest(self) -> None:
         await self.lab.settled(quiet=QUIET)
@@ -261,7 +261,7 @@ class Player:
         return any(_text(said, type_).startswith(text) for said in self.said)
 
     def changes(self, type_: str) -> list[str]:
-        """Return the statuses that a condition went through, one after the other."""
+        """Return the statuses of a condition, in order."""
         result: list[str] = []
         for said in self.said:
             found = find_condition(said, type_)

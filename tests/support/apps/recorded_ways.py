@@ -177,7 +177,7 @@ _VOLUME = {"pvc": "data", "repository": {"secretName": "repo"}}
 
 @dataclass(frozen=True)
 class Recorded:
-    """An object of a recording for which an Operation exists."""
+    """A recorded object that has an Operation."""
 
     engine: str
     """The folder of the recordings."""
@@ -195,7 +195,7 @@ class Recorded:
 
     @property
     def cancel_at(self) -> str:
-        """The step with which its Operation is cancelled, "" for none: the patch of `spec.shutdown`, of one of two Workflows."""
+        """The step that cancels its Operation, "" for none: the patch of `spec.shutdown` of a Workflow, out of two."""
         stops = any("patch spec.shutdown" in line.step for line in lines(self.engine, self.recording))
         other = "mutex" in self.recording and self.which != "Workflow/op-2"
         return "patch spec.shutdown" if stops and not other else ""

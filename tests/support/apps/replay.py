@@ -1,8 +1,8 @@
 """Recordings of Flux, replayed through the translation with a status fold, as the reconciler would translate them.
 
 Each HelmRelease, HelmChart and repository event leads to one reconcile: the newest objects are translated, and the result is merged over
-the previous conditions. The desired version is that of the recorded spec at that time (for oci, the tag). The annotations that the
-reconciler writes on a rolled-out release are simulated, because the recordings were made without konverge.
+the previous conditions. The desired version is the recorded spec's version at that time (for oci, the tag). The annotations that the
+reconciler writes on a rolled-out release are simulated, because konverge did not run during the recording.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Replay:
         return self
 
     def graft(self, other: Replay, desired: Callable[[Object], bool], *, after: float) -> Replay:
-        """Feed some events of another recording, as if they happened here `after` seconds from the start of this one."""
+        """Feed some events of another recording, `after` seconds after the start of this recording."""
         for entry in other.entries:
             if entry.object is not None and desired(entry.object):
                 self._take(Entry(after + entry.at, type=entry.type, object=entry.object))

@@ -14,7 +14,7 @@ LACKING = shows("Blocked", "True", "RbacProfileMissing")
 
 
 class NarrowShop(EngineShop):
-    """Policies of namespaces are off, so that Velero alone reads namespaces."""
+    """Policies of namespaces are off, so that only Velero reads namespaces."""
 
     @property
     def settings(self) -> OperationSettings:

@@ -1,6 +1,7 @@
 """The controller of Nextclouds as a program that serves the Nextclouds of one namespace: `konverge run claim_operator.py:build`.
 
-Two of them share the instances and no decision: neither knows that Nextclouds of the other wait, so the lock alone keeps them apart. Instances are made ready by the test. `claim_operator.py:pools` is the controller of pools.
+Two such programs share the instances but no decision: neither knows of the other's waiting Nextclouds, so only the lock keeps them apart.
+The test marks instances ready. `claim_operator.py:pools` is the controller of pools.
 """
 
 from __future__ import annotations

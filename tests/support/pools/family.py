@@ -1,4 +1,4 @@
-"""A lab in which the whole family runs: pools, claims and instances, with Flux, CloudNativePG and an S3 server played below it."""
+"""A lab that runs the whole family: pools, claims and instances, with simulated Flux, CloudNativePG and S3."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RELEASE = "app.kubernetes.io/instance"
 
 
 class DataKept:
-    """The safety predicate about data, from the stored objects alone.
+    """The safety predicate about data, computed only from the stored objects.
 
     For as long as an instance is not deleted, and for ever if it was claimed with Retain, its bucket, its Cluster with the Secret, its
     generated Secrets and the volumes of its release stay, and no Secret changes its content.
@@ -138,7 +138,7 @@ class Family(Clouds):
         return bucket
 
     async def parts(self, instance: str) -> set[str]:
-        """Return what exists of an instance, as kind and name without that of the instance."""
+        """Return the objects of an instance, as kind and name with `*` for the instance's name."""
         return {one.replace(instance, "*") for one in await self.below.left() if f"/{instance}" in one}
 
     async def password(self, instance: str) -> str:

@@ -1,4 +1,4 @@
-"""A lab in which the family of pools runs; a stand-in makes instances ready, and a predicate watches every write."""
+"""A lab that runs the family of pools; a stand-in marks instances ready, and a predicate checks every write."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 
 
 class OneTenant:
-    """The safety predicate, from the stored objects alone: an instance never changes its claim, a claim never has two instances, what was
-    taken is not free again, and a pool creates at most so many instances within a minute.
+    """The safety predicate, computed only from the stored objects: an instance never changes its claim, a claim never has two instances, a
+    claimed instance is not free again, and a pool creates at most so many instances within a minute.
     """
 
     def __init__(self, lab: Lab, creates: int = 10) -> None:
@@ -64,7 +64,7 @@ class OneTenant:
 
 
 class StandIn:
-    """Stands for the controller of instances: an instance is ready at once, and a deleted one goes."""
+    """Replaces the controller of instances: an instance is ready at once, and a deletion completes at once."""
 
     def __init__(self, *, ready: bool) -> None:
         self._ready = ready
@@ -116,7 +116,7 @@ def forget_uids(data: dict[str, Any]) -> None:
 
 
 class Clouds:
-    """A lab in which the family runs."""
+    """A lab that runs the family."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -138,7 +138,7 @@ class Clouds:
     async def start(
         self, *, ready: bool = True, settings: PoolSettings | None = None, election: ElectionSettings | None = None
     ) -> Self:
-        """Run the family; with `ready` the stand-in makes every instance ready, and it always lets deleted ones go."""
+        """Run the family; with `ready` the stand-in marks every instance ready, and it always completes deletions."""
         self._ready = ready
         if election is not None:
             self._election = election
@@ -149,7 +149,7 @@ class Clouds:
         return self
 
     def leave_instances_alone(self) -> None:
-        """Let the stand-in make no instance ready from the next run on."""
+        """From the next run on the stand-in marks no instance ready."""
         self._ready = False
 
     async def run(self) -> None:

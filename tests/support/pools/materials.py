@@ -1,4 +1,4 @@
-"""A lab in which the controller of instances runs, with Flux, CloudNativePG and an S3 server played below it."""
+"""A lab that runs the controller of instances, with simulated Flux, CloudNativePG and S3."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FULL: dict[str, Any] = {
 
 
 class OnlyOurs:
-    """The safety predicate: a bucket exists only if the status said before that we create it; what others made is never deleted."""
+    """The safety predicate: a bucket exists only if the status announced its creation; buckets of others are never deleted."""
 
     def __init__(self, lab: Lab, s3: MemoryS3, kept: tuple[tuple[str, str, str], ...] = ()) -> None:
         self._lab = lab
@@ -74,9 +74,10 @@ class OnlyOurs:
 
 
 class UsersKept:
-    """The safety predicate about what users made beside instances: bucket, volume, Cluster, Secrets and namespaces stay as they are.
+    """The safety predicate about objects that users created beside instances: bucket, volume, Cluster, Secrets and namespaces stay as they
+    are.
 
-    Names of such objects begin with theirs. The namespace of the instances is one of them, unless a label says that an instance owns it.
+    Names of such objects begin with `theirs`. The namespace of the instances counts too, unless a label marks it as owned by an instance.
     """
 
     def __init__(self, lab: Lab, s3: MemoryS3) -> None:
@@ -115,7 +116,7 @@ _USERS_KINDS = (
 
 
 class TakenDownInOrder:
-    """The safety predicate about a deletion of which nothing is kept: no step has begun while an object of an earlier one is left.
+    """The safety predicate about a deletion that keeps nothing: no step begins while an object of an earlier step exists.
 
     The steps: release, copies of the files, bucket, database, generated Secrets, volumes.
     """
@@ -155,7 +156,7 @@ class TakenDownInOrder:
 
 
 class Materials:
-    """A lab in which instances are materialised."""
+    """A lab that materialises instances."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -185,7 +186,7 @@ class Materials:
         await self.secret("s3-keys", keys)
 
     async def users_objects(self) -> None:
-        """Make what users have beside the instances: in their namespace, in that of the instances, and on the same S3 account."""
+        """Create what users have beside the instances: in their own namespace, in the instances' namespace, and on the same S3 account."""
         lab = self.lab
         self.s3.fill("theirs", 3)
         await self.volume("theirs-data", app_kubernetes_io__instance="theirs")
@@ -197,7 +198,7 @@ class Materials:
 
     def build(self, manager: Manager) -> None:
         """Add the controller, with its own connection to the server in memory."""
-        # With claims the provider is that of the settings: S3 has no part in it.
+        # With claims the settings choose the provider: S3 is not used.
         buckets = None if self.settings.bucket_provider == "objectbucketclaim" else self.buckets
         manager.add(
             instance_controller(self.settings, buckets=buckets, s3=self.s3, rng=Random(5), namespaces=self.namespaces)
@@ -247,7 +248,7 @@ class Materials:
         await self.lab.client.patch(NextcloudInstance, NAME, self.lab.namespace, patch=patch, style="merge")
 
     async def deleted(self, seconds: float = 3600) -> None:
-        """Delete the instance and wait until it is gone."""
+        """Delete the instance and wait for the end of the deletion."""
         await self.lab.delete(NextcloudInstance, NAME)
         await self.lab.until_gone(NextcloudInstance, NAME, timeout=seconds)
 

@@ -1,4 +1,4 @@
-"""S3 in memory: buckets of several accounts with versions, and the failures that a test asks for. Time is not needed."""
+"""S3 in memory: buckets of several accounts with versions, and failures on request. Time is not needed."""
 
 from __future__ import annotations
 

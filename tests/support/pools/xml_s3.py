@@ -1,7 +1,7 @@
 """An S3 server over HTTP that is strict about XML, as AWS and MinIO are, with versions, uploads and locks in memory.
 
-A body that XML 1.0 does not admit is refused with MalformedXML; names in lists are encoded if the request asks for it, else they are written as they
-are, so that a list with a control character cannot be parsed.
+A body that XML 1.0 does not admit is refused with MalformedXML; names in lists are encoded if the request has `encoding-type`. Otherwise
+they are written unchanged, so a list with a control character cannot be parsed.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     migration_world    the tenant `migration` with pods in three namespaces, as the migration begins
     (docs/reference/capsule.md#the-page-of-capsule)
 
-With scope Tenant each namespace may use what the others leave: `hard` is that of the item less what the others use.
+With scope Tenant each namespace may use what the others leave: `hard` is the item's hard minus the others' use.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def used(**amounts: Any) -> dict[str, Any]:
 
 
 def conditions(bound: str) -> dict[str, Any]:
-    """Return the status of a claim in the semantics of v0.14, of which Bound is this."""
+    """Return the status of a claim in the semantics of v0.14, with this status of its Bound condition."""
     said = {
         "type": "Bound",
         "status": bound,
@@ -272,7 +272,7 @@ class World(Server):
                 await asyncio.sleep(0.1)
 
     async def outlived(self) -> dict[str, Answer]:
-        """Store objects without the rules, install the rules, and make the updates that must still be possible."""
+        """Store objects without the rules, install the rules, and send the updates that must still be possible."""
         await self.define(
             crd_stub(kind(GROUP_VERSION, "ResourcePool", namespaced=False)),
             crd_stub(kind(GROUP_VERSION, "ResourcePoolClaim")),

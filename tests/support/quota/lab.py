@@ -1,4 +1,4 @@
-"""A lab in which the quota family runs, with waits for the expected state of pools, claims and ResourceQuotas."""
+"""A lab that runs the quota family, with waits for the expected state of pools, claims and ResourceQuotas."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def without_uids(data: dict[str, Any]) -> None:
 
 
 class HeldByTheRule:
-    """The safety predicate of docs/reference/capsule.md#shrink-first-credit-later, from the stored objects alone: no write makes more be held
-    than the pool has.
+    """The safety predicate of docs/reference/capsule.md#shrink-first-credit-later, computed only from the stored objects: no write raises
+    the held amounts above the pool's.
 
-    Only the family writes hard of a ResourceQuota in tests that use this.
+    In tests that use this predicate only the family writes hard of a ResourceQuota.
     """
 
     def __init__(self, lab: Lab, pool: str = "p") -> None:
@@ -99,7 +99,7 @@ def _nanos(values: Mapping[str, Any] | None) -> dict[str, int]:
 
 
 class Quotas:
-    """A lab in which the family runs. Names of namespaces are prefixed, so that tests do not meet on a shared server."""
+    """A lab that runs the family. Names of namespaces are prefixed, so that tests do not meet on a shared server."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -199,7 +199,7 @@ class Quotas:
     async def until(
         self, what: Kind[Any] | type[Any], where: str, name: str, test: Callable[[Any], bool], *, seconds: float = 60
     ) -> Any:
-        """Wait for an object of a namespace ("" for none) to pass a test; fails with how it stood last."""
+        """Wait for an object of a namespace ("" for none) to pass a test; a failure shows the object's last state."""
         last: Any = None
         loop = asyncio.get_running_loop()
         began = loop.time()

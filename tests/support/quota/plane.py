@@ -2,7 +2,7 @@
 
 `Plane` is `Quotas` on a plane that the tests of a session share: it begins by removing what other tests left of pools and claims, and
 ends, while the family still runs, with the removal of its own. `History` keeps every event of ResourceQuotas, pods and one pool. Versions
-of etcd are one count for all objects, so sorted by them the three streams are the order in which the writes were made, and the rule of
+of etcd are one count for all objects, so the three streams sorted by version have the order of the writes, and the rule of
 docs/reference/capsule.md#shrink-first-credit-later is checked after each of them.
 """
 
@@ -73,7 +73,7 @@ def pod(name: str, namespace: str, requests: Mapping[str, str], limits: Mapping[
 
 
 class Plane(Quotas):
-    """A lab on a real control plane, where namespaces may have names of their own: those of the tables of Capsule's page."""
+    """A lab on a real control plane, with unprefixed names of namespaces: the names in the tables of Capsule's page."""
 
     def __init__(self, lab: Lab, plane: ControlPlane) -> None:
         super().__init__(lab)
@@ -101,7 +101,7 @@ class Plane(Quotas):
         await self._has_account(self.ns(name))
 
     async def without(self, *names: str) -> None:
-        """Remove namespaces that other tests left, or that were made without `named`, and wait until they are gone."""
+        """Remove namespaces that other tests left, or that were created without `named`, and wait for their deletion."""
         for name in names:
             await self.lab.client.delete(NAMESPACE, name)
         async with asyncio.timeout(_PATIENCE):

@@ -1,8 +1,9 @@
 """A model of one pool's data for the pure parts of the quota family: claims, ResourceQuotas, the stored record, pods as numbers.
 
-Guarantees: a reconcile reads the stored data and writes in the order of `PoolWrites`, one write at a time, so that a test can stop it after any.
-ResourceQuotas behave like real ones: we write spec.hard, the status follows only with `observe`, admission enforces status.hard, and charges admitted
-pods at once. `held` is the formula of docs/reference/capsule.md#shrink-first-credit-later, implemented a second time, from the stored data alone.
+Guarantees: a reconcile reads the stored data and writes in the order of `PoolWrites`, one write at a time, so that a test can stop it after
+any. ResourceQuotas behave like Kubernetes': we write spec.hard, the status follows only with `observe`, admission enforces status.hard, and
+charges admitted pods at once. `held` is the formula of docs/reference/capsule.md#shrink-first-credit-later, implemented a second time, only
+from the stored data.
 """
 
 from __future__ import annotations

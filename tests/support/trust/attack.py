@@ -86,7 +86,7 @@ class Scene:
             if kept != finalizers:
                 await self.admin.raw("PATCH", path, body={"metadata": {"finalizers": kept}}, content_type=MERGE)
             await self.admin.raw("DELETE", path)
-        except ApiError:  # it is gone, or its kind cannot be deleted
+        except ApiError:  # it is deleted, or its kind cannot be deleted
             return
 
 
@@ -97,7 +97,7 @@ Act = Callable[[Scene], Awaitable[Sequence[str] | None]]
 class Attack:
     """One attack: the rows of docs/reference/trust.md that it tries, and what it does.
 
-    `act` returns findings of its own, if it has any. `refused` is the error by which the API server is expected to refuse it.
+    `act` returns findings of its own, if it has any. `refused` is the API server's expected error.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Bounds of the objects that the daemon creates for a tenant: the rights with which they act, and their namespace.
+"""Bounds of the objects that the daemon creates for a tenant: the rights that they act with, and their namespace.
 
 Guarantees: pure. The objects hand a tenant's fields to programs with larger rights than the tenant's: Flux, Velero, the Job controller,
 Argo and VolSync.

@@ -1,7 +1,7 @@
 """How long the daemon holds the event loop: the CPU time of each step of its tasks, without the work of the in-memory API server.
 
 CPU time of the thread, and not real time: other processes on the machine do not count. The steps of the test and of the stand-ins do not
-count either: the tasks of the daemon inherit `OF_DAEMON` from the context in which it was started.
+count either: the tasks of the daemon inherit `OF_DAEMON` from the context that started it.
 """
 
 from __future__ import annotations

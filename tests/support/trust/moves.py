@@ -1,7 +1,7 @@
 """Random moves of a tenant: every kind, field, label, annotation, finalizer, owner reference and name that the role allows, in any order.
 
 Guarantees: a move is plain data, so an example shrinks and its text repeats it. Values that name the victim's objects are placeholders
-(`$instance`, `$uid`), which are replaced when a move is made: names and UIDs of the stage differ from run to run.
+(`$instance`, `$uid`), which are replaced before a request is sent: names and UIDs of the stage differ from run to run.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def path_of(kind: Kind[Any], namespace: str = "", name: str = "", subresource: s
 
 
 class Tenant:
-    """A user of one namespace. Its calls are raw, so that no client-side check stands before the API server's."""
+    """A user of one namespace. Its calls are raw, so that no client-side check runs before the API server's."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self.client = client

@@ -1,4 +1,4 @@
-"""docs/guide/apps.md says what is so: its examples are accepted, and it names the fields, reasons and settings that there are and no others."""
+"""docs/guide/apps.md is accurate: its examples are accepted, and it names exactly the existing fields, reasons and settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The webhook of Operations says what the reconciler would say, earlier, and admits everything that may work one day."""
+"""The webhook of Operations rejects early what the reconciler would reject, and admits everything that may work one day."""
 
 from __future__ import annotations
 

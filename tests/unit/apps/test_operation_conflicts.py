@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "operations.md"
 
 
 def documented() -> dict[frozenset[str], set[bool]]:
-    """Return what the table of the page says of each pair, from its rows and its columns."""
+    """Return the cells of the page's table for each pair, read by rows and by columns."""
     text = PAGE.read_text()
     head, *rows = re.findall(r"^\| (.*)\|$", text[text.index("\n| | Backup") :].partition("\n\n")[0], re.MULTILINE)
     columns = [column.strip().split(", ") for column in head.split("|")[1:]]

@@ -1,4 +1,4 @@
-"""Maintenance windows: when they are open, when the next one opens, and what is wrong with a text that is none."""
+"""Maintenance windows: when they are open, when the next window opens, and the errors of texts that are no window."""
 
 from __future__ import annotations
 

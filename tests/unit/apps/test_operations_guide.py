@@ -1,4 +1,4 @@
-"""docs/guide/operations.md says what is so: its examples run, and it names the fields and settings that there are."""
+"""docs/guide/operations.md is accurate: its examples run, and it names the existing fields and settings."""
 
 from __future__ import annotations
 

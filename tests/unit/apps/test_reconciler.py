@@ -41,7 +41,7 @@ def secret(version: str = "1", *, data: dict[str, str] | None = None) -> Object:
 
 
 def settle(ctx: Any, version: str = "1.0.0") -> None:
-    """Flux rolls out whatever the release asks for."""
+    """Flux rolls out every spec of the release."""
     data = ctx.objects["HelmRelease", "shop"].to_dict()
     generation = data["metadata"]["generation"]
     data["status"] = {

@@ -85,7 +85,7 @@ def test_a_recording_makes_one_event_per_transition_and_none_per_attempt(replay:
 
 @pytest.mark.parametrize("scenario", ENDS)
 def test_stalled_and_reconciling_are_never_both_true_whenever_flux_falls_silent(replay: Replays, scenario: str) -> None:
-    """Flux stops after each event in turn, and time passes; `Replay` checks each reconcile too."""
+    """Flux stops after each event, one by one, and time passes; `Replay` checks each reconcile too."""
     whole = replay(scenario)
     for position, entry in enumerate(whole.entries):
         if entry.object is not None and position % 20 == 0:

@@ -1,4 +1,4 @@
-"""From verdicts to conditions: what is kept, what goes, what missing values change."""
+"""From verdicts to conditions: which conditions are kept or removed, and the effect of missing values."""
 
 from __future__ import annotations
 

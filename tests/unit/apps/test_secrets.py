@@ -49,7 +49,7 @@ FOUND: tuple[tuple[Any, str], ...] = (
     ({"ssh_private_key": "MIIE"}, ".ssh_private_key"),
     ({"AWS_SECRET_ACCESS_KEY": "wJalr"}, ".AWS_SECRET_ACCESS_KEY"),
     ({"OPENAI_API_KEY": "sk-1"}, ".OPENAI_API_KEY"),
-    # ours: the name stands beside or above the value
+    # ours: the name is beside or above the value
     ({"env": [{"name": "DB_PASSWORD", "value": "hunter2"}]}, ".env[0].value"),
     ({"env": [{"name": "A", "value": "b"}, {"value": "t-1", "name": "API_TOKEN"}]}, ".env[1].value"),
     ({"parameters": [{"name": "auth.password", "value": "hunter2"}]}, ".parameters[0].value"),

@@ -1,4 +1,4 @@
-"""The table of docs/reference/apps.md#translation, row by row, with releases made by hand."""
+"""The table of docs/reference/apps.md#translation, row by row, with hand-written releases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Silence, suspension, held fields, and what must never be said together: translation beyond its table."""
+"""Silence, suspension, held fields, and conditions that exclude each other: translation beyond its table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validation: each rule alone, and that nothing repeats a secret."""
+"""Validation: each rule by itself, and that no message repeats a secret."""
 
 from __future__ import annotations
 

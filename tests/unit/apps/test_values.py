@@ -1,4 +1,4 @@
-"""When Flux is asked to read values again, and when not."""
+"""When Flux gets a request to read values again, and when not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A benchmark that takes hours is not part of `make bench`, unless it is named or asked to be quick."""
+"""A benchmark that takes hours is not part of `make bench`, unless it is named or the run is quick."""
 
 from __future__ import annotations
 

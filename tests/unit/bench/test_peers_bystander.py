@@ -13,7 +13,7 @@ from peers.bystander import stand_by
 
 @pytest.fixture
 def slow_clock() -> Iterator[None]:
-    """A machine that gives the process a turn a quarter of a second late, each time."""
+    """A machine that schedules the process a quarter of a second late, each time."""
     with mock.patch("peers.bystander.monotonic", side_effect=count(0, 0.26)):
         yield
 

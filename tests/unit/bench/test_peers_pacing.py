@@ -1,4 +1,4 @@
-"""The load of the open loops: not slowed down by its answers, and ended where the server does not take it at all."""
+"""The load of the open loops: it is independent of response times, and ends if the server cannot take it at all."""
 
 from __future__ import annotations
 

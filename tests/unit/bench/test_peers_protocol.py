@@ -1,4 +1,4 @@
-"""The input and the output of a contestant, and the test by which an observer finds an object up to date."""
+"""The input and the output of a contestant, and the observer's test for an object that is up to date."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_the_end_of_the_initial_state_does_not_count_as_an_object() -> None:
     ids=["observer", "bare loop"],
 )
 def test_a_stream_that_breaks_off_in_the_initial_state_begins_anew(of: Callable[[], Any]) -> None:
-    """It comes in the order of names, so that going on from a version would leave out objects for ever."""
+    """The initial state is ordered by name, so a resume from a version would miss objects for ever."""
     follower = of()
     follower.take(event(1, 1, type_="ADDED"))
     assert follower.version == ""

@@ -1,4 +1,4 @@
-"""Runs that others disturbed are made again, and what was measured is on disk before the next one begins."""
+"""Disturbed runs are repeated, and measurements are on disk before the next run begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From records to tables, rows and plots: rows where we lose stay, what failed says so, what was repeated does not count."""
+"""From records to tables, rows and plots: rows that we lose stay, failures are shown, repeated runs do not count."""
 
 from __future__ import annotations
 

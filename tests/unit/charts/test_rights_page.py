@@ -44,7 +44,7 @@ def where_of(file: str, resource: str) -> str:
 
 
 def generated(family: str) -> set[Right]:
-    """Return the rights of a family in the files of the chart, those of its other semantics too."""
+    """Return the rights of a family in the files of the chart, including the files for its other semantics."""
     found: set[Right] = set()
     for path in FOLDER.glob("files/*/rules*.yaml"):
         if path.parent.name != family and not path.parent.name.startswith(f"{family}-"):

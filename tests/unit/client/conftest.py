@@ -1,4 +1,4 @@
-"""A scripted server behind the client's seam: answers, failures and hangs in the order in which a test lists them."""
+"""A scripted server behind the client's seam: responses, failures and hangs in the order of a test's script."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Stream:
 
 
 class Server:
-    """Answers what `script` says, in order; discovery is answered apart and recorded apart."""
+    """Plays `script` in order; discovery has its own responses and its own record."""
 
     def __init__(self) -> None:
         self.script: list[Any] = []
@@ -74,7 +74,7 @@ class Server:
             self.in_flight -= 1
 
     async def _step(self, step: Any) -> Response:
-        if isinstance(step, float):  # answer after that many seconds
+        if isinstance(step, float):  # respond after that many seconds
             await asyncio.sleep(step)
             return await self._step(self.script.pop(0))
         if isinstance(step, BaseException):

@@ -1,4 +1,4 @@
-"""The verbs over a scripted server: what is asked, and what becomes of the answers."""
+"""The verbs over a scripted server: their requests, and their results for its responses."""
 
 from __future__ import annotations
 

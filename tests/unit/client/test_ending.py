@@ -1,4 +1,4 @@
-"""The answer to a write that took an object's last finalizer away."""
+"""The response to a write that removed an object's last finalizer."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class ResettingServer:
                 if self.sends:
                     writer.write(self.sends)
                     await writer.drain()
-                # A linger time of zero makes the close a reset.
+                # With a linger time of zero the close sends a reset.
                 with contextlib.suppress(OSError):
                     writer.get_extra_info("socket").setsockopt(
                         socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
@@ -75,7 +75,7 @@ async def test_a_create_whose_connection_is_reset_may_have_been_done_and_is_not_
             ClientConfig.direct(url), name="t", settings=ClientSettings(), metrics=Metrics(), random=Random(1)
         ) as client,
     ):
-        await client.resource(CONFIG_MAP)  # so that the request goes over a connection that was kept
+        await client.resource(CONFIG_MAP)  # so that the request uses a pooled connection
         with pytest.raises(Unreachable) as caught:
             await client.create(CONFIG_MAP.new("a", "web", data={"x": "y" * size}))
     assert caught.value.maybe_done

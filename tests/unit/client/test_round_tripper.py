@@ -41,7 +41,7 @@ def test_the_installed_aiohttp_has_the_parts_that_the_round_tripper_uses() -> No
 
 
 async def answered(replies: bytes, asked: Request, path: str = "") -> tuple[bytes, int, bytes]:
-    """Send a request to a server that answers with these bytes; returns what it read, and the answer."""
+    """Send a request to a server with this raw response; returns what the server read, and the parsed response."""
     read = b""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""The TLS context of a client: certificates that do not work are an error that says why."""
+"""The TLS context of a client: certificates that do not work raise an error with the reason."""
 
 from __future__ import annotations
 

@@ -40,8 +40,9 @@ def submit(world: World) -> None:
 
 
 async def play(fatal: int = 0, cut: int = 0) -> tuple[World, Counter[str], bool]:
-    """Play the jobs with a death or a cut at this moment; returns the generations of the instances, the number of Operations, and
-    whether that moment came."""
+    """Play the jobs with a crash or a cut connection at this moment; returns the generations of the instances, the number of Operations,
+    and whether that moment was reached.
+    """
     async with World() as world:
         made: Counter[str] = Counter()
 

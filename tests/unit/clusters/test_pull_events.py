@@ -181,7 +181,7 @@ async def test_the_number_of_dropped_events_is_exact_whichever_responses_are_los
 
 
 async def test_no_loss_is_reported_if_all_events_that_were_recorded_arrived() -> None:
-    """150 events come while as many are on their way: the buffer overflows, and loses none."""
+    """150 events arrive while as many are being sent: the buffer overflows, and loses none."""
     async with World(event_buffer=100) as world:
         agent = await world.start()
         await world.plane.until(lambda: agent.state.step is Step.CONNECTED)

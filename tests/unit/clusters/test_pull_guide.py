@@ -1,4 +1,4 @@
-"""docs/guide/pull-mode.md says what is so: its example is played, and it names the words, metrics and settings that there are."""
+"""docs/guide/pull-mode.md is accurate: its example runs, and it names the existing words, metrics and settings."""
 
 from __future__ import annotations
 

@@ -401,7 +401,7 @@ async def test_more_bad_jobs_than_are_accepted_at_once_hold_up_a_good_one_for_no
 async def test_a_journal_full_of_bad_jobs_keeps_no_good_one_waiting_and_loses_none(
     monkeypatch: pytest.MonkeyPatch, same: bool
 ) -> None:
-    """15 have a place to wait; 12 more than one poll asks for stay with the control plane, before the good ones."""
+    """15 jobs have a place in the queue; 12 more than a poll requests stay with the control plane, before the good jobs."""
     monkeypatch.setattr(room, "MOST_WAITING", 10)
     async with World(most_pending=5) as world:
         await world.start()
@@ -614,7 +614,7 @@ async def test_jobs_of_one_object_keep_their_order_while_the_first_is_tried_agai
     assert [(one.outcome, one.reason) for one in results] == [
         (Outcome.SUCCEEDED, "Applied"),
         (Outcome.SUCCEEDED, "Applied"),
-        (Outcome.NOOP, "Expired"),  # it waited for its turn, and was never begun
+        (Outcome.NOOP, "Expired"),  # it expired in the queue, and never began
     ]
     assert stored.get("spec", "chart", "version") == "2.0.0"
 

@@ -82,7 +82,7 @@ def heavy(name: str, kilobytes: int) -> dict[str, Any]:
 
 
 async def test_jobs_beyond_the_bytes_of_the_journal_wait_and_are_done_after_those_before_them() -> None:
-    """Six jobs of 200 kB are more than the Secret of the journal holds, whose limit is that of an object."""
+    """Six jobs of 200 kB are more than the Secret of the journal holds: its limit is the size limit of an object."""
     sizes: list[int] = []
     async with World(most_response=4 * 1024 * 1024) as world:
         unsubscribe = world.server.store.subscribe(("", "secrets"), lambda event: sizes.append(len(event.entry.raw)))

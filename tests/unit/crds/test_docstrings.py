@@ -1,4 +1,4 @@
-"""The docstrings under fields are read when a schema is made, and are those that pydantic's own option finds."""
+"""The docstrings under fields are read when a schema is generated, and equal what pydantic's own option finds."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_a_resource_reads_sources_for_its_whole_schema_only(monkeypatch: pytest.
 def test_the_words_are_those_that_pydantic_finds_itself(
     module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A copy of the module is made with pydantic's option on; every model of it must have the same fields described alike."""
+    """A copy of the module is loaded with pydantic's option on; every model of it must have the same fields and descriptions."""
     assert module.__file__
     copied = tmp_path / "words_again.py"
     copied.write_text(Path(module.__file__).read_text(encoding="utf-8"), encoding="utf-8")
@@ -250,7 +250,7 @@ def test_the_words_are_those_that_pydantic_finds_itself(
             isinstance(model, type)
             and issubclass(model, Model)
             and model.__module__ == again.__name__
-            and model.model_config.get("use_attribute_docstrings")  # not so where a base was made before
+            and model.model_config.get("use_attribute_docstrings")  # False if a base was created before
         ):
             words = Docstrings().of(getattr(module, model.__name__))
             for name, field in model.model_fields.items():

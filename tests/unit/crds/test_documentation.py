@@ -38,7 +38,7 @@ def test_every_public_name_has_a_docstring_with_an_example_or_is_data() -> None:
 
 @pytest.mark.skipif(not GUIDE.exists(), reason="the guide is not part of the wheel")
 def test_the_programs_of_the_guide_run_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each block is run in the module of the blocks before it; a line `# -> text` says what the line above prints as."""
+    """Each block runs in the module of the blocks before it; a line `# -> text` has the printed form of the line above."""
     module = ModuleType("guide_models")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     blocks = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)

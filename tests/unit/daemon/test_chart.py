@@ -1,4 +1,4 @@
-"""`konverge chart`: which files it writes, and which it leaves alone."""
+"""`konverge chart`: which files it writes, and which it does not touch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where settings come from, what is wrong with them, and what is said about it."""
+"""The sources of settings, their errors, and the messages about them."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class Coming:
 @pytest.mark.parametrize("ready", [True, False])
 async def test_a_process_settles_once_everything_is_ready_and_not_if_the_manager_ends_before(ready: bool) -> None:
     manager, settled = Coming(ready=ready), list[str]()
-    waiting = asyncio.ensure_future(_settled(manager, lambda: settled.append("settled")))  # type: ignore[arg-type]  # only its readiness is asked for
+    waiting = asyncio.ensure_future(_settled(manager, lambda: settled.append("settled")))  # type: ignore[arg-type] # only its readiness is used
     await asyncio.sleep(0)
     assert settled == []
     manager.event.set()

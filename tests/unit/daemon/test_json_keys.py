@@ -74,7 +74,7 @@ def test_a_key_of_another_style_is_found() -> None:
 
 @contextmanager
 def daemon(body: bytes) -> Iterator[str]:
-    """A server with one answer: what `/debug/explain` says."""
+    """A server with a single response, the body of `/debug/explain`."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -135,7 +135,7 @@ async def test_debug_probes_and_explain_print_camel_case_keys(lab: Lab) -> None:
         assert result.exit_code == 0, result.output
         found[f"explain{name}"] = json.loads(result.stdout)
     assert list(odd_keys(found)) == []
-    # The nested parts were there to be walked.
+    # The walk reached the nested parts.
     assert {"lastTransitionTime", "nextRun", "inSeconds", "unknownExclusions", "watchAge", "problem"} <= keys_in(found)
 
 

@@ -1,4 +1,4 @@
-"""The command line: what it says, and with which exit code."""
+"""The command line: its output and its exit codes."""
 
 from __future__ import annotations
 

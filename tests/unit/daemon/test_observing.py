@@ -160,7 +160,7 @@ def test_every_alert_of_every_file_has_a_runbook_and_every_runbook_an_alert() ->
     for rule in rules:
         assert (
             rule["annotations"]["runbook_url"] == f"{page}#{rule['alert'].lower()}"
-        )  # as GitHub makes the anchor of a heading
+        )  # the anchor that GitHub generates for a heading
 
 
 def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:

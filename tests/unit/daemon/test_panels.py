@@ -1,7 +1,8 @@
-"""The panels of deploy/dashboards/daemon.json, apps.json, clusters.json, machines.json and workspaces.json: their values after ten minutes of a scenario, computed by promtool.
+"""The panels of deploy/dashboards/daemon.json, apps.json, clusters.json, machines.json and workspaces.json: their values after ten minutes
+of a scenario, computed by promtool.
 
 A manager runs on the server in memory, in virtual time; its registry is scraped every 15 seconds, and each query is evaluated over these
-scrapes. The expected values follow from the scenario: rates are those of the last five minutes.
+scrapes. The expected values follow from the scenario: rates cover the last five minutes.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ async def test_the_panels_of_the_apps_dashboard_show_what_happened(lab: Lab, tmp
 
 
 async def an_app_changes_every_minute(apps: Apps) -> Scrapes:
-    """One instance that changes, one whose chart is refused, one that is Blocked, and one with a field that another manager owns."""
+    """Four instances: a changing instance, a rejected chart, a Blocked instance, and a field that another manager owns."""
     lab = apps.lab
     for name, parts in {
         "shop": {},
@@ -337,7 +338,7 @@ async def test_the_panels_of_the_workspaces_dashboard_show_what_happened(lab: La
 
 
 async def test_the_panels_of_the_machines_dashboard_show_what_happened(lab: Lab, tmp_path: Path) -> None:
-    """Two shards of three answer at the end; one drain is blocked, one ended; a shard refuses a pool's changes."""
+    """Two shards of three are reachable at the end; one drain is blocked, one ended; a shard rejects a pool's changes."""
     async with Farm(lab) as farm:
         farm.settings = farm.settings.model_copy(update={"poll": 30.0})
         await farm.start()
@@ -436,7 +437,7 @@ async def test_the_panels_of_the_daemon_dashboard_show_what_happened(lab: Lab, t
     await lab.create(widget("good"))  # reconciled every 30 s, for 2.3 s
     await asyncio.sleep(1.5)
     await lab.create(widget("bad", mode="bad"))  # fails every 60 s, after it waited 0.8 s for the only worker
-    await asyncio.sleep(0.3)  # so the last scrape comes while it waits
+    await asyncio.sleep(0.3)  # so the last scrape happens while it waits
     scrapes = await scraped(lab, each_minute)
     cached = sum(informer["bytes"] for informer in lab.manager.debug()["informers"]())
     stuck.set()

@@ -1,4 +1,4 @@
-"""One object takes a bounded amount of memory, and of time in one turn of the event loop, whatever its writer puts into it."""
+"""One object takes a bounded amount of memory, and of time in one step of the event loop, whatever its writer puts into it."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from konverge.informers import Selection
 
 
 async def turns_during(work: Awaitable[Any]) -> int:
-    """Count the turns of another task until the work is done."""
+    """Count the steps of another task until the work is done."""
     turns = 0
 
     async def other() -> None:

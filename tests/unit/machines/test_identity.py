@@ -278,7 +278,7 @@ async def staged(*, nonce: str | None = None) -> AsyncIterator[Stage]:
 
 
 async def check_enrolled(stage: Stage) -> None:
-    """The stored certificate is good and of the stored key, and the nonce is gone."""
+    """The stored certificate is valid and matches the stored key, and the nonce is deleted."""
     key, certificate = await stage.data(NAMES.key_secret), await stage.data(NAMES.certificate_secret)
     assert key is not None
     assert certificate is not None
@@ -376,7 +376,7 @@ async def test_a_certificate_is_renewed_at_half_of_its_life_by_whichever_shard_l
         assert second["tls.crt"] != first["tls.crt"]
         assert second["tls.key"] == first["tls.key"]
         assert [stage.world.shards[name].called("RenewCertificate") for name in "abc"] == [1, 1, 1]
-        await asyncio.sleep(600)  # the first one has expired: a new connection needs the second
+        await asyncio.sleep(600)  # the old certificate has expired: a new connection needs the new certificate
         assert failures(stage) == {}, "a change of the certificate is no failure"
         for shard in stage.world.shards.values():
             shard.reset()

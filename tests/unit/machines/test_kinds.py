@@ -1,4 +1,4 @@
-"""The definitions of the kinds of Nstance: names, labels of the contract, columns, and what the API server accepts by them alone.
+"""The definitions of the kinds of Nstance: names, labels of the contract, columns, and the API server's validation by the definitions only.
 
 The same table runs on kube-apiserver in tests/e2e/machines/test_kinds_on_a_server.py.
 """
@@ -136,7 +136,7 @@ def test_clusterctl_finds_one_namespace_one_deployment_and_the_label_of_the_prov
 
 
 class OneOfEach(yaml.SafeLoader):
-    """Refuses a key that stands twice."""
+    """Rejects a duplicate key."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         names = [self.construct_object(key) for key, _ in node.value]

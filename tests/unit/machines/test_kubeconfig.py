@@ -1,4 +1,4 @@
-"""When the Secret by which Cluster API reaches the Nodes is written anew, whatever another writer left in it."""
+"""When Cluster API's Secret for the access to the Nodes is rewritten, whatever another writer left in it."""
 
 from __future__ import annotations
 

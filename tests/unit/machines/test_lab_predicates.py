@@ -1,4 +1,4 @@
-"""The safety predicates of the lab of machines can fail: each is asked about a state that it forbids, and about the next one that it allows."""
+"""The safety predicates of the lab of machines can fail: each is tried on a forbidden state, and on a similar allowed state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from konverge_testing.nstance.instances import Instance
 @pytest.fixture
 async def farm(lab: Lab) -> AsyncIterator[Farm]:
     made = Farm(lab)
-    lab.always.clear()  # the test asks them
+    lab.always.clear()  # the test calls them
     await made.prepare()
     made.build(Manager("stopped", lab.config))
     yield made
@@ -43,7 +43,7 @@ def now() -> float:
 
 
 async def imported(farm: Farm) -> None:
-    """Store a pool as an import makes it."""
+    """Store a pool as an import creates it."""
     spec = NstanceMachinePoolSpec(group="workers", shards=("a",))
     ours = {MachinesAnnotation.MANAGED_BY: MachinesAnnotation.OPERATOR}
     await farm.lab.create(NstanceMachinePool.new("workers", spec=spec, annotations=ours))
@@ -142,7 +142,7 @@ async def test_a_drain_that_no_one_acknowledges_in_time_is_refused_unless_the_se
 
 
 def create_instance(farm: Farm, id: str) -> Instance:  # noqa: A002  # the word of the protocol
-    """Let shard a hear of a call that creates an instance, and make it."""
+    """Record a call to shard a that creates an instance, and create the instance."""
     request = pb.CreateInstanceRequest(instance_id=id)
     farm["a"].calls.append(Call(now(), "CreateInstance", "blue", request, CallOutcome.ANSWERED))
     return farm["a"].state.fleet.create("blue", "workers", managed=False, id=id)

@@ -229,7 +229,7 @@ def test_no_pod_ever_has_two_machines_and_in_the_end_those_that_wait_have_one_an
     """Steps are cut off at any point, as by a crash; objects that are deleted go at any later time."""
     infra: dict[str, MadeObject] = {}
     owners: dict[str, MadeObject] = {}
-    # Of one name in one namespace, one Pod at a time is there: the others have ended.
+    # At most one Pod of a name exists in a namespace: the others have ended.
     present = {(pod.namespace, pod.name): data.draw(st.integers(0, 2)) for pod in PODS}
     for _ in range(data.draw(st.integers(1, 8))):
         place = data.draw(st.sampled_from(sorted(present)))

@@ -1,4 +1,4 @@
-"""The changes of pools that the webhook denies: those of a static group that its servers would refuse."""
+"""The changes of pools that the webhook denies: changes of a static group that its servers would reject."""
 
 from __future__ import annotations
 

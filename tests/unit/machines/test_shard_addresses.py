@@ -1,4 +1,4 @@
-"""The document of shards: what is read, what is refused with which words, and what a new document changes."""
+"""The document of shards: its valid and invalid forms, the errors, and the changes by a new document."""
 
 from __future__ import annotations
 

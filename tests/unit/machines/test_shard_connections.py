@@ -147,7 +147,7 @@ async def test_a_dead_shard_delays_no_other_and_comes_back(
     back = asyncio.get_running_loop().time()
     await asyncio.sleep(60)
     assert heard.times("b")[-1] > back
-    dead.state.report_error("blue", "heard again")  # where a server kept half-open streams, they are the silent ones
+    dead.state.report_error("blue", "heard again")  # half-open streams of a server are the silent streams
     await asyncio.sleep(1)
     assert heard.all("b", ProviderFailure) == [ProviderFailure("", "", "heard again")]
     await connections.client("b").list_groups()

@@ -134,7 +134,7 @@ def test_every_message_has_a_vector() -> None:
 
 
 def test_an_unknown_number_of_an_event_survives_reading() -> None:
-    """proto3 enums are open: a third numbering must reach the code that looks at the content."""
+    """proto3 enums are open: a third number must reach the code that reads the content."""
     read = operator_pb2.GroupEvent.FromString(bytes.fromhex("0807"))
     assert int(read.type) == 7
     assert read.SerializeToString().hex() == "0807"

@@ -1,4 +1,4 @@
-"""The API server accepts and rejects objects of the family by the rules in their definitions alone.
+"""The API server accepts and rejects objects of the family by the rules in their definitions, without a webhook.
 
 The same table runs on kube-apiserver in tests/e2e/test_pools_crds.py.
 """

@@ -34,7 +34,7 @@ def pool(
     age: float = 3600,
     **metadata: Any,
 ) -> Object:
-    """A pool of 8 cores, of which this is available, as its status says."""
+    """A pool of 8 cores, with this amount available in its status."""
     said = {
         "observedGeneration": 1,
         "namespaces": list(namespaces),

@@ -501,7 +501,7 @@ def test_a_terminating_namespace_holds_until_it_is_gone() -> None:
     assert here.record.releasing == {}
 
 
-# --- what goes wrong ---------------------------------------------------------------------------------------------------------------
+# --- failures ------- ---------------------------------------------------------------------------------------------------------------
 
 
 def test_a_claim_that_says_bound_but_was_not_recorded_goes_before_older_ones() -> None:
@@ -623,7 +623,7 @@ def test_a_default_that_is_lowered_while_pods_use_it_does_not_count_as_a_claim_t
     here.pool = pool({CPU: 4}, defaults={CPU: 1})
     here.once()
     assert here.cores("a") == 2
-    here.once()  # the status of the quota still says 4
+    here.once()  # the status of the quota still has 4
     assert here.record.releasing == {}
     assert here.last is not None
     assert here.last.settling == {"a", "b"}

@@ -1,4 +1,4 @@
-"""The in-memory API server accepts and rejects pools and claims by the rules in their definitions alone: no webhook runs.
+"""The in-memory API server accepts and rejects pools and claims by the rules in their definitions only: no webhook runs.
 
 The same table runs on kube-apiserver in tests/e2e/test_quota_crds.py.
 """

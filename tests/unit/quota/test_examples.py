@@ -1,4 +1,4 @@
-"""The YAML examples of Capsule's page: in `capsule_examples/` and, those of its migration, in `examples/quota_migration/`."""
+"""The YAML examples of Capsule's page, in `capsule_examples/`; the examples of its migration are in `examples/quota_migration/`."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def named(pattern: str, text: str = TABLE) -> set[str]:
 
 
 def rows(start: str) -> list[list[str]]:
-    """Lines of the table from one whose first cell begins like this, down to the next with a first cell."""
+    """Lines of the table from the first cell with this prefix down to the next first cell."""
     found: list[list[str]] = []
     for line in TABLE.splitlines():
         cells = _cells(line)

@@ -115,7 +115,7 @@ def test_conditions_of_v014_are_read_back_as_the_decision_that_wrote_them(decisi
     assert said is not None
     assert in_use == decision.in_use
     assert said.observed_generation == VIEW.generation
-    if decision not in (ASSIGNED, QUEUED):  # these stand for a moment only, and nothing is decided by them
+    if decision not in (ASSIGNED, QUEUED):  # these last only for a moment, and no decision depends on them
         assert (said.type, said.is_true, said.reason, said.message) == (
             decision.type,
             decision.status,
@@ -220,7 +220,7 @@ def test_claims_that_cover_the_use_of_pods_are_in_use(used: dict[str, int], in_u
 
 
 def _plain(used: dict[str, int], claims: list[tuple[str, dict[str, int]]]) -> set[str]:
-    """The documented algorithm, without a heap: each turn looks at all claims."""
+    """The documented algorithm, without a heap: each round checks all claims."""
     left, found = dict(used), set[str]()
     while True:
         covers = {
@@ -303,7 +303,7 @@ def test_a_claim_that_grows_may_use_its_own_old_amount_and_no_other() -> None:
 
 
 def test_an_amount_freed_by_a_resize_is_allocated_once_pods_stop_using_it() -> None:
-    """Pods started between the edit and the reconcile: the credit comes after the shrink in these semantics too."""
+    """Pods started between the edit and the reconcile: the credit follows the shrink in these semantics too."""
     here = world()
     here.claim("a", "c", cpu=4)
     here.settle()

@@ -1,4 +1,4 @@
-"""A set of children: it is applied in its order, says whether anything was sent, and deletes what it does not name any more."""
+"""A set of children: it is applied in its order, reports whether anything was sent, and deletes what it does not name any more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.lab_on("memory")
 
 
 class Sets:
-    """Applies as many parts as the widget says, and keeps what each reconcile learned."""
+    """Applies as many parts as the widget's spec has, and keeps the result of each reconcile."""
 
     def __init__(self) -> None:
         self.results: list[kv.Applied] = []

@@ -1,4 +1,4 @@
-"""An object that was admitted has a status that says what is wrong, whatever a reconciler raises and whatever is stored."""
+"""Every admitted object has a status that names its problem, whatever a reconciler raises and whatever is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules by which an Event is sent, counted or dropped, without a loop."""
+"""The rules for sending, counting or dropping an Event, without a loop."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_counted_series_is_written_after_half_an_hour() -> None:
         recorder.now = minute * 60.0
         recorder.record()
         recorder.deliver()
-    # The third came at 120 s and is written at 1920 s with all that came up to then.
+    # The third event is recorded at 120 s and written at 1920 s with all events up to then.
     assert counts(recorder.sent) == [("create", 1), ("patch", 2), ("patch", 33)]
     assert recorder.sent[-1].body["series"]["lastObservedTime"] == "2030-01-01T00:32:00.000000Z"
 
@@ -285,7 +285,7 @@ def test_a_proper_identity_has_no_problem() -> None:
     assert identity(reason="x" * 128).problem() == ""
 
 
-# --- answers ------------------------------------------------------------------------------------------------------------------
+# --- responses -----------------------------------------------------------------------------------------------------------------
 
 
 def pending(recorder: Recorder) -> tuple[EventEntry, EventWrite]:
@@ -295,7 +295,7 @@ def pending(recorder: Recorder) -> tuple[EventEntry, EventWrite]:
 
 
 def series(recorder: Recorder) -> tuple[EventEntry, EventWrite]:
-    """Return the patch of a series, not yet answered."""
+    """Return the patch of a series, still without a response."""
     recorder.record()
     recorder.deliver()
     recorder.record()
@@ -451,7 +451,7 @@ class Server:
         self.refused = 0
 
     def send(self, wish: WriteResult) -> None:
-        """Send the next entry until it is done; the wish decides the first answer where a server could give it."""
+        """Send the next entry until it is done; the wish decides the first response if a server could give it."""
         core = self.recorder.core
         entry = core.take()
         if entry is None:
@@ -461,7 +461,7 @@ class Server:
             answer = wish if turn == 0 else WriteResult.STORED
             if write.verb is EventVerb.CREATE and answer is WriteResult.MISSING:
                 answer = WriteResult.REFUSED
-            if answer is WriteResult.EXISTS:  # an earlier try arrived, and its answer was lost
+            if answer is WriteResult.EXISTS:  # an earlier try arrived, and its response was lost
                 if write.verb is EventVerb.PATCH:
                     answer = WriteResult.STORED
                 else:

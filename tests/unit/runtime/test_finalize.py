@@ -140,7 +140,7 @@ async def test_a_finalizer_stays_if_the_process_stops_during_finalize() -> None:
 
 
 async def test_a_finalizer_is_added_only_while_the_controller_may_hold_the_object() -> None:
-    """`clusterctl move` takes the finalizers off a paused object and then deletes it: one that came back would keep it."""
+    """`clusterctl move` removes the finalizers of a paused object and then deletes it: a new finalizer would keep the object."""
     seen: list[tuple[str, ...]] = []
     ended: list[str] = []
 

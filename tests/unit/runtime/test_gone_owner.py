@@ -1,4 +1,4 @@
-"""An object that is gone while the cache still shows it: the garbage collector deletes each child made for it, and nothing makes it anew."""
+"""A deleted object that the cache still shows: the garbage collector deletes each child of it, and no child is recreated."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def started(lab: Lab) -> Counter[str]:
 
 
 async def replaced(lab: Lab, fate: str) -> None:
-    """Let another client delete the object, or put another one of its name in its place."""
+    """Let another client delete the object, or replace it by a new object of its name."""
     match fate:
         case "deleted":
             await lab.client.delete(Widget, "one", lab.namespace)

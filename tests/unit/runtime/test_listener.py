@@ -42,7 +42,7 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
 
 
 class Served:
-    """A site with a quick route, one that waits, and one with a response larger than any buffer."""
+    """A site with a quick route, a waiting route, and a route whose response is larger than any buffer."""
 
     def __init__(self, **limits: Any) -> None:
         self.site = Site("127.0.0.1:0", what="tests", limits=Limits(**limits), shutdown=0.01)
@@ -170,7 +170,7 @@ def test_a_flood_of_half_open_connections_displaces_itself_and_not_connections_w
                 flood[-1][1].write(REQUEST[:-2])
                 if len(flood) % 10 == 0:
                     assert await answer(port) == b"HTTP/1.1 200 OK\r\n"
-            kept_writer.write(REQUEST)  # it had requests before, so new clients went first
+            kept_writer.write(REQUEST)  # this connection had requests before, so new clients are first
             assert b"ok" in await kept_reader.readuntil(b"ok")
             for reader, _ in flood[:40]:
                 assert await cut(reader) == b""

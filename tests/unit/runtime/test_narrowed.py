@@ -1,4 +1,4 @@
-"""A kind that is watched in some namespaces alone."""
+"""A kind that is watched only in some namespaces."""
 
 from __future__ import annotations
 

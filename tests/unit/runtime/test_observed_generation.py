@@ -1,4 +1,4 @@
-"""A status that differs from the stored one in nothing but observedGeneration is written: it says which spec was handled."""
+"""A status that differs from the stored status only in observedGeneration is written: it shows which spec was handled."""
 
 from __future__ import annotations
 

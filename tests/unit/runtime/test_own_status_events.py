@@ -74,7 +74,7 @@ def shows(w: Widget, what: str) -> bool:
 
 
 async def quiet(lab: Lab) -> None:
-    """Wait for everything that was held back, and for what came of it."""
+    """Wait for all delayed events, and for their reconciles."""
     await lab.settled()
     await asyncio.sleep(10 * SECONDS)
     await lab.settled()
@@ -136,7 +136,7 @@ async def test_a_write_of_another_client_enqueues_the_object_when_our_own_was_se
 async def test_a_write_of_another_client_between_our_own_and_its_event_enqueues_the_object(
     lab: Lab, how: str, what: str
 ) -> None:
-    """`one event`: that of our own write is lost, so the other one stands for both."""
+    """`one event`: the event of our own write is lost, so the other event covers both writes."""
     seen = await started(lab)
     if how == "one event":
         lab.server.faults.add(Rule(WATCH, Lines(do="omit", types=("MODIFIED",), count=1), count=1))

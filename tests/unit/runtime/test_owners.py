@@ -59,7 +59,7 @@ def test_an_object_without_controller_is_refused_unless_adopted() -> None:
         NotOurs, match=r"give it an owner reference to Backup nightly \(uid owner-uid\) with controller: true"
     ) as refusal:
         refuse_foreign(OWNER, BACKUP, Key("", JOB, "web", "a"), existing, adopt=False)
-    assert "adopt=" not in str(refusal.value)  # it stands in statuses, whose readers call no verb of the library
+    assert "adopt=" not in str(refusal.value)  # statuses quote it, and their readers call no verb of the library
     refuse_foreign(OWNER, BACKUP, Key("", JOB, "web", "a"), existing, adopt=True)
 
 
@@ -80,7 +80,7 @@ def test_a_back_reference_leads_back_across_namespaces() -> None:
     child = Metadata(name="c", namespace="velero", labels=labels, annotations=annotations)
     assert owner_of(BACKUP, child) == Key("", BACKUP, "web", "nightly")
     assert owner_of(JOB, child) is None
-    assert list(by_back_reference(BACKUP)(child, None)) == [Key("", BACKUP, "web", "nightly")]  # type: ignore[arg-type]  # caches are not asked
+    assert list(by_back_reference(BACKUP)(child, None)) == [Key("", BACKUP, "web", "nightly")]  # type: ignore[arg-type] # caches are not read
 
 
 def test_a_cluster_scoped_owner_is_found_by_its_back_reference() -> None:

@@ -152,7 +152,7 @@ async def test_requeue_after_is_kept_whether_or_not_an_event_comes_during_the_re
             harness.put(CONFIG_MAP.new("part-0", "web"), ownerReferences=[controller])
         await harness.settle(200)
         first = began[0]
-        # The event causes one more reconcile when the first ends; the status write of the first one causes none.
+        # The event causes one more reconcile when the first ends; the first reconcile's status write causes none.
         more = [] if event is None else [2.0]
         start = more[-1] if more else 0.0
         expected = [0.0, *more, *(start + 62.0 * number for number in (1, 2, 3))]
@@ -278,7 +278,7 @@ async def test_a_plan_with_requeue_after_is_requeued_at_its_time_although_a_chil
 
 
 async def test_a_reconcile_sees_the_cache_as_it_is_after_the_barrier_not_as_it_was_before() -> None:
-    """A write of unknown fate is asked for at the server, which takes a while; the cache moves on meanwhile."""
+    """A write with unknown outcome is read from the server, which takes a while; the cache changes at the same time."""
     passes = Passes()
     async with ControllerHarness(kv.Controller.of(Widget).reconciled_by(By(passes))) as harness:
         harness.put(placed(parts=1), generation=1)

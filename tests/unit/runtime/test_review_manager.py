@@ -1,4 +1,4 @@
-"""A manager's controllers come and go, and its start and end are cancelled at any moment: nothing is left, and every report is true."""
+"""Controllers are added and removed, and a manager's start and end are cancelled at any moment: no task is left, and reports are true."""
 
 from __future__ import annotations
 
@@ -215,8 +215,9 @@ async def test_a_removal_whose_caller_is_cancelled_still_ends_before_the_manager
 
 
 async def test_a_status_writer_that_the_caches_do_not_know_is_refused_while_running(shell: Shell) -> None:
-    """Its caches would not show its own fields: each reconcile would take the fields of the last one for another manager's, and drop
-    them."""
+    """Its caches would not show its own fields: each reconcile would take the previous reconcile's fields for another manager's, and drop
+    them.
+    """
     late = kv.Controller.of(Widget).named("late").writes_status_as("late").reconciled_by(By(nothing))
     async with manager(config_maps()) as made:
         with pytest.raises(UsageError, match="before the start"):

@@ -221,7 +221,7 @@ def test_stopping_cuts_a_request_that_does_not_end(world: World) -> None:
         async with world.server(shutdown=0.01) as server:
             host, port = server.addresses["metrics"].removeprefix("http://").split(":")
             reader, writer = await asyncio.open_connection(host, int(port))
-            writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")  # the end of the headers never comes
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")  # the headers never end
             await writer.drain()
         assert await reader.read() == b""
         writer.close()

@@ -1,4 +1,4 @@
-"""Health and readiness: what is answered, without a server."""
+"""Responses of health and readiness, without a server."""
 
 from __future__ import annotations
 

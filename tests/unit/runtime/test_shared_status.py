@@ -1,4 +1,4 @@
-"""Two controllers that take turns at the status of one kind, a gate before a start, and owned kinds that wake only by what matters."""
+"""Two controllers that alternate at the status of one kind, a gate before a start, and owned kinds that wake only by what matters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def judges(secret: kv.Metadata, _: Caches) -> Iterable[Key]:
 
 
 async def judge(judging: Object, ctx: kv.Context[Object]) -> kv.Outcome:
-    """Say of the widget `one` what a ConfigMap says."""
+    """Copy the text of a ConfigMap into the status of the widget `one`."""
     found = ctx.cache(Widget).find(judging.namespace, "one")
     if found is None:
         return kv.Done()

@@ -119,7 +119,7 @@ def test_own_versions_are_bounded_and_those_before_one_that_was_seen_are_dropped
         for version in ("8", "9", "10", "11"):
             own.add(key, version)
     assert [own.of(key) for key in keys] == [(), ("9", "10", "11"), ("9", "10", "11")]
-    own.seen(keys[1], "10")  # an event that stands for several says the last version alone
+    own.seen(keys[1], "10")  # a merged event has only the last version
     assert own.of(keys[1]) == ("11",)
     own.seen(keys[1], "12")
     own.forget(keys[2])

@@ -1,4 +1,4 @@
-"""A status is for the object that was looked at, never for another one that has taken its name meanwhile."""
+"""A status belongs to the reconciled object, and is never written to a successor of the same name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A read of a cache that the controller does not declare is an error at the call, which says which verb to add."""
+"""A read of a cache that the controller does not declare raises at the call, and the error names the verb to add."""
 
 from __future__ import annotations
 

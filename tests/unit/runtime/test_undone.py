@@ -1,4 +1,4 @@
-"""Who undid an apply: the decision alone."""
+"""Who undid an apply: only the decision."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def storm(core: QueueCore[str], *, seconds: float, every: float) -> list[float]:
 
 
 def test_a_minute_of_failing_events_does_not_inflate_the_delay() -> None:
-    # The scenario of https://github.com/kubernetes/kubernetes/issues/132805: the outage lasts a minute, events come ten times a second.
+    # The scenario of https://github.com/kubernetes/kubernetes/issues/132805: the outage lasts a minute, with ten events a second.
     core = QueueCore[str]()
     delays = storm(core, seconds=60.0, every=0.1)
     assert len(delays) >= 600, "every event is new information and got its run"

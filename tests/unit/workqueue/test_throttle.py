@@ -45,7 +45,7 @@ def test_a_throttle_with_negative_or_contradictory_times_is_rejected(
 
 
 def run_times(core: QueueCore[str], events: list[float], *, until: float, step: float = 0.25) -> list[float]:
-    """Add events at these times for an instant worker; return the times at which the key ran."""
+    """Add events at these times for an instant worker; return the times of its runs."""
     runs = []
     now = 0.0
     while now <= until:

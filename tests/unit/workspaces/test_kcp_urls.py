@@ -1,4 +1,4 @@
-"""The URLs of workspaces to which the credentials of kcp's root are sent, row by row."""
+"""The URLs of workspaces that get the credentials of kcp's root, row by row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both servers: the one in memory, and a real control plane, so that what is expected of clients here is what Kubernetes does."""
+"""Both servers, the in-memory server and a real control plane, so that clients here are tested against the behaviour of Kubernetes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def kubectl(
     namespace = f"kubectl-{next(numbers)}"
     if request.param == "control-plane":
         plane: ControlPlane = request.getfixturevalue("control_plane")
-        home = plane.directory  # so that the session asks for discovery once
+        home = plane.directory  # so that the session uses discovery once
         run = Kubectl(kubectl_program, plane.kubeconfig, home, namespace)
         await plane.create_namespace(namespace)
         yield run

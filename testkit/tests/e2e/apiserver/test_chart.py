@@ -25,7 +25,7 @@ from konverge_testing.flux import flux_crds
 if TYPE_CHECKING:
     from tests.e2e.apiserver.conftest import Place
 
-pytestmark = pytest.mark.timeout(90, func_only=True)  # that of the build, which the first test waits for, is its own
+pytestmark = pytest.mark.timeout(90, func_only=True)  # the build in the first test has its own limit
 
 RELEASE = "chart"
 NAME = "chart-konverge"

@@ -25,7 +25,7 @@ from konverge_testing.kubeconfigs import write_kubeconfig
 
 pytestmark = pytest.mark.timeout(
     90, func_only=True
-)  # the build of helm, for which the first test waits, has its own limit
+)  # the first test waits for the build of helm, which has its own limit
 
 ROOT = CHART.parents[1]
 PAGES = {name: (ROOT / f"docs/guide/{name}.md").read_text() for name in ("deploy", "hardening")}
@@ -116,7 +116,7 @@ class Reader:
                 what, found.name, found.namespace, patch={"status": status}, style="merge", subresource="status"
             )
         except NotFound:
-            pass  # it went meanwhile
+            pass  # it was deleted in the meantime
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ async def define(reader: Reader, folder: Path) -> None:
 
 
 async def remove(reader: Reader) -> None:
-    """Remove the release of the block before, so that the next one begins anew."""
+    """Remove the release of the previous block, so that the next block has a fresh start."""
     await reader.types(f"helm uninstall konverge --namespace {HOME} --ignore-not-found --wait")
 
 

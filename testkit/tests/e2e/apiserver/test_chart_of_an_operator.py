@@ -1,4 +1,4 @@
-"""`konverge chart module:build`: helm accepts the chart, and its rights, definitions and webhooks are those of the operator."""
+"""`konverge chart module:build`: helm accepts the chart, and its rights, definitions and webhooks match the operator's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from konverge.daemon.main import program
 
 pytestmark = pytest.mark.timeout(
     60, func_only=True
-)  # the build of helm, for which the first test waits, has its own limit
+)  # the first test waits for the build of helm, which has its own limit
 
 OFF: dict[str, Any] = {"webhooks": {"enabled": False}}
 ELECTED = tuple(
@@ -74,7 +74,7 @@ def test_it_has_exactly_the_rights_that_the_command_prints(
 
 
 def narrowed(right: Right) -> Right:
-    """The chart grants the right on the Secret of certificates in its own namespace alone."""
+    """The chart grants the right on the Secret of certificates only in the chart's own namespace."""
     _, group, resource, names, verb = right
     return (NAMESPACE, group, resource, names, verb) if names and resource == "secrets" else right
 

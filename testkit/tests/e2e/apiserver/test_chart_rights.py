@@ -157,7 +157,7 @@ async def released(
 
 
 async def in_effect(client: Client, rights: Iterable[Right], user: str) -> None:
-    """Wait until the API server answers by these rights: a moment after they were granted."""
+    """Wait until the API server enforces these rights, a moment after they were granted."""
     async with asyncio.timeout(60):
         for place, group, resource, names, verb in rights:
             main, _, below = resource.partition("/")
@@ -268,7 +268,7 @@ async def test_nothing_is_denied_and_every_right_is_used_or_has_a_reason(
         assert requests
         denied = {right for one in requests if one.code == 403 for right in one.rights}
         assert denied == set(), release.name
-        # A slow machine may use one that has a reason, so the two need not be equal.
+        # A slow machine may use a right that has a reason, so the two need not be equal.
         rights = [right for right in release.rendered.rights if not is_about_the_ring(right)]
         assert left_over(rights, requests) - with_a_reason(release) == set(), release.name
 

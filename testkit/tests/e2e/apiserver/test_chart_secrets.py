@@ -1,6 +1,6 @@
 """No family of a rendered chart may read a Secret of another family or of the webhooks.
 
-The families of one release share a ServiceAccount, so what tells them apart is the names and namespaces in their rules.
+The families of one release share a ServiceAccount, so only the names and namespaces in their rules separate them.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from konverge.reconcilers.quota.family import FAMILY as QUOTA
 
 pytestmark = pytest.mark.timeout(
     60, func_only=True
-)  # the build of helm, for which the first test waits, has its own limit
+)  # the first test waits for the build of helm, which has its own limit
 
 ROOT = CHART.parents[1]
 OFF = ("clusters", "machines", "pools", "workspaces")

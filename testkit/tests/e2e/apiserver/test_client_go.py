@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Start = Callable[..., AbstractAsyncContextManager[GoClient]]
 
-pytestmark = pytest.mark.timeout(90, func_only=True)  # that of the build, which the first test waits for, is its own
+pytestmark = pytest.mark.timeout(90, func_only=True)  # the build in the first test has its own limit
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_clients_are_as_young_as_the_control_plane() -> None:
 
 
 async def heard(go: GoClient, said: str, name: str) -> dict[str, str]:
-    """The next thing that is said of `name`; a real control plane puts an object of its own into every namespace."""
+    """The program's next report, which must be about `name`; skips the object that a real control plane creates in every namespace."""
     while (found := await go.hears()).get("name") == "kube-root-ca.crt":
         pass
     assert (found["said"], found.get("name")) == (said, name), found

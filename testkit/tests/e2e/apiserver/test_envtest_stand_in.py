@@ -32,7 +32,7 @@ def reserved() -> Iterator[int]:
 
 @asynccontextmanager
 async def running(*command: str | Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A program that has to end well when it is asked to."""
+    """A program that has to exit cleanly on request."""
     process = await asyncio.create_subprocess_exec(*command)
     try:
         yield process

@@ -22,7 +22,7 @@ from lightkube.types import PatchType
 if TYPE_CHECKING:
     from tests.e2e.apiserver.conftest import Place
 
-pytestmark = pytest.mark.timeout(90, func_only=True)  # that of the build, which the first test waits for, is its own
+pytestmark = pytest.mark.timeout(90, func_only=True)  # the build in the first test has its own limit
 
 CHART = str(Path(kubectl_runner.__file__).with_name("chart"))
 ROBOT = create_namespaced_resource("chart.example.com", "v1", "Robot", "robots")
@@ -40,7 +40,7 @@ async def client(place: Place) -> AsyncIterator[Any]:
     found = KubeConfig.from_file(place.kubeconfig)
     async with AsyncClient(found, namespace=place.namespace, field_manager="somebody") as client:
         yield client
-        # The CRD belongs to the whole cluster; helm leaves it, as it says.
+        # The CRD belongs to the whole cluster; helm documents that it leaves the CRD.
         with pytest.raises(ApiError, match="not found"):
             async with asyncio.timeout(60):
                 await client.delete(CustomResourceDefinition, "robots.chart.example.com")

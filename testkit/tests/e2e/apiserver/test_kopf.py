@@ -79,7 +79,7 @@ async def operator(place: Place, group: str) -> AsyncIterator[None]:
 
 
 async def until(holds: Callable[[], Awaitable[Any]], seconds: float = 90) -> Any:
-    """Ask until the answer is one; returns it."""
+    """Repeat a request until it has a result; returns the result."""
     async with asyncio.timeout(seconds):
         while not (found := await holds()):
             await asyncio.sleep(0.05)

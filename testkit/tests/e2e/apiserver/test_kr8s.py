@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.timeout(60),
-    # It says of every server younger than itself that it was not tried on it.
+    # kr8s warns about every server that is newer than kr8s' tested versions.
     pytest.mark.filterwarnings("ignore:Kubernetes version .* is not supported:UserWarning"),
 ]
 
@@ -121,7 +121,7 @@ async def test_a_deployment_is_scaled_and_its_generation_grows(api: Any) -> None
 async def kinds_of(api: Any, version: str) -> set[str]:
     """Return the kinds that kr8s finds in a group and version.
 
-    A real server lists a group that comes or goes for a moment without serving it, over which kr8s stumbles: it is asked again.
+    While a group is added or removed, a real server lists it for a moment without serving it, and kr8s fails: retry.
     """
     while True:
         try:
@@ -134,9 +134,9 @@ async def kinds_of(api: Any, version: str) -> set[str]:
 
 @pytest.fixture
 async def defined(api: Any, place: Place) -> AsyncIterator[str]:
-    """The group of a custom kind, which is served, and is gone after the test so that no short name has two meanings.
+    """The served group of a custom kind, which is deleted after the test so that no short name has two meanings.
 
-    kr8s' own waits read discovery, over which they stumble while the group comes or goes.
+    kr8s' own waits read discovery, and fail while the group is added or removed.
     """
     group = group_of(place.namespace)
     made = CustomResourceDefinition(definition(group), api=api)

@@ -1,4 +1,4 @@
-"""The commands of kubectl that people use, on the in-memory server and on a real one: the same words come out of both."""
+"""The commands of kubectl that people use, on the in-memory server and on a real server: both produce the same output."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def defined(kubectl: Kubectl) -> AsyncIterator[str]:
     await kubectl("apply", "-f", "-", stdin=manifest(group))
     try:
         await kubectl("wait", "--for=condition=Established", f"crd/welders.{group}", "--timeout=60s")
-        async with asyncio.timeout(60):  # a real server serves a CRD a moment after it says so
+        async with asyncio.timeout(60):  # a real server serves a CRD a moment after Established
             while f"welders.{group}" not in await kubectl(*found):
                 pass
         yield group

@@ -25,7 +25,7 @@ from konverge_testing.failures import BinariesMissing
 
 DEFINITION = kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False)
 
-pytestmark = pytest.mark.timeout(90, func_only=True)  # that of a build, which the first test waits for, is its own
+pytestmark = pytest.mark.timeout(90, func_only=True)  # a build in the first test has its own limit
 
 
 @pytest.fixture(scope="module", params=sorted(other_languages.RECIPES))
@@ -95,7 +95,7 @@ def test_a_missing_toolchain_is_named(name: str, tmp_path: Path) -> None:
 
 
 def test_locked_dependencies_name_no_registry_but_the_public_index_of_crates() -> None:
-    """Each client's own configuration says where packages come from."""
+    """Each client's own configuration names its package source."""
     lock = (EXAMPLES / "rust" / "Cargo.lock").read_text()
     assert {line for line in lock.splitlines() if line.startswith("source")} == {
         'source = "registry+https://github.com/rust-lang/crates.io-index"'

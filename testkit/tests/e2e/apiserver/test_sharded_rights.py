@@ -1,6 +1,7 @@
 """Replicas of the daemon with the rights that the chart gives for each mode of sharding, on the in-memory API server, in virtual time.
 
-All that needs a right is done: replicas join, die, stop and are replaced, Leases are edited, objects come, change and go.
+Every action that needs a right happens: replicas join, die, stop and are replaced, Leases are edited, objects are created, changed and
+deleted.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ async def a_life(mode: str, rendered: Rendered) -> Daemons:
             await asyncio.sleep(60)
             await daemons.stop("konverge-1")
             await daemons.start("konverge-1")
-            if mode == "ordinal":  # the share of the one that died has no owner until it is back
+            if mode == "ordinal":  # the dead replica's share has no owner until its restart
                 await daemons.stop("konverge-0")
                 await daemons.start("konverge-0")
             await claims(client, *range(12, 18))
@@ -154,7 +155,7 @@ async def a_life(mode: str, rendered: Rendered) -> Daemons:
             await served(client, 12)
             for lease in await client.list(
                 LEASE, NAMESPACE
-            ):  # each loses it, and tells of that when it has joined again
+            ):  # each loses it, and reports that once it has joined again
                 await client.patch(
                     LEASE, lease.name, NAMESPACE, patch={"spec": {"holderIdentity": "another"}}, style="merge"
                 )

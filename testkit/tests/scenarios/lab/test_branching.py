@@ -1,4 +1,4 @@
-"""Plans that share the beginning of their runs come to what each comes to alone: every plan of the backup operator, and random joins."""
+"""Plans that share the beginning of their runs end like separate runs: every plan of the backup operator, and random joins."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def waits_for_its_secret(lab: Lab) -> None:
 
 def test_every_branched_plan_ends_as_its_run_from_nothing() -> None:
     reference = run(waits_for_its_secret, Plan(name="reference"), long=True)
-    plans = [plan for plan in plans_of(reference, process="lab").plans if not plan.leases]  # those run alone
+    plans = [plan for plan in plans_of(reference, process="lab").plans if not plan.leases]  # these never branch
     random = Random(11)
     joins = [random_plan(plans, random, number) for number in range(JOINS)]
     plans += [msgspec.structs.replace(join, seed=0) for join in joins]

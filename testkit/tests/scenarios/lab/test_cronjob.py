@@ -50,7 +50,7 @@ def due_of(job: kv.Object) -> str:
 
 
 def last_due(cron: CronJob, created: datetime, now: datetime) -> datetime | None:
-    """Return the last moment at which a Job was due and may still be started, of all those that were missed."""
+    """Return the time of the last missed Job that may still be started."""
     period = timedelta(minutes=cron.spec.every_minutes)
     due = now - (now - datetime(2030, 1, 1, tzinfo=UTC)) % period
     deadline = cron.spec.starting_deadline_seconds
@@ -87,7 +87,7 @@ class CronJobReconciler:
 
 
 def job_of(cron: CronJob, due: datetime) -> kv.Object:
-    name = f"{cron.name}-{int(due.timestamp())}"  # the same moment gives the same name, so no Job is made twice
+    name = f"{cron.name}-{int(due.timestamp())}"  # an equal time gives an equal name, so no Job is created twice
     container = {"name": "job", "image": cron.spec.image}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     return JOB.new(name, cron.namespace, annotations={DUE: rfc3339(due)}, spec={"template": template})

@@ -27,7 +27,7 @@ class Bucket(kv.CustomResource[BucketSpec, BucketStatus]):
 
 
 class BucketReconciler:
-    """Makes each bucket in the service as its spec says, and deletes it there at the end."""
+    """Creates each bucket in the service from its spec, and deletes it there at the end."""
 
     def __init__(self, service: str) -> None:
         self._service = service

@@ -1,6 +1,6 @@
 """The guide testkit/docs/lab.md is true: its programs run, and pytest prints the output that it shows.
 
-Where the lab's words change, write the guide's output anew: `python testkit/tests/scenarios/lab/test_guide.py && make readme`.
+If the lab's words change, regenerate the guide's output: `python testkit/tests/scenarios/lab/test_guide.py && make readme`.
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
 """Conformance cases as data: kinds, steps, cases, the matrix of cells that they fill, and how the files are read.
 
-A file of cases is a list of `{case, cell(s), steps}`. A step is a line, or a mapping whose first key is the line and whose value is the body:
+A file of cases is a list of `{case, cell(s), steps}`. A step is a line, or a mapping whose first key is the line and whose value is the
+body:
 
     - GET cm/a?resourceVersion=0
     - PUT cm/a: {data: {k: w}}
       is: 409
 
 Line: a method and a target. Methods: GET, POST, PUT, DELETE; JSON, MERGE, STRATEGIC, APPLY (PATCH with that content type); WATCH. Target:
-`kind[@namespace][/name[/subresource]][?query]`, where `kind` is a key of `KINDS`, no `@` is the case's own namespace and `@` alone is all; or a
-path that begins with `/`. Texts may hold `$ns`, `$hook`, `$ca` (see `webhook.py`) and `$(name.uid)`, `$(name.rv)`, `$(name.some.path)`: of the newest answer of that name (or `save`).
+`kind[@namespace][/name[/subresource]][?query]`, where `kind` is a key of `KINDS`, no `@` means the case's own namespace and a bare `@` all
+namespaces; or a path that begins with `/`. Texts may hold `$ns`, `$hook`, `$ca` (see `webhook.py`) and `$(name.uid)`, `$(name.rv)`,
+`$(name.some.path)`: of the newest response with that name (or `save`).
 
-`HOOKS mutating` and `HOOKS validating` configure webhooks, `SEEN name` reads what one was sent (see `hooks`).
+`HOOKS mutating` and `HOOKS validating` configure webhooks, `SEEN name` reads what a webhook received (see `hooks`).
 
 Guarantees: pure. Options of a step are `Step`'s fields.
 """
@@ -83,7 +85,7 @@ KINDS: Final = _kinds()
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One request, or one watch, and what of its answer counts."""
+    """One request or watch, and which parts of its response are compared."""
 
     line: str
     body: Any = None
@@ -172,7 +174,7 @@ def _pods(steps: Iterable[Step]) -> bool:
 
 
 def load_cases() -> list[Case]:
-    """Return all cases: those for every kind, then those of the files."""
+    """Return all cases: the generic cases of every kind, then the cases of the files."""
     from conformance.generic import generic_cases
 
     cases = [Case(one.name, one.cells, one.steps, one.area, _pods(one.steps)) for one in generic_cases()]

@@ -1,6 +1,6 @@
-"""The conformance cases that every kind has: each verb with the features that mean the same everywhere. Pure; made from `KINDS`.
+"""The conformance cases that every kind has: each verb with the features that mean the same everywhere. Pure; generated from `KINDS`.
 
-A case stands for one verb of one kind and a group of features; its cells name them one by one.
+A case covers a verb of a kind with a group of features; its cells name the features.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _creates(k: KindLines) -> Iterator[Case]:
 
 
 def _misnamed(k: KindLines) -> list[Step]:
-    if k.alias == "svc":  # kube-apiserver draws an address for them first, and says that it cannot
+    if k.alias == "svc":  # kube-apiserver first allocates an IP address for these, and reports an error
         return []
     return [
         Step(f"POST {k.alias}", k.body(), status=() if k.alias == "limits" else (422,)),
@@ -112,7 +112,7 @@ def _lists(k: KindLines) -> Iterator[Case]:
         Step(f"GET {k.alias}?{k.all}&limit=1", save="page"),
         *(
             [] if k.alias == "sa" else [Step(f"GET {k.alias}?{k.all}&limit=1&continue=$(page.metadata.continue)")]
-        ),  # `default` may come
+        ),  # `default` may follow
         Step(f"GET {k.alias}?{k.all}", accept=METADATA_LIST),
         Step(f"GET {k.alias}?{k.all}", accept=TABLE),
         Step(f"GET {k.alias}?{k.all}&resourceVersion=$(a.rv)&resourceVersionMatch=Exact"),
@@ -308,7 +308,7 @@ def _applies(k: KindLines) -> Iterator[Case]:
 
 
 def _apply_some(k: KindLines, apply: Any) -> Case:
-    """The same for kinds whose example cannot be changed once it is there, or whose fields move: only labels are fought over."""
+    """The same for kinds whose example is immutable after its creation, or whose fields move: the writers conflict over labels only."""
     return k.case(
         "apply",
         "created, taken over, and given up",

@@ -1,12 +1,13 @@
-"""Webhooks of the cases: an HTTPS server on loopback for each of the two servers, and the configurations that lead there.
+"""Webhooks of the cases: an HTTPS server on loopback for each of the two API servers, and the configurations that name it.
 
-Guarantees: a case states the response of each of its webhooks, and reads the reviews that they got; the same text on both servers.
+Guarantees: a case states the response of each of its webhooks, and reads the reviews that they received; the text is the same on both
+servers.
 
     - HOOKS mutating: {one: {answer: {allowed: true, patch: [{op: add, path: /data, value: {}}]}}}
     - POST cm: {metadata: {name: a}}
     - SEEN one:
 
-A webhook's fields are those of the configuration, with defaults: all writes of configmaps in the case's namespace. `answer` is the response
+A webhook has the fields of the configuration, with defaults: all writes of configmaps in the case's namespace. `answer` is the response
 (`uid` is filled in, a `patch` that is a list is encoded), or a text that is the whole body; `{whole: {...}}` is the whole document.
 """
 
@@ -34,8 +35,8 @@ _RULE: Final[Data] = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["c
 async def end_serving(runner: web.AppRunner) -> None:
     """Close the sockets of a server and of its connections before the loop ends.
 
-    `cleanup` alone begins the end of a TLS connection, and waits for no answer of the client: a busy kube-apiserver, which keeps its connections,
-    answers after the loop has ended, and the socket stays open.
+    `cleanup` only starts the TLS shutdown and does not wait for the client. A busy kube-apiserver keeps its connections and replies after
+    the loop has ended, which would leave the socket open.
     """
     for site in list(runner.sites):
         await site.stop()
@@ -82,7 +83,7 @@ class HookServer:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         review = await request.json()
-        # Who asked is another case's matter: the administrators of the two servers have different names.
+        # The requesting user is covered by another case: the administrators of the two servers have different names.
         asked = {key: value for key, value in review["request"].items() if key != "userInfo"}
         self.seen.setdefault(request.path, []).append(asked)
         return _answered(self.answers[request.path], review)
@@ -102,7 +103,7 @@ def _answered(answer: Any, review: Data) -> web.Response:
 
 
 def configuration(server: HookServer, kind: str, namespace: str, number: int, hooks: Mapping[str, Data]) -> Data:
-    """Return the configuration of some webhooks of a case, and let the server answer as they say."""
+    """Return the configuration of a case's webhooks, and configure the server's responses."""
     probe = {"objectSelector": {"matchLabels": {"probe": "hooks"}}, "answer": {"allowed": False}}
     whole = [
         _webhook(server, namespace, f"{name}-{number}" if name == READY else name, fields)

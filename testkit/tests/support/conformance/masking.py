@@ -159,7 +159,7 @@ class _Masker:
 
 
 def _cause(entry: Any) -> tuple[str, ...]:
-    """Conflicts come in the order of a Go map; what is invalid in its own."""
+    """Causes of a Conflict have the order of a Go map; causes of an Invalid have an order of their own."""
     return (entry.get("message", ""), entry.get("field", "")) if entry.get("reason") == "FieldManagerConflict" else ()
 
 

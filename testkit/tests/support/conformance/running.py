@@ -1,7 +1,7 @@
-"""Runs the steps of a case on one server and records what it answers.
+"""Runs the steps of a case on one server and records the responses.
 
-Guarantees: a case has a namespace of its own, `c-<number>`, on both servers the same. Whatever happens becomes part of the record; nothing is
-raised for an answer. A wait that does not end gives the last answer after `_PATIENCE` seconds.
+Guarantees: a case has a namespace of its own, `c-<number>`, on both servers the same. Every outcome becomes part of the record; no response
+raises. A wait that times out (`_PATIENCE` seconds) returns the last response.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def url_of(target: str, namespace: str) -> tuple[str, Kind | None, str]:
 
 
 class Runner:
-    """Runs steps one after the other, and knows what was answered so far."""
+    """Runs steps one after the other, and keeps the responses so far."""
 
     def __init__(self, target: Target, namespace: str, variables: Mapping[str, str] | None = None) -> None:
         self._target = target
@@ -110,7 +110,7 @@ class Runner:
                 data["metadata"] = {"name": name, **(data.get("metadata") or {})}
         return json.dumps(data).encode()
 
-    # --- what is answered ----------------------------------------------------------------------------------------------------
+    # --- responses -----------------------------------------------------------------------------------------------------------
 
     async def run(self, step: Step) -> dict[str, Any]:
         """Run a step and return its record."""
@@ -119,7 +119,7 @@ class Runner:
             for _ in range(_STARTS):
                 if record.get("status") != 429 or 429 in step.status:
                     break
-                await asyncio.sleep(1)  # kube-apiserver still makes the cache of a new or changed definition
+                await asyncio.sleep(1)  # kube-apiserver is still creating the cache of a new or changed definition
                 record = await self._watch(step)
             return record
         if step.line.startswith("HOOKS "):
@@ -154,7 +154,7 @@ class Runner:
             self._saved[save] = data
 
     async def _hooks(self, step: Step) -> dict[str, Any]:
-        """Put webhooks in place of those before, and wait until the server asks them."""
+        """Replace the configured webhooks, and wait until the server calls the new webhooks."""
         await self.close()
         hooks, kind, number = self._target.hooks, step.line.split(" ")[1], len(self._saved) + 1
         await hooks.start()
@@ -223,7 +223,7 @@ class Runner:
 
 
 def _last_attempts(reviews: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return reviews without those of attempts that kube-apiserver made again, since its cache was behind."""
+    """Return reviews without the reviews of retries, which kube-apiserver sends if its cache was stale."""
     keys = [(one["operation"], one["requestResource"], one.get("subResource"), one.get("name")) for one in reviews]
     repeated = [key == after and key[0] == "UPDATE" for key, after in zip(keys, [*keys[1:], None], strict=True)]
     return [one for one, again in zip(reviews, repeated, strict=True) if not again]

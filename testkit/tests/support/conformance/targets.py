@@ -1,6 +1,6 @@
 """The two servers that conformance cases run on: one interface for raw requests, no client in between.
 
-Guarantees: `send` returns status, content type, warnings and body as they came; `watch` gives the lines of a stream. Both servers get the
+Guarantees: `send` returns status, content type, warnings and body unchanged; `watch` yields the lines of a stream. Both servers get the
 same headers, the same User-Agent and the same impersonation, as an administrator who may impersonate.
 """
 
@@ -33,7 +33,7 @@ _FIRST_VERSION: Final = 1_000_000
 
 @dataclass(slots=True)
 class Reply:
-    """One answer."""
+    """A response."""
 
     status: int
     content_type: str = ""
@@ -49,10 +49,10 @@ class Target(Protocol):
     hooks: HookServer
 
     async def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Reply:
-        """Send a request and return the whole answer."""
+        """Send a request and return the whole response."""
 
     def watch(self, target: str, headers: Mapping[str, str]) -> AsyncIterator[Reply | bytes]:
-        """Give the head of the answer, then its lines."""
+        """Yield the head of the response, then its lines."""
 
 
 class RealTarget:

@@ -1,7 +1,8 @@
 """A conversion webhook that both servers call over HTTPS: `$hook` is its URL in a case, `$ca` its certificate authority for `caBundle`.
 
-Guarantees: `/convert` turns `spec.size: 3` of `v1` into `spec.width: 3px` of every other version and back. The name of an object chooses a
-mistake in the response (`MISTAKES`), so that one definition shows all of them. Other paths choose what no response can hold: `/text`, `/broken`, `/absent`.
+Guarantees: `/convert` converts `spec.size: 3` of `v1` into `spec.width: 3px` of every other version and back. The name of an object chooses
+a mistake in the response (`MISTAKES`), so a single definition covers all mistakes. Other paths choose what no ConversionReview can express:
+`/text`, `/broken`, `/absent`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bodies of requests, as hypothesis strategies: good objects with a few places drawn anew, and the bytes that carry them."""
+"""Bodies of requests, as hypothesis strategies: good objects with a few values replaced at random, and their encoding as bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Data = dict[str, Any]
 
 @st.composite
 def changed(draw: st.DrawFn, base: Data, node: Node) -> Data:
-    """Draw a good object with up to three places, which its schema names or not, drawn anew or left out."""
+    """Draw a good object in which up to three fields, known to its schema or not, are replaced or removed."""
     made = copy.deepcopy(base)
     for _ in range(draw(st.sampled_from([0, 1, 1, 2, 2, 3, 5]))):
         _change(draw, made, node)

@@ -70,7 +70,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Sent:
-    """A request as it goes over the wire."""
+    """A request as it is sent."""
 
     method: str
     target: str

@@ -1,4 +1,4 @@
-"""Sends drawn requests to a new server in memory and tells what of its responses no server should give."""
+"""Sends drawn requests to a new server in memory and reports the responses that no server should send."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _requests_for(spec: dict[str, Any], objects: dict[str, Any]) -> Iterator[Sen
 
 
 async def _rest(server: ApiServer) -> None:
-    """Let the server's controllers do what the last request asks of them."""
+    """Let the server's controllers react to the last request."""
     for _ in range(200):
         await asyncio.sleep(0)
         if server.idle:

@@ -1,4 +1,4 @@
-"""Values of fields, as hypothesis strategies: what a schema asks for, and what no field expects."""
+"""Values of fields, as hypothesis strategies: values that fit a schema, and values that no field expects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shell of the stand-in for Flux: what it asks the API server for. Its writes are compared with recordings elsewhere."""
+"""The shell of the stand-in for Flux: its requests to the API server. Its writes are compared with recordings elsewhere."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def ready(found: Object) -> bool:
 
 
 def asked(lab: Lab) -> Counter[str]:
-    """Count what the stand-in asks for, by verb."""
+    """Count the stand-in's requests by verb."""
     verbs: Counter[str] = Counter()
 
     def note(_: Any, about: Any, __: Any) -> None:

@@ -40,7 +40,7 @@ class Notebook:
 
 @dataclass
 class Pretended:
-    """A machine in memory; a step fails with what `failing` says, and is otherwise done."""
+    """A machine in memory; a step in `failing` fails with that error, and the others succeed."""
 
     seen: FoundPrograms
     failing: dict[Step, BaseException] = field(default_factory=dict)

@@ -165,7 +165,7 @@ async def waits_for_a_silent_program() -> None:
 
 
 def until_noticed(pid: int) -> None:
-    """Wait until a program has ended and asyncio's thread for it, which may collect it first, has told its loop."""
+    """Wait until a program has ended and asyncio's thread for it, which may collect it first, has informed its loop."""
     with contextlib.suppress(ChildProcessError):
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     for thread in threading.enumerate():

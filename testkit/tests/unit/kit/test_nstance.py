@@ -1,4 +1,4 @@
-"""The double of Nstance servers, asked over gRPC in memory: groups, instances, drains, streams, certificates and faults."""
+"""The double of Nstance servers, called over gRPC in memory: groups, instances, drains, streams, certificates and faults."""
 
 from __future__ import annotations
 
@@ -531,7 +531,7 @@ async def test_a_refused_connection_fails_at_once_and_a_silent_one_never_answers
     shard.faults.network = Network.OPEN
     await stub.ListGroups(Empty())
     shard.faults.network = Network.SILENT
-    with pytest.raises(TimeoutError):  # on a connection that stood
+    with pytest.raises(TimeoutError):  # on an established connection
         async with asyncio.timeout(3600):
             await stub.ListGroups(Empty())
 

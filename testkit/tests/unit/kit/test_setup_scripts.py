@@ -1,4 +1,4 @@
-"""Failures of the scripts that put programs for the tests into the cache: one line that says why, and no traceback."""
+"""Failures of the scripts that put programs for the tests into the cache: a single line with the reason, and no traceback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOOLS = Path(promtool.__file__).parent
 
 @pytest.fixture
 def slow_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """An environment in which every program that is called does not come to its end."""
+    """An environment whose programs never end."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("go", "apt-get", "dpkg-deb"):

@@ -1,4 +1,4 @@
-"""A long test run prints its time and its CPU time by folder, its slowest tests, and those that compute longest."""
+"""A long test run prints its durations and CPU times by folder, its slowest tests, and the tests that compute longest."""
 
 from __future__ import annotations
 

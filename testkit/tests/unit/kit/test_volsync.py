@@ -1,8 +1,8 @@
 """The stand-in for VolSync writes what VolSync was recorded writing.
 
 Compared for each object of a recording: the condition, its message if it is an Error, lastManualSync, whether a run is under way, the
-mover's result, the image, and token and pause of the spec, in their order and without repetitions. Not compared: times, logs, and the
-Error of a moment, which comes at random.
+mover's result, the image, and token and pause of the spec, in their order and without repetitions. Not compared: times, logs, and a
+momentary Error, which is random.
 """
 
 from __future__ import annotations

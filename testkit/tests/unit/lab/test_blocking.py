@@ -111,7 +111,7 @@ def test_nothing_is_refused_outside_of_the_lab() -> None:
 
 
 async def sleepy(_: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-    with contextlib.suppress(Exception):  # as an operator that logs errors and goes on
+    with contextlib.suppress(Exception):  # as an operator that logs errors and continues
         current_sleep()(3600)
     ctx.status.set_condition("Ready", True, "Rested")
     return kv.Done()

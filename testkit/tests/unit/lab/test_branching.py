@@ -1,4 +1,4 @@
-"""Which plans share their beginning, and where each goes its own way."""
+"""Which plans share their beginning, and where they branch."""
 
 from __future__ import annotations
 

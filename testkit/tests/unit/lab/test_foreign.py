@@ -1,4 +1,4 @@
-"""Foreign writes of plans, as other programs would make them."""
+"""Foreign writes of plans, like the writes of other programs."""
 
 from __future__ import annotations
 

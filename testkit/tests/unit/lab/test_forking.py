@@ -1,4 +1,4 @@
-"""Copies of a run that is going on: each comes to what its plan's run from nothing comes to, and none of them disturbs another."""
+"""Copies of a running run: each has the same result as its plan's separate run, and none disturbs another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lab on the in-memory API server: what it waits for, what it says, and how a process dies in it."""
+"""The lab on the in-memory API server: its waits, its messages, and the death of a process in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a reference run to plans. Nothing that could be tried is left out without a line that says why."""
+"""From a reference run to plans. No possible plan is left out without a line that gives the reason."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def thought_of(planned: Planned) -> list[Plan]:
 
 
 def shapes(planned: Planned, number: int) -> Counter[str]:
-    """The plans at a write, pruned ones included, without the write's number."""
+    """The plans at a write, including pruned plans, without the write's number."""
     everything = [plan.name for plan in thought_of(planned) if not plan.foreign]
     return Counter(re.sub(r"\bwrite \d+", "write N", name) for name in everything if f"write {number} " in f"{name} ")
 

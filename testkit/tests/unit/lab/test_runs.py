@@ -211,7 +211,7 @@ def test_two_replicas_that_both_lead_are_a_finding(monkeypatch: pytest.MonkeyPat
 
 
 def refused_in(replica: int) -> Callable[[Lab], Awaitable[None]]:
-    """The scenario, in which this replica, from 0 on, is refused again and again."""
+    """The scenario; the requests of this replica, from 0 on, are rejected again and again."""
 
     async def plays(lab: Lab) -> None:
         replicas, attempts = count(), count()

@@ -1,4 +1,4 @@
-"""Work in several processes: order, what comes back, what fails, and that nothing stays behind."""
+"""Work in several processes: order, results, failures, and that nothing stays behind."""
 
 from __future__ import annotations
 

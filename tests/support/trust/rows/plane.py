@@ -39,7 +39,7 @@ def ensure(namespace: str = WEB, name: str = "evil", **more: Any) -> dict[str, A
 
 
 def request(namespace: str = WEB, **more: Any) -> dict[str, Any]:
-    """Return the payload of an intent that asks for an Operation."""
+    """Return the payload of an intent that requests an Operation."""
     return {"intent": "request-operation", "namespace": namespace, "spec": operation("RunCommand", "job", **more)}
 
 

@@ -259,7 +259,7 @@ async def write_status(here: Scene) -> None:
 
 
 async def write_status_and_delete(here: Scene) -> None:
-    """With a right on the status, which no tenant has: even then nothing of the victim's goes."""
+    """With a right on the status, which no tenant has: even this deletes nothing of the victim's."""
     await claim(here, PRIVATE_POOL)
     namespace, instance = await victims_instance(here)
     status = {"instanceRef": {"name": instance, "namespace": namespace}, "assignedAt": "2030-01-01T00:00:00Z"}

@@ -1,4 +1,4 @@
-"""The Job of a command, as it is made from the parameters of an Operation."""
+"""The Job of a command, as rendered from the parameters of an Operation."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def played(recording: str, which: str = SOURCE, token: str = "t1", cancel_at: st
 
 
 def after(recording: str, token: str, step: str) -> list[str]:
-    """The states of an Operation whose token is set by a step: those of the observations from there on."""
+    """The states of an Operation whose token is set by a step: only the observations after this step."""
     since = next(line.at for line in lines("volsync", recording) if step in line.step)
     seen = [entry for entry in played(recording, token=token).seen() if entry.at > since]
     return [str(entry) for place, entry in enumerate(seen) if place == 0 or str(entry) != str(seen[place - 1])]

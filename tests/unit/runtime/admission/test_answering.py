@@ -1,4 +1,4 @@
-"""From a request to an answer, whatever the handler does. Time here is virtual."""
+"""From a request to a response, whatever the handler does. Time here is virtual."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One Secret for several replicas, and CA bundles that are put into what is ours alone: against the API server in memory."""
+"""One Secret for several replicas, and CA bundles that are written only into our own objects: against the API server in memory."""
 
 from __future__ import annotations
 

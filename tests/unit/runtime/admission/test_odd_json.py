@@ -1,4 +1,4 @@
-"""Whatever JSON comes to a webhook gets a response without a trace in the log: anyone in the cluster may send to its port."""
+"""Whatever JSON a webhook receives gets a response without a traceback in the log: anyone in the cluster may send to its port."""
 
 from __future__ import annotations
 

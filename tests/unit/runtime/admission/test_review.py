@@ -1,4 +1,4 @@
-"""AdmissionReview on the wire: what is read, what is refused, what goes back."""
+"""AdmissionReview on the wire: valid and invalid requests, and the responses."""
 
 from __future__ import annotations
 

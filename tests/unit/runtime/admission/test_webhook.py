@@ -1,4 +1,4 @@
-"""The sentence of a webhook: what it says, and what cannot be said."""
+"""The sentence of a webhook: its meaning, and the sentences that are errors."""
 
 from __future__ import annotations
 

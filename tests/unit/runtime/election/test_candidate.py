@@ -1,4 +1,4 @@
-"""A candidate decides by what it has seen of the Lease and by its own clock alone."""
+"""A candidate decides only by its own observations of the Lease and its own clock."""
 
 from __future__ import annotations
 

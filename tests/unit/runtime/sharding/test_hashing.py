@@ -1,4 +1,4 @@
-"""S2, S3 of the hash alone: rendezvous hashing spreads keys evenly, and moves no more of them than it must."""
+"""S2, S3 of the hash function: rendezvous hashing spreads keys evenly, and moves no more keys than necessary."""
 
 from __future__ import annotations
 

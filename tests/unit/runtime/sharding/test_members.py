@@ -1,4 +1,4 @@
-"""A ring is judged by what this replica saw of the Leases, and by its own clock alone."""
+"""A replica judges a ring only by its own observations of the Leases and its own clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hand-over protocol, in every order in which its parts can act; and mistakes in it, each of which the search finds."""
+"""The hand-over protocol, in every order of its parts' actions; and mistakes in it, which the search finds."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_an_object_without_annotations_has_no_stamp_and_each_ring_has_its_own() 
 
 
 def test_the_epoch_after_a_stamp_that_was_removed_is_greater_than_all_before() -> None:
-    first = next_epoch(None, "100")  # at version 100; the write makes it 101
+    first = next_epoch(None, "100")  # at version 100; the write results in 101
     moved = next_epoch(Stamp("a", first), "101")
     removed = next_epoch(None, "103")
     assert first < moved < removed

@@ -1,4 +1,4 @@
-"""Self-made certificates: what is due when, and that what is made is trusted."""
+"""Self-signed certificates: what is due when, and that clients trust the generated certificates."""
 
 from __future__ import annotations
 

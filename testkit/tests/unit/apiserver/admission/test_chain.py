@@ -1,4 +1,4 @@
-"""The chain as a whole: what it skips, in which order it asks, and that two writes cannot spend the same quota."""
+"""The chain as a whole: which steps it skips, the order of its calls, and that two writes cannot spend the same quota."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""LimitRanges as a real server kept and enforced them (see `tools/record/admission/limits.py`): every step's answer, through the whole server."""
+"""LimitRanges as a real server kept and enforced them (see `tools/record/admission/limits.py`): every step's response, through the whole
+server.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""ResourceQuota as a real server kept it (see `tools/record/admission/recorder.py`): every step's answer, what is used after it, the controller's sums."""
+"""ResourceQuota as a real server kept it (see `tools/record/admission/recorder.py`): every step's response, the used amounts after it, the
+controller's sums.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks as a real server asked them (see `tools/record/admission/recorder.py`): the same reviews, and the same answers to the client."""
+"""Webhooks as a real server called them (see `tools/record/admission/recorder.py`): equal reviews, and equal responses to the client."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Room:
         )
 
     def outcome(self, call: AdmissionCall) -> tuple[Data, Data | None]:
-        """Return the object that came out, and the status of a refusal; time is virtual, since some hooks are late."""
+        """Return the resulting object, and the status of a rejection; time is virtual, since some hooks are late."""
         with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
             return runner.run(self._outcome(call))
 

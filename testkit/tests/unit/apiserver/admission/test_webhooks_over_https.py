@@ -103,7 +103,7 @@ async def test_a_webhook_over_https_gets_the_review_of_a_real_server(case: Data)
 async def test_a_webhook_is_called_at_its_cleaned_path_with_its_own_certificate_as_the_ca_bundle(
     path: str, target: str
 ) -> None:
-    """As kube-apiserver 1.36 answered for a serving certificate whose authority is unknown to it."""
+    """The response of kube-apiserver 1.36 for a serving certificate of an unknown authority."""
     serving = trustme.CA().issue_cert("127.0.0.1")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serving.configure_cert(context)

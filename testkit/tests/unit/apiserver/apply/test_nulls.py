@@ -1,4 +1,4 @@
-"""Null in a server-side apply of a custom resource, and integers beyond 64 bits, as kube-apiserver 1.36 answers them."""
+"""Null in a server-side apply of a custom resource, and integers beyond 64 bits, with the responses of kube-apiserver 1.36."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_other_writes_drop_a_null_of_a_plain_field(lab: Lab) -> None:
     await install_crds(lab.client, [_DEFINITION])
     stored = await _send(lab, "POST", _JSON, {"spec": {"size": None, "color": None, "limits": {"a": None}}})
     assert stored["spec"] == {"color": "green", "mode": "full", "limits": {}}
-    # The text of the spec is one that an apply left as it was.
+    # The stored text of the spec is unchanged since an apply.
     with pytest.raises(kv.ApiError, match="must be of type"):
         await _send(lab, "PATCH", _APPLY, {"spec": {"size": None}})
     stored = await _send(lab, "PATCH", _MERGE, {"spec": {"size": 3, "inner": {}}})

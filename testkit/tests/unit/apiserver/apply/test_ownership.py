@@ -1,4 +1,4 @@
-"""Ownership beyond what one server could be asked in a recording: schemas that change, versions that go, objects that do not fit."""
+"""Ownership beyond the recordings of a single server: schemas that change, versions that are removed, objects that do not fit."""
 
 from __future__ import annotations
 

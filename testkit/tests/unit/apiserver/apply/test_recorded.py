@@ -92,7 +92,7 @@ def applied(kind: str, step: Data) -> Data:
 def test_an_apply_answers_as_the_real_server(kind: str, step: Data) -> None:
     before = copy.deepcopy((step["before"], step["patch"]))
     if step["code"] == 422 and step["answer"]["details"]["kind"] == kind:
-        found = applied(kind, step)  # validation refuses it, which comes after: it has to find the same nulls
+        found = applied(kind, step)  # validation follows, and rejects it: it has to find the same nulls
         for cause in step["answer"]["details"]["causes"]:
             if "must be of type" in cause["message"] and cause["message"].endswith('"null"'):
                 assert at(found, cause["field"]) is None

@@ -89,7 +89,7 @@ def test_a_review_is_answered_as_by_a_real_server(rbac: auth.Rbac, case: Data) -
 
 
 def _worded(status: Data) -> Data:
-    """Put joined errors into an order: upstream's is that of a Go map."""
+    """Sort joined errors: upstream has the random order of a Go map."""
     for key in ("message", "reason", "evaluationError"):
         head, bracket, rest = str(status.get(key, "")).partition("[")
         if bracket:
@@ -98,7 +98,7 @@ def _worded(status: Data) -> Data:
 
 
 def _sorted(status: Data) -> Data:
-    """Put rules into an order: upstream's is that of a Go map."""
+    """Sort rules: upstream has the random order of a Go map."""
     lists = {key: sorted(value, key=json.dumps) for key, value in status.items() if isinstance(value, list)}
     return _worded({**status, **lists})
 

@@ -1,4 +1,6 @@
-"""Who asks, as a real server found out (see `tools/record/admission/recorder.py`): impersonation, TokenRequest, TokenReview."""
+"""The user of a request, as a real server determined it (see `tools/record/admission/recorder.py`): impersonation, TokenRequest,
+TokenReview.
+"""
 
 from __future__ import annotations
 

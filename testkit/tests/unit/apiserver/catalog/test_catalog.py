@@ -1,4 +1,4 @@
-"""The catalog is what a real server has, complete in itself, and read only when it is looked at."""
+"""The catalog equals a real server's, is complete in itself, and is loaded only on use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KINDS = {resource.id: resource for resource in builtin({})}
 
 
 def place(kind: tuple[str, str], *path: str) -> Node:
-    """Return the schema at a path; `*` goes into the items of a list."""
+    """Return the schema at a path; `*` selects the items of a list."""
     node: Node | None = KINDS[kind].storage.schema
     for name in path:
         assert node is not None

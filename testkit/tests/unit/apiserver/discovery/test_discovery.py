@@ -271,7 +271,7 @@ def fields(message: bytes) -> dict[int, list[bytes]]:
 
 
 def named(message: bytes, *, repeated: bool = True) -> dict[str, bytes]:
-    """Return the entries of a message of named values, or (not `repeated`) of the one entry itself."""
+    """Return the entries of a message of named values; without `repeated` the message is a single entry."""
     entries = fields(message)[1] if repeated else [message]
     parts = [fields(entry) for entry in entries]
     return {part[1][0].decode(): part[2][0] for part in parts}

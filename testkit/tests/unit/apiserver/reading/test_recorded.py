@@ -74,7 +74,7 @@ class Player:
     """Plays the script's writes on a store, and sends its cases."""
 
     def __init__(self) -> None:
-        # Real version counters do not start at one either; nothing that is asked for lies before it.
+        # Real version counters do not start at 1 either; no request uses an earlier version.
         self.store = Store(100)
         self.versions: dict[str, int] = {}
         self.last: dict[str, int] = {}
@@ -150,7 +150,7 @@ class Player:
 
 
 def once(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the lines without repeated bookmarks: how many come in the last seconds is chance."""
+    """Return the lines without repeated bookmarks: their number in the last seconds is random."""
     return [
         line
         for line, before in zip(lines, [None, *lines], strict=False)

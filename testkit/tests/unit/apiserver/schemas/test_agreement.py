@@ -1,4 +1,4 @@
-"""The two halves of value validation, the fast one that decides and the slow one that explains, agree on every value."""
+"""The two halves of value validation, the fast check that decides and the slow walk that explains, agree on every value."""
 
 from __future__ import annotations
 

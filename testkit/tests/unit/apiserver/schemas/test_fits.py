@@ -1,4 +1,4 @@
-"""The check in C never accepts an object that one of the walks in Python would change or refuse."""
+"""The check in C never accepts an object that a walk in Python would change or reject."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def found(errors: list[FieldError]) -> dict[str, Any]:
 
 
 def created(body: bytes, kind: str = "application/json", mode: str = "Warn") -> tuple[dict[str, Any], dict[str, Any]]:
-    """Take a body through what a creation does here; return the answer and the object."""
+    """Run a body through the steps of a creation; return the response and the object."""
     try:
         decoded = schemas.decode(body, kind, strict=True, kind="V", custom=True)
         unknown = [*decoded.duplicates, *schemas.prune(VALUES, decoded.data)]

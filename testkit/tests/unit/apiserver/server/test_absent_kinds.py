@@ -1,4 +1,4 @@
-"""Kinds of a real API server that this one does not have: a request for one says so, and is not taken for a wrong path."""
+"""Kinds of a real API server that the in-memory server lacks: a request gets an error about the missing kind, not about the path."""
 
 from __future__ import annotations
 

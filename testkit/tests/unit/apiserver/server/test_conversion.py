@@ -1,4 +1,4 @@
-"""Conversion webhooks of this process: how often they are asked, and how watches go on while they are slow or fail."""
+"""Conversion webhooks of this process: how often they are called, and how watches continue while they are slow or fail."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Data = dict[str, Any]
 
 
 class Webhook:
-    """Turns `spec.size` of v1 into `spec.width` of v2 and back; `broken` has it refuse, `slow` take its time."""
+    """Converts `spec.size` of v1 into `spec.width` of v2 and back; with `broken` it refuses, with `slow` it waits."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -151,7 +151,7 @@ async def test_a_watch_tells_events_in_their_order_and_no_bookmark_is_ahead_of_t
 ) -> None:
     response = await send(server, "GET", f"{PATH.format('v2')}?watch=true&allowWatchBookmarks=true")
     assert response.stream is not None
-    webhook.slow = 25.0  # a bookmark comes about once a minute, and a webhook has 30 seconds
+    webhook.slow = 25.0  # bookmarks are about a minute apart, and a webhook has 30 seconds
     await make(server, "a", size=1)
     await resize(server, "a", 2)
     await send(server, "DELETE", f"{PATH.format('v1')}/a")

@@ -167,7 +167,7 @@ async def test_the_same_seed_gives_the_same_uids_and_names() -> None:
 
 
 async def evict(server: ApiServer, name: str, **options: Any) -> tuple[int, str]:
-    """Evict a pod; returns the status code and the message of the answer."""
+    """Evict a pod; returns the status code and the message of the response."""
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "default"}}
     path = f"/api/v1/namespaces/default/pods/{name}/eviction"
     call = Call.of(

@@ -20,7 +20,7 @@ LIST = Call.of("GET", "/api/v1/configmaps")
 
 
 class Reader:
-    """Reads a watch in the background; `lines` is what came, `end` how it ended."""
+    """Reads a watch in the background; `lines` has the received lines, `end` the end of the stream."""
 
     def __init__(self, lines: AsyncIterator[bytes]) -> None:
         self.lines = lines

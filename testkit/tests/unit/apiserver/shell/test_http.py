@@ -32,7 +32,7 @@ QUERY = WatchQuery(namespace="web", resource_version="0", timeout_seconds=600, i
 
 
 class Echo:
-    """Keeps the calls and answers all alike."""
+    """Records the calls and gives them all the same response."""
 
     def __init__(self, answer: Response | None = None) -> None:
         self.answer = answer or Response(body=b"{}")

@@ -1,4 +1,4 @@
-"""Rows and columns of a real kube-apiserver, made again here. See `tools/record/tables.py` and `tools/record/catalog.py`."""
+"""Rows and columns of a real kube-apiserver, reproduced here. See `tools/record/tables.py` and `tools/record/catalog.py`."""
 
 from __future__ import annotations
 
