@@ -6,7 +6,7 @@ __all__ = ["CompileError", "EvalError", "TooCostly", "TooManyIterations"]
 
 
 class CompileError(Exception):
-    """An expression does not compile; the text has every error with its place. Raised when a `Program` is made."""
+    """An expression does not compile; the text has every error with its place. Raised by the constructor of `Program`."""
 
 
 class EvalError(Exception):
@@ -18,4 +18,4 @@ class TooManyIterations(Exception):
 
 
 class TooCostly(Exception):
-    """An expression was ended, since it costs more than any call may."""
+    """An expression was stopped because its cost exceeds the limit of a single call."""

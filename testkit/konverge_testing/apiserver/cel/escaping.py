@@ -1,7 +1,7 @@
 """Property names as CEL identifiers, and back.
 
 Guarantees: pure; the rules of k8s.io/apiserver `pkg/cel/escaping.go` (KEP-2876): `__` is `__underscores__`, `.` `__dot__`, `-` `__dash__`,
-`/` `__slash__`, and a reserved word stands between double underscores. A name that cannot be written as an identifier has no escape.
+`/` `__slash__`, and a reserved word is enclosed in double underscores. A name that cannot be written as an identifier has no escape.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class URL:
     scheme: str
     host: str
     path: str
-    """As it was written."""
+    """The URL as written."""
     query: str
 
     @property
@@ -49,7 +49,7 @@ class URL:
 
     @property
     def escaped_path(self) -> str:
-        """The path as it goes over the wire."""
+        """The path in its encoded form."""
         if _PATH_SAFE.fullmatch(self.path):
             return self.path
         return quote(unquote_to_bytes(self.path), safe="/$&+,:;=@~")
