@@ -1,4 +1,5 @@
-"""Makes `messages.json` from the Go sources of Kubernetes: numbers and kinds of the fields of every message that the server may be sent.
+"""Generates `messages.json` from the Go sources of Kubernetes: numbers and kinds of the fields of every message that the server may be
+sent.
 
     python -m konverge_testing.apiserver.protobuf.generate <module cache>/k8s.io 0.36.3
 
