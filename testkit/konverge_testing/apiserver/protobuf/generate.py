@@ -104,7 +104,7 @@ def _read(text: str, into: Package) -> None:
 
 
 class Tables:
-    """The messages that are reachable from the kinds, as they are asked for."""
+    """The messages that are reachable from the kinds, added at their first lookup."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
