@@ -39,10 +39,10 @@ class Printed:
 
 
 class Strategy:
-    """The behaviour of one kind beyond its schema. The default does nothing special; built-in kinds and CRDs override what they need.
+    """The behaviour of one kind beyond its schema. The default does nothing special; built-in kinds and CRDs override single methods.
 
-    `old` and `new` are whole objects as plain data; `new` may be changed in place. Hooks are synchronous and decide from what they are
-    given.
+    `old` and `new` are whole objects as plain data; `new` may be changed in place. Hooks are synchronous and decide only from their
+    arguments.
     """
 
     generation: bool = True

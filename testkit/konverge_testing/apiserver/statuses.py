@@ -115,7 +115,7 @@ def _formatted(value: Any) -> str:
 
 
 class StatusError(Exception):
-    """A request is refused; `body()` is what the client reads. The shell sends it as the response."""
+    """A request is refused; the shell sends `body()` as the response."""
 
     def __init__(
         self,
@@ -228,7 +228,7 @@ def _unique(texts: Iterable[str]) -> list[str]:
 
 
 def bad_request(text: str) -> StatusError:
-    """400: the request itself makes no sense."""
+    """400: the request itself is invalid."""
     return StatusError(400, "BadRequest", text)
 
 

@@ -51,7 +51,7 @@ class WebhookResponse:
 
 
 def accepts_v1(versions: object) -> bool:
-    """Raise unless a hook can be called in v1: 501 if it wants v1beta1, and 500's reason if it lists no known version."""
+    """Tell whether a hook can be called in v1; raises 501 if it prefers v1beta1. False: it lists no known version."""
     known = (
         [version for version in versions or () if version in ("v1", "v1beta1")] if isinstance(versions, list) else []
     )

@@ -57,7 +57,7 @@ class Evaluator:
         return dict.fromkeys(self._names, ONE)
 
     def demand(self, names: Sequence[str], new: Data) -> str:  # noqa: ARG002  # only pods are measured
-        """Return what an object must state before these names can be measured, or ""."""
+        """Return the fields that an object must set before these names can be measured, or ""."""
         return ""
 
     def in_scope(self, scope: Scope, found: Data) -> bool:  # noqa: ARG002  # most have no scopes

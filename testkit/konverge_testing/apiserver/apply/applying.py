@@ -94,7 +94,7 @@ def apply(
     `track_update`; `settled`: the live object's entries were written under the current schemas.
 
     Raises StatusError: 409 for fields of others unless forced, 400 for another kind or version and for managedFields in the configuration,
-    500 (as the server) for what does not fit the schema.
+    500 (as the server) for a configuration that does not fit the schema.
     """
     request = _Request(node, live, patch, manager, api_version, subresource, now, reset, versions, settled, views)
     before = (live.get("metadata") or {}).get("managedFields") if live is not None else None
@@ -215,7 +215,7 @@ def _take(request: _Request, owners: Owners, key: Key, base: Data, merged: Data,
     deduct(owners, changes, but=key)
 
 
-# --- what is no longer applied --------------------------------------------------------------------------------------
+# --- fields no longer applied ---------------------------------------------------------------------------------------
 
 
 def _pruned(request: _Request, merged: Data, owners: Owners, last: Owner) -> Data:

@@ -86,7 +86,7 @@ def _merge_lists(shape: ListShape, live: list[Any], config: list[Any]) -> list[A
 def _interleave(
     child: Shape, left: list[tuple[str, Any]], right: list[str], ours: dict[str, Any], theirs: dict[str, Any]
 ) -> list[Any]:
-    """Walk both lists at once. An item of ours that is also in theirs waits until the walk reaches it in theirs."""
+    """Walk both lists at once. A live item that the configuration has too waits until the walk reaches it in the configuration."""
 
     def both(element: str) -> Any:
         return merge(child, ours[element], theirs[element]) if element in ours else theirs[element]

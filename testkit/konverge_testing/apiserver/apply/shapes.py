@@ -90,7 +90,7 @@ class Shape:
 
     @cached_property
     def inlined_untyped(self) -> bool:
-        """Whether the type is inline, without a name."""
+        """Whether the schema is inline (no reference) and untyped."""
         return not self._node.reference and self.scalar == "untyped"
 
     @cached_property

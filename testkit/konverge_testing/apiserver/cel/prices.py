@@ -65,7 +65,7 @@ class _Pricer:
         return self._do("_+_", total, self._number(fixed)) if fixed else total
 
     def _value(self, expr: Expr) -> Expr:
-        """Return an expression as it is run."""
+        """Return the expression in its executable form."""
         return rewrite(copy.deepcopy(expr), self._checked)
 
     def _size(self, expr: Expr) -> Expr:

@@ -1,6 +1,6 @@
 """The url library: absolute URIs and absolute paths, as Go's net/url reads them.
 
-Guarantees: pure; `parse` refuses what `url.ParseRequestURI` refuses, in its words, and then reads as `url.Parse` does, fragment aside. A
+Guarantees: pure; `parse` refuses like `url.ParseRequestURI`, with its messages, and reads like `url.Parse`, except for fragments. A
 URL is passed through rules as its text. Source: k8s.io/apiserver `pkg/cel/library/urls.go`.
 """
 

@@ -147,7 +147,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     """The requests that a rule matches. An absent field matches everything, discovery included; the texts are shell patterns
     (`web-*`).
 
-    - `verbs`: RBAC's verbs, and beside them `apply` (patches that are applies), `read` (get, list, watch), `write` (see `About.writes`);
+    - `verbs`: RBAC's verbs, and also `apply` (patches that are applies), `read` (get, list, watch), `write` (see `About.writes`);
     - `resources`: `plural.group` (`deployments.apps`), or only the plural in the core group;
     - `subresource`: None matches all, "" the main resource only.
 

@@ -3,7 +3,7 @@ sent.
 
     python -m konverge_testing.apiserver.protobuf.generate <module cache>/k8s.io 0.36.3
 
-Reads the struct tags of the types (`json`, `protobuf`), which say what the wire looks like; nothing else of the sources is kept. Run by
+Reads the struct tags of the types (`json`, `protobuf`), which define the wire format; the rest of the sources is not kept. Run by
 hand when the catalog moves to another version of Kubernetes.
 """
 
@@ -61,7 +61,7 @@ _FIELD = re.compile(r"^\t(?:(\w+) +)?([^\s`]+)\s*`(.*)`", re.MULTILINE)
 
 @dataclass
 class Package:
-    """The types of one Go package: struct bodies, other declarations, and what its imports are called."""
+    """The types of one Go package: struct bodies, other declarations, and the names of its imports."""
 
     path: str
     structs: dict[str, str] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """One request for a resource, as read from its URL and parameters: verb, target, and the options of writes with their checks.
 
-Guarantees: pure. `options_of` refuses what the real server refuses, in its words (`pkg/apis/meta/v1/validation`).
+Guarantees: pure. `options_of` refuses the same options as the real server, with its messages (`pkg/apis/meta/v1/validation`).
 """
 
 from __future__ import annotations

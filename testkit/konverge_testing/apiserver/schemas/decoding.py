@@ -51,7 +51,7 @@ def decode(
 ) -> Decoded:
     """Decode a body; `strict` reports fields given twice. `kind` is the URL's kind, for the message of a refusal.
 
-    `custom`: the body is a custom resource and has to name its kind (built-in kinds take the URL's). Raises StatusError 400.
+    `custom`: the body is a custom resource and must have a kind (built-in kinds default to the URL's). Raises StatusError 400.
     """
     try:
         if custom and "yaml" not in content_type and (number := beyond_floats(body)):
