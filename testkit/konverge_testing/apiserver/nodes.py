@@ -86,7 +86,7 @@ class Node:
 
     @cached_property
     def atomic(self) -> bool:
-        """Whether this place has a single owner: scalars, atomic lists, atomic maps and structs."""
+        """Whether this place is owned as a whole: scalars, atomic lists, atomic maps and structs."""
         if self.type == "array":
             return self.list_type == "atomic"
         return self.schema.get("x-kubernetes-map-type") == "atomic"

@@ -245,7 +245,7 @@ def unauthorized() -> StatusError:
 
 
 def method_not_allowed(group: str = "", plural: str = "", verb: str = "") -> StatusError:
-    """405: this resource does not have this verb; a custom resource is named in the message."""
+    """405: this resource does not have this verb; with `verb` (custom resources), the message names verb and resource."""
     if verb:
         text = f'{verb} is not supported on resources of kind "{qualified(group, plural)}"'
         return StatusError(405, "MethodNotAllowed", text, details=_details(group, plural, ""))

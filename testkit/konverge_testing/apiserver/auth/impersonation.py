@@ -1,9 +1,8 @@
 """User impersonation: the Impersonate-* headers and the rights that they need.
 
 Guarantees: pure apart from authorization checks. A server of 1.36 has constrained impersonation: a mode that applies to the wanted user is
-tried
-with its own verbs (`impersonate-on:user-info:list`, `impersonate:user-info`) before the plain verb `impersonate`, and the first mode's
-refusal is returned to the client. The rules are those of k8s.io/apiserver `pkg/endpoints/filters/impersonation`.
+tried with its own verbs (`impersonate-on:user-info:list`, `impersonate:user-info`) before the plain verb `impersonate`, and the first
+mode's refusal is returned to the client. The rules are those of k8s.io/apiserver `pkg/endpoints/filters/impersonation`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The authorizer library: checks of rights in match conditions (`authorizer.group('').resource('pods').check('get').allowed()`).
 
 Guarantees: a check calls the function that `authorizing` sets for an evaluation; without such a function every check fails. Values are
-passed
-through expressions as maps with one entry, the name of the type. Source: k8s.io/apiserver `pkg/cel/library/authz.go`.
+passed through expressions as maps with one entry, the name of the type. Source: k8s.io/apiserver `pkg/cel/library/authz.go`.
 
 Caveats: field and label selectors are ignored, as RBAC ignores them.
 """

@@ -1,8 +1,8 @@
 """The quantity library: amounts such as 500m and 1.5Gi, exactly.
 
 Guarantees: pure. A quantity is passed through rules as a fraction in lowest terms. A mark behind it means that Go does not store it as an
-integer
-although its value is an integer (`1000m`, `1.0`): isInteger is then false. Source: k8s.io/apimachinery `pkg/api/resource/quantity.go`.
+integer although its value is an integer (`1000m`, `1.0`): isInteger is then false. Source: k8s.io/apimachinery
+`pkg/api/resource/quantity.go`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 parts are unchanged need not be validated again.
 
 Guarantees: pure; imports nothing of the CEL library. A path is the fields from the variable on, () for the whole value; everything below
-its
-end is read as well. Two names are not fields: see EACH and THERE.
+its end is read as well. Two names are not fields: see EACH and THERE.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Rewrites a checked expression for the CEL library.
 
 Guarantees: the given tree may be changed in place; the result means the same as the rule on a real server. Functions of Kubernetes are
-mapped
-to `functions.py` under names of their own; dotted names of functions become simple names; a validation's result becomes an optional; lists
-that
-are sets or maps compare and add without regard to order (k8s.io/apiserver `pkg/cel/common/valuesunstructured.go`); an optional oldSelf is
-wrapped here, because Python values cannot be optionals.
+mapped to `functions.py` under names of their own; dotted names of functions become simple names; a validation's result becomes an optional;
+lists that are sets or maps compare and add without regard to order (k8s.io/apiserver `pkg/cel/common/valuesunstructured.go`); an optional
+oldSelf is wrapped here, because Python values cannot be optionals.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The sizes that a schema allows at each place; the costs of rules are estimated from them.
 
-Guarantees: pure. Follows k8s.io/apiserver `pkg/cel/common/schemas.go`: a missing bound is derived from the largest
-request. Places that rules cannot read have no size (see `kinds.declared`).
+Guarantees: pure. Follows k8s.io/apiserver `pkg/cel/common/schemas.go`: a missing bound is derived from the largest request. Places that
+rules cannot read have no size (see `kinds.declared`).
 """
 
 from __future__ import annotations

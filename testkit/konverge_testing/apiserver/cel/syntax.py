@@ -1,9 +1,8 @@
 """Expressions as trees, read from and written to the CEL library's protobuf encoding (cel.expr.ParsedExpr).
 
 Guarantees: pure. `decode` reads the output of the library's parser, macros already expanded; `encode` writes bytes that the library
-accepts. Positions
-are offsets in code points by expression id. The field numbers are those of cel-spec `proto/cel/expr/syntax.proto`; no protobuf package is
-needed.
+accepts. Positions are offsets in code points by expression id. The field numbers are those of cel-spec `proto/cel/expr/syntax.proto`; no
+protobuf package is needed.
 """
 
 from __future__ import annotations

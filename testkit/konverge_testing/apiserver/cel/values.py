@@ -1,9 +1,9 @@
 """Data for rules: reduced to the read parts, names escaped, numbers, times and bytes typed by the schema.
 
 Guarantees: pure; the given data is never changed, and passed unchanged if nothing needs conversion. Follows k8s.io/apiserver
-`pkg/cel/common/valuesunstructured.go`: a null field of an object is absent, a number is a double, formats make
-timestamps, durations (both as text, to be read again by the rewritten rule; kept to microseconds) and bytes. Equality of lists that merge
-needs `aligned`, which sorts an old list like the new list.
+`pkg/cel/common/valuesunstructured.go`: a null field of an object is absent, a number is a double, formats make timestamps, durations (both
+as text, to be read again by the rewritten rule; kept to microseconds) and bytes. Equality of lists that merge needs `aligned`, which sorts
+an old list like the new list.
 """
 
 from __future__ import annotations

@@ -239,9 +239,9 @@ class Forget(_Fault, frozen=True):
 class Stale(_Fault, frozen=True):
     """Serve reads and watches from an older view: `version`, or the current version at the first hit minus `behind`.
 
-    It ends after `steps` successful writes (see `About.writes`), after `seconds`, or when the rule is removed: then
-    open watches deliver the held lines. `honest`: only reads that a lagging server may serve from an old view (reads that name a
-    version, 0 included) get it; without `honest`, reads of the newest version get it too, which no healthy server would do.
+    It ends after `steps` successful writes (see `About.writes`), after `seconds`, or when the rule is removed: then open watches deliver
+    the held lines. `honest`: only reads that a lagging server may serve from an old view (reads that name a version, 0 included) get it;
+    without `honest`, reads of the newest version get it too, which no healthy server would do.
     """
 
     version: int | None = None
@@ -317,8 +317,7 @@ class Rule:
     """A match, a fault, and which of the matching requests it strikes: `count` of them (None: all) from the `nth` on.
 
     Requests are counted at the point of the fault: for `after`, successful requests; for faults of watches, the streams (streams that are
-    open
-    when the rule is added are first, in the order of their opening).
+    open when the rule is added are first, in the order of their opening).
     """
 
     match: Match

@@ -1,8 +1,7 @@
 """Merge patches (RFC 7386) as gopkg.in/evanphx/json-patch.v4 applies them.
 
 Guarantees: pure. Null deletes a field; a value that replaces something other than an object loses its own nulls, including nulls of objects
-in lists
-(a null item of a list stays).
+in lists (a null item of a list stays).
 """
 
 from __future__ import annotations

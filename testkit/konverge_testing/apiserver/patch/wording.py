@@ -1,8 +1,7 @@
 """The errors of patches.
 
 Guarantees: pure. The server reports every JSON patch that does not apply with the same message (422); strategic merges report the error
-(500, no reason).
-Source: k8s.io/apiserver `pkg/endpoints/handlers/patch.go`.
+(500, no reason). Source: k8s.io/apiserver `pkg/endpoints/handlers/patch.go`.
 """
 
 from __future__ import annotations

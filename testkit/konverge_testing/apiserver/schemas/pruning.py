@@ -1,8 +1,7 @@
 """Pruning: drops fields that the schema does not name, and unknown or wrongly typed metadata.
 
 Guarantees: works in place; returns the dropped fields with the server's messages, metadata first, then sorted. A wrong type in metadata
-raises
-StatusError 400. Sources: apiextensions `pkg/apiserver/schema/{pruning,objectmeta}/algorithm.go`, `customresource_handler.go`.
+raises StatusError 400. Sources: apiextensions `pkg/apiserver/schema/{pruning,objectmeta}/algorithm.go`, `customresource_handler.go`.
 
 A schema with definitions is a built-in kind's: there, an object without named fields is free-form (RawExtension), and nothing is embedded.
 """

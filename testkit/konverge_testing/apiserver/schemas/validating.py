@@ -48,9 +48,8 @@ def validate(
     """Return the errors of a custom resource beyond its metadata.
 
     `subresource` "status": only status is checked. `scale`: the paths of the scale subresource, whose values are checked too. `prior`:
-    errors
-    that are known already; they are not returned, but may keep rules from running. Errors of rules that are
-    forgiven because their values are unchanged are appended to `warnings`.
+    errors that are known already; they are not returned, but may keep rules from running. Errors of rules that are forgiven because their
+    values are unchanged are appended to `warnings`.
     """
     if subresource == "status":
         found = _status_errors(node, new, old)

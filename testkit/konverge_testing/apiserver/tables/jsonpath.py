@@ -2,8 +2,7 @@
 
 Guarantees: pure; `compile_path` is cached. Supported: `.name` (dots escaped by a backslash), `['name']`, `[0]`, `[-1]`, `[1:3]`, `[0,2]`,
 `[*]`, `.*`, `..name`, and filters `[?(@.a.b == "x")]` with == != < <= > >= or without an operator (exists). A path to a missing field has
-no result.
-An unsupported path has no results either; a real server shows an empty cell for it.
+no result. An unsupported path has no results either; a real server shows an empty cell for it.
 
 Source: k8s.io/client-go `util/jsonpath`.
 """

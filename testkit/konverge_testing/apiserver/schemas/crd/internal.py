@@ -1,8 +1,8 @@
 """The server's internal form of CustomResourceDefinitions: fields that are equal in all versions are at the top level.
 
 Guarantees: pure; copies only the outer maps. Paths of errors follow this form (`spec.validation.openAPIV3Schema` for one version).
-Structures in errors are printed as on the server: Go's internal types, with all their fields.
-Source: apiextensions `pkg/apis/apiextensions/v1/conversion.go`, `types.go`, `types_jsonschema.go`.
+Structures in errors are printed as on the server: Go's internal types, with all their fields. Source: apiextensions
+`pkg/apis/apiextensions/v1/conversion.go`, `types.go`, `types_jsonschema.go`.
 """
 
 from __future__ import annotations

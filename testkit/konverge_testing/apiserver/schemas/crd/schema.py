@@ -47,7 +47,7 @@ class _Costs:
     """The estimated costs of the rules of one schema."""
 
     single: bool
-    """Whether a single rule may exceed its limit: not checked if the stored definition has the same schema."""
+    """Whether the limit of a single rule is checked: not if the stored definition has the same schema."""
     total: int = 0
     largest: list[tuple[str, int]] = field(default_factory=list)
     """The places and costs of the most expensive rules."""

@@ -1,10 +1,8 @@
 """`validate_crd`: the errors of a CustomResourceDefinition, beyond generic metadata.
 
 Guarantees: pure; `crd_default` ran before. Errors have the order and paths of the server's internal form, where fields that are equal in
-all versions are at the top level.
-Not promised: certificates of conversion webhooks are not parsed; a violation in the stored CRD is not tolerated at update. Source:
-apiextensions
-`pkg/apis/apiextensions/validation/validation.go`.
+all versions are at the top level. Not promised: certificates of conversion webhooks are not parsed; a violation in the stored CRD is not
+tolerated at update. Source: apiextensions `pkg/apis/apiextensions/validation/validation.go`.
 """
 
 from __future__ import annotations
