@@ -93,7 +93,7 @@ class Node:
 
     @cached_property
     def preserves_unknown(self) -> bool:
-        """Whether fields that the schema does not name are kept."""
+        """Whether fields outside the schema are kept."""
         return bool(self.schema.get("x-kubernetes-preserve-unknown-fields"))
 
     @cached_property

@@ -33,7 +33,7 @@ class Column:
 
 
 class Printed:
-    """The columns of a resource in a table. Built-in kinds override `cells`; a CRD's columns are read by their paths (room `tables`)."""
+    """The columns of a resource in a table. Built-in kinds override `cells`; a CRD's columns are read by their paths (package `tables`)."""
 
     columns: tuple[Column, ...] = ()
 
@@ -130,7 +130,7 @@ class Alias:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Resource:
-    """A resource, as routing, discovery and storage need it."""
+    """A resource, with the data for routing, discovery and storage."""
 
     group: str
     plural: str

@@ -77,7 +77,7 @@ _VALUELESS: Final = frozenset({"Required", "Forbidden", "TooLong", "Internal"})
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing wrong with one field.
+    """An error of one field.
 
     >>> str(FieldError("Invalid", "spec.replicas", -1, "must be greater than or equal to 0"))
     'spec.replicas: Invalid value: -1: must be greater than or equal to 0'

@@ -104,7 +104,7 @@ def as_seen(call: AdmissionCall, found: Data | None, seen: tuple[str, str]) -> D
 
 
 def as_own(call: AdmissionCall, found: Data, seen: tuple[str, str]) -> Data:
-    """Return an object that a webhook was shown in a group and version in the call's own."""
+    """Convert an object from the group and version of a webhook's review back to the call's."""
     twin = call.resource.twin
     if twin is not None and seen[0] == twin.stored[0]:
         return twin.read(found)

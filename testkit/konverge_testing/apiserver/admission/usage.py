@@ -49,7 +49,7 @@ class Evaluator:
         return sorted(name for name in set(names) if self.counts(name))
 
     def counts(self, name: str) -> bool:
-        """Tell whether one name of a quota is about this resource."""
+        """Tell whether this evaluator counts a resource name of a quota."""
         return name in self._names
 
     def usage(self, found: Data, now: datetime) -> dict[str, Quantity]:  # noqa: ARG002  # all of one kind count alike

@@ -178,7 +178,7 @@ def _without_items(shape: ListShape, value: list[Any], fields: Fields) -> list[A
 
 
 def with_parents(shape: Shape | None, fields: Fields) -> Fields:
-    """Return the set with the named fields above its places added: owning `spec.a` then counts as owning `spec`, not so for a map's key."""
+    """Return the set plus the named fields above its places: owning `spec.a` then counts as owning `spec`; keys of maps are not added."""
     out: Fields = {}
     inside = shape.map if shape is not None else None
     items = shape.list if shape is not None else None

@@ -70,7 +70,7 @@ def track_update(
     owners (and an object without owners stays so until the next apply), and invalid or absent entries mean the live entries. `[]` forgets
     them too, except on custom resources, which treat it as absent. Through a subresource only the live entries count. `reset` are paths
     that a write through this subresource does not own. With `versions`, an owner of an unknown version is dropped. `settled`: the live
-    object's entries were written under the schemas of today. With `views`, owners by other versions lose the fields that changed in their
+    object's entries were written under the current schemas. With `views`, owners by other versions lose the fields that changed in their
     version.
     """
     before = (live.get("metadata") or {}).get("managedFields") if live is not None else None

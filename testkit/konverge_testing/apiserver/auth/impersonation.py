@@ -149,7 +149,7 @@ def _required_rights(
 
 
 def _who(verb: str, group: str, wanted: User, mode: str) -> Attributes:
-    """Return the right to be the user, node or ServiceAccount of a name."""
+    """Return the right to impersonate the user, node or ServiceAccount of a name."""
     asked = Attributes(verb, group, "v1", "users", name=wanted.name)
     if mode and (node := _node(wanted.name)):
         return replace(asked, resource="nodes", name="*" if mode == "associated-node" else node)

@@ -73,7 +73,7 @@ def check(expr: Expr, variables: Mapping[str, CelType]) -> Checked:
 
 
 def qualified(expr: Expr) -> str | None:
-    """Return `a.b.c` if an expression is nothing but names and dots."""
+    """Return `a.b.c` if an expression consists only of names and dots."""
     if isinstance(expr, Ident):
         return expr.name
     if isinstance(expr, SelectExpr) and not expr.test and (head := qualified(expr.operand)) is not None:

@@ -57,7 +57,7 @@ _WORDS: Final = (
     (re.compile(r"invalid regular expression: (.*)"), r"error parsing regexp: \1"),
 )
 _OURS: Final = "kubernetes: "
-"""Prefix of the errors of our own functions on their way through the library; their messages need no translation."""
+"""Prefix that marks errors of our own functions inside the library; their messages need no translation."""
 _MOST_ITERATIONS: Final = "Iteration budget exceeded"
 """The library's message at its iteration limit, which cannot be configured."""
 _NOT_PLAIN: Final = "Non-CEL value type"
@@ -65,7 +65,7 @@ _CODE: Final = re.compile(r"^[A-Z_]+: ")
 
 
 class SyntaxProblem(Exception):
-    """An expression cannot be read; the text has every error with its place."""
+    """An expression cannot be parsed; the text has every error with its position."""
 
 
 @cache
@@ -88,7 +88,7 @@ def _environment(variables: tuple[str, ...]) -> Any:
 
 
 def _declarations(cel: ModuleType) -> list[Any]:
-    """Declare our functions for every combination of run-time kinds that may reach them."""
+    """Declare our functions for every possible combination of run-time kinds of arguments."""
     shapes: dict[str, set[tuple[str, ...]]] = {}
     for name, overloads in functions().items():
         for overload in overloads:

@@ -6,7 +6,7 @@ __all__ = ["CompileError", "EvalError", "TooCostly", "TooManyIterations"]
 
 
 class CompileError(Exception):
-    """An expression does not compile; the text has every error with its place. Raised by the constructor of `Program`."""
+    """An expression does not compile; the text has every error with its position. Raised by the constructor of `Program`."""
 
 
 class EvalError(Exception):
@@ -14,7 +14,7 @@ class EvalError(Exception):
 
 
 class TooManyIterations(Exception):
-    """The loops of an expression are longer than the library runs at once."""
+    """The loops of an expression exceed the library's iteration limit."""
 
 
 class TooCostly(Exception):

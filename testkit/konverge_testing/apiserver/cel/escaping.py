@@ -44,7 +44,7 @@ _WORDS: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": 
 
 @lru_cache(maxsize=4096)
 def escape(name: str) -> str | None:
-    """Return the identifier for a property, or None if it has none.
+    """Return the identifier for a property, or None if it cannot be escaped.
 
     >>> escape("x-dash"), escape("namespace"), escape("a__b"), escape("1st"), escape("plain")
     ('x__dash__dash', '__namespace__', 'a__underscores__b', None, 'plain')

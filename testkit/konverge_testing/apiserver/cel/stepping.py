@@ -122,7 +122,7 @@ class Stepper:
 
     @staticmethod
     def _accumulate(known: dict[str, Any], failed: dict[str, EvalError], name: str, compute: Callable[[], Any]) -> None:
-        """Give a variable a value, or the error that reading it raises."""
+        """Set the value of a variable, or the error of reading it."""
         try:
             value = compute()
         except EvalError as error:

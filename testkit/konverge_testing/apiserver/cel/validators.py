@@ -69,7 +69,7 @@ def uses_old_self(node: Node, rule: str, *, root: bool) -> bool:
 
 
 def cost(node: Node, text: str, *, root: bool, optional_old: bool, cardinality: int | None) -> int:
-    """Return the estimated cost of a rule in all its places: `cardinality` of them, or (None) as many as fit into a request."""
+    """Return the estimated cost of a rule in all its places: `cardinality` places, or (None) as many as fit into a request."""
     variables, sizes = (
         _variables(node, root or node.embedded, optional_old=optional_old),
         sized(node, root or node.embedded),

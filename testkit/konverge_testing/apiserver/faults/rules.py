@@ -252,7 +252,7 @@ class Stale(_Fault, frozen=True):
 
 
 class Cut(_Fault, frozen=True):
-    """Break a watch off after `lines` lines, `bytes` into the next (None: in its middle); `clean` ends it in good order instead."""
+    """Break a watch off after `lines` lines, `bytes` into the next (None: in its middle); `clean` ends it without an error instead."""
 
     lines: int = 0
     bytes: int | None = None

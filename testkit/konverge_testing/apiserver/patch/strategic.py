@@ -180,7 +180,7 @@ def _item_name(node: Node | None) -> str:
 
 
 def _special(original: list[Any], patch: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
-    """Carry out the directives among the items of a list."""
+    """Apply the directives among the items of a list."""
     plain: list[Any] = []
     replace = False
     for item in patch:

@@ -37,7 +37,7 @@ class RequestInfo:
     subresource: str = ""
 
     def named(self, name: str) -> RequestInfo:
-        """Return the place of an object of this collection."""
+        """Return the target for one object of this collection."""
         return replace(self, name=name)
 
 

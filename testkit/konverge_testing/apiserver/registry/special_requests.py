@@ -46,7 +46,7 @@ _BUDGETS: Final = ("policy", "poddisruptionbudgets")
 
 
 class SpecialRequests:
-    """Finds the handler of such a request, or None if the request is an ordinary one."""
+    """Finds the handler of such a request, or None for an ordinary request."""
 
     def __init__(self, registry: Registry, rbac: Rbac, authenticator: Authenticator) -> None:
         self._registry = registry

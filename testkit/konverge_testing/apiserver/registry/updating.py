@@ -214,7 +214,7 @@ def _count_generation(request: ResourceRequest, new: Data, old: Data) -> None:
 
 
 def ends(new: Data) -> bool:
-    """Tell whether an object under deletion has nothing left that holds it."""
+    """Tell whether an object under deletion can be removed."""
     metadata = new["metadata"]
     return bool(
         metadata.get("deletionTimestamp")

@@ -151,7 +151,7 @@ def _check(data: Any, custom: bool, body: bytes) -> None:
 
 
 def _out_of_range(body: bytes, kind: str, number: str) -> StatusError:
-    """Return the refusal of a custom resource with a number that no type of Go holds."""
+    """Return the refusal of a custom resource with a number that is out of range for Go."""
     named = _VERSION.search(body)
     version = named[1].decode().rpartition("/")[2] if named else ""
     words = f"json: cannot unmarshal number {number} into Go value of type float64"

@@ -29,7 +29,7 @@ _REPLACEMENT: Final = "\ufffd"
 
 
 class NotJson(ValueError):
-    """A body is not JSON; the message is that of Go's scanner."""
+    """A body is not JSON; the message is from Go's scanner."""
 
 
 def beyond_floats(body: bytes) -> str:

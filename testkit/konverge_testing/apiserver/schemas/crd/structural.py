@@ -1,4 +1,4 @@
-"""Whether a schema is structural: types everywhere outside of value validation, and nothing but validation inside it.
+"""Whether a schema is structural: types everywhere outside value validation, and only validation inside it.
 
 Guarantees: pure; errors are sorted as the server sorts them. Sources: apiextensions
 `pkg/apiserver/schema/{validation,complete,convert}.go`.
