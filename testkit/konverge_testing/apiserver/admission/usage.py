@@ -93,7 +93,7 @@ def evaluators_for(names: Iterable[str]) -> list[Evaluator]:
 
 
 def _selected(scope: Scope, value: str) -> bool:
-    """Tell whether a scope's operator accepts a value; "" means that there is no value."""
+    """Tell whether a scope's operator accepts a value; "" means that the scope has no value."""
     values = scope.get("values") or ()
     match scope.get("operator"):
         case "In":

@@ -161,7 +161,7 @@ def _keys(kinds: list[CelType | None], *, either: bool) -> tuple[str, ...] | Non
 
 
 def wrap_old(expr: Expr, name: str, *, there: bool) -> Expr:
-    """Make a variable optional: with its value, or none."""
+    """Convert a variable to an optional: with its value, or empty."""
 
     def change(part: Expr) -> Expr:
         if isinstance(part, Ident) and part.name == name:

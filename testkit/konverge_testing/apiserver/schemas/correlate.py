@@ -74,7 +74,7 @@ class Correlated:
 
     @property
     def equal(self) -> bool:
-        """Whether the value is unchanged; a new order of a keyed list is no change."""
+        """Whether the value is unchanged; the order of a keyed list does not count."""
         if self._equal is None:
             self._equal = self._compare()
         return self._equal
