@@ -93,7 +93,7 @@ def evaluators_for(names: Iterable[str]) -> list[Evaluator]:
 
 
 def _selected(scope: Scope, value: str) -> bool:
-    """Tell whether a scope's operator accepts a value; "" means that the scope has no value."""
+    """Tell whether a scope's operator accepts an object's value; "" means that the object lacks it."""
     values = scope.get("values") or ()
     match scope.get("operator"):
         case "In":
