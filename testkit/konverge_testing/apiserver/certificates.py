@@ -74,7 +74,7 @@ class Authority:
 
     @property
     def certificate(self) -> bytes:
-        """The authority's own certificate, PEM: what the other side must trust."""
+        """The authority's own certificate, PEM; the peer must trust it."""
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
     def server(self, name: str, hosts: Sequence[str]) -> KeyPair:

@@ -38,7 +38,7 @@ class ConversionWebhook:
 
     @classmethod
     def of(cls, resource: Resource) -> ConversionWebhook:
-        """Read the webhook of a resource that has one."""
+        """Return the conversion webhook of a resource, which must have one."""
         found = dict(resource.conversion or {})
         version = next(one for one in found["conversionReviewVersions"] if one in ("v1", "v1beta1"))
         return cls(f"conversion_webhook_for_{resource.qualified}", found, f"{_GROUP}/{version}")

@@ -26,7 +26,7 @@ class Draws:
         self.random = random
         """Also the source of values that no object shows: jitter, the ids of reviews and tokens."""
         self.drawn: dict[str | int, str] = {}
-        """The drawn values, each with the field that it was drawn for, in words."""
+        """The drawn values, each with a description of its field."""
 
     def uid(self) -> str:
         """Return a new uid."""

@@ -217,7 +217,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def moment(numbers: Sequence[int], offset: timedelta) -> str:
-    """Write a moment of a time zone in UTC, to the second, in a year without bounds; raise ValueError for a day that no month has.
+    """Write a moment of a time zone in UTC, to the second, in a year without bounds; raise ValueError for an impossible day.
 
     >>> moment((9999, 12, 31, 23, 59, 59), timedelta(hours=-1)), moment((0, 1, 1, 0, 0, 0), timedelta(hours=1))
     ('10000-01-01T00:59:59', '-0001-12-31T23:00:00')

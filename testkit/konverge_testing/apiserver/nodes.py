@@ -86,14 +86,14 @@ class Node:
 
     @cached_property
     def atomic(self) -> bool:
-        """Whether this place has a single owner: scalars, atomic lists, atomic maps and structs."""
+        """Whether this place is owned as a whole: scalars, atomic lists, atomic maps and structs."""
         if self.type == "array":
             return self.list_type == "atomic"
         return self.schema.get("x-kubernetes-map-type") == "atomic"
 
     @cached_property
     def preserves_unknown(self) -> bool:
-        """Whether fields that the schema does not name are kept."""
+        """Whether fields outside the schema are kept."""
         return bool(self.schema.get("x-kubernetes-preserve-unknown-fields"))
 
     @cached_property

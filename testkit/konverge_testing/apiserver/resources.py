@@ -33,16 +33,16 @@ class Column:
 
 
 class Printed:
-    """The columns of a resource in a table. Built-in kinds override `cells`; a CRD's columns are read by their paths (room `tables`)."""
+    """The columns of a resource in a table. Built-in kinds override `cells`; a CRD's columns are read by their paths (package `tables`)."""
 
     columns: tuple[Column, ...] = ()
 
 
 class Strategy:
-    """The behaviour of one kind beyond its schema. The default does nothing special; built-in kinds and CRDs override what they need.
+    """The behaviour of one kind beyond its schema. The default does nothing special; built-in kinds and CRDs override single methods.
 
-    `old` and `new` are whole objects as plain data; `new` may be changed in place. Hooks are synchronous and decide from what they are
-    given.
+    `old` and `new` are whole objects as plain data; `new` may be changed in place. Hooks are synchronous and decide only from their
+    arguments.
     """
 
     generation: bool = True
@@ -130,7 +130,7 @@ class Alias:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Resource:
-    """A resource, as routing, discovery and storage need it."""
+    """A resource, with the data for routing, discovery and storage."""
 
     group: str
     plural: str

@@ -85,13 +85,12 @@ OnCall = Callable[[Call, About, Response], None]
 
 
 class MemoryServer:
-    """See the module. `async with` starts its controllers and ends them; nothing remains.
+    """See the module. `async with` starts its controllers and ends them; no task remains.
 
     `tokens` maps bearer tokens to users; `namespaces` exist from the start; `rbac` False allows everything to every user without granted
-    rights (`MemoryServer.rbac.grant`); `service_accounts`
-    is how admission treats pods: `full` looks the account up and mounts its token, `name` only names it, `off` does nothing. `controllers`
-    False leaves out those of kube-controller-manager, as envtest does: nothing is collected, a deleted namespace stays Terminating, and
-    namespaces get no ServiceAccount.
+    rights (`MemoryServer.rbac.grant`); `service_accounts` selects the treatment of pods in admission: `full` looks the account up and
+    mounts its token, `name` only names it, `off` does nothing. `controllers` False omits kube-controller-manager's controllers, as envtest
+    does: nothing is collected, a deleted namespace stays Terminating, and namespaces get no ServiceAccount.
     """
 
     def __init__(

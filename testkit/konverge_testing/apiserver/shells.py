@@ -1,7 +1,7 @@
 """Shared by both shells: the interface of the handler, errors as responses, and the pump that reads a stream for them.
 
-Guarantees: a `StatusError` of the handler becomes a response; a body over the limit is refused before the handler
-is called. A pump reads ahead of its client by a bounded number of bytes, and closing it awaits the stream's `aclose`.
+Guarantees: a `StatusError` of the handler becomes a response; a body over the limit is refused before the handler is called. A pump reads
+ahead of its client by a bounded number of bytes, and closing it awaits the stream's `aclose`.
 
 Source of the rules: k8s.io/apiserver `pkg/server/config.go` (3 MiB), `pkg/endpoints/handlers/rest.go` (the message of a 413),
 `pkg/endpoints/filters/warning.go` (limits of warnings), k8s.io/apimachinery `pkg/util/net/http.go` (their form).

@@ -77,7 +77,7 @@ _VALUELESS: Final = frozenset({"Required", "Forbidden", "TooLong", "Internal"})
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing wrong with one field.
+    """An error of one field.
 
     >>> str(FieldError("Invalid", "spec.replicas", -1, "must be greater than or equal to 0"))
     'spec.replicas: Invalid value: -1: must be greater than or equal to 0'
@@ -115,7 +115,7 @@ def _formatted(value: Any) -> str:
 
 
 class StatusError(Exception):
-    """A request is refused; `body()` is what the client reads. The shell sends it as the response."""
+    """A request is refused; the shell sends `body()` as the response."""
 
     def __init__(
         self,
@@ -228,7 +228,7 @@ def _unique(texts: Iterable[str]) -> list[str]:
 
 
 def bad_request(text: str) -> StatusError:
-    """400: the request itself makes no sense."""
+    """400: the request itself is invalid."""
     return StatusError(400, "BadRequest", text)
 
 
@@ -245,7 +245,7 @@ def unauthorized() -> StatusError:
 
 
 def method_not_allowed(group: str = "", plural: str = "", verb: str = "") -> StatusError:
-    """405: this resource does not have this verb; a custom resource is named in the message."""
+    """405: this resource does not have this verb; with `verb` (custom resources), the message names verb and resource."""
     if verb:
         text = f'{verb} is not supported on resources of kind "{qualified(group, plural)}"'
         return StatusError(405, "MethodNotAllowed", text, details=_details(group, plural, ""))

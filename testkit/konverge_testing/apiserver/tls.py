@@ -1,8 +1,7 @@
 """TLS of the HTTP shell: one throw-away authority, a serving certificate, and the user of a client certificate.
 
 Guarantees: keys are on disk only while the context is created, in a folder of mode 0700 that is removed afterwards. A certificate of
-another
-authority ends the handshake (the real server responds with 401 instead).
+another authority ends the handshake (the real server responds with 401 instead).
 """
 
 from __future__ import annotations

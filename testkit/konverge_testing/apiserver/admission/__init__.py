@@ -1,4 +1,4 @@
-"""Admission: what happens to a write between its authorization and its storage.
+"""Admission: the steps of a write between its authorization and its storage.
 
 Guarantees: decisions are pure functions of the stored objects, the call and the clock; only `calling` does I/O: it calls the webhooks.
 """

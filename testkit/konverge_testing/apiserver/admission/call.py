@@ -37,7 +37,7 @@ class AdmissionCall:
     namespace: str = ""
     """The namespace of the request; for a Namespace, its own name, as a real server has it."""
     name: str = ""
-    """if the name is not generated yet."""
+    """The name in the request; "" if it is not generated yet."""
     object: Data | None = None
     old: Data | None = None
     user: User = ADMIN

@@ -141,7 +141,7 @@ class Webhooks:
             context = ssl.create_default_context()
             if bundle:
                 context = ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
-                # As Go: every certificate of the bundle is trusted, the serving one too, and an authority may be of an older form.
+                # As in Go: every certificate of the bundle is trusted, also a serving certificate or an authority without newer extensions.
                 context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
                 context.verify_flags &= ~ssl.VERIFY_X509_STRICT
             self._contexts[bundle] = context

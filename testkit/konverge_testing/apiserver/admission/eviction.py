@@ -1,4 +1,4 @@
-"""Eviction: whether a pod may be evicted under its PodDisruptionBudgets, and what is written for it.
+"""Eviction: whether a pod may be evicted under its PodDisruptionBudgets, and the writes of an eviction.
 
 Guarantees: pure. The registry applies the decision: it writes the budget's status, puts the condition DisruptionTarget on the pod
 (neither in a dry run) and deletes the pod with the eviction's deleteOptions. The rules are those of Kubernetes'

@@ -97,7 +97,7 @@ class Hook:
 
     @property
     def ignores_failures(self) -> bool:
-        """Whether a failed call lets the write pass."""
+        """Whether the write is admitted if the call fails."""
         return bool(self.data.get("failurePolicy", "Fail") == "Ignore")
 
     @property

@@ -107,7 +107,7 @@ def check_limits(call: AdmissionCall, ranges: Sequence[Data]) -> None:
 
 
 def _measured(found: Data, kind: str) -> Iterator[Asked]:
-    """Return the bounds of a LimitRange item of a kind."""
+    """Yield the pairs of requests and limits that LimitRange items of a kind bound."""
     if kind == "Container":
         for _, container in _containers(found):
             resources = container.get("resources") or {}
@@ -155,7 +155,7 @@ def _too_small(text: str, least: Quantity, request: Quantity, limit: Quantity | 
 
 
 def _too_large(text: str, most: Quantity, what: str, given: Quantity | None, request: Quantity | None) -> Iterator[str]:
-    """Check the bounds that a pod or claim must state, and for limits the request too."""
+    """Check the given amount against a maximum, and besides a limit also the request."""
     stated, asked, bound = _comparable(given or ZERO, request or ZERO, most)
     if given is None:
         yield f"{text}.  No {what} is specified"

@@ -108,7 +108,7 @@ def _container_of(found: Any, path: str) -> tuple[dict[str, Any] | list[Any] | N
 
 
 def _problem(container: dict[str, Any] | list[Any], key: str, verb: str) -> str:
-    """Return what is wrong with a key of a container, or "" if nothing is."""
+    """Return the error of a key in a container, or ""."""
     if isinstance(container, dict):
         if key in container or verb in ("add", "test"):
             return ""

@@ -1,7 +1,7 @@
 """ResourceQuota: whether a write fits, what it uses up, and the total usage.
 
 Guarantees: pure. `charge` raises the server's 403, or returns the statuses that must be written in the same step as the object, so that two
-writes cannot spend the same remainder. `recalculate` is what the controller writes. The rules are those of k8s.io/apiserver
+writes cannot spend the same remainder. `recalculate` returns the controller's status. The rules are those of k8s.io/apiserver
 `pkg/admission/plugin/resourcequota/controller.go` and `pkg/quota/v1/resources.go`, and of Kubernetes' `pkg/controller/resourcequota`.
 
 Caveats: without limited resources of a configuration file (resources that some quota must cover).

@@ -51,7 +51,7 @@ class WebhookResponse:
 
 
 def accepts_v1(versions: object) -> bool:
-    """Raise unless a hook can be called in v1: 501 if it wants v1beta1, and 500's reason if it lists no known version."""
+    """Tell whether a hook can be called in v1; raises 501 if it prefers v1beta1. False: it lists no known version."""
     known = (
         [version for version in versions or () if version in ("v1", "v1beta1")] if isinstance(versions, list) else []
     )
@@ -104,7 +104,7 @@ def as_seen(call: AdmissionCall, found: Data | None, seen: tuple[str, str]) -> D
 
 
 def as_own(call: AdmissionCall, found: Data, seen: tuple[str, str]) -> Data:
-    """Return an object that a webhook was shown in a group and version in the call's own."""
+    """Convert an object from the group and version of a webhook's review back to the call's."""
     twin = call.resource.twin
     if twin is not None and seen[0] == twin.stored[0]:
         return twin.read(found)

@@ -49,7 +49,7 @@ class Evaluator:
         return sorted(name for name in set(names) if self.counts(name))
 
     def counts(self, name: str) -> bool:
-        """Tell whether one name of a quota is about this resource."""
+        """Tell whether this evaluator counts a resource name of a quota."""
         return name in self._names
 
     def usage(self, found: Data, now: datetime) -> dict[str, Quantity]:  # noqa: ARG002  # all of one kind count alike
@@ -57,7 +57,7 @@ class Evaluator:
         return dict.fromkeys(self._names, ONE)
 
     def demand(self, names: Sequence[str], new: Data) -> str:  # noqa: ARG002  # only pods are measured
-        """Return what an object must state before these names can be measured, or ""."""
+        """Return the fields that an object must set before these names can be measured, or ""."""
         return ""
 
     def in_scope(self, scope: Scope, found: Data) -> bool:  # noqa: ARG002  # most have no scopes
@@ -93,7 +93,7 @@ def evaluators_for(names: Iterable[str]) -> list[Evaluator]:
 
 
 def _selected(scope: Scope, value: str) -> bool:
-    """Tell whether a scope's operator accepts a value; "" means that there is no value."""
+    """Tell whether a scope's operator accepts an object's value; "" means that the object lacks it."""
     values = scope.get("values") or ()
     match scope.get("operator"):
         case "In":

@@ -94,7 +94,7 @@ def apply(
     `track_update`; `settled`: the live object's entries were written under the current schemas.
 
     Raises StatusError: 409 for fields of others unless forced, 400 for another kind or version and for managedFields in the configuration,
-    500 (as the server) for what does not fit the schema.
+    500 (as the server) for a configuration that does not fit the schema.
     """
     request = _Request(node, live, patch, manager, api_version, subresource, now, reset, versions, settled, views)
     before = (live.get("metadata") or {}).get("managedFields") if live is not None else None
@@ -197,7 +197,7 @@ def _record_ownership(
 
 
 def _apart(owners: Owners, key: Key, mine: Fields, last: Owner | None) -> bool:
-    """Tell whether the applier is the only owner in the parts of the object that it touches: then no owner loses a field."""
+    """Tell whether the applier is the only owner in the changed parts of the object: then no other owner loses a field."""
     here = mine.keys() if last is None else mine.keys() | last.fields.keys()
     return all(key == other or here.isdisjoint(owner.fields) for other, owner in owners.items())
 
@@ -215,7 +215,7 @@ def _take(request: _Request, owners: Owners, key: Key, base: Data, merged: Data,
     deduct(owners, changes, but=key)
 
 
-# --- what is no longer applied --------------------------------------------------------------------------------------
+# --- fields no longer applied ---------------------------------------------------------------------------------------
 
 
 def _pruned(request: _Request, merged: Data, owners: Owners, last: Owner) -> Data:
@@ -293,7 +293,7 @@ def _allowed_by_kubectl(request: _Request) -> Fields | None:
 
 
 def _with_last_applied(metadata: Data, patch: Data) -> Data:
-    """Bring kubectl's annotation up to date if the object has one."""
+    """Update kubectl's annotation if the object has it."""
     annotations = metadata.get("annotations")
     if not annotations or not annotations.get(_LAST_APPLIED):
         return metadata
@@ -326,7 +326,7 @@ def _finished(live: Data | None, merged: Data, after: list[Data] | None, before:
 
 
 def apply_unchanged(before: Data, after: Data) -> bool:
-    """Tell whether two versions of an object differ at most in the times of managedFields: then nothing is written."""
+    """Tell whether two versions of an object differ at most in the times of managedFields: such a change is not stored."""
     if before is after:
         return True
     if before.keys() != after.keys():

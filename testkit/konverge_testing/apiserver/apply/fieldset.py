@@ -152,7 +152,7 @@ def from_paths(found: Iterable[Sequence[str]]) -> Fields:
 
 
 def paths(fields: Fields, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the places of a set in the server's order: at each level first what is in the set, then what is below."""
+    """Yield the places of a set in the server's order: at each level first the places in the set, then the places below."""
     keys = sorted((key for key in fields if key != "."), key=order)
     for key in keys:
         if member(fields[key]):

@@ -86,7 +86,7 @@ def _merge_lists(shape: ListShape, live: list[Any], config: list[Any]) -> list[A
 def _interleave(
     child: Shape, left: list[tuple[str, Any]], right: list[str], ours: dict[str, Any], theirs: dict[str, Any]
 ) -> list[Any]:
-    """Walk both lists at once. An item of ours that is also in theirs waits until the walk reaches it in theirs."""
+    """Walk both lists at once. A live item that the configuration has too waits until the walk reaches it in the configuration."""
 
     def both(element: str) -> Any:
         return merge(child, ours[element], theirs[element]) if element in ours else theirs[element]
@@ -178,7 +178,7 @@ def _without_items(shape: ListShape, value: list[Any], fields: Fields) -> list[A
 
 
 def with_parents(shape: Shape | None, fields: Fields) -> Fields:
-    """Return the set with the named fields above its places added: owning `spec.a` then counts as owning `spec`, not so for a map's key."""
+    """Return the set plus the named fields above its places: owning `spec.a` then counts as owning `spec`; keys of maps are not added."""
     out: Fields = {}
     inside = shape.map if shape is not None else None
     items = shape.list if shape is not None else None

@@ -2,8 +2,7 @@
 is used.
 
 Guarantees: pure; compiled lazily and kept with its node. A schema without `definitions` is a CustomResourceDefinition's: its metadata, and
-the metadata of
-embedded resources, follow ObjectMeta and not the schema. Facts: kube-openapi `pkg/schemaconv`, apiextensions-apiserver
+the metadata of embedded resources, follow ObjectMeta and not the schema. Facts: kube-openapi `pkg/schemaconv`, apiextensions-apiserver
 `pkg/controller/openapi/builder`.
 """
 
@@ -90,7 +89,7 @@ class Shape:
 
     @cached_property
     def inlined_untyped(self) -> bool:
-        """Whether the type is inline, without a name."""
+        """Whether the schema is inline (no reference) and untyped."""
         return not self._node.reference and self.scalar == "untyped"
 
     @cached_property

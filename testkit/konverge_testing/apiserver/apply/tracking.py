@@ -1,8 +1,7 @@
 """`track_update`: the field owners after a create or an update.
 
 Guarantees: pure; arguments are never changed, unchanged entries are the dicts of the live object themselves. If the new object does not fit
-its
-schema, all owners are dropped (a server cannot track them either, and validation then refuses such an object). Facts: apimachinery
+its schema, all owners are dropped (a server cannot track them either, and validation then refuses such an object). Facts: apimachinery
 `pkg/util/managedfields/internal/{fieldmanager,skipnonapplied,structuredmerge}.go`, structured-merge-diff v6 `merge/update.go`.
 """
 
@@ -70,9 +69,9 @@ def track_update(
     The entries that the client sent in `new` count, as on the server: entries other than the live entries are adopted, `[{}]` forgets all
     owners (and an object without owners stays so until the next apply), and invalid or absent entries mean the live entries. `[]` forgets
     them too, except on custom resources, which treat it as absent. Through a subresource only the live entries count. `reset` are paths
-    that
-    a write through this subresource does not own. With `versions`, an owner of an unknown version is dropped. `settled`: the live object's
-    entries were written under the schemas of today. With `views`, owners by other versions lose what changed in their version.
+    that a write through this subresource does not own. With `versions`, an owner of an unknown version is dropped. `settled`: the live
+    object's entries were written under the current schemas. With `views`, owners by other versions lose the fields that changed in their
+    version.
     """
     before = (live.get("metadata") or {}).get("managedFields") if live is not None else None
     sent = (new.get("metadata") or {}).get("managedFields")

@@ -18,7 +18,7 @@ __all__ = ["Attributes", "attributes_of", "refusal"]
 
 _METHODS: Final = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _BY_PATH: Final = frozenset({"POST", "PUT", "PATCH"})
-"""Methods whose verb depends only on the path."""
+"""Methods whose attributes depend only on the path, not on parameters."""
 _NAMESPACE_PARTS: Final = frozenset({"finalize", "status"})
 
 

@@ -1,11 +1,9 @@
 """Authentication: the server's static tokens, ServiceAccount tokens that it issued itself, else anonymous; and impersonation.
 
 Guarantees: synchronous and without I/O; the time is `wall_clock`. A token of a ServiceAccount is valid while it has not expired, the
-account
-(and the Pod, Node or Secret that it is bound to) exists under the same uid, and its audience is the API's. A wrong token is a 401 even if
-the same request without a token would have been served as anonymous. Headers that were sent more than once (Impersonate-Group) are expected
-as one
-value joined by commas or line feeds, so a group with a comma in its name cannot be impersonated. The rules are those of
+account (and the Pod, Node or Secret that it is bound to) exists under the same uid, and its audience is the API's. A wrong token is a 401
+even if the same request without a token would have been served as anonymous. Headers that were sent more than once (Impersonate-Group) are
+expected as one value joined by commas or line feeds, so a group with a comma in its name cannot be impersonated. The rules are those of
 Kubernetes' `pkg/serviceaccount/claims.go`, `pkg/registry/core/serviceaccount/storage/token.go` and
 `pkg/registry/authentication/tokenreview/storage.go`.
 """
@@ -103,7 +101,7 @@ class Authenticator:
     # -- tokens ------------------------------------------------------------------------------------------------------
 
     def _by_token(self, token: str, audiences: Sequence[str]) -> tuple[User, tuple[str, ...]]:
-        """Return the user of a token, and the audiences that the token is valid for."""
+        """Return the user of a token, and the requested audiences that the token is valid for."""
         if token in self._tokens:
             return self._tokens[token], tuple(audiences)
         claims = self._read.get(token) or self._signer.read(token)

@@ -1,9 +1,8 @@
 """User impersonation: the Impersonate-* headers and the rights that they need.
 
 Guarantees: pure apart from authorization checks. A server of 1.36 has constrained impersonation: a mode that applies to the wanted user is
-tried
-with its own verbs (`impersonate-on:user-info:list`, `impersonate:user-info`) before the plain verb `impersonate`, and the first mode's
-refusal is what the client reads. The rules are those of k8s.io/apiserver `pkg/endpoints/filters/impersonation`.
+tried with its own verbs (`impersonate-on:user-info:list`, `impersonate:user-info`) before the plain verb `impersonate`, and the first
+mode's refusal is returned to the client. The rules are those of k8s.io/apiserver `pkg/endpoints/filters/impersonation`.
 """
 
 from __future__ import annotations
@@ -150,7 +149,7 @@ def _required_rights(
 
 
 def _who(verb: str, group: str, wanted: User, mode: str) -> Attributes:
-    """Return the right to be the user, node or ServiceAccount of a name."""
+    """Return the right to impersonate the user, node or ServiceAccount of a name."""
     asked = Attributes(verb, group, "v1", "users", name=wanted.name)
     if mode and (node := _node(wanted.name)):
         return replace(asked, resource="nodes", name="*" if mode == "associated-node" else node)

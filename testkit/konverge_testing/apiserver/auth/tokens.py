@@ -3,8 +3,7 @@
 Guarantees: pure; no function reads a clock or an object. The claims are a real server's (issuer, subject, audience, times, jti,
 `kubernetes.io`), the signature is not: a real server signs with RSA or an elliptic curve, which would slow the start and which no
 component here verifies. `read` returns the claims of a token that this key signed, None for anything else; the authenticator decides
-whether
-they are still valid. The claims follow Kubernetes' `pkg/serviceaccount/claims.go`.
+whether they are still valid. The claims follow Kubernetes' `pkg/serviceaccount/claims.go`.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class Signer:
         return _decode(text.partition(".")[2])
 
     def resembles(self, token: str) -> bool:
-        """Tell whether a token claims to be issued by this server; its signature is not checked."""
+        """Tell whether a token names this issuer; its signature is not checked."""
         parts = token.split(".")
         return len(parts) == 3 and (_decode(parts[1]) or {}).get("iss") == ISSUER
 

@@ -1,11 +1,11 @@
 """Schemas of the built-in kinds, read from `definitions.json` at the first use of any of them.
 
-Guarantees: what a real server publishes under /openapi/v3, word by word except descriptions: types, formats, enums, required fields,
+Guarantees: the schemas of a real server's /openapi/v3, word by word except descriptions: types, formats, enums, required fields,
 defaults, list types and keys, map types, patch keys, unions. `tools/record/catalog.py` records it. The parsed file is shared by all
 servers of a process and must not be changed.
 
-Caveats: `default` of a built-in field is as often Go's zero value (`{}`, `""`, `0`) as a default of the API, so it
-must not be filled in from here; it is right for the map keys of lists (`protocol: TCP`).
+Caveats: `default` of a built-in field is as often Go's zero value (`{}`, `""`, `0`) as a default of the API, so it must not be filled in
+from here; it is right for the map keys of lists (`protocol: TCP`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """CEL as kube-apiserver evaluates it: validation rules of CustomResourceDefinitions, and expressions of admission.
 
-Guarantees: nothing of the CEL library is imported before the first expression is compiled; if it is absent, an ImportError names the extra
-`konverge[testing]`. `validators.py` walks objects; `compiling.py` makes expressions run: `syntax.py` reads what the library parsed,
-`checker.py` checks its types as Kubernetes does, `rewrite.py` adds what only Kubernetes has, `functions.py` holds those functions.
+Guarantees: the CEL library is not imported before the first expression is compiled; if it is absent, an ImportError names the extra
+`konverge[testing]`. `validators.py` walks objects; `compiling.py` compiles expressions: `syntax.py` reads the library's syntax trees,
+`checker.py` checks its types as Kubernetes does, `rewrite.py` adds Kubernetes' extensions, `functions.py` implements their functions.
 """
 
 from __future__ import annotations

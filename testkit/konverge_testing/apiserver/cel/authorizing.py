@@ -1,9 +1,9 @@
 """The authorizer library: checks of rights in match conditions (`authorizer.group('').resource('pods').check('get').allowed()`).
 
-Guarantees: a check is answered by the function that `authorizing` sets for an evaluation; without one every check fails. Values are passed
-through expressions as maps with one entry, the name of the type. Source: k8s.io/apiserver `pkg/cel/library/authz.go`.
+Guarantees: a check calls the function that `authorizing` sets for an evaluation; without such a function every check fails. Values are
+passed through expressions as maps with one entry, the name of the type. Source: k8s.io/apiserver `pkg/cel/library/authz.go`.
 
-Caveats: field and label selectors are passed over, as RBAC passes over them.
+Caveats: field and label selectors are ignored, as RBAC ignores them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _authorize: ContextVar[Authorize] = ContextVar("authorize")
 
 @contextmanager
 def authorizing(authorize: Authorize) -> Iterator[None]:
-    """Answer the checks of expressions that are evaluated meanwhile."""
+    """Set the function that decides the checks of expressions, for the duration of the context."""
     token = _authorize.set(authorize)
     try:
         yield
@@ -112,4 +112,4 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "errored": lambda value: not _content_of(value, _DECISION),
     "error": lambda value: "" if _content_of(value, _DECISION) else "unknown",
 }
-"""The functions by their names. No authorizer of this server fails, so that no decision has an error."""
+"""The functions by their names. The authorizer of this server never fails, so decisions have no errors."""

@@ -39,12 +39,12 @@ class Value:
 
     @property
     def size(self) -> Range:
-        """The size, or the range of all sizes."""
+        """The size, or the range of possible sizes."""
         return UNKNOWN if self.known is None else self.known
 
 
 class Cost(NamedTuple):
-    """The cost of a call, and the size of its result if it is known."""
+    """The cost of a call, and the size of its result if known."""
 
     cost: Range
     size: Range | None = None
@@ -118,7 +118,7 @@ def kubernetes(
     if function in _ELEMENTWISE and target is not None:
         return _elementwise(target, element_size)
     if function == "_==_" and args[0].kind == args[1].kind:
-        if args[0].kind.name == "kubernetes.URL":  # both sizes are the right side's in the original too
+        if args[0].kind.name == "kubernetes.URL":  # both sizes are the right operand's in the original too
             return Cost(Range(1, (args[1].known or ONE).most).scaled(TRAVERSAL))
         return _EQUAL.get(args[0].kind.name)
     made = _LISTS.get(function) or _TEXTS.get(function)

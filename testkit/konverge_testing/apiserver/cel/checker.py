@@ -1,7 +1,7 @@
-"""The type check of a rule, and its complaints in the words of a real server.
+"""The type check of a rule, and its errors with a real server's messages.
 
 Guarantees: pure. Order, reach and wording follow cel-go `checker/checker.go` and `checker/errors.go` (0.26, as in Kubernetes 1.36), with
-homogeneous list and map literals as Kubernetes demands them. `Checked.calls` has the overload of each call, so that the rewriter can
+homogeneous list and map literals as Kubernetes requires. `Checked.calls` has the overload of each call, so that the rewriter can
 direct it to its implementation.
 """
 
@@ -31,7 +31,7 @@ _LITERALS: Final[Mapping[str, CelType]] = {
 
 @dataclass(frozen=True, slots=True)
 class TypeProblem:
-    """Something wrong with the expression of this id."""
+    """An error in the expression with this id."""
 
     id: int
     text: str
@@ -47,12 +47,12 @@ class Resolved:
     namespaced: bool
     own: bool
     overloads: tuple[Overload, ...] = ()
-    """The overloads that fit, of which costs are estimated."""
+    """The matching overloads; their costs are estimated."""
 
 
 @dataclass(slots=True)
 class Checked:
-    """The types of all parts by id, what was found wrong, and what calls resolved to."""
+    """The types of all subexpressions by id, the errors, and the resolved calls."""
 
     kinds: dict[int, CelType] = field(default_factory=dict)
     problems: list[TypeProblem] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Checked:
     type_names: dict[int, str] = field(default_factory=dict)
     """Selections that are names of types, such as google.protobuf.Timestamp."""
     names: set[str] = field(default_factory=set)
-    """The variables that are used."""
+    """The used variables."""
 
 
 def check(expr: Expr, variables: Mapping[str, CelType]) -> Checked:
@@ -73,7 +73,7 @@ def check(expr: Expr, variables: Mapping[str, CelType]) -> Checked:
 
 
 def qualified(expr: Expr) -> str | None:
-    """Return `a.b.c` if an expression is nothing but names and dots."""
+    """Return `a.b.c` if an expression consists only of names and dots."""
     if isinstance(expr, Ident):
         return expr.name
     if isinstance(expr, SelectExpr) and not expr.test and (head := qualified(expr.operand)) is not None:
@@ -207,7 +207,7 @@ class _Checker:
         return self._merged(name, given, result)
 
     def _merged(self, name: str, given: list[CelType], result: CelType) -> CelType:
-        """Let a sum of lists merge as its left side does."""
+        """Let a sum of lists have the list type of its left operand."""
         if name == "_+_" and result.kind == "list" and given[0].keys is not None:
             return kinds.list_of(result.params[0], given[0].keys)
         return result
@@ -230,7 +230,7 @@ class _Checker:
         return self.complain(id_, f"expected type '{wanted}' but found '{found}'")
 
     def _join(self, before: CelType | None, kind: CelType) -> CelType:
-        """Return the type of both; what does not fit is found later, for a format's arguments may be of any type."""
+        """Return the common type. Mixed types become dyn and are reported later, since the arguments of `format` may be mixed."""
         if before is None:
             return kind
         if not self.unifier.fits([before], [kind]):

@@ -1,6 +1,6 @@
-"""From the text of an expression to something that runs: parse, check, rewrite.
+"""Compiles the text of an expression to a program: parse, check, rewrite.
 
-Guarantees: `compile_text` raises CompileError with what a real server writes behind "compilation failed: ", places included.
+Guarantees: `compile_text` raises CompileError with a real server's text behind "compilation failed: ", positions included.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _CHEAP: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """An expression that runs, with the type of its value and what it reads."""
+    """A compiled expression, with the type of its value and the paths that it reads."""
 
     runs: Executable
     kind: CelType
     names: frozenset[str]
     reads: Mapping[str, frozenset[tuple[str, ...]]]
-    """Per variable, the paths that are read; () is all of it."""
+    """Per variable, the paths that are read; () is the whole value."""
     without_old: Executable | None = None
     """The program that runs if `optional_old` has no value."""
 
@@ -57,7 +57,7 @@ def compile_text(text: str, variables: Mapping[str, CelType], *, optional_old: s
 
 
 class Priced:
-    """The costs of an expression that compiles."""
+    """The costs of a valid expression."""
 
     def __init__(self, text: str, variables: Mapping[str, CelType], sizes: Sized) -> None:
         self._expr, self._checked = _checked(text, variables)
@@ -71,7 +71,7 @@ class Priced:
         return estimate(self._expr, self._checked, self._sizes)
 
     def bound(self, size: int) -> int:
-        """Return a cost that no values reach whose JSON is of a size."""
+        """Return an upper bound of the cost on values whose JSON has at most this size."""
         if self.worst <= _CHEAP:
             return self.worst
         bits = size.bit_length()
@@ -100,7 +100,7 @@ def _checked(text: str, variables: Mapping[str, CelType]) -> tuple[Expr, Checked
 
 
 def _literals(expr: Expr) -> list[TypeProblem]:
-    """Look at literals that could never work: durations, timestamps and patterns."""
+    """Report literals that are always invalid: durations, timestamps and patterns."""
     found: list[TypeProblem] = []
 
     def visit(part: Expr) -> Expr:
@@ -115,7 +115,7 @@ def _literals(expr: Expr) -> list[TypeProblem]:
 
 
 def _mixed(expr: Expr, types: Mapping[int, CelType]) -> list[TypeProblem]:
-    """Look for list and map literals of several types; the arguments of a format may be."""
+    """Report list and map literals of mixed types, except the arguments of `format`."""
     if isinstance(expr, CallExpr) and expr.function == "format":
         return _mixed(expr.target, types) if expr.target is not None else []
     found = [problem for part in inner(expr) for problem in _mixed(part, types)]
@@ -137,7 +137,7 @@ def _mixed(expr: Expr, types: Mapping[int, CelType]) -> list[TypeProblem]:
 
 
 def _templates(expr: Expr, types: Mapping[int, CelType]) -> list[TypeProblem]:
-    """Look at literal templates with literal lists of arguments."""
+    """Check literal templates that have literal lists of arguments."""
     found = [problem for part in inner(expr) for problem in _templates(part, types)]
     match expr:
         case CallExpr(id_, Const(_, "string", template), "format", [ListOf(_, elements)]):

@@ -29,7 +29,7 @@ Path = tuple[str, ...]
 
 
 class _Entries(NamedTuple):
-    """The sizes of the entries of a list or map literal, and of a computed one."""
+    """The sizes of the entries of a list or map literal, or of a computed list or map."""
 
     kind: str
     key: Range
@@ -48,7 +48,7 @@ class _Local(NamedTuple):
 
 
 def estimate(expr: Expr, checked: Checked, sizes: Sized) -> int:
-    """Return the highest cost of an expression whose variables are of these sizes."""
+    """Return the highest cost of an expression whose variables have these sizes."""
     return _Coster(checked, sizes).cost(expr).most
 
 

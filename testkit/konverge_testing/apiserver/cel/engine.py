@@ -1,7 +1,8 @@
-"""The CEL library, as rules see it: parse, prepare, run.
+"""The interface to the CEL library: parse, prepare, run.
 
 Guarantees: the library is imported when the first expression is compiled, and the error for its absence names the extra that installs it.
-One environment is made per set of variable names and kept. Errors at run time are translated to cel-go's words if the two libraries differ.
+Each set of variable names has one environment, which is cached. Run-time errors are translated to cel-go's messages if the two libraries
+differ.
 """
 
 from __future__ import annotations
@@ -56,15 +57,15 @@ _WORDS: Final = (
     (re.compile(r"invalid regular expression: (.*)"), r"error parsing regexp: \1"),
 )
 _OURS: Final = "kubernetes: "
-"""Prefix of the errors of our own functions on their way through the library; their messages need no translation."""
+"""Prefix that marks errors of our own functions inside the library; their messages need no translation."""
 _MOST_ITERATIONS: Final = "Iteration budget exceeded"
-"""The words of the library beyond its limit, which cannot be set."""
+"""The library's message at its iteration limit, which cannot be configured."""
 _NOT_PLAIN: Final = "Non-CEL value type"
 _CODE: Final = re.compile(r"^[A-Z_]+: ")
 
 
 class SyntaxProblem(Exception):
-    """An expression cannot be read; the text has every error with its place."""
+    """An expression cannot be parsed; the text has every error with its position."""
 
 
 @cache
@@ -87,7 +88,7 @@ def _environment(variables: tuple[str, ...]) -> Any:
 
 
 def _declarations(cel: ModuleType) -> list[Any]:
-    """Declare our functions for every combination of run-time kinds that may reach them."""
+    """Declare our functions for every possible combination of run-time kinds of arguments."""
     shapes: dict[str, set[tuple[str, ...]]] = {}
     for name, overloads in functions().items():
         for overload in overloads:
@@ -150,7 +151,7 @@ class Executable:
         self._run = self._environment.deserialize(encode(expr)).eval
 
     def activation(self, values: Mapping[str, Any]) -> Activation:
-        """Prepare values, to be shared by several expressions of the same variables."""
+        """Prepare values, to be shared by several expressions over the same variables."""
         return Activation(values, self._environment.Activation(values))
 
     def run(self, activation: Activation, *, most: int | None = None) -> Any:

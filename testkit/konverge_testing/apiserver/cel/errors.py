@@ -6,7 +6,7 @@ __all__ = ["CompileError", "EvalError", "TooCostly", "TooManyIterations"]
 
 
 class CompileError(Exception):
-    """An expression does not compile; the text has every error with its place. Raised when a `Program` is made."""
+    """An expression does not compile; the text has every error with its position. Raised by the constructor of `Program`."""
 
 
 class EvalError(Exception):
@@ -14,8 +14,8 @@ class EvalError(Exception):
 
 
 class TooManyIterations(Exception):
-    """The loops of an expression are longer than the library runs at once."""
+    """The loops of an expression exceed the library's iteration limit."""
 
 
 class TooCostly(Exception):
-    """An expression was ended, since it costs more than any call may."""
+    """An expression was stopped because its cost exceeds the limit of a single call."""

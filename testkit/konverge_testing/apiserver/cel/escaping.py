@@ -1,7 +1,7 @@
 """Property names as CEL identifiers, and back.
 
 Guarantees: pure; the rules of k8s.io/apiserver `pkg/cel/escaping.go` (KEP-2876): `__` is `__underscores__`, `.` `__dot__`, `-` `__dash__`,
-`/` `__slash__`, and a reserved word stands between double underscores. A name that cannot be written as an identifier has no escape.
+`/` `__slash__`, and a reserved word is enclosed in double underscores. A name that cannot be written as an identifier has no escape.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WORDS: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": 
 
 @lru_cache(maxsize=4096)
 def escape(name: str) -> str | None:
-    """Return the identifier for a property, or None if it has none.
+    """Return the identifier for a property, or None if it cannot be escaped.
 
     >>> escape("x-dash"), escape("namespace"), escape("a__b"), escape("1st"), escape("plain")
     ('x__dash__dash', '__namespace__', 'a__underscores__b', None, 'plain')

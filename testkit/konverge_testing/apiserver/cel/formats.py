@@ -1,6 +1,6 @@
-"""The format library: named formats, each with what is wrong with a text.
+"""The format library: named formats, each with a function that returns the errors of a text.
 
-Guarantees: pure; an empty list is a valid text. Source: k8s.io/apiserver `pkg/cel/library/format.go`.
+Guarantees: pure; an empty list means a valid text. Source: k8s.io/apiserver `pkg/cel/library/format.go`.
 """
 
 from __future__ import annotations
@@ -93,5 +93,5 @@ CHECKS: Final[Mapping[str, Callable[[str], Sequence[str]]]] = {
 
 
 def validate(name: str, text: str) -> list[str]:
-    """Tell what is wrong with a text of this format."""
+    """Return the errors of a text in this format."""
     return list(CHECKS[name](text))

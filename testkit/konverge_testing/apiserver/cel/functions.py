@@ -2,7 +2,7 @@
 
 Guarantees: pure functions over plain values. Values of types that Kubernetes has and the library lacks (quantities, addresses, URLs,
 versions, formats) are passed through rules as a map with one entry, the type's name, whose value is in canonical form: equal things are
-equal maps. Every exception becomes an error of the rule, and its text is what the server says.
+equal maps. Every exception becomes an error of the rule, and its text is the server's message.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MOST: Final = 1 << 63
 
 
 def _content_of(value: Value, name: str) -> Value:
-    """Return what a value of a type of ours holds."""
+    """Return the content of a value of our own type."""
     if not isinstance(value, dict) or name not in value:
         raise TypeError(_NO_OVERLOAD)
     return value[name]
@@ -166,7 +166,7 @@ def _extreme(name: str, pick: Callable[..., Value]) -> Callable[[Value], Value]:
 
 
 def _same_kind(one: Value, two: Value) -> bool:
-    """Whether two plain values are equal as CEL sees it: true is not 1."""
+    """Whether CEL considers two plain values equal: true is not 1."""
     return isinstance(one, bool) == isinstance(two, bool) and bool(one == two)
 
 
@@ -182,7 +182,7 @@ def _last_index(values: Value, item: Value, start: int | None = None) -> int:
     return max((at for at, one in enumerate(_items(values)) if _same_kind(one, item)), default=-1)
 
 
-# lists that merge: sets, and maps by their keys
+# lists with their own equality: sets, and maps by their keys
 
 
 def _identity(item: Value, keys: Sequence[str]) -> object:
@@ -331,4 +331,4 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
     **{f"format.{name}": _format(name) for name in formats.CHECKS},
     **authorizing.FUNCTIONS,
 }
-"""Our functions by their names in rules, and those that the rewriter calls: `same`, `spelled`, `union`, `mapInsert`."""
+"""Our functions by their names in rules, and the internal functions of the rewriter: `same`, `spelled`, `union`, `mapInsert`."""

@@ -1,4 +1,4 @@
-"""Static types of expressions: what a schema declares to CEL, and how two types fit together.
+"""Static types of expressions: the types that a schema declares to CEL, and the assignability of types.
 
 Guarantees: pure. `declared` follows k8s.io/apiserver `pkg/cel/common/schemas.go`: places of unknown type are not declared at all, an
 int-or-string is dynamic, strings of format date, date-time, duration and byte have types of their own, nullable changes nothing. The rules
@@ -43,7 +43,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class CelType:
-    """A type: `kind` is its sort, `name` tells structs, opaques and type parameters apart.
+    """A type: `kind` is its sort, `name` distinguishes structs, opaques and type parameters.
 
     >>> str(map_of(STRING, list_of(INT)))
     'map(string, list(int))'
@@ -54,7 +54,7 @@ class CelType:
     name: str = ""
     fields: Mapping[str, CelType] = field(default_factory=dict, compare=False, repr=False)
     keys: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
-    """Of a list that merges: () for a set, the keys of a map, or None if order counts."""
+    """For a list that is a set: (); for a list that is a map: its keys; None if the order counts."""
 
     def __str__(self) -> str:
         if self.kind == "error":
@@ -64,7 +64,7 @@ class CelType:
 
     @property
     def loose(self) -> bool:
-        """Whether anything goes: dyn, or the type of what is wrong already."""
+        """Whether the type fits any other: dyn, or the type of an expression with an error."""
         return self.kind in ("dyn", "error")
 
 
@@ -97,7 +97,7 @@ def type_of(kind: CelType) -> CelType:
 
 
 def opaque(name: str, *params: CelType) -> CelType:
-    """A type that only functions look into."""
+    """An opaque type, which only functions can read."""
     return CelType("opaque", params, name)
 
 
@@ -117,7 +117,7 @@ def param(name: str) -> CelType:
 
 
 def unwrapped(kind: CelType) -> tuple[CelType, bool]:
-    """Return what is in an optional, and whether it is one."""
+    """Return the type inside an optional, and whether the type is optional."""
     return (kind.params[0], True) if kind.kind == "opaque" and kind.name == "optional_type" else (kind, False)
 
 
@@ -131,13 +131,13 @@ _TYPE_META: Final = {"kind": {"type": "string"}, "apiVersion": {"type": "string"
 
 
 def rooted(node: Node) -> Node:
-    """Return the schema of a whole object, with apiVersion, kind and the two names of metadata that rules always see."""
+    """Return the schema of a whole object, with apiVersion, kind and the two fields of metadata that rules can always read."""
     schema = node.schema
     return Node({**schema, "properties": {**(schema.get("properties") or {}), **_TYPE_META}}, node.definitions)
 
 
 def declared(node: Node, name: str, root: bool = False) -> CelType | None:
-    """Return what a place is to a rule, or None if rules do not see it. `name` is given to structs."""
+    """Return the type of a place in rules, or None if rules cannot read it. `name` is the name of structs."""
     if node.int_or_string:
         return DYN
     if root:
@@ -176,7 +176,7 @@ def _map(node: Node, name: str) -> CelType | None:
 
 
 class Unifier:
-    """Type parameters and what they stand for so far."""
+    """Type parameters and their current substitutions."""
 
     def __init__(self) -> None:
         self._known: dict[CelType, CelType] = {}
@@ -188,7 +188,7 @@ class Unifier:
         return param(f"_var{self._count - 1}")
 
     def fits(self, given: Sequence[CelType], wanted: Sequence[CelType]) -> bool:
-        """Tell whether the types are assignable one by one; what that teaches is kept only if they all are."""
+        """Tell whether all pairs of types are assignable; their substitutions are kept only in that case."""
         before = dict(self._known)
         if len(given) == len(wanted) and all(self._assignable(a, b) for a, b in zip(given, wanted, strict=True)):
             return True
@@ -196,7 +196,7 @@ class Unifier:
         return False
 
     def resolve(self, kind: CelType, *, final: bool = False) -> CelType:
-        """Replace type parameters by what they stand for; unknown ones become dyn at the end (`final`)."""
+        """Substitute type parameters; at the end (`final`), unknown parameters become dyn."""
         if (known := self._known.get(kind)) is not None:
             return self.resolve(known, final=final)
         if kind.kind == "param":
@@ -238,7 +238,7 @@ class Unifier:
         return one == other
 
     def _substitutes(self, one: CelType, other: CelType) -> tuple[bool, bool]:
-        """Tell whether `one` can stand for the parameter `other`, and whether that one stood for something before."""
+        """Tell whether `one` can substitute the parameter `other`, and whether that parameter already had a substitution."""
         if one == other:
             return True, True
         known = self._known.get(other)

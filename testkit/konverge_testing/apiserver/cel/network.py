@@ -1,7 +1,7 @@
 """The ip and cidr libraries: addresses as netip reads them, without zones and without IPv4-mapped IPv6.
 
 Guarantees: pure. Addresses and networks are passed through rules as text in canonical form. Source: k8s.io/apiserver
-`pkg/cel/library/ip.go` and `cidr.go`; the words for malformed IPv6 addresses are Go's only in the common cases.
+`pkg/cel/library/ip.go` and `cidr.go`; messages for malformed IPv6 addresses are Go's only in the common cases.
 """
 
 from __future__ import annotations
@@ -127,12 +127,12 @@ def masked(text: str) -> str:
 
 
 def contains_ip(text: str, other: str) -> bool:
-    """Tell whether an address is in a network."""
+    """Tell whether a network contains an address."""
     return address(other) in ipaddress.ip_network(text, strict=False)
 
 
 def contains_network(text: str, other: str) -> bool:
-    """Tell whether a network is within another."""
+    """Tell whether a network contains another network."""
     outer, inner = (ipaddress.ip_network(one, strict=False) for one in (text, network(other)))
     return outer.version == inner.version and outer.overlaps(inner) and outer.prefixlen <= inner.prefixlen
 
@@ -143,7 +143,7 @@ def family(text: str) -> int:
 
 
 def global_unicast(text: str) -> bool:
-    """Tell whether an address is one of a single host anywhere, private ones included."""
+    """Tell whether an address is global unicast: the address of a single host, private addresses included."""
     found = ipaddress.ip_address(text)
     if found == IPv4Address("255.255.255.255"):
         return False

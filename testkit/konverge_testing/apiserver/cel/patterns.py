@@ -59,7 +59,7 @@ def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     end = -1
     for match in _compiled(pattern).finditer(text):
         if match.start() == match.end() == end:
-            continue  # Go takes no empty match that touches the one before
+            continue  # Go skips an empty match that touches the previous match
         end = match.end()
         found.append(match[0])
         if len(found) == limit:

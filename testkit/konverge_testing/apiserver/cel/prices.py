@@ -1,6 +1,7 @@
-"""The cost of an expression on actual values, as another expression: the library counts nothing, so it is made to compute the cost.
+"""The cost of an expression on actual values, as another expression: the library does not count costs, so this expression computes the
+cost.
 
-Guarantees: pure. Follows cel-go `interpreter/runtimecost.go` (0.26) and k8s.io/apiserver `pkg/cel/library/cost.go`: what is skipped by
+Guarantees: pure. Follows cel-go `interpreter/runtimecost.go` (0.26) and k8s.io/apiserver `pkg/cel/library/cost.go`: code that is skipped by
 `&&`, `||`, a condition or the end of a loop costs nothing. Caveats: approximate for functions that read lists of texts, and for dynamic
 values, whose size counts as 1.
 """
@@ -44,7 +45,7 @@ class _Pricer:
         self._checked = checked
         self._ids = count(_FIRST_ID)
 
-    # --- what the new expression is made of ----------------------------------------------------------------------------------
+    # --- parts of the new expression -----------------------------------------------------------------------------------------
 
     def _number(self, value: int) -> Expr:
         return Const(next(self._ids), "int", value)
@@ -53,7 +54,7 @@ class _Pricer:
         return CallExpr(next(self._ids), None, function, list(args))
 
     def _sum(self, *terms: Expr) -> Expr:
-        """Return a sum, whose constant terms are added up here."""
+        """Return a sum; constant terms are added up at once."""
         fixed = sum(one.value for one in terms if isinstance(one, Const))
         rest = [one for one in terms if not isinstance(one, Const)]
         if not rest:
@@ -64,7 +65,7 @@ class _Pricer:
         return self._do("_+_", total, self._number(fixed)) if fixed else total
 
     def _value(self, expr: Expr) -> Expr:
-        """Return an expression as it is run."""
+        """Return the expression in its executable form."""
         return rewrite(copy.deepcopy(expr), self._checked)
 
     def _size(self, expr: Expr) -> Expr:
@@ -96,7 +97,7 @@ class _Pricer:
                 return self._call(expr)
 
     def _loop(self, expr: Comprehension) -> Expr:
-        """Fold a list of the cost so far and of the value that the loop itself folds."""
+        """Return a fold over pairs: the cost so far, and the value of the original loop."""
         name = f"@price{next(self._ids)}"
 
         def here(part: Expr) -> Expr:
@@ -142,7 +143,7 @@ class _Pricer:
                 return self._sum(*map(self.price, args), own)
 
     def _branch(self, expr: Expr) -> Expr:
-        """Return the cost of a branch of a condition: variables and their fields are read without being counted."""
+        """Return the cost of a branch of a condition: reads of variables and their fields are not counted."""
         here = expr
         while isinstance(here, SelectExpr) and not here.test:
             here = here.operand
@@ -201,7 +202,7 @@ class _Pricer:
 
 
 def _replaced(expr: Expr, name: str, by: Expr) -> Expr:
-    """Return an expression with a variable replaced, in place; a loop that has a variable of this name of its own hides it."""
+    """Return an expression with a variable replaced, in place; a loop that redefines the variable hides it."""
 
     def here(part: Expr) -> Expr:
         return _replaced(part, name, by)

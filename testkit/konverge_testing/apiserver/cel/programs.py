@@ -1,7 +1,7 @@
-"""Expressions over free variables: `matchConditions` of webhooks, and whatever else asks CEL about plain data.
+"""Expressions over free variables: `matchConditions` of webhooks, and other uses of CEL on plain data.
 
-Guarantees: compiled when it is made (what compiles is imported then), pure afterwards. Variables are dynamic unless types are given;
-`condition_types` are those of admission, as k8s.io/apiserver `pkg/admission/plugin/cel/compile.go` declares them.
+Guarantees: the constructor compiles (and imports the compiler), later calls are pure. Variables are dynamic unless types are given;
+`condition_types` are the types of admission, as k8s.io/apiserver `pkg/admission/plugin/cel/compile.go` declares them.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def condition_types() -> Mapping[str, CelType]:
 
 
 class Program:
-    """A compiled expression; raises CompileError when it is made, EvalError when it is evaluated.
+    """A compiled expression; the constructor raises CompileError, `evaluate` raises EvalError.
 
     >>> Program("object.spec.replicas > 1 && request.operation == 'UPDATE'", ["object", "request"]).evaluate(
     ...     object={"spec": {"replicas": 2}}, request={"operation": "UPDATE"}
@@ -93,10 +93,10 @@ class Program:
         self._runs = compiled.runs
         self._reads = {name: tree_of(paths) for name, paths in compiled.reads.items()}
         self.kind = str(compiled.kind)
-        """The type of the value, as CEL writes it."""
+        """The type of the value, in CEL's notation."""
 
     def evaluate(self, **values: Any) -> Any:
-        """Return the value; a variable that is not given is null."""
+        """Return the value; an omitted variable is null."""
         shown = {name: pruned(values.get(name), self._reads[name]) for name in self._variables}
         try:
             return self._runs.run(self._runs.activation(shown))
@@ -109,6 +109,6 @@ class Program:
             raise EvalError(f"no such key: {field}") from None
 
     def _field_of_null(self, values: Mapping[str, Any]) -> str | None:
-        """Return a field that is read of a variable that is null: cel-go misses the key, where the library misses an overload."""
+        """Return the field that was read of a null variable: cel-go reports a missing key, the library a missing overload."""
         fields = (name for each in self._variables if values.get(each) is None for name in self._reads[each])
         return next((name for name in fields if name not in ("", EACH, THERE)), None)

@@ -1,7 +1,8 @@
 """The quantity library: amounts such as 500m and 1.5Gi, exactly.
 
-Guarantees: pure. A quantity is passed through rules as its worth in lowest terms; a mark behind it says that Go does not keep it as a whole
-number although it is one (`1000m`, `1.0`), for which isInteger is false. Source: k8s.io/apimachinery `pkg/api/resource/quantity.go`.
+Guarantees: pure. A quantity is passed through rules as a fraction in lowest terms. A mark behind it means that Go does not store it as an
+integer although its value is an integer (`1000m`, `1.0`): isInteger is then false. Source: k8s.io/apimachinery
+`pkg/api/resource/quantity.go`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class BadQuantity(ValueError):
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> str:
-    """Read a quantity; return it as rules carry it.
+    """Read a quantity; return its representation in rules.
 
     >>> parse("1500m"), parse("1Ki"), parse("1000m")
     ('3/2', '1024', '1!')
@@ -53,7 +54,7 @@ def parse(text: str) -> str:
 
 
 def _fast(digits: str, decimals: str, exponent: int, *, binary: bool) -> bool:
-    """Tell whether Go keeps the amount in 64 bits without a point: few digits, and no scale below one."""
+    """Tell whether Go stores the amount as a 64-bit integer: few digits, and no scale below one."""
     if not digits and not decimals:
         return True
     count = max(len(digits), 1) + len(decimals)
@@ -65,17 +66,17 @@ def _fast(digits: str, decimals: str, exponent: int, *, binary: bool) -> bool:
 def _exponent(suffix: str) -> int:
     if suffix in _DECIMAL:
         return _DECIMAL[suffix]
-    # Beyond this the power itself would take for ever; no test needs the server's answer to it.
+    # Beyond this, the power itself would take too long to compute; no test depends on the server's response to it.
     if re.fullmatch(r"[eE][+-]?\d+", suffix, re.ASCII) and abs(int(suffix[1:])) <= _EXPONENT_LIMIT:
         return int(suffix[1:])
     raise BadQuantity(_WRONG_SUFFIX)
 
 
 def spelled(amount: Fraction, *, whole: bool) -> str:
-    """Write an amount as rules carry it."""
+    """Return the representation of an amount in rules."""
     return f"{amount}{_MARK}" if amount.denominator == 1 and not whole else str(amount)
 
 
 def worth(carried: str) -> Fraction:
-    """Return the amount that rules carry."""
+    """Return the amount of a representation in rules."""
     return Fraction(carried.rstrip(_MARK))

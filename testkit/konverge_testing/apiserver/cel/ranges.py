@@ -23,7 +23,7 @@ def times(one: int, other: int) -> int:
 
 
 class Range(NamedTuple):
-    """The least and the most of a size or a cost."""
+    """The minimum and maximum of a size or a cost."""
 
     least: int
     most: int
@@ -41,7 +41,7 @@ class Range(NamedTuple):
         return Range(_scaled(self.least, factor), _scaled(self.most, factor))
 
     def union(self, other: Range) -> Range:
-        """Return the range that holds both."""
+        """Return the smallest range that contains both."""
         return Range(min(self.least, other.least), max(self.most, other.most))
 
 
@@ -51,7 +51,7 @@ def _scaled(number: int, factor: float) -> int:
 
 
 def fixed(number: int) -> Range:
-    """Return the range of one number."""
+    """Return the range of a single number."""
     return Range(number, number)
 
 

@@ -1,4 +1,4 @@
-"""Ratcheting: what was wrong before and did not change is not held against an update.
+"""Ratcheting: an update is not refused for errors in unchanged values.
 
 Guarantees: pure. Follows k8s.io/apiserver `pkg/cel/common/equality.go`: values correspond by field, by key of a map, and by the
 keys of a list that is a map; items of other lists do not.
@@ -17,7 +17,7 @@ __all__ = ["Correlation", "Ratchet", "matching"]
 
 
 def matching(node: Node, old: Any, item: Any) -> Any:
-    """Return the old item that corresponds to a new one; None without one."""
+    """Return the old item that corresponds to a new item, or None."""
     if node.list_type != "map" or not isinstance(old, list):
         return None
     key = key_of(node, item)
@@ -28,7 +28,7 @@ def matching(node: Node, old: Any, item: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """A new value and the old one that corresponds to it."""
+    """A new value and the corresponding old value."""
 
     node: Node
     new: Any
@@ -66,13 +66,13 @@ class Correlation:
 
 @dataclass(frozen=True, slots=True)
 class Ratchet:
-    """Where a walk stands: at a correlated value, or below the nearest one."""
+    """The position of a walk: at a correlated value, or below the nearest correlated value."""
 
     here: Correlation | None = None
     above: Correlation | None = None
 
     def step(self, name: str | int, within: Sequence[str] = ("apiVersion", "kind")) -> Ratchet:
-        """Go on to a field or an item."""
+        """Step to a field or an item."""
         if self.here is None:
             return self
         if self.above is None and name in within:
@@ -82,6 +82,6 @@ class Ratchet:
 
     @property
     def forgives(self) -> bool:
-        """Whether nothing changed here, or in all that surrounds it."""
+        """Whether nothing changed at this position, or in any value around it."""
         at = self.here if self.here is not None else self.above
         return at is not None and at.unchanged

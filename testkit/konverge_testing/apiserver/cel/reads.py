@@ -1,8 +1,8 @@
-"""The parts of a variable that expressions read, as paths and as trees of names: expressions get nothing else, and a value whose read
+"""The parts of a variable that expressions read, as paths and as trees of names: expressions get only these, and a value whose read
 parts are unchanged need not be validated again.
 
-Guarantees: pure; imports nothing of the CEL library. A path is the fields from the variable on, () for all of it, and what stands below its
-end is read as well. Two names do not stand for fields: see EACH and THERE.
+Guarantees: pure; imports nothing of the CEL library. A path is the fields from the variable on, () for the whole value; everything below
+its end is read as well. Two names are not fields: see EACH and THERE.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, Final
 __all__ = ["EACH", "THERE", "pruned", "tree_of"]
 
 EACH: Final = "[]"
-"""Stands for the items of a list in a loop."""
+"""In place of a field name: the items of a list in a loop."""
 THERE: Final = "?"
-"""Ends a path of which only the presence is read, or the number of its items."""
+"""The end of a path if only the presence of the value is read, or its number of items."""
 
 
 def tree_of(paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
-    """Return paths as a tree of names; "" marks where one ends."""
+    """Return paths as a tree of names; "" marks the end of a path."""
     tree: dict[str, Any] = {}
     for path in paths:
         here = tree
@@ -31,7 +31,7 @@ def tree_of(paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
 
 
 def pruned(value: Any, tree: Mapping[str, Any]) -> Any:
-    """Return a value of unknown type reduced to the parts that are read; null if none are."""
+    """Return a value of unknown type reduced to the read parts; null if there are none."""
     if not tree:
         return None
     if "" in tree:

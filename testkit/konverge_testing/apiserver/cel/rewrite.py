@@ -1,9 +1,9 @@
-"""A checked expression, turned into one that the CEL library runs.
+"""Rewrites a checked expression for the CEL library.
 
-Guarantees: the given tree may be changed in place; the result means what the rule means on a real server. Functions of Kubernetes are sent
-to `functions.py` under names of their own; names of functions with dots become one; a validation's answer becomes an optional; lists that
-are sets or maps compare and add without regard to order (k8s.io/apiserver `pkg/cel/common/valuesunstructured.go`); an optional oldSelf is
-wrapped here, because Python values cannot be optionals.
+Guarantees: the given tree may be changed in place; the result means the same as the rule on a real server. Functions of Kubernetes are
+mapped to `functions.py` under names of their own; dotted names of functions become simple names; a validation's result becomes an optional;
+lists that are sets or maps compare and add without regard to order (k8s.io/apiserver `pkg/cel/common/valuesunstructured.go`); an optional
+oldSelf is wrapped here, because Python values cannot be optionals.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OPTIONAL_RESULTS: Final = frozenset({"validate", "format.named"})
 
 
 def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """Apply a change to every part, the innermost first."""
+    """Apply a change to every subexpression, the innermost first."""
     match expr:
         case SelectExpr():
             expr.operand = transform(expr.operand, change)
@@ -64,7 +64,7 @@ def _entry(entry: MapEntry, change: Callable[[Expr], Expr]) -> MapEntry:
 
 
 def expand(expr: Expr) -> Expr:
-    """Expand the one macro of a real server that the library lacks: `exists_one` over two variables."""
+    """Expand the only macro of a real server that the library lacks: `exists_one` over two variables."""
     ids = iter(range(1_000_000, 2_000_000))
 
     def change(part: Expr) -> Expr:
@@ -85,12 +85,12 @@ def expand(expr: Expr) -> Expr:
 
 
 def rewrite(expr: Expr, checked: Checked) -> Expr:
-    """Return what is run."""
+    """Return the rewritten expression."""
     return transform(expr, lambda part: _timed(_rewritten(part, checked), checked.kinds.get(part.id)))
 
 
 def _timed(expr: Expr, kind: CelType | None) -> Expr:
-    """Parse times and durations that come out of data or of our functions, which represent them as text."""
+    """Parse times and durations from data or from our functions, which represent them as text."""
     if (
         kind is None
         or isinstance(expr, (Const, ListOf, MapOf, Comprehension))
@@ -140,7 +140,7 @@ def _rewritten(expr: Expr, checked: Checked) -> Expr:
 
 
 def _merging(expr: CallExpr, checked: Checked) -> CallExpr:
-    """Send comparisons and sums of sets and maps among lists to ours."""
+    """Call our functions for comparisons and sums of lists that are sets or maps."""
     if expr.function not in ("_==_", "_!=_", "_+_"):
         return expr
     keys = _keys([checked.kinds.get(arg.id) for arg in expr.args], either=expr.function != "_+_")
@@ -161,7 +161,7 @@ def _keys(kinds: list[CelType | None], *, either: bool) -> tuple[str, ...] | Non
 
 
 def wrap_old(expr: Expr, name: str, *, there: bool) -> Expr:
-    """Make a variable an optional: of its value, or none."""
+    """Convert a variable to an optional: with its value, or empty."""
 
     def change(part: Expr) -> Expr:
         if isinstance(part, Ident) and part.name == name:
@@ -176,7 +176,7 @@ def wrap_old(expr: Expr, name: str, *, there: bool) -> Expr:
 
 
 def paths(expr: Expr, name: str) -> set[tuple[str, ...]]:
-    """Return the paths that are read of a variable (see `reads.py`)."""
+    """Return the read paths of a variable (see `reads.py`)."""
     found: set[tuple[str, ...]] = set()
 
     def visit(part: Expr) -> None:
@@ -209,7 +209,7 @@ def _path(part: Expr, name: str) -> tuple[str, ...] | None:
 
 
 def _of_items(loop: Comprehension) -> set[tuple[str, ...]]:
-    """Return what a loop reads of a list: paths that begin with EACH, or () for all of it."""
+    """Return the paths that a loop reads of a list: paths that begin with EACH, or () for the whole list."""
     if loop.second:
         return {()}
     read = {path for part in (loop.condition, loop.step) for path in paths(part, loop.variable)}
@@ -217,7 +217,7 @@ def _of_items(loop: Comprehension) -> set[tuple[str, ...]]:
 
 
 def inner(expr: Expr) -> list[Expr]:
-    """Return the parts that an expression is made of."""
+    """Return the direct subexpressions."""
     match expr:
         case SelectExpr(_, operand):
             return [operand]

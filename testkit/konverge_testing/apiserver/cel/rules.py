@@ -1,7 +1,7 @@
-"""`x-kubernetes-validations`: the rules of a schema, tried on objects and checked when a definition is made.
+"""`x-kubernetes-validations`: the rules of a schema, applied to objects and checked when a definition is created.
 
-Guarantees: without rules nothing is compiled, and the compiler is not imported. `validate_rules` says what rules refuse in
-the words of a real server. Costs are computed only if a bound, which the size of the object gives, is over the limits.
+Guarantees: without rules nothing is compiled, and the compiler is not imported. `validate_rules` returns the violations with
+a real server's messages. Costs are computed only if an upper bound, from the size of the object, exceeds the limits.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ class Findings:
     errors: list[FieldError] = field(default_factory=list)
     forgiven: list[FieldError] = field(default_factory=list)
     spent: int = 0
-    """A cost that the rules that were run did not exceed."""
+    """An upper bound of the cost of the executed rules."""
     doubtful: bool = False
-    """Whether a rule may have cost more than a call may."""
+    """Whether a rule may have exceeded the cost limit of a call."""
     left: int | None = None
     """The rest of the budget if exact costs are computed."""
 
 
 def validate_rules(node: Node, new: Any, old: Any, path: str = "") -> list[FieldError]:
-    """Return what the rules at a place and below refuse; `old` is None at creation. An empty path is a whole object."""
+    """Return the violations of the rules at a place and below; `old` is None at creation. An empty path is a whole object."""
     return check_rules(node, new, old, path).errors
 
 
 def check_rules(node: Node, new: Any, old: Any, path: str = "") -> Findings:
-    """Return what `validate_rules` does, and what was forgiven."""
+    """Return the result of `validate_rules`, and the ratcheted errors."""
     if not _has_rules(node):
         return Findings()
     from konverge_testing.apiserver.cel import validators
@@ -46,14 +46,14 @@ def check_rules(node: Node, new: Any, old: Any, path: str = "") -> Findings:
 
 
 def compile_rule(node: Node, rule: str, *, root: bool = False, optional_old: bool = False) -> str | None:
-    """Return what is wrong with a rule at a place, None for nothing; `root` if the place is a whole object."""
+    """Return the error of a rule at a place, or None; `root` if the place is a whole object."""
     from konverge_testing.apiserver.cel import kinds, validators
 
     return validators.wrong(node, rule, kinds.BOOL, root=root, optional_old=optional_old)
 
 
 def compile_message(node: Node, expression: str, *, root: bool = False, optional_old: bool = False) -> str | None:
-    """Return what is wrong with a messageExpression."""
+    """Return the error of a messageExpression."""
     from konverge_testing.apiserver.cel import kinds, validators
 
     return validators.wrong(node, expression, kinds.STRING, root=root, optional_old=optional_old)
@@ -62,14 +62,14 @@ def compile_message(node: Node, expression: str, *, root: bool = False, optional
 def rule_cost(
     node: Node, text: str, *, root: bool = False, optional_old: bool = False, cardinality: int | None = 1
 ) -> int:
-    """Return the estimated cost of a rule or messageExpression that compiles, in all its places; None stands for places without a bound."""
+    """Return the estimated cost of a valid rule or messageExpression, in all its places; `cardinality` None: places without a bound."""
     from konverge_testing.apiserver.cel import validators
 
     return validators.cost(node, text, root=root, optional_old=optional_old, cardinality=cardinality)
 
 
 def uses_old_self(node: Node, rule: str, *, root: bool = False) -> bool:
-    """Tell whether a rule that compiles is a transition rule."""
+    """Tell whether a valid rule is a transition rule."""
     from konverge_testing.apiserver.cel import validators
 
     return validators.uses_old_self(node, rule, root=root)

@@ -1,6 +1,6 @@
-"""The functions that rules may call, with the types that they take and give.
+"""The functions that rules may call, with their argument and result types.
 
-Guarantees: pure data. The environment is the one of kube-apiserver 1.36 (k8s.io/apiserver `pkg/cel/environment/base.go`): the language
+Guarantees: pure data. The environment is kube-apiserver 1.36's (k8s.io/apiserver `pkg/cel/environment/base.go`): the language
 itself, strings in version 2, sets, lists in version 3, optionals, two-variable comprehensions and Kubernetes' own libraries; not math,
 encoders, bindings or protos, which a real server does not have either.
 """
@@ -245,7 +245,7 @@ _TOKEN: Final = re.compile(r"[\w.]+|[(),]")
 
 @cache
 def functions() -> dict[str, list[Overload]]:
-    """Return every function and operator with its overloads, in the order in which they are tried."""
+    """Return every function and operator with its overloads, in the order of their resolution."""
     found: dict[str, list[Overload]] = {}
     for text, own in ((_LANGUAGE, False), (_EXTENSIONS, False), (_OURS, True)):
         for line in text.strip().splitlines():

@@ -1,7 +1,7 @@
-"""The sizes that a schema allows at each place, from which the costs of rules are estimated.
+"""The sizes that a schema allows at each place; the costs of rules are estimated from them.
 
-Guarantees: pure. Follows k8s.io/apiserver `pkg/cel/common/schemas.go`: a bound that the schema does not give comes from the largest
-request. Places that rules do not see have no size (see `kinds.declared`).
+Guarantees: pure. Follows k8s.io/apiserver `pkg/cel/common/schemas.go`: a missing bound is derived from the largest request. Places that
+rules cannot read have no size (see `kinds.declared`).
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ __all__ = ["MAX_REQUEST", "Sized", "sized"]
 MAX_REQUEST: Final = 3 << 20
 _BYTES_OF_RUNE: Final = 4
 _TIMES: Final = {"duration": (32, 3), "date": (12, 12), "date-time": (32, 21)}
-"""Of formats of strings: the longest text, and the shortest in JSON."""
+"""Of string formats: the maximum length of the text, and its minimum length in JSON."""
 _SCALARS: Final = {"boolean": 4, "number": 1, "integer": 1}
-"""Of types of one size: the shortest text in JSON."""
+"""Of types with a fixed size: the minimum length of the text in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """The most elements of a value (characters, items, entries; 0 for other values), and the least bytes of its JSON."""
+    """The maximum number of elements of a value (characters, items, entries; 0 for other values), and the minimum size of its JSON in
+    bytes.
+    """
 
     most: int
     least_bytes: int
@@ -36,7 +38,7 @@ class Sized:
     keys: Sized | None = None
 
     def at(self, path: tuple[str, ...]) -> Sized | None:
-        """Return the value below this one, or None if the path leaves the schema."""
+        """Return the size of the value below, or None if the path leaves the schema."""
         here: Sized | None = self
         for step in path:
             if here is None:
@@ -47,7 +49,7 @@ class Sized:
         return here
 
     def capped(self, most: int) -> Sized:
-        """Return these sizes with no value longer than that."""
+        """Return these sizes, limited to a maximum for every value."""
         below = {name: one.capped(most) for name, one in self.fields.items()}
         items = None if self.items is None else self.items.capped(most)
         return Sized(min(self.most, most), self.least_bytes, below, items, self.keys)
@@ -57,7 +59,7 @@ _KEY: Final = Sized(0, 2)
 
 
 def sized(node: Node, root: bool = False) -> Sized | None:
-    """Return the sizes of a place and below, or None if rules do not see it."""
+    """Return the sizes of a place and below, or None if rules cannot read it."""
     longest = node.schema.get("maxLength")
     if node.int_or_string:
         return Sized(MAX_REQUEST - 2 if longest is None else _positive(longest) * _BYTES_OF_RUNE, 1)

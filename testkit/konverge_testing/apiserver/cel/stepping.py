@@ -1,7 +1,7 @@
 """Expressions with more iterations than the library runs at once, evaluated in pieces.
 
-Guarantees: pure. A loop is run over parts of its list, each of which begins with what the part before it accumulated; the loops inside
-one element are run the same way if they are too long themselves. An error in one part counts only if the value is read, as in one run.
+Guarantees: pure. A loop is run over parts of its list; each part begins with the accumulated value of the part before it. The loops inside
+one element are run the same way if they are too long. An error in one part counts only if the value is read, as in a single run.
 
 Caveats: values between two parts are plain data, so a loop that accumulates times, durations or optional values cannot be divided.
 """
@@ -21,21 +21,21 @@ from konverge_testing.apiserver.cel.syntax import Comprehension, Expr, Ident
 __all__ = ["Stepper"]
 
 _PART: Final = 2_000
-"""The elements of the first part; a part that is still too long is followed by a shorter one."""
+"""The number of elements of the first part; if a part is still too long, a shorter part is tried."""
 
 _SHRINK: Final = 8
 _MOST_RUNS: Final = 20_000
-"""Only loops within loops that cost far more than any call may come so far."""
+"""Only nested loops that cost far more than the limit of a call can reach this number."""
 _MISSING: Final = 'No value with name "'
 _ITEMS: Final = "@items"
 _BEFORE: Final = "@before"
 
 Compile: TypeAlias = Callable[[Expr, tuple[str, ...]], Callable[[Mapping[str, Any]], Any]]
-"""Makes a program of an expression and the names of its variables."""
+"""Compiles an expression over the named variables to a program."""
 
 
 class Stepper:
-    """One evaluation; `most` ends a loop that accumulates costs, which are the first of its two values."""
+    """One evaluation; `most` ends a loop that accumulates costs; the cost is the first of its two values."""
 
     def __init__(self, compile_: Compile, most: int | None) -> None:
         self._compile = compile_
@@ -47,7 +47,7 @@ class Stepper:
         self._runs = 0
 
     def run(self, expr: Expr, values: Mapping[str, Any], errors: Mapping[str, EvalError] | None = None) -> Any:
-        """Return the value of an expression; `errors` are what reading a variable without a value raises."""
+        """Return the value of an expression; `errors` are raised by reading a variable without a value."""
         errors = errors or {}
         try:
             return self._native(expr, values, errors)
@@ -71,7 +71,7 @@ class Stepper:
         names = tuple(sorted({*values, *errors}))
         program = self._programs.get((id(expr), names))
         if program is None:
-            self._kept.append(expr)  # its id stays its own
+            self._kept.append(expr)  # the id is kept
             program = self._programs[id(expr), names] = self._compile(expr, names)
         try:
             return program(values)
@@ -80,7 +80,7 @@ class Stepper:
             raise errors.get(name, error) from None
 
     def _parts(self, expr: Expr) -> tuple[Expr, list[tuple[str, Comprehension]]]:
-        """Return an expression with a variable in place of each of its outermost loops, and these."""
+        """Return an expression with variables in place of its outermost loops, and the loops."""
         found = self._divided.get(id(expr))
         if found is None:
             rest = copy.deepcopy(expr)
@@ -122,7 +122,7 @@ class Stepper:
 
     @staticmethod
     def _accumulate(known: dict[str, Any], failed: dict[str, EvalError], name: str, compute: Callable[[], Any]) -> None:
-        """Give a variable a value, or the error that reading it raises."""
+        """Set the value of a variable, or the error of reading it."""
         try:
             value = compute()
         except EvalError as error:
@@ -133,7 +133,7 @@ class Stepper:
             known[name] = value
 
     def _part(self, loop: Comprehension) -> Expr:
-        """Return the loop over `@items` that goes on from `@before`, and keeps its accumulator as it is."""
+        """Return a loop over `@items` that continues from `@before`, and returns its accumulator."""
         found = self._divided.get(-id(loop))
         if found is None:
             made = Comprehension(
@@ -171,5 +171,5 @@ def _outermost(expr: Expr) -> Iterator[Comprehension]:
 
 
 def _replace(expr: Expr, old: Expr, new: Expr) -> None:
-    """Put an expression in the place of another one, which is not the whole."""
+    """Replace a subexpression of an expression."""
     transform(expr, lambda part: new if part is old else part)

@@ -1,8 +1,8 @@
-"""Expressions as trees, read from and written back to the protobuf bytes in which the CEL library exchanges them (cel.expr.ParsedExpr).
+"""Expressions as trees, read from and written to the CEL library's protobuf encoding (cel.expr.ParsedExpr).
 
-Guarantees: pure. `decode` reads what the library's parser made, macros already expanded; `encode` makes bytes that it takes back. Positions
-are offsets in code points by expression id. The field numbers are those of cel-spec `proto/cel/expr/syntax.proto`; no protobuf package is
-needed.
+Guarantees: pure. `decode` reads the output of the library's parser, macros already expanded; `encode` writes bytes that the library
+accepts. Positions are offsets in code points by expression id. The field numbers are those of cel-spec `proto/cel/expr/syntax.proto`; no
+protobuf package is needed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Ident:
 
 @dataclass(slots=True)
 class SelectExpr:
-    """`operand.field`, or `has(operand.field)` where `test` is set."""
+    """`operand.field`, or `has(operand.field)` if `test` is set."""
 
     id: int
     operand: Expr
@@ -65,7 +65,7 @@ class SelectExpr:
 
 @dataclass(slots=True)
 class CallExpr:
-    """A function or operator; `target` is what stands before the dot."""
+    """A function or operator; `target` is the expression before the dot."""
 
     id: int
     target: Expr | None
@@ -95,7 +95,7 @@ class MapEntry:
 
 @dataclass(slots=True)
 class MapOf:
-    """A map literal, or a message literal where `name` is not empty."""
+    """A map literal, or a message literal if `name` is not empty."""
 
     id: int
     name: str
@@ -122,7 +122,7 @@ Expr: TypeAlias = Const | Ident | SelectExpr | CallExpr | ListOf | MapOf | Compr
 
 @dataclass(slots=True)
 class Parsed:
-    """An expression, and where its parts stand in the source."""
+    """An expression, and the positions of its parts in the source."""
 
     expr: Expr
     positions: dict[int, int]

@@ -1,4 +1,4 @@
-"""`'%s'.format([x])` as strings of version 2 print it, and the check of a literal template before it ever runs.
+"""`'%s'.format([x])` as in version 2 of the strings library, and the static check of a literal template.
 
 Guarantees: pure. Numbers of `%f` and `%e` are printed for American English, with thousands separators and a written-out power of ten, as
 cel-go `ext/formatting.go` does (the CEL library prints the newer form of version 4).
@@ -44,7 +44,7 @@ _SHOWN: Final = {"null": "null_type", "timestamp": "google.protobuf.Timestamp", 
 
 
 def problem(template: str, kinds: Sequence[str]) -> tuple[int | None, str] | None:
-    """Return what is wrong with a template for arguments of these kinds, and which argument it is (None: the call); None for nothing."""
+    """Return the error of a template for arguments of these kinds, and the index of the argument (None: the call); None if it is valid."""
     used = 0
     try:
         for part in _parts(template):
@@ -109,7 +109,7 @@ def _clause(clause: str, precision: int, value: Any) -> str:
         case "f":
             return f"{float(value):,.{precision}f}"
         case "e":
-            mantissa, exponent = f"{float(value):.6e}".split("e")  # the server takes a precision for a width
+            mantissa, exponent = f"{float(value):.6e}".split("e")  # the server reads a precision as a width
             return f"{mantissa}\u00d710{exponent.lstrip('+').translate(_RAISED)}"
         case "b" | "o":
             return format(value, clause)

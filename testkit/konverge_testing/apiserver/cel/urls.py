@@ -1,6 +1,6 @@
 """The url library: absolute URIs and absolute paths, as Go's net/url reads them.
 
-Guarantees: pure; `parse` refuses what `url.ParseRequestURI` refuses, in its words, and then reads as `url.Parse` does, fragment aside. A
+Guarantees: pure; `parse` refuses like `url.ParseRequestURI`, with its messages, and reads like `url.Parse`, except for fragments. A
 URL is passed through rules as its text. Source: k8s.io/apiserver `pkg/cel/library/urls.go`.
 """
 
@@ -32,7 +32,7 @@ class URL:
     scheme: str
     host: str
     path: str
-    """As it was written."""
+    """The URL as written."""
     query: str
 
     @property
@@ -49,7 +49,7 @@ class URL:
 
     @property
     def escaped_path(self) -> str:
-        """The path as it goes over the wire."""
+        """The path in its encoded form."""
         if _PATH_SAFE.fullmatch(self.path):
             return self.path
         return quote(unquote_to_bytes(self.path), safe="/$&+,:;=@~")

@@ -1,8 +1,8 @@
-"""Rules in place: each compiled once, and the walk over an object with its schema.
+"""The rules of a schema, each compiled once, and the walk over an object with its schema.
 
-Guarantees: pure, but for a cache of what was compiled. Order and words are those of apiextensions-apiserver
+Guarantees: pure, except a cache of compiled rules. Order and messages follow apiextensions-apiserver
 `pkg/apiserver/schema/cel/validation.go`: transition rules run only if there is an old value, old items are found by the keys of their
-list, errors of what did not change are forgiven.
+list, errors in unchanged values are forgiven.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _SpentError(Exception):
 
 
 def found(node: Node, new: Any, old: Any, path: str) -> Findings:
-    """Return what the rules at a place and below find."""
+    """Return the violations of the rules at a place and below."""
     findings = Findings()
     if new is not None and (validator := _validator(node, not path or node.embedded)) is not None:
         ratchet = Ratchet() if old is None else Ratchet(Correlation(node, new, old))
@@ -58,7 +58,7 @@ def found(node: Node, new: Any, old: Any, path: str) -> Findings:
 
 
 def uses_old_self(node: Node, rule: str, *, root: bool) -> bool:
-    """Tell whether a rule that compiles, with a plain or an optional oldSelf, is a transition rule."""
+    """Tell whether a valid rule, with a plain or an optional oldSelf, is a transition rule."""
     for optional_old in (False, True):
         variables = _variables(node, root or node.embedded, optional_old=optional_old)
         try:
@@ -69,7 +69,7 @@ def uses_old_self(node: Node, rule: str, *, root: bool) -> bool:
 
 
 def cost(node: Node, text: str, *, root: bool, optional_old: bool, cardinality: int | None) -> int:
-    """Return the estimated cost of a rule in all its places: `cardinality` of them, or (None) as many as fit into a request."""
+    """Return the estimated cost of a rule in all its places: `cardinality` places, or (None) as many as fit into a request."""
     variables, sizes = (
         _variables(node, root or node.embedded, optional_old=optional_old),
         sized(node, root or node.embedded),
@@ -81,7 +81,7 @@ def cost(node: Node, text: str, *, root: bool, optional_old: bool, cardinality: 
 
 
 def wrong(node: Node, text: str, wanted: CelType, *, root: bool, optional_old: bool) -> str | None:
-    """Return what is wrong with an expression that is to have this type."""
+    """Return the errors of an expression that must have this type."""
     variables = _variables(node, root or node.embedded, optional_old=optional_old)
     if variables is None:
         return "rule compiler initialization error: failed to convert to declType for CEL validation rules"
@@ -134,7 +134,7 @@ class _Rule:
         text = str(self.raw.get("messageExpression") or "")
         if not text or wrong(self.node, text, kinds.STRING, root=self.root, optional_old=self.optional_old) is not None:
             return None
-        return self._compile(text, wrapped=False)  # a real server hands it the bare value, whatever it was checked with
+        return self._compile(text, wrapped=False)  # a real server passes the bare value, in spite of the checked type
 
     def _compile(self, text: str, *, wrapped: bool) -> Compiled:
         variables = _variables(self.node, self.root, optional_old=self.optional_old)
@@ -143,7 +143,7 @@ class _Rule:
 
     @cached_property
     def priced(self) -> Priced | None:
-        """The costs of the rule; None for one that does not compile, or whose oldSelf is optional."""
+        """The costs of the rule; None for an invalid rule, or if oldSelf is optional."""
         variables, sizes = _variables(self.node, self.root, optional_old=False), sized(self.node, self.root)
         if self.optional_old or variables is None or sizes is None or isinstance(self.compiled, str):
             return None
@@ -155,7 +155,7 @@ class _Rule:
 
     @cached_property
     def place(self) -> str:
-        """Where errors are reported, below the place of the rule."""
+        """The path of errors, below the place of the rule."""
         return field_path(self.node, str(self.raw.get("fieldPath") or "")) or ""
 
 
@@ -170,21 +170,21 @@ class _Validator:
     additional: _Validator | None
     items: _Validator | None
     passed: dict[bytes, int] = field(default_factory=dict)
-    """Values, as JSON, in which nothing here or below was refused, with the bound of what that cost: most of an object is as it was."""
+    """Values, as JSON, without a violation at this place or below, with the bound of their cost: most parts of an object are unchanged."""
     accepted: set[bytes] = field(default_factory=set)
-    """The parts that the rules here read, as JSON, if all rules passed."""
+    """The read parts of values, as JSON, that passed all rules of this place."""
     bounds: dict[int, tuple[int, bool]] = field(default_factory=dict)
-    """The bound of the costs of the rules here, and whether it is too much for one of them, by the bits of the size of the values."""
+    """The bound of the rules' costs at this place, and whether it exceeds the limit of a call, by the bit length of the values' size."""
 
     @cached_property
     def looks_back(self) -> bool:
-        """Whether any rule here or below reads the old value."""
+        """Whether any rule at this place or below reads the old value."""
         below = [*self.properties.values(), *(one for one in (self.additional, self.items) if one is not None)]
         return any(rule.uses_old for rule in self.rules) or any(one.looks_back for one in below)
 
     @cached_property
     def readers(self) -> tuple[Reader, Reader, bool]:
-        """Converts self and oldSelf for all rules here; says whether old lists have to be sorted."""
+        """Converts self and oldSelf for all rules of this place; the flag is true if old lists must be sorted."""
         parts = [part for rule in self.rules for part in (rule.compiled, rule.message) if isinstance(part, Compiled)]
         made = [
             reader(self.node, {path for part in parts for path in part.reads[name]}, root=self.root)
@@ -194,10 +194,10 @@ class _Validator:
         return made[0], made[1], merging(self.node, both, root=self.root)
 
     def run(self, path: str, new: Any, old: Any, ratchet: Ratchet, findings: Findings) -> None:
-        """Run the rules here and below, unless they passed on the very same before."""
+        """Run the rules at this place and below, unless they already passed on equal values."""
         if new is None:
             return
-        if self.root:  # a whole object is hardly ever written twice alike
+        if self.root:  # equal whole objects are rarely written twice
             self._run(path, new, old, ratchet, findings)
             return
         text = _ENCODE((new, old) if self.looks_back else new)
@@ -231,7 +231,7 @@ class _Validator:
                 child.run(f"{path}.{name}" if path else name, new[name], old.get(name), ratchet.step(name), findings)
 
     def _read(self, new: Any, old: Any) -> tuple[bytes, dict[str, Any] | None]:
-        """Return all that the rules here read, as JSON and, where old lists stay in their order, as data; b"" if it cannot be read."""
+        """Return all that the rules of this place read, as JSON and, if old lists keep their order, as data; b"" for invalid data."""
         read_self, read_old, ordered = self.readers
         try:
             values = {"self": read_self(new), "oldSelf": None if old is None else read_old(old)}
@@ -240,11 +240,11 @@ class _Validator:
         return _ENCODE(values), None if ordered and old is not None else values
 
     def _run_own_rules(self, path: str, new: Any, old: Any, ratchet: Ratchet, findings: Findings) -> None:
-        """Run the rules here, unless they passed on what they read before: status changes, and the rules are about spec."""
+        """Run the rules of this place, unless they already passed on equal inputs: most writes change status, and most rules read spec."""
         text, values = self._read(new, old)
         if findings.left is None:
             self._note_bound(len(text), findings)
-            if findings.doubtful or text in self.accepted:  # all rules run again, with their costs counted
+            if findings.doubtful or text in self.accepted:  # all rules run again, with exact costs
                 return
         before = len(findings.errors), len(findings.forgiven)
         self._try(path, new, old, values, ratchet, findings)
@@ -254,7 +254,7 @@ class _Validator:
             self.accepted.add(text)
 
     def _note_bound(self, size: int, findings: Findings) -> None:
-        """Count the most that the rules here can cost on what they read."""
+        """Add the upper bound of the rules' costs for this size."""
         bits = size.bit_length()
         known = self.bounds.get(bits)
         if known is None:
@@ -264,14 +264,14 @@ class _Validator:
         findings.doubtful |= known[1]
 
     def _charge(self, rule: _Rule, path: str, activation: Any, findings: Findings) -> None:
-        """Take what a rule costs from the budget; raises _SpentError, with the error noted, if there is not so much left."""
+        """Subtract the cost of a rule from the budget; if the budget is exceeded, record the error and raise _SpentError."""
         if rule.priced is None or findings.left is None:
             return
         try:
             cost = int(rule.priced.exact.run(activation, most=_CALL_LIMIT))
         except TooCostly:
             cost = _CALL_LIMIT + 1
-        except EvalError:  # the rule fails alike, or what it costs is not known
+        except EvalError:  # the rule fails with the same error, or its cost is unknown
             return
         word = str(self.node.schema.get("type", ""))
         if min(cost, _CALL_LIMIT + 1) > findings.left:
@@ -334,12 +334,12 @@ class _Validator:
 
 
 def _overlaps(path: tuple[str, ...], others: Iterable[tuple[str, ...]]) -> bool:
-    """Whether what is read at a path of the old value is read of the new one too, so that the two may be compared."""
+    """Whether an old path is also read of the new value, so that a rule may compare the two."""
     return any(path[: len(other)] == other or other[: len(path)] == path for other in others)
 
 
 def _spoken(message: Compiled | None, activation: Any) -> str:
-    """Run a messageExpression; "" if it gives nothing to say."""
+    """Run a messageExpression; "" if it returns no message."""
     if message is None:
         return ""
     try:
@@ -373,7 +373,7 @@ def _validator(node: Node, root: bool) -> _Validator | None:
 
 
 def _built(node: Node, root: bool) -> _Validator | None:
-    """Make the validator of a place, or None if no rules stand there or below."""
+    """Create the validator of a place, or return None if neither the place nor anything below it has rules."""
     raw = node.schema.get("x-kubernetes-validations") or ()
     rules = [_Rule(node, rule, root) for rule in raw if str(rule.get("rule", "")).strip()]
     below = {

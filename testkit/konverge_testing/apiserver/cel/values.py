@@ -1,9 +1,9 @@
-"""Data as rules see it: projected to what is read, names escaped, numbers, times and bytes typed by the schema.
+"""Data for rules: reduced to the read parts, names escaped, numbers, times and bytes typed by the schema.
 
-Guarantees: pure; the given data is never changed, and handed on as it is if nothing has to be converted. Follows k8s.io/apiserver
-`pkg/cel/common/valuesunstructured.go`: a null field of an object is an absent one, a number is a double, formats make
-timestamps, durations (both as text, to be read again by the rewritten rule; kept to microseconds) and bytes. Equality of lists that merge
-is had by `aligned`, which brings an old list into the order of the new one.
+Guarantees: pure; the given data is never changed, and passed unchanged if nothing needs conversion. Follows k8s.io/apiserver
+`pkg/cel/common/valuesunstructured.go`: a null field of an object is absent, a number is a double, formats make timestamps, durations (both
+as text, to be read again by the rewritten rule; kept to microseconds) and bytes. Equality of lists that merge needs `aligned`, which sorts
+an old list like the new list.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BadData(ValueError):
 
 
 def duration(text: str, *, go: bool = False) -> timedelta | None:
-    """Read a duration as Go does, or as the OpenAPI format does, which knows days and words; None if it is none.
+    """Read a duration as Go does, or as the OpenAPI format does, with days and unit names; None for an invalid duration.
 
     >>> duration("1h30m"), duration("2 days"), duration("2 days", go=True)
     (datetime.timedelta(seconds=5400), datetime.timedelta(days=2), None)
@@ -93,7 +93,7 @@ def _time(text: Any) -> str:
         raise BadData(f"Invalid date-time formatted string {text}") from None
     try:
         return spelled(found if found.tzinfo is not None else found.replace(tzinfo=UTC))
-    except OverflowError:  # in UTC it is of the year 0 or 10000, which Go can tell and datetime cannot
+    except OverflowError:  # the year in UTC is 0 or 10000, which Go supports and datetime does not
         return spelled(found.replace(tzinfo=UTC))
 
 
@@ -112,7 +112,7 @@ _FORMATS: Final[Mapping[str, Reader]] = {"date": _time, "date-time": _time, "dur
 
 
 def reader(node: Node, paths: Iterable[tuple[str, ...]], *, root: bool = False) -> Reader:
-    """Return what makes the value of a place for rules that read these paths below it."""
+    """Return the converter of a place's value for rules that read these paths below it."""
     found = _projection(rooted(node) if root else node, tree_of(paths))
     return _identity if found is None else found
 
@@ -122,7 +122,7 @@ def _identity(value: Any) -> Any:
 
 
 def _present(value: Any) -> Any:
-    """Stand for a value of which only its presence counts."""
+    """Return a substitute for a value if only its presence counts."""
     return value.__class__() if isinstance(value, (dict, list)) else value
 
 
@@ -150,7 +150,7 @@ def _projection(node: Node, tree: Mapping[str, Any]) -> Reader | None:
 
 
 def _items(each: Reader | None) -> Reader | None:
-    """Return what makes a list of which parts of the items are read."""
+    """Return the converter of a list for rules that read parts of its items."""
     if each is None:
         return None
 
@@ -180,7 +180,7 @@ def _picker(picks: list[tuple[str, str, Reader | None, bool]]) -> Reader:
 
 
 def _converter_of(node: Node) -> Reader | None:
-    """Return what converts everything at a place, or None if nothing has to be."""
+    """Return the converter of everything at a place, or None if it needs no conversion."""
     if node.int_or_string:
         return None
     match node.type:
@@ -223,7 +223,7 @@ def _struct(node: Node) -> Reader | None:
 
 @lru_cache(maxsize=4096)
 def merges(node: Node) -> bool:
-    """Tell whether a list that is a set or a map stands here or below."""
+    """Tell whether this place or any place below is a list of type set or map."""
     if node.type == "array":
         return node.list_type != "atomic" or (node.items is not None and merges(node.items))
     below = [*node.properties.values(), *([node.additional] if node.additional is not None else [])]
@@ -231,14 +231,14 @@ def merges(node: Node) -> bool:
 
 
 def merging(node: Node, paths: Iterable[tuple[str, ...]], *, root: bool = False) -> bool:
-    """Tell whether a list that merges is among what these paths read."""
+    """Tell whether these paths read a list of type set or map."""
     return any(_merging(rooted(node) if root else node, path) for path in paths)
 
 
 def _merging(node: Node, path: tuple[str, ...]) -> bool:
     for name in path:
         if name in (EACH, THERE):
-            return False  # no list is compared as one here
+            return False  # no list is compared as a whole here
         found = node.additional or next((child for key, child in node.properties.items() if escape(key) == name), None)
         if found is None:
             return False
@@ -247,7 +247,7 @@ def _merging(node: Node, path: tuple[str, ...]) -> bool:
 
 
 def key_of(node: Node, item: Any) -> object | None:
-    """Return what identifies an item of a list that is a map; None if the item lacks a key."""
+    """Return the identity of an item of a list that is a map; None if the item lacks a key."""
     if not isinstance(item, dict):
         return None
     found = [item.get(name) for name in node.list_keys]
@@ -257,7 +257,7 @@ def key_of(node: Node, item: Any) -> object | None:
 
 
 def aligned(node: Node, old: Any, new: Any) -> Any:
-    """Return the old value with its sets and maps among lists in the order of the new one, so that equal ones compare equal."""
+    """Return the old value with the items of its sets and maps sorted like the new value, so that equal lists compare equal."""
     if old == new:
         return old
     if isinstance(old, dict) and isinstance(new, dict):

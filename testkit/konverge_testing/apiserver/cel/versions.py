@@ -1,7 +1,7 @@
 """The semver library: versions as blang/semver reads them.
 
 Guarantees: pure. A version is passed through rules as its text without build metadata, so that equal versions are equal. Source:
-k8s.io/apiserver `pkg/cel/library/semverlib.go`; errors in words of github.com/blang/semver.
+k8s.io/apiserver `pkg/cel/library/semverlib.go`; messages of github.com/blang/semver.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class BadVersion(ValueError):
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=True)
 class SemanticVersion:
-    """A version; a pre-release comes before its release."""
+    """A version; a pre-release sorts before its release."""
 
     major: int
     minor: int

@@ -1,12 +1,10 @@
 """CustomResourceDefinitions: names accepted, established, served; and the deletion of a definition with all its objects.
 
 Guarantees: the behaviour of apiextensions-apiserver's controllers (`pkg/controller/{status,establish,finalizer}`): acceptedNames, the
-conditions
-NamesAccepted, Established and Terminating, storedVersions; the objects are served from the moment of `Established`. A definition under
-deletion refuses new objects, deletes the existing objects, waits for their finalizers, and is then removed, at the earliest `END_SECONDS`
-after
-its deletion. Objects of a kind that is no longer served are unreachable. A watch from a version before the definition had its current
-form is expired.
+conditions NamesAccepted, Established and Terminating, storedVersions; the objects are served from the moment of `Established`. A definition
+under deletion refuses new objects, deletes the existing objects, waits for their finalizers, and is then removed, at the earliest
+`END_SECONDS` after its deletion. Objects of a kind that is no longer served are unreachable. A watch from a version before the definition
+had its current form is expired.
 """
 
 from __future__ import annotations
@@ -26,8 +24,7 @@ __all__ = ["DEFINITIONS", "END_SECONDS", "DefinitionController"]
 DEFINITIONS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
 END_SECONDS: Final = 0.1
 """Seconds that a deleted definition without objects lives: kube-apiserver takes 0.05 to 0.1 s, and clients such as kube-rs' examples begin
-to
-watch it after the response to the DELETE and wait for the end."""
+to watch it after the response to the DELETE and wait for the end."""
 _TICK: Final = 0.001
 _IN_PROGRESS: Final = "InstanceDeletionInProgress"
 

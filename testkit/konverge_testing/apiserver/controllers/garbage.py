@@ -2,9 +2,9 @@
 
 Guarantees: the rules of kube-controller-manager's (k8s.io/kubernetes `pkg/controller/garbagecollector`). A child with no owner left is
 deleted; a child that keeps an owner loses the references to absent owners. `orphan` frees the children first, `foregroundDeletion` waits
-for those that
-block. An owner is looked up in the child's own namespace, or cluster-wide for a cluster-scoped kind; an owner with another uid is absent. A
-cluster-scoped child of a namespaced owner, and a child of an owner whose kind is not served, stay, since their owners cannot be looked up.
+for those that block. An owner is looked up in the child's own namespace, or cluster-wide for a cluster-scoped kind; an owner with another
+uid is absent. A cluster-scoped child of a namespaced owner, and a child of an owner whose kind is not served, stay, since their owners
+cannot be looked up.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Namespaces: the setup of new namespaces, and the deletion.
 
 Guarantees: a namespace under deletion is emptied resource by resource, its conditions report what remains, and it is removed when nothing
-remains and
-`spec.finalizers` is empty (k8s.io/kubernetes `pkg/controller/namespace/deletion`). A new namespace gets the ServiceAccount `default`.
+remains and `spec.finalizers` is empty (k8s.io/kubernetes `pkg/controller/namespace/deletion`). A new namespace gets the ServiceAccount
+`default`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Storage in use is protected: a claim or volume under deletion stays while it is in use, and is removed afterwards.
 
 Admission adds the finalizers; this controller removes them. A claim is in use by a pod that was bound to a node and names it (or has it for
-an
-ephemeral volume, unless it is shut down), a volume while it is bound, a class of volume attributes while a claim or a volume names it.
+an ephemeral volume, unless it is shut down), a volume while it is bound, a class of volume attributes while a claim or a volume names it.
 Source: k8s.io/kubernetes `pkg/controller/volume/{pvcprotection,pvprotection,vacprotection}`.
 """
 

@@ -1,4 +1,4 @@
-"""The Accept header, as far as discovery decides by it.
+"""The parts of the Accept header that discovery uses.
 
 Guarantees: pure. The first clause that can be served wins, by `q` and then by order. Responses are JSON; a client that accepts only
 Protobuf or YAML is refused with 406.

@@ -147,7 +147,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     """The requests that a rule matches. An absent field matches everything, discovery included; the texts are shell patterns
     (`web-*`).
 
-    - `verbs`: RBAC's verbs, and beside them `apply` (patches that are applies), `read` (get, list, watch), `write` (see `About.writes`);
+    - `verbs`: RBAC's verbs, and also `apply` (patches that are applies), `read` (get, list, watch), `write` (see `About.writes`);
     - `resources`: `plural.group` (`deployments.apps`), or only the plural in the core group;
     - `subresource`: None matches all, "" the main resource only.
 
@@ -239,9 +239,9 @@ class Forget(_Fault, frozen=True):
 class Stale(_Fault, frozen=True):
     """Serve reads and watches from an older view: `version`, or the current version at the first hit minus `behind`.
 
-    It ends after `steps` successful writes (see `About.writes`), after `seconds`, or when the rule is removed: then
-    open watches deliver the held lines. `honest`: only reads that a lagging server may serve from an old view (reads that name a
-    version, 0 included) get it; without `honest`, reads of the newest version get it too, which no healthy server would do.
+    It ends after `steps` successful writes (see `About.writes`), after `seconds`, or when the rule is removed: then open watches deliver
+    the held lines. `honest`: only reads that a lagging server may serve from an old view (reads that name a version, 0 included) get it;
+    without `honest`, reads of the newest version get it too, which no healthy server would do.
     """
 
     version: int | None = None
@@ -252,7 +252,7 @@ class Stale(_Fault, frozen=True):
 
 
 class Cut(_Fault, frozen=True):
-    """Break a watch off after `lines` lines, `bytes` into the next (None: in its middle); `clean` ends it in good order instead."""
+    """Break a watch off after `lines` lines, `bytes` into the next (None: in its middle); `clean` ends it without an error instead."""
 
     lines: int = 0
     bytes: int | None = None
@@ -317,8 +317,7 @@ class Rule:
     """A match, a fault, and which of the matching requests it strikes: `count` of them (None: all) from the `nth` on.
 
     Requests are counted at the point of the fault: for `after`, successful requests; for faults of watches, the streams (streams that are
-    open
-    when the rule is added are first, in the order of their opening).
+    open when the rule is added are first, in the order of their opening).
     """
 
     match: Match

@@ -121,7 +121,7 @@ class Watched:
         """Send a bookmark when it is due, unless an event overtakes it; a waiting bookmark is superseded."""
         self._late = (due, line)
 
-    # --- the way of a line ------------------------------------------------------------------------------------------------------
+    # --- lines -----------------------------------------------------------------------------------------------------------------
 
     def _finish(self, lines: list[bytes], *, clean: bool) -> None:
         if self._end is None:

@@ -1,7 +1,7 @@
 """The three kinds of patch other than apply: JSON patch, merge patch and strategic merge patch.
 
-Guarantees: pure functions over plain data; what they are given stays as it is. A patch that cannot be applied is a StatusError in the
-server's words. Server-side apply is another room.
+Guarantees: pure functions over plain data; arguments are not changed. A patch that cannot be applied is a StatusError in the
+server's words. Server-side apply is in the package `apply`.
 """
 
 from __future__ import annotations

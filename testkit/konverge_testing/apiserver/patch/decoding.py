@@ -1,7 +1,7 @@
 """The body of a patch request as data.
 
-Guarantees: pure. A JSON patch is a list of operations, the other two are objects; what is neither is refused in the words of encoding/json.
-`strict_problems` says what its strict decoding reports; of the values in a JSON patch, not where in the object a repeated field ends up.
+Guarantees: pure. A JSON patch is a list of operations, the other two are objects; any other value is refused with encoding/json's message.
+`strict_problems` returns the errors of strict decoding; for values in a JSON patch, without the final path of a repeated field.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def decode_patch(body: bytes, media_type: str) -> Any:
 
 
 def strict_problems(body: bytes, media_type: str) -> list[str]:
-    """Return what is reported of fields that a decodable patch gives twice, and of unknown fields of a JSON patch.
+    """Return the errors of repeated fields in a decodable patch, and of unknown fields of a JSON patch.
 
     >>> strict_problems(b'[{"op": "remove", "path": "/a", "path": "/b", "x": 1}]', JSON)
     ['json patch duplicate field "[0].path"', 'json patch unknown field "[0].x"']

@@ -1,8 +1,8 @@
-"""JSON patches (RFC 6902) as gopkg.in/evanphx/json-patch.v4 applies them, which is not quite the RFC.
+"""JSON patches (RFC 6902) as gopkg.in/evanphx/json-patch.v4 applies them, which differs from the RFC.
 
-Guarantees: pure; document and operations are not changed. The library's own ways: replacing a field that is absent sets it, a test of an
-absent field succeeds against null, copying an absent field makes a null, negative indices count from the end (`-1` adds at the end),
-numbers are compared as they are written. (The Python library jsonpatch follows the RFC instead, and therefore does not serve here.)
+Guarantees: pure; document and operations are not changed. The library's differences: replacing an absent field sets it, a test of an
+absent field succeeds against null, copying an absent field gives a null, negative indices count from the end (`-1` adds at the end),
+numbers are compared as they are written. (The Python library jsonpatch follows the RFC instead, so it is not used.)
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _find(root: Any, path: Any) -> tuple[Container, str]:
-    """Return what holds the end of a path, and the key of the end in it."""
+    """Return the container of a path's last key, and that key."""
     if not isinstance(path, str) or "/" not in path:
         raise _Unfit
     _, *parts, last = path.split("/")

@@ -1,7 +1,7 @@
 """Merge patches (RFC 7386) as gopkg.in/evanphx/json-patch.v4 applies them.
 
-Guarantees: pure. Null deletes a field; a value that replaces something other than an object loses its own nulls, those of objects in lists
-included (a null item of a list stays).
+Guarantees: pure. Null deletes a field; a value that replaces something other than an object loses its own nulls, including nulls of objects
+in lists (a null item of a list stays).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _merged(document: Data, patch: Data) -> Data:
 
 
 def _pruned(value: Any, found: Any) -> Any:
-    """Take over a value; only what replaces an object keeps its nulls."""
+    """Return a value of the patch; only a value that replaces an object keeps its nulls."""
     if isinstance(found, dict):
         return copied(value)
     return _without_nulls(value)

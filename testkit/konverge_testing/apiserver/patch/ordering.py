@@ -16,12 +16,12 @@ __all__ = ["arranged", "identity", "key_of", "partitioned", "without_repeats"]
 
 
 def identity(value: Any) -> object:
-    """Return a value so that true and 1 differ, and 1 and 1.0."""
+    """Return a form of the value that distinguishes true from 1, and 1 from 1.0."""
     return (type(value), value) if not isinstance(value, (dict, list)) else (type(value), id(value))
 
 
 def key_of(item: Any, merge_key: str) -> Any:
-    """Return the merge key of an item; it has to have one."""
+    """Return the merge key of an item, which is required."""
     if not isinstance(item, dict):
         raise refused(f"expected a map[string]interface {{}}, but received a {go_type(item)}")
     if merge_key not in item:
@@ -30,7 +30,7 @@ def key_of(item: Any, merge_key: str) -> Any:
 
 
 def partitioned(items: Sequence[Any], by: Sequence[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
-    """Split items in those that the other list names, and the rest."""
+    """Split items into items that the other list has too, and the rest."""
     if merge_key:
         names = {identity(one.get(merge_key)) for one in by if isinstance(one, dict) and merge_key in one}
         name: Callable[[Any], object] = lambda item: identity(key_of(item, merge_key))  # noqa: E731  # one of two
@@ -46,7 +46,7 @@ def partitioned(items: Sequence[Any], by: Sequence[Any], merge_key: str) -> tupl
 def arranged(
     named: list[Any], others: list[Any], by: Sequence[Any], live: Sequence[Any], merge_key: str, *, maps: bool
 ) -> list[Any]:
-    """Bring what a patch names and what it does not into one order."""
+    """Merge items of the patch and items of the server only into one order."""
     if maps:
         for item in (*named, *by, *others, *live):
             key_of(item, merge_key)
@@ -70,7 +70,7 @@ def _ranks(order: Sequence[Any], merge_key: str) -> Callable[[Any], int | None]:
 
 
 def _sorted(items: list[Any], rank: Callable[[Any], int | None]) -> list[Any]:
-    """Sort by rank; as Go's insertion sort does with a comparison that calls everything unknown smaller."""
+    """Sort by rank like Go's insertion sort with a comparison that treats unknown items as smaller."""
     ranks = [rank(item) for item in items]
     if None not in ranks:
         return [item for _, item in sorted(zip(ranks, items, strict=True), key=lambda pair: pair[0] or 0)]

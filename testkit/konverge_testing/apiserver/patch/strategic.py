@@ -1,7 +1,7 @@
-"""Strategic merge patches: merges that know from the schema which lists are maps and sets.
+"""Strategic merge patches: the schema determines which lists are maps and sets.
 
 Guarantees: pure; neither document nor patch is changed. Follows k8s.io/apimachinery `pkg/util/strategicpatch/patch.go`, directives
-included: `$patch: delete | replace`, `$deleteFromPrimitiveList/x`, `$setElementOrder/x`, `$retainKeys`. Among fields that the schema does
+included: `$patch: delete | replace`, `$deleteFromPrimitiveList/x`, `$setElementOrder/x`, `$retainKeys`. Of fields that the schema does
 not know, maps are merged and lists replaced (a real server would have dropped them before).
 """
 
@@ -27,7 +27,7 @@ _ORDER: Final = "$setElementOrder/"
 
 
 def strategic_merge(document: Data, patch: Data, node: Node) -> Data:
-    """Merge a patch into an object of this schema; raise StatusError if the patch makes no sense.
+    """Merge a patch into an object of this schema; raise StatusError if the patch is invalid.
 
     >>> node = Node({"properties": {"l": {"type": "array", "x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "n"}}})
     >>> strategic_merge({"l": [{"n": 1, "v": 1}, {"n": 2}]}, {"l": [{"n": 1, "v": 2}, {"n": 2, "$patch": "delete"}]}, node)
@@ -93,7 +93,7 @@ def _set(original: Data, name: str, value: Any) -> None:
 
 
 def _child(node: Node | None, name: str) -> Node | None:
-    """Return the schema of a field; what no schema describes is merged without one."""
+    """Return the schema of a field; a field without a schema is merged without one."""
     if node is None:
         return None
     found = node.child(name)
@@ -108,7 +108,7 @@ def _strategy(node: Node) -> str:
 
 
 def _retain(original: Data, patch: Data) -> None:
-    """Delete what `$retainKeys` does not name; it has to name all that the patch sets."""
+    """Delete the fields that `$retainKeys` does not list; it must list all fields that the patch sets."""
     if _RETAIN not in patch:
         return
     kept = patch.pop(_RETAIN)
@@ -180,7 +180,7 @@ def _item_name(node: Node | None) -> str:
 
 
 def _special(original: list[Any], patch: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
-    """Carry out the directives among the items of a list."""
+    """Apply the directives among the items of a list."""
     plain: list[Any] = []
     replace = False
     for item in patch:
@@ -221,7 +221,7 @@ def _merge_items(original: list[Any], patch: list[Any], merge_key: str, node: No
 
 
 def _ordered(original: Data, patch: Data, directive: str, node: Node | None) -> None:
-    """Merge the list that a `$setElementOrder` is about, and bring it into that order."""
+    """Merge the list of a `$setElementOrder`, and sort it in that order."""
     order = patch.pop(directive)
     name = directive.removeprefix(_ORDER)
     live, given = original.get(name), patch.get(name)
@@ -247,7 +247,7 @@ def _ordered(original: Data, patch: Data, directive: str, node: Node | None) -> 
 
 
 def _follows(given: list[Any], order: list[Any], merge_key: str) -> None:
-    """Check that the items of a patch come in the order that it sets itself."""
+    """Check that the items of a patch are in the order of its own `$setElementOrder`."""
     if not given or not order:
         return
     kept = [item for item in given if not (merge_key and isinstance(item, dict) and _PATCH in item)]
@@ -274,7 +274,7 @@ def _discard_nulls(value: Any) -> None:
 
 
 def _without_directives(value: Any) -> tuple[Any, bool]:
-    """Take directives out of what is new; what a directive is about goes with it."""
+    """Remove directives from new values, and the fields that the directives apply to."""
     if isinstance(value, dict):
         if _PATCH in value:
             return None, False

@@ -1,7 +1,7 @@
 """The errors of patches.
 
-Guarantees: pure. The server hides why a JSON patch does not apply behind one sentence (422); strategic merges tell (500, no reason).
-Source: k8s.io/apiserver `pkg/endpoints/handlers/patch.go`.
+Guarantees: pure. The server reports every JSON patch that does not apply with the same message (422); strategic merges report the error
+(500, no reason). Source: k8s.io/apiserver `pkg/endpoints/handlers/patch.go`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def unprocessable() -> StatusError:
 
 
 def refused(text: str) -> StatusError:
-    """500: the patch makes no sense to the merge."""
+    """500: the merge cannot interpret the patch."""
     return StatusError(500, "", text)
 
 
@@ -40,5 +40,5 @@ def go_type(value: Any) -> str:
 
 
 def word_of(value: Any) -> str:
-    """Return what encoding/json calls a value that it cannot take."""
+    """Return the name that encoding/json uses for a value of the wrong type."""
     return _WORDS.get(type(value), "null")

@@ -1,4 +1,4 @@
-r"""Bodies in protobuf, read: clients in Go (kubectl, client-go) write built-in kinds so, and do not fall back to JSON. Pure.
+r"""Decodes bodies in protobuf: clients in Go (kubectl, client-go) send built-in kinds in protobuf, and do not fall back to JSON. Pure.
 
     as_json(b"k8s\x00...")  ->  b'{"apiVersion":"v1","kind":"ConfigMap",...}'
 
@@ -54,7 +54,7 @@ def _tables() -> _Tables:
 
 
 def as_json(body: bytes) -> bytes:
-    """Turn a body into JSON. Raises StatusError: 415 for kinds that have no protobuf form here, 400 for bytes that are not a message."""
+    """Convert a body to JSON. Raises StatusError: 415 for kinds without a protobuf form, 400 for bytes that are not a message."""
     return msgspec.json.encode(decode(body))
 
 

@@ -1,8 +1,9 @@
-"""Makes `messages.json` from the Go sources of Kubernetes: numbers and kinds of the fields of every message that the server may be sent.
+"""Generates `messages.json` from the Go sources of Kubernetes: numbers and kinds of the fields of every message that the server may be
+sent.
 
     python -m konverge_testing.apiserver.protobuf.generate <module cache>/k8s.io 0.36.3
 
-Reads the struct tags of the types (`json`, `protobuf`), which say what the wire looks like; nothing else of the sources is kept. Run by
+Reads the struct tags of the types (`json`, `protobuf`), which define the wire format; the rest of the sources is not kept. Run by
 hand when the catalog moves to another version of Kubernetes.
 """
 
@@ -60,7 +61,7 @@ _FIELD = re.compile(r"^\t(?:(\w+) +)?([^\s`]+)\s*`(.*)`", re.MULTILINE)
 
 @dataclass
 class Package:
-    """The types of one Go package: struct bodies, other declarations, and what its imports are called."""
+    """The types of one Go package: struct bodies, other declarations, and the names of its imports."""
 
     path: str
     structs: dict[str, str] = field(default_factory=dict)
@@ -103,7 +104,7 @@ def _read(text: str, into: Package) -> None:
 
 
 class Tables:
-    """The messages that are reachable from the kinds, as they are asked for."""
+    """The messages that are reachable from the kinds, added at their first lookup."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources

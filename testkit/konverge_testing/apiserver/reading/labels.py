@@ -2,8 +2,7 @@
 
 `konverge.selectors` parses what well-meaning clients write; this module accepts everything that the server accepts (`a>1`, `a in ()`), and
 refuses the rest with its messages. Source of the rules: k8s.io/apimachinery `pkg/labels/selector.go` and `pkg/api/validate/content`; the
-texts were
-recorded from a server of 1.36.
+texts were recorded from a server of 1.36.
 """
 
 from __future__ import annotations

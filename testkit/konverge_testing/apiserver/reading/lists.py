@@ -2,8 +2,7 @@
 
 As on a server of 1.36 with its watch cache: unset reads the current version; "0" and NotOlderThan read any version that is not older (here
 the current version); Exact, and a bare version with a limit, read that version. A limit with "0" is ignored. Source: k8s.io/apiserver
-`pkg/storage/cacher` and
-KEP-2340, KEP-4988; texts recorded from a server of 1.36.
+`pkg/storage/cacher` and KEP-2340, KEP-4988; texts recorded from a server of 1.36.
 
 Caveats: a future version is refused at once; a real server waits three seconds for it first.
 """

@@ -2,8 +2,7 @@
 
 Guarantees
 - A `Watch` is an async iterator of whole lines. It subscribes in its constructor, so no event is lost between its request and its first
-line;
-  the initial objects are encoded only when they are read.
+line; the initial objects are encoded only when they are read.
 - Bookmarks are sent about once a minute and two seconds before the end; the end is after timeoutSeconds or, without it, after 30 to 60
   minutes: by timers of the loop, so on a virtual loop at virtual times. All randomness is from the given `Random`.
 - A slow reader is cut off: after `buffer` unread lines no line is added, and the stream ends with the last unread line.

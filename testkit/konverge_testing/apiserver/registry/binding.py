@@ -1,8 +1,7 @@
 """Bindings: how a scheduler assigns a pod to a node, through `pods/binding` and through `bindings`.
 
 Guarantees: a binding passes admission like any create; it fails if the pod has a node, scheduling gates or a deletionTimestamp, or if the
-pod is
-not the pod whose uid or resourceVersion the binding names. Source: `pkg/registry/core/pod/storage/storage.go` (BindingREST).
+pod is not the pod whose uid or resourceVersion the binding names. Source: `pkg/registry/core/pod/storage/storage.go` (BindingREST).
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Registry:
         """Incremented by every change of the served resources."""
         self.on_change: list[Callable[[Resource | None, tuple[str, str]], None]] = []
 
-    # --- what is served ------------------------------------------------------------------------------------------------------
+    # --- served resources ----------------------------------------------------------------------------------------------------
 
     def add(self, resources: Iterable[Resource]) -> None:
         """Serve these resources, in place of resources with the same names."""

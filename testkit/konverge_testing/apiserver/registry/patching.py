@@ -1,4 +1,4 @@
-"""PATCH in its four forms, and PUT: how a request becomes the `make` of a change.
+"""PATCH in its four forms, and PUT: the conversion of a request to the function that computes the changed object.
 
 Source: apiserver `pkg/endpoints/handlers/{patch,update}.go`.
 """
@@ -172,7 +172,7 @@ def patched(request: ResourceRequest, old: Data, document: Any) -> Data:
 
 
 def decode_configuration(request: ResourceRequest) -> schemas.Decoded:
-    """Decode the configuration of a server-side apply; raises 400 for fields given twice if they are to be refused."""
+    """Decode the configuration of a server-side apply; raises 400 for fields given twice if the request refuses them."""
     found = _intent(request, strict=request.options.validation != "Ignore")
     if found.duplicates and request.options.validation == "Strict":
         lines = "".join(f"\n  {line}" for line in found.duplicates)

@@ -48,12 +48,12 @@ class OldStore:
         self.observers = store.observers
 
     def list(self, resource: ResourceId, namespace: str | None = None) -> Sequence[Entry]:
-        """Return the objects as they were."""
+        """Return the objects as of the view's version."""
         found = self._store.at(resource, self.version)
         return [entry for entry in found if not namespace or entry.namespace == namespace]
 
     def get(self, resource: ResourceId, namespace: str, name: str) -> Entry | None:
-        """Return an object as it was."""
+        """Return the object as of the view's version."""
         return next((entry for entry in self.list(resource, namespace) if entry.name == name), None)
 
     def at(self, resource: ResourceId, version: int) -> Sequence[Entry]:

@@ -1,6 +1,6 @@
 """One request for a resource, as read from its URL and parameters: verb, target, and the options of writes with their checks.
 
-Guarantees: pure. `options_of` refuses what the real server refuses, in its words (`pkg/apis/meta/v1/validation`).
+Guarantees: pure. `options_of` refuses the same options as the real server, with its messages (`pkg/apis/meta/v1/validation`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RequestInfo:
     subresource: str = ""
 
     def named(self, name: str) -> RequestInfo:
-        """Return the place of an object of this collection."""
+        """Return the target for one object of this collection."""
         return replace(self, name=name)
 
 

@@ -1,6 +1,5 @@
 """The scale subresource: a Scale of an object, and changes of the object through the Scale. Source: apiserver `registry/rest` and the CRD's
-scale
-paths.
+scale paths.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Requests that do not read or write a stored object directly: reviews, tokens, evictions, bindings, a namespace's finalize.
 
 Guarantees: a response is not stored, unless its handler documents it. Subresources that need a node (log, exec, attach, port-forward,
-proxy)
-get a 501 with a message that names the reason.
+proxy) get a 501 with a message that names the reason.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _BUDGETS: Final = ("policy", "poddisruptionbudgets")
 
 
 class SpecialRequests:
-    """Finds the handler of such a request, or None if the request is an ordinary one."""
+    """Finds the handler of such a request, or None for an ordinary request."""
 
     def __init__(self, registry: Registry, rbac: Rbac, authenticator: Authenticator) -> None:
         self._registry = registry

@@ -1,9 +1,8 @@
 """Changing objects: the common part of PUT and every kind of PATCH.
 
 Guarantees: a change is computed from the newest object and stored only if that is still current; after a concurrent write it is computed
-again, as
-etcd3's GuaranteedUpdate does, so that only the client's resourceVersion can lead to a conflict. A change without effect is
-not stored, and the version stays. An object under deletion is removed with its last finalizer. Source: apiserver
+again, as etcd3's GuaranteedUpdate does, so that only the client's resourceVersion can lead to a conflict. A change without effect is not
+stored, and the version stays. An object under deletion is removed with its last finalizer. Source: apiserver
 `pkg/registry/generic/registry/store.go` (Update), `pkg/registry/rest/update.go`, `pkg/storage/etcd3/store.go`.
 """
 
@@ -215,7 +214,7 @@ def _count_generation(request: ResourceRequest, new: Data, old: Data) -> None:
 
 
 def ends(new: Data) -> bool:
-    """Tell whether an object under deletion has nothing left that holds it."""
+    """Tell whether an object under deletion can be removed."""
     metadata = new["metadata"]
     return bool(
         metadata.get("deletionTimestamp")

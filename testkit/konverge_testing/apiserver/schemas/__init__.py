@@ -1,6 +1,6 @@
 """Everything that the API server does with structural schemas: decoding, pruning, defaulting, validation, and CustomResourceDefinitions.
 
-Guarantees: pure, and exact as kube-apiserver 1.36 where not said otherwise. An object passes `decode`, `prune`, `default`, then
+Guarantees: pure, and exact as kube-apiserver 1.36 unless documented otherwise. An object passes `decode`, `prune`, `default`, then
 `validate_metadata` and `validate`, in this order. Values derived from a schema are cached on its `Node`.
 """
 

@@ -19,7 +19,7 @@ _EPSILON: Final = 1e-9
 
 
 class NumberProblem(NamedTuple):
-    """Something wrong with a number: its words; `value` is None if the error has no field of its own."""
+    """An error of a number: its message; `value` is None if the error has no field of its own."""
 
     words: str
     value: float | None
@@ -70,7 +70,7 @@ def _range(value: float, kind: str, form: str, what: str, path: str) -> list[Num
 
 
 def number_problems(schema: Mapping[str, Any], path: str, value: Any) -> list[NumberProblem]:
-    """Return what is wrong with a number, in the server's order."""
+    """Return the errors of a number, in the server's order."""
     kind, form = _typed(schema)
     if value.__class__ is int and not MIN_INT64 <= value <= MAX_INT64:
         value = float(value)

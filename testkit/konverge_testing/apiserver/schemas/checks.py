@@ -1,7 +1,7 @@
-"""Whether a value is valid, and nothing else: schemas compiled to tables of predicates, for the common case that everything is in order.
+"""Only whether a value is valid: schemas compiled to tables of predicates, for the common case of valid values.
 
-Guarantees: pure; agrees with `explain` (which words what is wrong) on every value: a property test holds both together. A table maps the
-class of a value to True (valid as it is), or to a predicate; a class that is missing is a wrong type.
+Guarantees: pure; agrees with `explain` (which writes the errors) on every value: a property test compares the two. A table maps the
+class of a value to True (valid as it is), or to a predicate; a missing class is a wrong type.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def types_of(schema: Schema) -> tuple[str, ...]:
 
 
 def type_fits(kind: str, types: tuple[str, ...], form: str) -> bool:
-    """Tell whether a value of a JSON type may stand here; a whole float where an integer is wanted is the caller's to allow.
+    """Tell whether a value of a JSON type is valid here; the caller allows whole floats for integers.
 
     A format without a number's type lets lists pass for strings, as kube-openapi does.
     """
@@ -94,7 +94,7 @@ def _all_of(checks: list[Predicate]) -> bool | Predicate:
 
 
 def _bounded(whole: bool | Predicate, real: bool | Predicate) -> Predicate:
-    """Return the check of an integer: one that no int64 holds is a float to Kubernetes, as it is to Go's JSON."""
+    """Return the check of an integer: an integer beyond int64 is a float to Kubernetes, as in Go's JSON."""
     inside, outside = ((lambda _, found=found: found) if isinstance(found, bool) else found for found in (whole, real))
     return lambda value: inside(value) if MIN_INT64 <= value <= MAX_INT64 else outside(float(value))
 
@@ -214,7 +214,7 @@ def _junctors(schema: Schema) -> list[Predicate]:
 
 
 def enum_has(enum: list[Any], value: Any) -> bool:
-    """Tell whether a value is one of an enum; numbers compare after conversion to the enum's kind."""
+    """Tell whether a value is in an enum; numbers compare after conversion to the enum's kind."""
     for one in enum:
         if same(one, value):
             return True

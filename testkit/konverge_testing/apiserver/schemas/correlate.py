@@ -1,4 +1,4 @@
-"""Correlation of old and new values, which ratcheting compares.
+"""Correlation of old and new values, for ratcheting.
 
 Guarantees: pure. Fields correlate by name, items of keyed lists by their keys, nothing else. Source: k8s.io/apiserver
 `pkg/cel/common/equality.go`, `maplist.go` (KEP-4008).
@@ -16,7 +16,7 @@ __all__ = ["Correlated"]
 
 
 class Correlated:
-    """A new value, the old value at its place, and the schema that correlates what is below."""
+    """A new value, the old value at its place, and the schema for the correlation of the values below."""
 
     __slots__ = ("_equal", "_keyed", "new", "node", "old")
 
@@ -28,7 +28,7 @@ class Correlated:
         self._keyed: dict[Any, Any] | None = None
 
     def key(self, name: str) -> Correlated | None:
-        """Return the field of both, or None if it has no old value or no schema."""
+        """Return the correlation of a field, or None if it has no old value or no schema."""
         if (
             not isinstance(self.new, dict)
             or not isinstance(self.old, dict)
@@ -40,7 +40,7 @@ class Correlated:
         return None if child is None else Correlated(self.new[name], self.old[name], child)
 
     def index(self, index: int) -> Correlated | None:
-        """Return an item of a keyed list and the old item of the same keys, or None if there is none."""
+        """Return the correlation of an item of a keyed list with the old item of the same keys, or None if there is none."""
         if (
             not isinstance(self.new, list)
             or not isinstance(self.old, list)
@@ -74,7 +74,7 @@ class Correlated:
 
     @property
     def equal(self) -> bool:
-        """Whether nothing changed; a keyed list that was only reordered did not."""
+        """Whether the value is unchanged; the order of a keyed list does not count."""
         if self._equal is None:
             self._equal = self._compare()
         return self._equal

@@ -1,6 +1,6 @@
-"""Bodies of requests become plain data: JSON fast, YAML as go-yaml reads it, and the server's words for what is neither.
+"""Decodes bodies of requests to plain data: JSON with a fast decoder, YAML like go-yaml, and the server's errors for any other text.
 
-Guarantees: pure. The kind and version of an object are not compared with anything here; only their absence and a wrong type are refused.
+Guarantees: pure. The kind and version of an object are not compared with the URL; only their absence and a wrong type are refused.
 Source: k8s.io/apimachinery `pkg/runtime/serializer/json`, k8s.io/apiserver `pkg/endpoints/handlers/rest.go` (transformDecodeError).
 """
 
@@ -31,7 +31,7 @@ _decode_json = msgspec.json.Decoder().decode
 
 
 def strict_words(problems: Sequence[str]) -> str:
-    """Return the words of a refusal by `fieldValidation=Strict`; the same problems are warnings if it is Warn."""
+    """Return the message of a refusal by `fieldValidation=Strict`; with Warn, the same problems are warnings."""
     lines = [problem for problem in problems if problem.startswith("line ")]
     found = ["yaml: unmarshal errors:" + "".join(f"\n  {line}" for line in lines)] if lines else []
     found += [problem for problem in problems if not problem.startswith("line ")]
@@ -40,7 +40,7 @@ def strict_words(problems: Sequence[str]) -> str:
 
 @dataclass(slots=True)
 class Decoded:
-    """A body as data, and which of its fields were given twice (`duplicate field "spec.x"`, or go-yaml's lines; empty unless asked for)."""
+    """A body as data, and its fields that were given twice (`duplicate field "spec.x"`, or go-yaml's lines; empty without `strict`)."""
 
     data: dict[str, Any]
     duplicates: list[str] = field(default_factory=list)
@@ -49,16 +49,16 @@ class Decoded:
 def decode(
     body: bytes, content_type: str = "application/json", *, strict: bool = False, kind: str = "", custom: bool = False
 ) -> Decoded:
-    """Decode a body; `strict` looks for fields given twice. `kind` is what the URL is about, for the words of a refusal.
+    """Decode a body; `strict` reports fields given twice. `kind` is the URL's kind, for the message of a refusal.
 
-    `custom`: the body is a custom resource and has to name its kind (built-in kinds take the URL's). Raises StatusError 400.
+    `custom`: the body is a custom resource and must have a kind (built-in kinds default to the URL's). Raises StatusError 400.
     """
     try:
         if custom and "yaml" not in content_type and (number := beyond_floats(body)):
             raise _out_of_range(body, kind, number)
         data, twice = _read(body, content_type, strict)
         if data is None and not custom and "yaml" in content_type and body.strip():
-            data = {}  # a document of nothing is an object of zero values
+            data = {}  # an empty document is an object of zero values
         _check(data, custom, body)
     except _Unread as unread:
         raise _unrecognized(body, kind, str(unread)) from None
@@ -66,7 +66,7 @@ def decode(
 
 
 def decode_intent(body: bytes, *, strict: bool = False) -> Decoded:
-    """Decode the configuration of a server-side apply, which is YAML; raises StatusError 400 in the words that it alone has."""
+    """Decode the configuration of a server-side apply, which is YAML; raises StatusError 400 with apply's own messages."""
     try:
         data, twice = _read_yaml(body, strict)
     except _Unread as unread:
@@ -80,7 +80,7 @@ def decode_intent(body: bytes, *, strict: bool = False) -> Decoded:
 def with_floats(data: Any, body: bytes) -> Any:
     """Return the data of a custom resource's body with the integers that 64 bits cannot hold rounded to floats, as Go decodes them.
 
-    A rounded integer stays an integer here if JSON of Go writes it without an exponent.
+    A rounded integer stays an integer if Go's JSON encoder writes it without an exponent.
 
     >>> with_floats({"a": 2**63, "b": 2**63 - 1}, b"9223372036854775808")
     {'a': 9223372036854776000, 'b': 9223372036854775807}
@@ -122,7 +122,7 @@ def _read_yaml(body: bytes, strict: bool) -> tuple[Any, list[str]]:
         else:
             if not strict or not duplicates(body, data):
                 return data, []
-    # Here, because what reads YAML takes long to load, and YAML comes rarely.
+    # Imported here: the YAML reader is slow to load, and YAML is rare.
     from konverge_testing.apiserver.schemas.yamltext import YAMLError, load
 
     try:
@@ -151,7 +151,7 @@ def _check(data: Any, custom: bool, body: bytes) -> None:
 
 
 def _out_of_range(body: bytes, kind: str, number: str) -> StatusError:
-    """Return the refusal of a custom resource with a number that no type of Go holds."""
+    """Return the refusal of a custom resource with a number that is out of range for Go."""
     named = _VERSION.search(body)
     version = named[1].decode().rpartition("/")[2] if named else ""
     words = f"json: cannot unmarshal number {number} into Go value of type float64"

@@ -1,4 +1,4 @@
-"""Structural defaulting: absent fields get their defaults, and nulls that a schema does not allow go, or become the default.
+"""Structural defaulting: absent fields get their defaults, and nulls that a schema does not allow are removed or replaced by the default.
 
 Guarantees: works in place; every default is a fresh copy. Source: apiextensions
 `pkg/apiserver/schema/defaulting/{algorithm,prunenulls}.go`. Null items of a list stay unless the items have a default, as on the server.
@@ -21,16 +21,16 @@ __all__ = ["default"]
 
 _SLOT: Final = "_schemas_defaulting"
 _KNOWN: Final = ("_schemas_defaulted", "_schemas_defaulted_with_nulls")
-"""The slots of what needed nothing, by whether nulls stay."""
+"""The attributes that cache values without changes, by whether nulls stay."""
 _REMEMBERED: Final = 256
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 _Plan = tuple[list[tuple[str, Any, bool]], dict[str, Node], Node | None]
-"""Defaults (name, value, whether null may stand), named fields, map values."""
+"""Defaults (name, value, whether null is valid), named fields, map values."""
 
 
 def default(node: Node, data: Any, *, done: Collection[str] | None = None, keep_nulls: bool = False) -> None:
-    """Fill in defaults below a place, in place; `done`: it is a whole object, of which these fields are known to be in order.
+    """Fill in defaults below a place, in place; `done`: the fields of a whole object that are known to need no change.
 
     `keep_nulls` keeps nulls that have no default.
     """
@@ -47,7 +47,7 @@ def default(node: Node, data: Any, *, done: Collection[str] | None = None, keep_
 
 
 def _remembered(node: Node, data: Any, keep_nulls: bool) -> None:
-    """Fill in a whole object's field; what needed nothing is remembered, for most of them come again unchanged."""
+    """Default a whole object's field; values without changes are cached, since most fields are written again unchanged."""
     known: set[bytes] = node.__dict__.setdefault(_KNOWN[keep_nulls], set())
     text = _ENCODE(data)
     if text in known:

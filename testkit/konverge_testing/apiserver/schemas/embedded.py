@@ -1,4 +1,4 @@
-"""Embedded objects have a kind, an apiVersion, and metadata that is in order.
+"""Checks embedded objects: they need a kind, an apiVersion, and valid metadata.
 
 Guarantees: pure; data has passed `prune`. Source: apiextensions `pkg/apiserver/schema/objectmeta/validation.go`.
 """
@@ -17,7 +17,7 @@ __all__ = ["embedded_errors"]
 
 
 def embedded_errors(node: Node, value: Any, path: str = "") -> list[FieldError]:
-    """Return what is wrong with the objects embedded at or below a place."""
+    """Return the errors of the embedded objects at or below a place."""
     found: list[FieldError] = []
     if not has_embedded(node):
         return found

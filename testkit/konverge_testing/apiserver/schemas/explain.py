@@ -1,7 +1,7 @@
-"""The errors of a value, in the words and with the choices of kube-openapi's validator; runs only after `checks` found one.
+"""The errors of a value, with the messages and choices of kube-openapi's validator; runs only after `checks` found an error.
 
-Guarantees: pure. The order of errors is that of the validators; where Go ranges over a map, it is the order of schema or object. With a
-correlation, what did not change is tolerated (ratcheting). Match counts decide which branch of anyOf and oneOf is reported, as
+Guarantees: pure. Errors have the order of the validators; if Go ranges over a map, the order of the schema or object. With a
+correlation, errors in unchanged values are tolerated (ratcheting). Match counts decide which branch of anyOf and oneOf is reported, as
 there. Sources: k8s.io/kube-openapi `pkg/validation/validate`, apiextensions `pkg/apiserver/validation/{validation,ratcheting}.go`.
 """
 
@@ -21,7 +21,7 @@ from konverge_testing.apiserver.statuses import FieldError, Kind
 __all__ = ["NOWHERE", "SchemaProblem", "explain", "field_errors"]
 
 NOWHERE: Final = "<nil>"
-"""The field of an error that belongs to none, as a nil path prints."""
+"""The field of an error without a field, as Go prints a nil path."""
 
 Schema = Mapping[str, Any]
 
@@ -36,7 +36,7 @@ _INFERRED: Final[dict[type, tuple[str, str]]] = {
 
 
 class SchemaProblem(NamedTuple):
-    """One error: `name` is the place (None: it has no place), `words` tells errors apart, `detail` and `value` go into the field error."""
+    """One error: `name` is the place (None: no place), `words` identifies the error, `detail` and `value` go into the field error."""
 
     name: str | None
     kind: Kind
@@ -46,7 +46,7 @@ class SchemaProblem(NamedTuple):
 
 
 class _Result:
-    """Errors, each once by its words, and how many checks were passed on the way."""
+    """Errors, without duplicates of the same text, and the number of passed checks."""
 
     __slots__ = ("count", "errors")
 
@@ -65,12 +65,12 @@ class _Result:
 
 
 def explain(schema: Schema, value: Any, correlated: Correlated | None = None) -> list[SchemaProblem]:
-    """Return everything that is wrong with a value; paths start at "" for the value itself."""
+    """Return all errors of a value; paths start at "" for the value itself."""
     return _ratcheted(schema, "", value, correlated).errors
 
 
 def field_errors(problems: list[SchemaProblem], base: str = "") -> list[FieldError]:
-    """Turn problems into field errors below `base`."""
+    """Convert problems to field errors below `base`."""
     found = []
     for problem in problems:
         path = base or NOWHERE

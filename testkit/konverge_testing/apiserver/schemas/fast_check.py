@@ -1,9 +1,9 @@
-"""Whether a value is wholly in order, answered by one walk in C: a schema compiled to a type of msgspec that takes such values only.
+"""Whether a value needs no further check, by a single walk in C: a schema compiled to a msgspec type that accepts only such values.
 
-Guarantees: pure; `fits` is never true by mistake. An object that fits has nothing to prune, lacks no default, holds no null out of place,
+Guarantees: pure; `fits` is never true by mistake. An object that fits has nothing to prune, lacks no default, has no invalid null,
 and is valid: this saves three walks in Python, since most written objects fit. An object that does not fit may be valid too: schemas that
-say more than a type can (junctors, embedded objects, most formats) have no type, and then nothing fits. List types and rules are not
-looked at.
+a type cannot express (junctors, embedded objects, most formats) have no type, and then no object fits. List types and rules are not
+checked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["fits", "in_order"]
 
 _SLOT: Final = "_schemas_fit"
 _AFTER: Final = 4
-"""A type costs as much to make as some dozen walks, so it is made for what is written again and again."""
+"""A type takes as long to create as several dozen walks, so it is created only for schemas of repeated writes."""
 _ODD: Final = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "multipleOf", "uniqueItems", "x-kubernetes-embedded-resource", "$ref"}
 )
@@ -34,15 +34,15 @@ _DATE: Final = (
     r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
 )
 _DATE_TIME: Final = rf"^{_DATE}(?:\.[0-9]{{1,9}})?Z\Z"
-"""Times that need no second look; others may be in order too."""
+"""Times that need no second check; other times may be valid too."""
 
 
 class _Unfit(Exception):
-    """A schema says more than a type can."""
+    """A type cannot express the schema."""
 
 
 def fits(node: Node, value: Any) -> bool:
-    """Tell whether a value is wholly in order; see the module."""
+    """Tell whether a value needs no further check; see the module."""
     found = node.__dict__.get(_SLOT, 0)
     if found.__class__ is int:
         node.__dict__[_SLOT] = _type(node) if found >= _AFTER else found + 1
@@ -57,7 +57,7 @@ def fits(node: Node, value: Any) -> bool:
 
 
 def in_order(node: Node, data: Mapping[str, Any], like: Mapping[str, Any] | None = None) -> set[str]:
-    """Return the fields of a whole object, metadata aside, that fit, or that are one with the same field of an object that is in order."""
+    """Return the fields of a whole object, except metadata, that fit, or that are the same object in memory as the field of `like`."""
     done = set()
     for name, value in data.items():
         if (value.__class__ is not dict and value.__class__ is not list) or name == "metadata":
@@ -172,7 +172,7 @@ def _object(schema: Mapping[str, Any], numbers: Iterator[int]) -> Any:
 
 
 def _anything(schema: Mapping[str, Any], _: Iterator[int]) -> Any:
-    """Return the type of a place without a type, where anything is kept."""
+    """Return the type of a place without a type, where any value is kept."""
     if not schema.get("x-kubernetes-preserve-unknown-fields") or schema.keys() - _LOOSE:
         raise _Unfit
     return bool | int | float | str | list[Any] | dict[str, Any]

@@ -1,4 +1,4 @@
-"""The string formats that CRDs can ask for, decided as the server's kube-openapi decides them.
+"""The string formats of CRDs, checked as by the server's kube-openapi.
 
 Guarantees: pure. Names are normalised (dashes do not count). Formats that the server does not know are ignored (`effective`). Sources:
 k8s.io/kube-openapi `pkg/validation/strfmt`, `pkg/internal/third_party/govalidator`, apiextensions `pkg/apiserver/validation/formats.go`.
@@ -20,7 +20,7 @@ __all__ = ["FORMATS", "effective", "matches", "unrecognized"]
 
 
 def effective(schema: Mapping[str, Any]) -> str:
-    """Return the format of a schema that the server enforces, or "" if it has none or one that is unknown for its type."""
+    """Return the format of a schema that the server enforces, or "" if it has none, or a format that is unknown for its type."""
     found: str = schema.get("format") or ""
     return "" if unrecognized(schema) else found
 
@@ -38,14 +38,14 @@ def unrecognized(schema: Mapping[str, Any]) -> str:
 
 
 def matches(name: str, text: str) -> bool:
-    """Tell whether a text is of a format; unknown formats take everything."""
+    """Tell whether a text matches a format; unknown formats accept any text."""
     check = FORMATS.get(name.replace("-", ""))
     return check is None or check(text)
 
 
 @cache
 def _compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Compile a pattern when it is first needed: most formats are never used, and some take long."""
+    """Compile a pattern at its first use: most formats are never used, and some are slow to compile."""
     return re.compile(pattern, flags)
 
 
@@ -57,7 +57,7 @@ _HOSTNAME: Final = re.compile(r"[a1](-?[a1]{0,62})?|([a1]([a1-]{0,61}[a1])?\.)+a
 
 
 def _hostname(text: str) -> bool:
-    """Decide by kinds of characters: letters, digits and symbols (Unicode's too), dashes and dots."""
+    """Check by kinds of characters: letters, digits and symbols (Unicode's too), dashes and dots."""
     kinds = "".join(map(_host_char, text))
     return (
         _HOSTNAME.fullmatch(kinds) is not None
@@ -103,7 +103,7 @@ def _mac(text: str) -> bool:
 
 
 def _uri(text: str) -> bool:
-    """Decide as `url.ParseRequestURI` does: absolute, or a path from the root."""
+    """Check as `url.ParseRequestURI` does: absolute, or a path from the root."""
     if not text or any(char < " " or char == "\x7f" for char in text):
         return False
     if text == "*":

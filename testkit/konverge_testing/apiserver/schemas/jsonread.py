@@ -1,6 +1,6 @@
-"""JSON as Go reads it: what no Unicode text can hold becomes U+FFFD, and nothing is nested deeper than 10,000 levels.
+"""JSON as Go reads it: bytes and escapes that are not Unicode become U+FFFD, and the depth is limited to 10,000 levels.
 
-Guarantees: pure; a text without such places is decoded once, by the fast decoder. Source: Go `encoding/json/decode.go` (unquote),
+Guarantees: pure; a text without such bytes is decoded once, by the fast decoder. Source: Go `encoding/json/decode.go` (unquote),
 `encoding/json/scanner.go` (maxNestingDepth), which sigs.k8s.io/json shares.
 """
 
@@ -29,11 +29,11 @@ _REPLACEMENT: Final = "\ufffd"
 
 
 class NotJson(ValueError):
-    """A body is not JSON; the message is that of Go's scanner."""
+    """A body is not JSON; the message is from Go's scanner."""
 
 
 def beyond_floats(body: bytes) -> str:
-    """Return the first number that not even a float can hold, "" if there is none."""
+    """Return the first number that is out of range even for a float, "" if there is none."""
     if not _LONG.search(body):
         return ""
     numbers = (found[1].decode() for found in _NUMBER.finditer(body) if found[1])
@@ -41,7 +41,7 @@ def beyond_floats(body: bytes) -> str:
 
 
 def read_json(body: bytes) -> tuple[Any, bytes]:
-    """Return the value of a body, and the body as Go understands it. Raises `NotJson`."""
+    """Return the value of a body, and the body as Go reads it. Raises `NotJson`."""
     try:
         return _decode(body), body
     except UnicodeDecodeError:
@@ -68,6 +68,6 @@ def _words(body: bytes) -> str:
 
 
 def _repaired(body: bytes) -> bytes:
-    """Replace each byte outside every character, and each escape of half a surrogate pair."""
+    """Replace each byte that is not part of a character, and each escape of half a surrogate pair."""
     text = _BYTE.sub(_REPLACEMENT, body.decode("utf-8", "surrogateescape"))
     return _ESCAPE.sub(lambda found: _REPLACEMENT if found["lone"] else found[0], text).encode()

@@ -23,7 +23,7 @@ _LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
 
 
 class _Bad(Exception):
-    """The text stops being JSON here."""
+    """The text is no longer JSON at this position."""
 
 
 def syntax_error(text: str) -> str:
@@ -53,19 +53,19 @@ class _Scanner:
         self.at = 0
 
     def space(self) -> str:
-        """Skip white space and return what comes."""
+        """Skip white space and return the next character."""
         self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]  # it matches everywhere
         return self.text[self.at : self.at + 1]
 
     def fail(self, context: str) -> None:
-        """Refuse the character at hand."""
+        """Refuse the current character."""
         char = self.text[self.at : self.at + 1]
         if not char and not context.startswith(_WITHIN):
             raise _Bad(_END)
-        char = char or " "  # what Go's scanner is fed at the end
+        char = char or " "  # the input of Go's scanner at the end
         shown = {"'": r"'\''", '"': "'\"'", "\n": r"'\n'", "\t": r"'\t'", "\r": r"'\r'", "\\": r"'\\'"}.get(char)
         if shown is None:
-            char = chr(char.encode("utf-8", "surrogatepass")[0])  # Go's scanner sees bytes
+            char = chr(char.encode("utf-8", "surrogatepass")[0])  # Go's scanner reads bytes
             code = ord(char)
             hidden = f"'\\x{code:02x}'" if code < 128 else f"'\\u{code:04x}'"
             shown = f"'{char}'" if char.isprintable() else hidden
@@ -178,13 +178,13 @@ class _Scanner:
 _ODD_IN_YAML: Final = re.compile(
     rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]|\\u[dD][89a-fA-F]"
 )
-"""DEL, C1, U+2028, U+2029, U+FEFF, U+FFFE and U+FFFF as they are, and surrogates in escapes."""
+"""Unescaped DEL, C1, U+2028, U+2029, U+FEFF, U+FFFE and U+FFFF, and surrogates in escapes."""
 _LONGEST_KEY: Final = 1000
-"""go-yaml looks 1,024 characters ahead for the colon (`yaml_simple_key_is_valid`); bytes are no fewer."""
+"""go-yaml searches 1,024 characters for the colon (`yaml_simple_key_is_valid`); a text has at least as many bytes as characters."""
 
 
 def differs_as_yaml(body: bytes) -> bool:
-    r"""Whether a text that may be JSON has to be read as YAML, since YAML refuses it or understands something else.
+    r"""Whether a text that may be JSON must be read as YAML, since YAML refuses it or reads another value.
 
     YAML folds U+0085, U+2028 and U+2029 as line ends, allows neither other control characters nor surrogates in escapes (go-yaml v2
     `readerc.go`, `scannerc.go`), and no keys above 1,024 characters.
@@ -199,7 +199,7 @@ def differs_as_yaml(body: bytes) -> bool:
 
 
 class _Twice(Exception):
-    """Some object has a key twice."""
+    """An object has a key twice."""
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -210,18 +210,18 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object with everything that was written in it."""
+    """An object with all its written members, duplicates included."""
 
 
 _UNCOUNTED: Final = (b'\\"', b'" ', b'"\n', b'"\t', b'"\r')
 
 
 def duplicates(body: bytes, data: Any) -> list[str]:
-    """Return `duplicate field "path"` for every field that valid JSON, decoded to `data`, gives more than once."""
+    """Return `duplicate field "path"` for every field that valid JSON, decoded to `data`, contains more than once."""
     if _ENCODE(data) == body:
-        return []  # written as most clients write it, and there is nothing in it but the data
+        return []  # the usual encoding of clients, and it contains only the data
     if not any(mark in body for mark in _UNCOUNTED) and body.count(b'":') == _keys(data):
-        return []  # every key is followed by a colon at once, and there are no more of them than keys
+        return []  # every key has a colon directly behind it, and the text has as many such colons as keys
     try:
         json.loads(body, object_pairs_hook=_once)
     except _Twice:

@@ -1,4 +1,4 @@
-"""Lists that are sets or maps hold no two items of one value or key.
+"""Checks that lists of type set or map have no two items with the same value or key.
 
 Guarantees: pure. Source: apiextensions `pkg/apiserver/schema/listtype/validation.go`. From the third on, equal items are not reported
 again.
@@ -19,7 +19,7 @@ _UNSET: Final = object()
 _SLOT: Final = "_schemas_lists"
 
 _Plan = tuple[str, list[tuple[str, Node]], Node | None, Node | None]
-"""The type of the list at a place, and which fields, map values and items have such lists below."""
+"""The list type of a place, and its fields, map values and items with such lists below."""
 
 
 def list_errors(node: Node, value: Any, path: str = "") -> list[FieldError]:

@@ -24,7 +24,7 @@ _ABSENT: Final = {"name": "", "namespace": "", "uid": ""}
 
 
 def validate_metadata(data: Data, *, namespaced: bool, name_rule: str = "subdomain") -> list[FieldError]:
-    """Check metadata at creation, the name made already. `name_rule` is a key of `NAME_RULES`."""
+    """Check metadata at creation, after the name is generated. `name_rule` is a key of `NAME_RULES`."""
     metadata = data.get("metadata") or {}
     errors = []
     prefix, name = metadata.get("generateName") or "", metadata.get("name") or ""
@@ -61,7 +61,7 @@ def common_errors(metadata: Data, path: str, *, namespaced: bool) -> list[FieldE
 
 
 def validate_metadata_update(new: Data, old: Data) -> list[FieldError]:
-    """Check metadata at update: what may not change, and what may not come."""
+    """Check metadata at update: immutable fields, and additions that are not allowed."""
     now, before = new.get("metadata") or {}, old.get("metadata") or {}
     errors = []
     if before.get("deletionTimestamp"):
@@ -159,7 +159,7 @@ def _finalizers(metadata: Data, path: str) -> list[FieldError]:
 
 
 def _managers(metadata: Data, path: str, known: Sequence[Data] = ()) -> list[FieldError]:
-    """Check the entries of managedFields, but for those that are one with an entry that was stored."""
+    """Check the entries of managedFields, except entries that are the same object in memory as a stored entry."""
     errors = []
     for index, entry in enumerate(metadata.get("managedFields") or ()):
         if any(entry is one for one in known):

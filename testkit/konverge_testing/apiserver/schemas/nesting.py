@@ -1,6 +1,6 @@
-"""How deep the text of a body is nested: what a real server takes up to 10,000 levels of is refused here beyond 200.
+"""How deep the text of a body is nested: a real server accepts 10,000 levels, this server 200.
 
-Guarantees: pure; linear, and only a count of brackets for a body that cannot be nested deeper than is allowed.
+Guarantees: pure; linear, and only a count of brackets for a body with too few brackets to exceed the limit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["MAX_DEPTH", "MAX_SUPPORTED", "depth", "exceeding"]
 MAX_DEPTH: Final = 10_000
 """Go's decoders of JSON and YAML refuse a text nested deeper than this."""
 MAX_SUPPORTED: Final = 200
-"""This server walks an object by calls that nest with it, and Python's stack holds about 1,000."""
+"""This server walks an object recursively, and Python's stack is limited to about 1,000 calls."""
 
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
 _OPEN: Final = (b"[", b"{")
@@ -21,7 +21,7 @@ _PREFIX: Final = re.compile(rb"^[ \t\-?:]*", re.MULTILINE)
 
 
 def depth(body: bytes) -> int:
-    """Return how deep a body may be nested at most; 0 if no more than `MAX_SUPPORTED` levels."""
+    """Return an upper bound of a body's depth; 0 if it is at most `MAX_SUPPORTED`."""
     found = 0
     if body.count(b"[") + body.count(b"{") > MAX_SUPPORTED:
         found = _deepest(body)

@@ -1,7 +1,7 @@
-"""ObjectMeta as the typed struct that it is on the server: wrong types are refused, unknown fields dropped and told, zero values left out.
+"""ObjectMeta as a typed struct, as on the server: wrong types are refused, unknown fields dropped and reported, zero values omitted.
 
 Guarantees: pure; works in place. Source: apiextensions `pkg/apiserver/schema/objectmeta/coerce.go`, k8s.io/apimachinery
-`pkg/apis/meta/v1/types.go`, sigs.k8s.io/json. Words are those of Go's encoding/json, the first error in the order of sorted keys.
+`pkg/apis/meta/v1/types.go`, sigs.k8s.io/json. Messages are Go's encoding/json's; the first error in the order of sorted keys is reported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Data = dict[str, Any]
 
 
 class Malformed(ValueError):
-    """Metadata is of a wrong type; the message is the JSON decoder's. If it has a place in the object, `error` says so."""
+    """Metadata has a wrong type; the message is the JSON decoder's. For a field with a path in the object, `error` is the field error."""
 
     def __init__(self, words: str, error: FieldError | None = None) -> None:
         super().__init__(words)
@@ -66,7 +66,7 @@ _JSON: Final = {str: "string", bool: "bool", int: "number", float: "number", lis
 
 
 def coerce_metadata(metadata: Any, unknown: list[str], prefix: str = "metadata") -> Data | None:
-    """Bring metadata into the typed form in place and return it; None if there is none.
+    """Convert metadata to the typed form in place and return it; None without metadata.
 
     Paths of fields that ObjectMeta does not have are added to `unknown`. Raises Malformed.
     """
@@ -81,7 +81,7 @@ def coerce_metadata(metadata: Any, unknown: list[str], prefix: str = "metadata")
 
 
 def _plain(metadata: Data) -> bool:
-    """Tell whether metadata is of the common kind that needs nothing: a few strings, labels, a canonical time."""
+    """Tell whether metadata is of the common kind that needs no conversion: a few strings, labels, a canonical time."""
     for key, value in metadata.items():
         kind = _META.get(key)
         if kind is _STRING or kind == "types.UID":

@@ -1,4 +1,4 @@
-r"""RE2 patterns, as CRDs have them, as Python's `re`: translated once, and refused in Go's words where RE2 would refuse them.
+r"""RE2 patterns of CRDs as Python's `re`: translated once, and refused with Go's messages if RE2 would refuse them.
 
 Guarantees: pure. `$` is the very end, classes such as \d are ASCII, POSIX and Unicode classes are spelled out, flags work in the middle.
 Syntax that RE2 lacks (look-around, back references) is refused. Source: github.com/google/re2 syntax, Go `regexp/syntax`.
@@ -31,7 +31,7 @@ _POSIX: Final = {
     "xdigit": "0-9A-Fa-f",
 }
 _LAST_NAMED: Final = 0x3FFFF
-"""Beyond, Unicode has only selectors, private use and nothing."""
+"""Above this code point, Unicode has only selectors, private use and unassigned code points."""
 _CLASSES: Final = {"d": "0-9", "s": r"\t\n\f\r ", "w": "0-9A-Za-z_"}
 _SIMPLE: Final = {"a": r"\x07", "f": r"\f", "n": r"\n", "r": r"\r", "t": r"\t", "v": r"\v"}
 _UNSUPPORTED: Final = ("(?=", "(?!", "(?<=", "(?<!", "(?>", "(?#", "(?(")
@@ -82,7 +82,7 @@ class _Translation:
         self.at = 0
         self.out: list[str] = []
         self.closing: list[str] = [""]
-        """The flag groups to close before each open group: one per flag that was set within it."""
+        """The flag groups to close before each open group: one per flag that was set inside it."""
         self.multi_line = [False]
         self.repeatable = False
 
@@ -150,7 +150,7 @@ class _Translation:
         if flags[3] == ":":
             self.closing.append("")
             self.multi_line.append(multi)
-        else:  # to the end of the group that this stands in
+        else:  # to the end of the enclosing group
             self.closing[-1] += ")"
             self.multi_line[-1] = multi
         self._emit(opened, flags.end(), repeatable=False)
@@ -202,7 +202,7 @@ class _Translation:
             self._emit(f"[{'^' if negated else ''}{inside}]", width)
 
     def _atom(self) -> tuple[str, int, bool]:
-        """Read one escape, as the inside of a class: text, width, and whether it stands for everything else."""
+        """Read one escape, as the inside of a class: its text, its width, and whether it is negated."""
         char = self.pattern[self.at + 1 : self.at + 2]
         if char.lower() in _CLASSES:
             return _CLASSES[char.lower()], 2, char.isupper()
@@ -274,7 +274,7 @@ class _Translation:
         inside.append(f"{low}-{high}")
 
     def _single(self, inside: list[str], others: list[str]) -> str | None:
-        """Read one character of a class; None if it was a class of its own."""
+        """Read one character of a class; None if it was a class itself."""
         char = self.pattern[self.at]
         if char != "\\":
             self.at += 1
@@ -292,7 +292,7 @@ def _code(text: str) -> int:
 
 
 def _script(name: str) -> str:
-    """Spell out the common scripts by the names that Unicode gives their letters."""
+    """Return the characters whose Unicode names begin with a common script, spelled out; "" for other scripts."""
     prefix = f"{name.upper()} "
     if name not in ("Latin", "Greek", "Cyrillic", "Han", "Hiragana", "Katakana", "Arabic", "Hebrew"):
         return ""

@@ -1,7 +1,7 @@
 """Pruning: drops fields that the schema does not name, and unknown or wrongly typed metadata.
 
-Guarantees: works in place; returns what was dropped as the server words it, metadata first, then sorted. A wrong type in metadata raises
-StatusError 400. Sources: apiextensions `pkg/apiserver/schema/{pruning,objectmeta}/algorithm.go`, `customresource_handler.go`.
+Guarantees: works in place; returns the dropped fields with the server's messages, metadata first, then sorted. A wrong type in metadata
+raises StatusError 400. Sources: apiextensions `pkg/apiserver/schema/{pruning,objectmeta}/algorithm.go`, `customresource_handler.go`.
 
 A schema with definitions is a built-in kind's: there, an object without named fields is free-form (RawExtension), and nothing is embedded.
 """
@@ -27,13 +27,13 @@ _REMEMBERED: Final = 256
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 _Plan = tuple[dict[str, Node], Node | None, bool, bool, bool]
-"""Named fields, map values, whether other names are kept, whether an object stands here, whether map values are stripped bare."""
+"""Named fields, map values, whether other names are kept, whether the value is a whole object, whether map values are emptied."""
 
 
 def prune(node: Node, data: Any, *, top: bool = True, done: Collection[str] = ()) -> list[str]:
-    """Drop what the schema does not know, in place; return `unknown field "path"` for each.
+    """Drop fields that the schema does not have, in place; return `unknown field "path"` for each.
 
-    `top`: data is a whole object, whose metadata is typed. `done` are fields of it that are known to be in order.
+    `top`: data is a whole object, whose metadata is typed. `done` are its fields that are known to need no pruning.
     """
     if not top:
         return [f'unknown field "{path}"' for path in sorted(prune_value(node, data))]
@@ -67,7 +67,7 @@ def _plan(node: Node) -> _Plan:
 
 
 def _schema_of_schemas(node: Node) -> Node:
-    """Return what stands where a schema may have a schema, or a list or boolean: its published definition says nothing."""
+    """Return the schema for JSONSchemaPropsOrArray and JSONSchemaPropsOrBool, whose published definitions are empty."""
     name, dot, last = node.reference.rpartition(".")
     if last not in ("JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool"):
         return node
@@ -75,7 +75,7 @@ def _schema_of_schemas(node: Node) -> Node:
 
 
 def prune_value(node: Node, value: Any, *, top: bool = False, keep: bool = False) -> list[str]:
-    """Drop unknown fields below a place, in place; return their paths. `keep`: what is unknown right here stays."""
+    """Drop unknown fields below a place, in place; return their paths. `keep`: unknown fields of the value itself stay."""
     if value.__class__ is dict:
         return _prune_object(node, value, top, keep)
     found: list[str] = []
@@ -115,7 +115,7 @@ def _prune_object(node: Node, value: dict[str, Any], top: bool, keep: bool, done
 
 
 def _lost(node: Node, value: Any, top: bool) -> list[str]:
-    """Prune a field; a whole object's are remembered if nothing was lost, for most of them come again unchanged."""
+    """Prune a field; a whole object's fields without losses are cached, since most fields are written again unchanged."""
     if not top:
         return prune_value(node, value)
     known: set[bytes] = node.__dict__.setdefault(_KNOWN, set())
@@ -135,7 +135,7 @@ def _under(key: str, paths: list[str]) -> list[str]:
 
 
 def _strip(value: Any) -> list[str]:
-    """Empty objects of which the schema says nothing; scalars stay."""
+    """Empty objects that have no schema; scalars stay."""
     if isinstance(value, dict):
         found = list(value)
         value.clear()
@@ -146,7 +146,7 @@ def _strip(value: Any) -> list[str]:
 
 
 def coerce_embedded(node: Node, value: Any, path: str = "") -> list[str]:
-    """Bring apiVersion, kind and metadata of embedded objects into the typed form; return unknown metadata fields. Raises Malformed."""
+    """Convert apiVersion, kind and metadata of embedded objects to the typed form; return unknown metadata fields. Raises Malformed."""
     found: list[str] = []
     if isinstance(value, dict):
         if node.embedded:

@@ -1,6 +1,6 @@
 """Instants and durations as Go's `time` package parses them, with its messages for invalid ones.
 
-Guarantees: pure. `instant` takes RFC 3339 and gives what the server writes back: UTC, whole seconds.
+Guarantees: pure. `instant` converts RFC 3339 to the form that the server writes: UTC, whole seconds.
 """
 
 from __future__ import annotations

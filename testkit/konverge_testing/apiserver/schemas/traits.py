@@ -1,7 +1,7 @@
-"""The features that a schema has anywhere below a place, found once for each node: most schemas have no embedded objects, keyed lists or
+"""The features that a schema has anywhere below a place, searched once for each node: most schemas have no embedded objects, keyed lists or
 rules.
 
-Guarantees: pure; the answer is kept on the node. Recursive definitions are looked at once.
+Guarantees: pure; the result is cached on the node. Recursive definitions are visited once.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _SLOT: Final = "_schemas_traits"
 
 
 def map_values(node: Node) -> Node | None:
-    """Return what the values of a map are, or None if nothing is said of them (`additionalProperties: true` too)."""
+    """Return the schema of a map's values, or None if it has none (`additionalProperties: true` too)."""
     found = node.additional
     return None if found is ANYTHING else found
 
 
 def below(node: Node, name: str, wanted: Callable[[Mapping[str, Any]], bool]) -> bool:
-    """Tell whether this place or one below it is as wanted; `name` is what the answer is kept under."""
+    """Tell whether this place or any place below it matches; `name` is the cache key of the result."""
     kept: dict[str, bool] = node.__dict__.setdefault(_SLOT, {})
     if name not in kept:
         kept[name] = any(wanted(place.schema) for place in _places(node, set()))
@@ -44,15 +44,15 @@ def _places(node: Node, seen: set[str]) -> Iterator[Node]:
 
 
 def has_embedded(node: Node) -> bool:
-    """Tell whether whole objects stand somewhere below."""
+    """Tell whether any place below is a whole object."""
     return below(node, "embedded", lambda schema: bool(schema.get("x-kubernetes-embedded-resource")))
 
 
 def has_list_types(node: Node) -> bool:
-    """Tell whether lists that are sets or maps stand somewhere below."""
+    """Tell whether any place below is a list of type set or map."""
     return below(node, "lists", lambda schema: schema.get("x-kubernetes-list-type") in ("set", "map"))
 
 
 def has_rules(node: Node) -> bool:
-    """Tell whether CEL rules stand somewhere below."""
+    """Tell whether any place below has CEL rules."""
     return below(node, "rules", lambda schema: bool(schema.get("x-kubernetes-validations")))

@@ -1,6 +1,6 @@
 """Validation of custom resources: schema, embedded objects, keyed lists, then CEL rules, in the server's order.
 
-Guarantees: pure; data is pruned and defaulted. Unchanged values that are not valid are tolerated at update (KEP-4008). Rules do not run if
+Guarantees: pure; data is pruned and defaulted. Unchanged invalid values are tolerated at update (KEP-4008). Rules do not run if
 the schema found something that would mislead them. Source: apiextensions
 `pkg/registry/customresource/{strategy,status_strategy,validator}.go`.
 """
@@ -45,11 +45,11 @@ def validate(
     prior: Sequence[FieldError] = (),
     warnings: list[str] | None = None,
 ) -> list[FieldError]:
-    """Return what is wrong with a custom resource beyond its metadata.
+    """Return the errors of a custom resource beyond its metadata.
 
-    `subresource` "status": only status counts. `scale`: the paths of the scale subresource, whose values are checked too. `prior`: errors
-    that are known already; they are not returned, but may keep rules from running. The errors of rules that are
-    forgiven, since nothing changed there, are appended to `warnings`.
+    `subresource` "status": only status is checked. `scale`: the paths of the scale subresource, whose values are checked too. `prior`:
+    errors that are known already; they are not returned, but may keep rules from running. Errors of rules that are forgiven because their
+    values are unchanged are appended to `warnings`.
     """
     if subresource == "status":
         found = _status_errors(node, new, old)
@@ -67,7 +67,7 @@ def validate(
 
 
 def value_errors(node: Node, new: Any, old: Any = None, *, path: str = "", ratchet: bool = True) -> list[FieldError]:
-    """Return what is wrong with a value by its schema alone; `old` None is a creation."""
+    """Return the errors of a value by its schema only; `old` None is a creation."""
     table: Table | None = node.__dict__.get(_SLOT)
     if table is None:
         table = node.__dict__[_SLOT] = compile_checks(node.schema)
@@ -153,7 +153,7 @@ _STANDARD_FINALIZERS: Final = frozenset({"orphan", "foregroundDeletion", "kubern
 
 
 def finalizer_warnings(new: Data, old: Data | None = None) -> list[str]:
-    """Return the warnings for finalizers of a custom resource that are new and have no domain."""
+    """Return the warnings for new finalizers of a custom resource that have no domain."""
     from konverge_testing.apiserver.golang import quote
     from konverge_testing.apiserver.names import label_key
 

@@ -1,4 +1,4 @@
-"""YAML as the server reads it: YAML 1.1 with Go's idea of plain scalars, then everything as JSON.
+"""YAML as the server reads it: YAML 1.1 with go-yaml's rules for plain scalars, then converted to JSON.
 
 Guarantees: pure. Keys become strings, whole floats integers, timestamps stay text; anchors and merges work, binary is decoded to text.
 Source: sigs.k8s.io/yaml `yaml.go`, go-yaml v2 `resolve.go`.
@@ -49,11 +49,11 @@ _PLAIN: Final = "plain"
 _TYPED: Final = frozenset(f"tag:yaml.org,2002:{name}" for name in ("bool", "float", "int", "null"))
 
 
-class _Loader(_Base):  # type: ignore[misc]  # the class comes from C where it can
-    """Composes nodes only; values are made here."""
+class _Loader(_Base):  # type: ignore[misc]  # the C class if available
+    """Only composes nodes; `_Maker` creates the values."""
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
-        """Tell plain scalars, whose type their text decides, from quoted ones."""
+        """Mark plain scalars, whose type depends on their text; quoted scalars are strings."""
         if kind is yaml.ScalarNode:
             return _PLAIN if implicit[0] else "tag:yaml.org,2002:str"
         found: str = super().resolve(kind, value, implicit)
@@ -61,7 +61,7 @@ class _Loader(_Base):  # type: ignore[misc]  # the class comes from C where it c
 
 
 def load(body: bytes) -> tuple[Any, list[str]]:
-    """Return the JSON value of the first document, and what go-yaml's strict mode says of keys given twice, a line each."""
+    """Return the JSON value of the first document, and go-yaml's strict errors of keys given twice, a line each."""
     if depth(body) > MAX_DEPTH:
         raise YAMLError(f"yaml: exceeded max depth of {MAX_DEPTH}")
     try:
@@ -98,7 +98,9 @@ def _message_of(error: yaml.YAMLError, body: bytes) -> str:
 
 
 class _Maker:
-    """Makes JSON values of nodes. An alias is the node that it refers to once more: copies are counted, for they may be very many."""
+    """Converts nodes to JSON values. An alias is converted like the node that it refers to; copies are counted, since there may be very
+    many.
+    """
 
     def __init__(self, body: bytes) -> None:
         self.repeated: list[str] = []
@@ -133,7 +135,7 @@ class _Maker:
         return found
 
     def _counted(self) -> None:
-        """Count a value, and refuse a small text that stands for a huge document."""
+        """Count a value, and refuse a small text that expands to a huge document."""
         self._count += 1
         self._copies += self._within_alias > 0
         if self._copies > 100 and self._count > 1000 and self._copies / self._count > _allowed_copies(self._count):
@@ -183,7 +185,7 @@ def _scalar(node: Any) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value as JSON has it: whole floats are integers, and infinities are refused."""
+    """Return a value as in JSON: whole floats are integers, and infinities are refused."""
     if not isinstance(value, float):
         return value
     if math.isfinite(value):
@@ -192,7 +194,7 @@ def _finite(value: Any) -> Any:
 
 
 def _typed(value: Any, text: str, wanted: str) -> Any:
-    """Return a scalar of a type that a tag names; raises YAMLError if its text is of another one."""
+    """Return a scalar of the type in its tag; raises YAMLError if its text has another type."""
     if wanted == "float" and value.__class__ is int:
         return float(value)
     if _TYPE_NAMES[value.__class__] != wanted:
@@ -237,7 +239,7 @@ def _float(plain: str, text: str) -> Any:
 
 
 def _allowed_copies(count: int) -> float:
-    """Return which part of a document's values may come from aliases: nearly all of a small one, a tenth of a large one."""
+    """Return the part of a document's values that may be copies by alias: nearly all of a small document, a tenth of a large document."""
     if count <= _SMALL_DOCUMENT:
         return 0.99
     if count >= _LARGE_DOCUMENT:

@@ -1,4 +1,4 @@
-"""Storage: what etcd is to a real server. Pure and synchronous. See `Store`."""
+"""Storage, in the role of a real server's etcd. Pure and synchronous. See `Store`."""
 
 from konverge_testing.apiserver.storage.entries import (
     Encode,

@@ -71,7 +71,7 @@ class _Table:
         """The oldest version that `since` can start from, besides the floor of the whole store."""
         self.callbacks: tuple[Callback, ...] = ()
         self.snapshot: tuple[int, int, list[Entry]] | None = None
-        """The last list at a past version: the version, the resource's last change at that time, the entries."""
+        """The last list at a past version: the version, the resource's last change when the list was built, the entries."""
 
 
 class Store:
@@ -101,7 +101,7 @@ class Store:
     # Reading
 
     def get(self, resource: ResourceId, namespace: str, name: str) -> Entry | None:
-        """Return what is stored under a name; `namespace` is "" for a cluster-scoped object."""
+        """Return the entry of a name; `namespace` is "" for a cluster-scoped object."""
         table = self._tables.get(resource)
         return None if table is None else table.entries.get(key_of(namespace, name))
 

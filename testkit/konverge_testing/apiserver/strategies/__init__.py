@@ -1,8 +1,8 @@
 """The behaviour of each built-in kind beyond its schema: defaults, checks, fields that clients cannot set, selectable fields.
 
 Guarantees: `STRATEGIES` has a `Strategy` for every built-in kind with rules of its own, by (group, plural); kinds that are absent have
-none. Everything is pure and synchronous, and works on plain data in the version that is stored. `normalise` and `decode_errors` do
-what Go's decoding and encoding do to built-in kinds, which OpenAPI does not describe.
+none. Everything is pure and synchronous, and works on plain data in the storage version. `normalise` and `decode_errors` repeat
+the effects of Go's decoding and encoding on built-in kinds, which OpenAPI does not describe.
 
 Order of a create: `decode_errors`, `normalise`, `Strategy.default`, admission, `prepare_create`, `validate`, and for services `allocate`.
 """

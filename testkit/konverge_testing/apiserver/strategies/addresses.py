@@ -30,7 +30,7 @@ def _address(text: str) -> Address | None:
 
 
 def network(text: str) -> Network | None:
-    """Read a CIDR block; None for what is none."""
+    """Read a CIDR block; None for any other text."""
     address, slash, length = text.partition("/")
     try:
         return (
@@ -51,7 +51,7 @@ def family(text: str) -> str:
 
 
 def ip_errors(text: str | None, path: str, *, strict: bool = False) -> Errors:
-    """Check an IP address; `strict`: only the canonical spelling will do."""
+    """Check an IP address; `strict`: only the canonical spelling is valid."""
     text = text or ""
     address = _address(text)
     if address is None:

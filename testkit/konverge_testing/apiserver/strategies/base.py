@@ -26,7 +26,7 @@ def value_at(data: Data, path: str) -> Any:
 
 
 def restore(new: Data, old: Data, *fields: str) -> None:
-    """Give fields of an object, in place, the values that they had."""
+    """Restore the old values of fields of an object, in place."""
     for name in fields:
         if name in old:
             new[name] = old[name]
@@ -43,7 +43,7 @@ class BuiltInStrategy(Strategy):
     generation = False
     has_status = False
     empty_status: Mapping[str, Any] = {}
-    """The status of a new object: what Go writes of an empty struct."""
+    """The status of a new object: Go's encoding of an empty struct."""
 
     name_rule = "subdomain"
     """The rule for names: a key of `names.NAME_RULES`."""
@@ -53,7 +53,7 @@ class BuiltInStrategy(Strategy):
 
     defaults: Defaults = ()
     tree = Tree(())
-    """The defaults, as they are filled in."""
+    """The defaults, compiled to a tree."""
 
     rules: Table = NO_RULES
     """The rules of an object, new or changed."""
@@ -75,19 +75,19 @@ class BuiltInStrategy(Strategy):
             cls.tree = Tree(cls.defaults)
 
     def default(self, new: Data) -> None:
-        """Fill in the defaults that the schema does not hold."""
+        """Set the defaults that the schema does not contain."""
         self._default(new)
 
     def prepare_create(self, new: Data) -> None:
-        """Clear and set the fields that a client does not decide."""
+        """Clear and set the fields that a client cannot set."""
         self._create(new)
 
     def prepare_update(self, new: Data, old: Data) -> None:
-        """Put back what an update through the main resource may not change."""
+        """Restore the fields that an update through the main resource cannot change."""
         self._update(new, old)
 
     def prepare_status(self, new: Data, old: Data) -> None:
-        """Put back what an update through `/status` may not change."""
+        """Restore the fields that an update through `/status` cannot change."""
         self._status(new, old)
 
     def intent_changed(self, new: Data, old: Data) -> bool:

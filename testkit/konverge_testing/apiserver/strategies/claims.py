@@ -45,7 +45,7 @@ _SECRETS: Final = "controllerPublishSecretRef controllerExpandSecretRef nodePubl
 
 
 class PersistentVolumeClaim(BuiltInStrategy):
-    """A claim to a volume."""
+    """PersistentVolumeClaim: a request for a volume."""
 
     has_status = True
     rules = struct(at("spec", claim_spec_errors))
@@ -154,7 +154,7 @@ def _now() -> str:
 
 
 class PersistentVolume(BuiltInStrategy):
-    """A volume of the cluster."""
+    """PersistentVolume: a volume of the cluster."""
 
     has_status = True
     defaults = (

@@ -43,7 +43,7 @@ def _frozen(new: Data, old: Data, *names: str) -> Errors:
 
 
 class ConfigMap(BuiltInStrategy):
-    """Texts and bytes by key; may be frozen for good."""
+    """ConfigMap: texts and bytes by key; `immutable` freezes it for good."""
 
     def _errors(self, new: Data, old: Data | None) -> Errors:
         errors = _frozen(new, old, "data", "binaryData") if old is not None else []
@@ -58,7 +58,7 @@ class ConfigMap(BuiltInStrategy):
 
 
 class Secret(BuiltInStrategy):
-    """Bytes by key, of a type that may need certain keys."""
+    """Secret: bytes by key; its type may require certain keys."""
 
     defaults = (("type+", "Opaque"),)
     frozen = ("type",)
@@ -113,7 +113,7 @@ def _json_errors(key: str, data: Mapping[str, str]) -> Errors:
 
 
 def _go_json(text: str) -> str:
-    """Return Go's words for the first thing wrong with a JSON text, for text that does not even begin as JSON."""
+    """Return Go's message for the first error of a text whose beginning is not JSON."""
     rest = text.lstrip(" \t\r\n")
     if not rest:
         return "unexpected end of JSON input"
@@ -123,7 +123,7 @@ def _go_json(text: str) -> str:
 
 
 class Namespace(BuiltInStrategy):
-    """A namespace: it holds its own end by spec.finalizers, which only `/finalize` may change."""
+    """Namespace: its deletion waits for spec.finalizers, which only `/finalize` can change."""
 
     has_status = True
     name_rule = "label"
@@ -176,7 +176,7 @@ class Namespace(BuiltInStrategy):
 
 
 def restore_finalizers(new: Data, old: Data) -> None:
-    """Give a namespace, in place, the finalizers that it had."""
+    """Restore the old finalizers of a namespace, in place."""
     kept = {"finalizers": old["spec"]["finalizers"]} if (old.get("spec") or {}).get("finalizers") else {}
     rest = {key: value for key, value in (new.get("spec") or {}).items() if key != "finalizers"}
     new["spec"] = {**rest, **kept}
@@ -190,7 +190,7 @@ def _phase_errors(new: Data) -> Errors:
 
 
 class ServiceAccount(BuiltInStrategy):
-    """An identity for pods; its secrets are named and nothing else."""
+    """ServiceAccount: an identity for pods; of its secrets only the names count."""
 
     def _create(self, new: Data) -> None:
         if new.get("secrets"):

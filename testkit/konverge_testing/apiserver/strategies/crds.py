@@ -12,7 +12,7 @@ __all__ = ["CustomResourceDefinition"]
 
 
 class CustomResourceDefinition(BuiltInStrategy):
-    """A kind that users add. The controller of definitions writes its status."""
+    """CustomResourceDefinition: a kind that users add. The controller of definitions writes its status."""
 
     generation = True
     has_status = True
@@ -35,7 +35,7 @@ class CustomResourceDefinition(BuiltInStrategy):
             new["status"] = {**(new.get("status") or {}), "storedVersions": [*stored, now[0]]}
 
     def warnings(self, new: Data, old: Data | None) -> list[str]:
-        """Return the warnings for formats that validation passes over."""
+        """Return the warnings for formats that validation ignores."""
         from konverge_testing.apiserver.schemas import crd_warnings
 
         return crd_warnings(new, old)

@@ -1,6 +1,6 @@
 """Cron schedules as kube-apiserver checks them.
 
-Guarantees: pure; `wrong_schedule` gives the words of github.com/robfig/cron/v3 for the first thing wrong.
+Guarantees: pure; `wrong_schedule` returns the message of github.com/robfig/cron/v3 for the first error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMED: Final = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@dail
 
 
 def wrong_schedule(schedule: str) -> str | None:
-    """Return what is wrong with a schedule, None for a good one.
+    """Return the error of a schedule, None for a valid schedule.
 
     >>> wrong_schedule("*/5 * * * mon-fri"), wrong_schedule("@daily")
     (None, None)

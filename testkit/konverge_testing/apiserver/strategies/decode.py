@@ -28,11 +28,11 @@ _LIMITS: Final = {"int32": 2**31, "int64": 2**63}
 
 
 class _Wrong(Exception):
-    """Carries the words out of the walk."""
+    """Ends the walk with the decoder's message."""
 
 
 class _Place:
-    """A place of the schema with its Go type, made when it is first visited."""
+    """A place of the schema with its Go type, created when it is first visited."""
 
     def __init__(self, node: Node, type_: str = "", embedded: str = "") -> None:
         self.node = node
@@ -40,7 +40,7 @@ class _Place:
         self.embedded = embedded
         self.kind = special(node) or node.type
         self.quick = _QUICK.get(self.kind)
-        """The Python type of values that need no further look."""
+        """The Python type of values that need no further check."""
         self.struct = go_name(node)[2]
 
     @cached_property

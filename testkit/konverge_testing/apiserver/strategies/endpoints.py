@@ -38,7 +38,7 @@ def _addressed(subset: Data, path: str) -> Errors:
 
 
 class Endpoints(BuiltInStrategy):
-    """Addresses behind a service, in the old form."""
+    """Endpoints: the addresses behind a service, in the deprecated API."""
 
     allow_create_on_update = True
     defaults = (("subsets[].ports[].protocol+", "TCP"),)

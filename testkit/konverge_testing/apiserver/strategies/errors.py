@@ -1,4 +1,4 @@
-"""Constructors of the field errors that built-in kinds have, and the words that many of them share. Pure."""
+"""Constructors of the field errors that built-in kinds have, and their shared messages. Pure."""
 
 from __future__ import annotations
 

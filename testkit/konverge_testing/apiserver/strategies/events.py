@@ -24,7 +24,7 @@ _FORMS: Final = {
     "deprecatedLastTimestamp": "lastTimestamp",
     "deprecatedCount": "count",
 }
-"""Fields of events.k8s.io/v1 and what v1 calls them."""
+"""Fields of events.k8s.io/v1 and their names in v1."""
 
 _CHANGELESS: Final = (
     "involvedObject reason message source firstTimestamp lastTimestamp count reason type eventTime action related "
@@ -34,13 +34,13 @@ _CHANGELESS: Final = (
 
 
 def as_core(event: Data) -> Data:
-    """Return an event of events.k8s.io/v1 as one of v1."""
+    """Convert an event of events.k8s.io/v1 to v1."""
     renamed = {_FORMS.get(name, name): value for name, value in event.items()}
     return {"reportingComponent": "", "reportingInstance": "", **renamed, "apiVersion": "v1"}
 
 
 def as_new(event: Data) -> Data:
-    """Return an event of v1 as one of events.k8s.io/v1."""
+    """Convert an event of v1 to events.k8s.io/v1."""
     back = {old: new for new, old in _FORMS.items()}
     renamed = {back.get(name, name): value for name, value in event.items()}
     for name in ("reportingController", "reportingInstance"):

@@ -44,7 +44,7 @@ _UNMATCHED: Final = "`selector` does not match template `labels`"
 
 
 class Job(BuiltInStrategy):
-    """Pods that run to their end. The selector is generated from the job's uid unless `manualSelector` is set."""
+    """Job: pods that run to completion. The selector is generated from the job's uid unless `manualSelector` is set."""
 
     generation = True
     has_status = True
@@ -238,7 +238,7 @@ def _template_change(spec: Data, before: Data, *, started: bool) -> Errors:
 
 
 class CronJob(BuiltInStrategy):
-    """Jobs by the clock."""
+    """CronJob: jobs on a schedule."""
 
     generation = True
     has_status = True

@@ -79,7 +79,7 @@ def _either(spec: Data | None, path: str) -> Errors:
 
 
 class Ingress(BuiltInStrategy):
-    """The routes of requests from outside to services."""
+    """Ingress: the routes of requests from outside to services."""
 
     generation = True
     has_status = True

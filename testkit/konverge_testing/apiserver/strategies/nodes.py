@@ -25,7 +25,7 @@ _UNREADY: Final = "node.kubernetes.io/not-ready"
 
 
 class Node(BuiltInStrategy):
-    """A machine. Its status may be set when it is created, since kubelets register themselves so."""
+    """Node: its status can be set at creation, since kubelets register themselves this way."""
 
     has_status = True
     status_on_create = True

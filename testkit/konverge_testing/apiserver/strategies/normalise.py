@@ -1,6 +1,6 @@
 """Objects of built-in kinds in the form that decoding into Go structs and encoding again gives them.
 
-Guarantees: `normalise` changes the object in place: nulls, empty lists and maps and zero values go where Go's `omitempty` drops them, and
+Guarantees: `normalise` changes the object in place: nulls and empty or zero values are removed where Go's `omitempty` drops them, and
 stay (or appear) in other places; unknown fields are dropped; quantities, times and base64 get their one spelling. It expects an object in
 which `decode_errors` found nothing. Storage is protobuf, so an empty list and no list are the same.
 
@@ -36,7 +36,7 @@ _ZEROS: Final[dict[str, Any]] = {"string": "", "integer": 0, "number": 0, "boole
 
 
 def special(node: Node) -> str:
-    """Return what a place is beyond its OpenAPI type: quantity, time, microtime, intstr, base64, any; "" if it is nothing special."""
+    """Return the special type of a place beyond OpenAPI's: quantity, time, microtime, intstr, base64, any; "" if it has none."""
     kind = _SPECIAL.get(node.reference, "")
     return "base64" if not kind and node.schema.get("format") == "byte" else kind
 
@@ -46,7 +46,7 @@ class _Field:
     node: Node
     kind: str
     zero: Any
-    """The value that is dropped, or MISSING if none is."""
+    """The value that is dropped, or MISSING if every value is kept."""
     empty: Any
     """The value that Go writes for an absent field, or MISSING if it writes none."""
 
@@ -62,7 +62,7 @@ _structs: WeakKeyDictionary[Node, _Struct] = WeakKeyDictionary()
 
 
 def normalise(node: Node, data: dict[str, Any]) -> None:
-    """Bring an object, in place, into the form that the server stores."""
+    """Convert an object, in place, to the form that the server stores."""
     api_version, kind = data.get("apiVersion"), data.get("kind")
     _struct(node, data)
     data.update({key: value for key, value in (("apiVersion", api_version), ("kind", kind)) if value is not None})

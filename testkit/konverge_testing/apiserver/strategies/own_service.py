@@ -1,6 +1,6 @@
 """The Service `default/kubernetes` of the API server, which each server creates for itself.
 
-Guarantees: pure; a fresh object with every call, as kube-apiserver stores it. No Endpoints and no EndpointSlice go with it, as on a real
+Guarantees: pure; a fresh object with every call, as kube-apiserver stores it. It has no Endpoints and no EndpointSlice, as on a real
 server that listens on loopback. Source: `pkg/controlplane/controller/kubernetesservice/controller.go`.
 """
 

@@ -276,7 +276,7 @@ _policy: Final = at("preemptionPolicy", among("PreemptLowerPriority", "Never"))
 
 
 class PriorityClass(BuiltInStrategy):
-    """A name for a priority of pods."""
+    """PriorityClass: a name for a priority of pods."""
 
     generation = True
     frozen = ("preemptionPolicy",)

@@ -44,7 +44,7 @@ def _readable(selector: Data, path: str) -> Errors:
 
 
 class Role(BuiltInStrategy):
-    """Rules within a namespace."""
+    """Role: rules within a namespace."""
 
     name_rule = "path"
     allow_create_on_update = True
@@ -52,7 +52,7 @@ class Role(BuiltInStrategy):
 
 
 class ClusterRole(BuiltInStrategy):
-    """Rules in all namespaces, maybe aggregated from other cluster roles."""
+    """ClusterRole: rules in all namespaces, maybe aggregated from other cluster roles."""
 
     name_rule = "path"
     allow_create_on_update = True

@@ -152,7 +152,7 @@ def must(holds: Callable[[Any], Any], detail: str) -> Rule:
 
 
 def text(check: Callable[[str], Sequence[str]]) -> Rule:
-    """Check a text by a function that returns what is wrong with it."""
+    """Check a text by a function that returns its errors."""
     return lambda value, path: [invalid(path, value or "", message) for message in check(value or "")]
 
 

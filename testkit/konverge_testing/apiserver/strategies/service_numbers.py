@@ -39,7 +39,7 @@ def needs_health_port(spec: Data) -> bool:
 
 
 def pair_addresses(spec: Data, old: Data | None) -> None:
-    """Bring clusterIP and clusterIPs of a new or changed spec together, in place."""
+    """Make clusterIP and clusterIPs of a new or changed spec consistent, in place."""
     address = spec.get("clusterIP", "")
     if old is None:
         if address and not spec.get("clusterIPs"):
@@ -56,7 +56,7 @@ def pair_addresses(spec: Data, old: Data | None) -> None:
 
 
 def keep_allocated(spec: Data, old: Data) -> None:
-    """Fill in, in place, what an update leaves out and the service has already."""
+    """Fill in, in place, the old values that an update omits."""
     if needs_address(spec) and needs_address(old):
         for name in ("clusterIP", "clusterIPs"):
             if not spec.get(name) and old.get(name):
@@ -82,7 +82,7 @@ def _node_ports(spec: Data) -> set[int]:
 
 
 def allocate(spec: Data, old: Data | None, others: Iterable[Data], draws: ObjectDraws) -> Errors:
-    """Give a spec, in place, the families, addresses and ports that it lacks. `others` are the specs of all other services."""
+    """Allocate the missing families, addresses and ports of a spec, in place. `others` are the specs of all other services."""
     pair_addresses(spec, old)
     if spec.get("type") == "ExternalName":
         return []

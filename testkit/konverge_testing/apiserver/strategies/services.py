@@ -217,7 +217,7 @@ _ingress: Final = each(filled("ip", ip_errors), filled("hostname", host_name))
 
 
 class Service(BuiltInStrategy):
-    """A name and an address for pods."""
+    """Service: a name and an address for pods."""
 
     has_status = True
     allow_create_on_update = True
@@ -259,7 +259,7 @@ class Service(BuiltInStrategy):
             new["status"] = {**(new.get("status") or {}), "loadBalancer": {}}
 
     def allocate(self, new: Data, old: Data | None, others: Iterable[Data], draws: ObjectDraws) -> Errors:
-        """Give addresses and ports to a valid service, in place; `others` are the other services, `old` is None at creation."""
+        """Allocate addresses and ports of a valid service, in place; `others` are the other services, `old` is None at creation."""
         before = None if old is None else old.get("spec") or {}
         return allocate(new["spec"], before, [other.get("spec") or {} for other in others], draws)
 

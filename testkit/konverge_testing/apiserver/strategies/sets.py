@@ -51,7 +51,7 @@ _ROLLING: Final = Tree([("rollingUpdate.maxUnavailable", 1), ("rollingUpdate.max
 
 
 class StatefulSet(Workload):
-    """Pods with names and volumes of their own."""
+    """StatefulSet: pods with names and volumes of their own."""
 
     name_rule = "label"
     empty_status: Mapping[str, Any] = {"replicas": 0, "availableReplicas": 0}
@@ -103,7 +103,7 @@ _retention: Final = at("persistentVolumeClaimRetentionPolicy", at("whenDeleted w
 
 
 def _with_volumes(spec: Data, claims: list[Data]) -> Data:
-    """Return the spec with the volumes that its claims will be, as templates are checked with them."""
+    """Return the spec with a volume for each claim template, since the check of the pod template needs them."""
     template = spec.get("template") or {}
     pod = template.get("spec") or {}
     added = [(claim.get("metadata") or {}).get("name", "") for claim in claims]
@@ -135,7 +135,7 @@ def _stateful_rollout(spec: Data, where: str) -> Errors:
 
 
 class DaemonSet(Workload):
-    """A pod on each node."""
+    """DaemonSet: a pod on each node."""
 
     empty_status: Mapping[str, Any] = dict.fromkeys(
         ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0

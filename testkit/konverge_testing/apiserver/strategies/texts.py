@@ -1,7 +1,7 @@
-"""Texts that built-in kinds are particular about beyond names and labels (`schemas.names`): keys, ports, headers, percentages.
+"""Texts with their own rules in built-in kinds, beyond names and labels (`schemas.names`): keys, ports, headers, percentages.
 
-Guarantees: pure; each check returns what is wrong in the server's words, [] for a text that is right; patterns are compiled on first use.
-Source: k8s.io/apimachinery `pkg/util/validation`.
+Guarantees: pure; each check returns the server's messages, [] for a valid text; patterns are compiled on first use. Source:
+k8s.io/apimachinery `pkg/util/validation`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Times as Go reads and writes them: `metav1.Time` to the second, `metav1.MicroTime` with six digits, both in UTC.
 
-Guarantees: pure; a text that Go refuses raises `BadTime` with Go's words (package time, `Parse`), for the common ways of being wrong.
+Guarantees: pure; a text that Go refuses raises `BadTime` with Go's words (package time, `Parse`), for the common errors.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def _url_errors(url: str, path: str) -> Errors:
 
 
 def _swapped(service: Data, path: str) -> Errors:
-    # upstream swaps name and namespace, so each is missed at the path of the other
+    # upstream swaps name and namespace, so each is reported as missing at the other's path
     pairs = (("namespace", "name"), ("name", "namespace"))
     return [required(f"{path}.{other}") for name, other in pairs if not service.get(name)]
 
@@ -156,8 +156,8 @@ def _condition_errors(conditions: list[Data], path: str) -> Errors:
 
 @lru_cache(maxsize=256)
 def _uncompiled(expression: str) -> str:
-    """Return the problem of an expression of a condition, "" if it has none."""
-    # Here, because the compiler takes long to load, and few configurations have conditions.
+    """Return the error of a condition's expression, "" if it has none."""
+    # Imported here: the compiler is slow to load, and few configurations have conditions.
     from konverge_testing.apiserver.cel import CompileError, Program, condition_types
 
     try:

@@ -1,4 +1,4 @@
-"""Deployment and ReplicaSet, and what all kinds that run pods from templates have in common.
+"""Deployment and ReplicaSet, and the common rules of all kinds with pod templates.
 
 Source: `pkg/apis/apps/v1/defaults.go`, `pkg/apis/apps/validation/validation.go`, `pkg/registry/apps/*/strategy.go`.
 """
@@ -150,7 +150,7 @@ def shown_strategy(kind: str, rolling: Data | None, *fields: str) -> Struct:
 
 
 class Deployment(Workload):
-    """Pods that are replaced a few at a time, by way of ReplicaSets."""
+    """Deployment: pods that are replaced a few at a time, through ReplicaSets."""
 
     named_label = True
     counters = "observedGeneration replicas updatedReplicas readyReplicas availableReplicas unavailableReplicas terminatingReplicas"
@@ -211,7 +211,7 @@ def _deployment_strategy(strategy: Data, path: str) -> Errors:
 
 
 class ReplicaSet(Workload):
-    """A number of pods of a template."""
+    """ReplicaSet: a number of pods of a template."""
 
     named_label = True
     empty_status: Mapping[str, Any] = {"replicas": 0}

@@ -1,4 +1,4 @@
-"""Rows of what a cluster is made of: namespaces, nodes, configuration, events, leases, rights, admission, and the rest.
+"""Rows of cluster-wide and basic kinds: namespaces, nodes, configuration, events, leases, rights, admission, and the rest.
 
 Guarantees: pure; one function a kind, cells in the order of `columns.json`.
 
@@ -73,7 +73,7 @@ def _node(object_: Data, now: datetime) -> list[Any]:
 
 
 def _event(object_: Data, now: datetime) -> list[Any]:
-    """An event of either group: the newer one has other names for the same fields."""
+    """An event of either group: events.k8s.io has other names for the same fields."""
 
     def either(core: str, other: str) -> Any:
         found = at(object_, core)

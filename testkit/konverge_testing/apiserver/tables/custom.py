@@ -1,4 +1,4 @@
-"""Cells of custom resources: what additionalPrinterColumns find.
+"""Cells of custom resources, by additionalPrinterColumns.
 
 Guarantees: pure. The first result counts; a value of another type than the column's is an empty cell (null, which kubectl prints as
 `<none>`), except in a column of strings, which shows everything: structures as JSON with sorted keys, numbers and booleans as Go prints
@@ -22,7 +22,7 @@ __all__ = ["AGE", "custom_cells"]
 Data = dict[str, Any]
 
 AGE: Final = Column("Age", "date", ".metadata.creationTimestamp")
-"""The column of a CustomResourceDefinition without any."""
+"""The column of a CustomResourceDefinition without columns."""
 
 _ESCAPED: Final = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 """Characters that Go's encoder escapes for HTML."""
@@ -70,7 +70,7 @@ def _text(value: Any) -> str:
 
 
 def _integer(value: float) -> int:
-    """Return a number as Go converts it to int64: cut, and the least one if it does not fit."""
+    """Return a number as Go converts it to int64: truncated, or the minimum if it does not fit."""
     return int(value) if abs(value) < 1 << 63 else -(1 << 63)
 
 

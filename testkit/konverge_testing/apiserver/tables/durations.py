@@ -1,6 +1,6 @@
-"""Ages as people read them.
+"""Ages in human-readable form.
 
-Guarantees: pure. The steps are those of k8s.io/apimachinery `pkg/util/duration`: the older, the coarser, two units at most.
+Guarantees: pure. The steps are those of k8s.io/apimachinery `pkg/util/duration`: the older, the coarser; two units at most.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _two(whole: int, big: int, big_unit: str, small: int, small_unit: str) -> st
 
 
 def parsed(stamp: object) -> datetime | None:
-    """Return a time of RFC 3339, or None if there is none."""
+    """Return a time of RFC 3339, or None."""
     if not isinstance(stamp, str) or not stamp:
         return None
     try:
@@ -57,6 +57,6 @@ def parsed(stamp: object) -> datetime | None:
 
 
 def since(stamp: object, now: datetime) -> str:
-    """Return the age of something, or `<unknown>` without a time."""
+    """Return the age at a time, or `<unknown>` without a time."""
     found = parsed(stamp)
     return "<unknown>" if found is None else human((now - found).total_seconds())

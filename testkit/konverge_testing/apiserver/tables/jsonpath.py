@@ -1,8 +1,8 @@
 """The paths of additionalPrinterColumns: a compiled subset of kubectl's JSONPath.
 
-Guarantees: pure; `compile_path` is cached. Understood: `.name` (dots escaped by a backslash), `['name']`, `[0]`, `[-1]`, `[1:3]`, `[0,2]`,
-`[*]`, `.*`, `..name`, and filters `[?(@.a.b == "x")]` with == != < <= > >= or alone (it exists). A path to a missing field has no result.
-A path that is not understood has no results at all, as a real server shows an empty cell for it.
+Guarantees: pure; `compile_path` is cached. Supported: `.name` (dots escaped by a backslash), `['name']`, `[0]`, `[-1]`, `[1:3]`, `[0,2]`,
+`[*]`, `.*`, `..name`, and filters `[?(@.a.b == "x")]` with == != < <= > >= or without an operator (exists). A path to a missing field has
+no result. An unsupported path has no results either; a real server shows an empty cell for it.
 
 Source: k8s.io/client-go `util/jsonpath`.
 """
@@ -42,7 +42,7 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 
 def find(path: str, value: Any) -> list[Any]:
-    """Return all that a path finds.
+    """Return all results of a path.
 
     >>> find('.status.conditions[?(@.type=="Ready")].status', {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
     ['True']
@@ -58,7 +58,7 @@ def find(path: str, value: Any) -> list[Any]:
 
 @lru_cache(maxsize=4096)
 def compile_path(path: str) -> tuple[_Step, ...] | None:
-    """Return the steps of a path, or None if it is not understood."""
+    """Return the steps of a path, or None if the path is unsupported."""
     text = path.strip()
     if text.startswith("{") and text.endswith("}"):
         text = text[1:-1].strip()

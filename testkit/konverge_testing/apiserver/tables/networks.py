@@ -1,4 +1,4 @@
-"""Rows of Services and what belongs to them, and of storage.
+"""Rows of Services and related kinds, and of storage.
 
 Guarantees: pure; one function a kind, cells in the order of `columns.json`.
 

@@ -12,7 +12,7 @@ _GENERATION: Final = "deprecated.daemonset.template.generation"
 
 
 def internal(metadata: Data) -> Data:
-    """Return metadata in the server's internal form, in which the template generation of a DaemonSet is a field and not an annotation."""
+    """Return metadata in the server's internal form: the template generation of a DaemonSet is a field and not an annotation."""
     annotations = metadata.get("annotations")
     if not annotations or _GENERATION not in annotations:
         return metadata

@@ -1,6 +1,6 @@
-"""The row of a pod: what `kubectl get pods` makes of phases, container states and restarts.
+"""The row of a pod, as in `kubectl get pods`: from phases, container states and restarts.
 
-Guarantees: pure. The status is the most telling of phase, reason, init progress and container states, by the rules of the real printer.
+Guarantees: pure. The status is chosen from phase, reason, init progress and container states by the rules of the real printer.
 
 Source: k8s.io/kubernetes `pkg/printers/internalversion/printers.go` (printPod).
 """
@@ -20,7 +20,7 @@ _ENDED: Final = {"Succeeded": "The pod has completed successfully.", "Failed": "
 
 
 def pod_conditions(object_: Data) -> list[Data]:
-    """Return the conditions of the row: kubectl hides rows that are completed if it is asked to."""
+    """Return the conditions of the row: kubectl can hide rows of completed pods."""
     phase = text(object_, "status", "phase")
     if phase not in _ENDED:
         return []
@@ -29,7 +29,7 @@ def pod_conditions(object_: Data) -> list[Data]:
 
 @dataclass
 class _Count:
-    """Restarts, and when the last one was."""
+    """The number of restarts, and the time of the last restart."""
 
     restarts: int = 0
     last: datetime | None = None
@@ -47,7 +47,7 @@ class _Count:
 
 
 class _Pod:
-    """Reads one pod."""
+    """Computes the cells of one pod."""
 
     def __init__(self, object_: Data) -> None:
         self.object = object_
@@ -69,7 +69,7 @@ class _Pod:
             self.reason = "SchedulingGated"
 
     def read(self) -> None:
-        """Go through the states."""
+        """Evaluate the container states."""
         initializing = self._initial()
         if not initializing or _true(self.object, "Initialized"):
             self.all = self.restartable
@@ -81,7 +81,7 @@ class _Pod:
                 self.reason = "Terminating"
 
     def _initial(self) -> bool:
-        """Look at init containers up to the first that is not done; returns whether there is one."""
+        """Evaluate init containers up to the first that has not finished; returns whether there is one."""
         for index, status in enumerate(items(self.object, "status", "initContainerStatuses")):
             sidecar = text(status, "name") in self.sidecars
             self.all.add(status)

@@ -1,4 +1,4 @@
-"""`table` and `row`: objects as meta.k8s.io/v1 Table, the form that `kubectl get` asks for.
+"""`table` and `row`: objects as meta.k8s.io/v1 Table, the form for `kubectl get`.
 
 Guarantees: pure; objects are not changed. Columns (name, type, format, priority) of the built-in kinds are a real server's, recorded in
 `columns.json`; a kind without columns of its own shows Name and Created At, a custom resource its additionalPrinterColumns, or Age if it
@@ -51,7 +51,7 @@ def _recorded() -> Mapping[str, tuple[Column, ...]]:
 
 
 def columns(resource: Resource, version: Version) -> tuple[Column, ...]:
-    """Return the columns of a resource as they are shown, the name first."""
+    """Return the columns of a resource in display order, the name first."""
     if resource.custom:
         return (_NAME, *(version.columns or (AGE,)))
     return _recorded().get(resource.qualified, _GENERIC) if resource.id in _CELLS else _GENERIC
@@ -71,7 +71,7 @@ def table(
 ) -> Data:
     """Return the Table of a list, or of one object (`list_version` is then its resourceVersion).
 
-    `include` is the parameter includeObject: Metadata, Object or None; another word is refused with 400.
+    `include` is the parameter includeObject: Metadata, Object or None; another value is refused with 400.
     """
     if include not in _INCLUDES:
         why = "must be 'Metadata', 'Object', 'None', or empty"
@@ -99,7 +99,7 @@ def row(
     first: bool = False,
     now: datetime,
 ) -> Data:
-    """Return the Table of one line of a watch; only the `first` line of a watch carries the columns."""
+    """Return the Table for one line of a watch; only the `first` line of a watch has the columns."""
     own = str(at(object_, "metadata", "resourceVersion") or "")
     return table(resource, version, [object_], include=include, list_version=own, now=now, headers=first)
 

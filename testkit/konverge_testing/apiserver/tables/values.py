@@ -1,6 +1,6 @@
-"""Access of cells to plain data, and texts that many kinds share.
+"""Helpers of cells: access to plain data, and texts that many kinds share.
 
-Guarantees: pure; what is missing, null or of another type reads as empty.
+Guarantees: pure; a missing value, null, or a value of another type reads as empty.
 
 Source: k8s.io/kubernetes `pkg/printers/internalversion/printers.go`, k8s.io/apimachinery `pkg/apis/meta/v1/helpers.go`.
 """
@@ -31,13 +31,13 @@ __all__ = [
 
 Data: TypeAlias = dict[str, Any]
 Cells: TypeAlias = Callable[[Data, datetime], list[Any]]
-"""Makes the cells of one object."""
+"""Returns the cells of one object."""
 
 _SIGNS = {"In": "in", "NotIn": "notin"}
 
 
 def at(value: Any, *path: str) -> Any:
-    """Return what stands under a path, or None if something is missing."""
+    """Return the value under a path, or None if a part of the path is missing."""
     for key in path:
         if not isinstance(value, dict):
             return None
@@ -46,13 +46,13 @@ def at(value: Any, *path: str) -> Any:
 
 
 def text(value: Any, *path: str) -> str:
-    """Return the text under a path, or "" if there is none."""
+    """Return the text under a path, or ""."""
     found = at(value, *path)
     return "" if found is None else str(found)
 
 
 def number(value: Any, *path: str) -> int:
-    """Return the number under a path, or 0 if there is none."""
+    """Return the number under a path, or 0."""
     found = at(value, *path)
     return int(found) if isinstance(found, (int, float)) else 0
 
@@ -108,6 +108,6 @@ def selector(found: Any) -> str:
 
 
 def some(found: Iterable[str], most: int, count: int, empty: str) -> str:
-    """Return the first few, and how many there are beside them."""
+    """Return the first few items, and the number of the rest."""
     shown = ",".join(list(found)[:most])
     return f"{shown} + {count - most} more..." if count > most else shown or empty

@@ -1,4 +1,4 @@
-"""Rows of what runs pods: Deployments and their kin, Jobs, autoscalers, disruption budgets.
+"""Rows of workloads: Deployments and similar kinds, Jobs, autoscalers, disruption budgets.
 
 Guarantees: pure; one function a kind, cells in the order of `columns.json`.
 

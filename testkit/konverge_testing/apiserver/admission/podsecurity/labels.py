@@ -22,7 +22,7 @@ Minor: TypeAlias = int | None
 
 @dataclass(frozen=True, slots=True)
 class Standard:
-    """A level, as a version of Kubernetes has it."""
+    """A level in the form of one version of Kubernetes."""
 
     level: str = "privileged"
     minor: Minor = None

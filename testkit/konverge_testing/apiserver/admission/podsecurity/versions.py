@@ -1,4 +1,4 @@
-"""Which checks a standard has: each check in the form that its version of Kubernetes had. Pure."""
+"""The checks of a standard, each in the form of the standard's version of Kubernetes. Pure."""
 
 from __future__ import annotations
 

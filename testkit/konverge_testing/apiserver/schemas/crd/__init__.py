@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: their validation, their defaults, and the `Resource` that one serves."""
+"""CustomResourceDefinitions: their validation, their defaults, and the `Resource`s that they define."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conversion of a CustomResourceDefinition: None, or a webhook that is well described.
+"""The conversion of a CustomResourceDefinition: None, or a complete webhook.
 
 Guarantees: pure. Source: apiextensions `pkg/apis/apiextensions/validation/validation.go`, k8s.io/apiserver
 `pkg/util/webhook/validation.go`.
@@ -18,7 +18,7 @@ Data = dict[str, Any]
 
 
 def conversion_errors(conversion: Data | None, path: str) -> list[FieldError]:
-    """Return what is wrong with spec.conversion; paths are those of the internal form."""
+    """Return the errors of spec.conversion; the paths follow the internal form."""
     if conversion is None:
         return []
     strategy, webhook = conversion.get("strategy") or "", conversion.get("webhook") or {}

@@ -1,4 +1,4 @@
-"""Defaults in a schema are valid by it, and have no fields that it would drop.
+"""Checks defaults in a schema: they must be valid under the schema, without fields that it would prune.
 
 Guarantees: pure. Not checked: that defaults inside metadata of embedded objects leave it valid as a whole. Source: apiextensions
 `pkg/apiserver/schema/defaulting/validation.go`.
@@ -23,7 +23,7 @@ __all__ = ["default_errors"]
 
 
 def default_errors(node: Node, path: str, *, root: bool = True) -> list[FieldError]:
-    """Return what is wrong with the defaults at a place and below; map values are not looked into, as on the server."""
+    """Return the errors of the defaults at a place and below; map values are not checked, as on the server."""
     errors: list[FieldError] = []
     value = None if node.default is MISSING else node.default
     if value is not None:

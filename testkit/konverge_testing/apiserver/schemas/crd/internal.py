@@ -1,8 +1,8 @@
-"""CustomResourceDefinitions as the server checks them: its internal form, in which what all versions have alike is at the top.
+"""The server's internal form of CustomResourceDefinitions: fields that are equal in all versions are at the top level.
 
-Guarantees: pure; copies nothing but the outer maps. Paths of errors follow this form (`spec.validation.openAPIV3Schema` for one version).
-Structures that errors show are printed as the server prints them: Go's internal types, all their fields.
-Source: apiextensions `pkg/apis/apiextensions/v1/conversion.go`, `types.go`, `types_jsonschema.go`.
+Guarantees: pure; copies only the outer maps. Paths of errors follow this form (`spec.validation.openAPIV3Schema` for one version).
+Structures in errors are printed as on the server: Go's internal types, with all their fields. Source: apiextensions
+`pkg/apis/apiextensions/v1/conversion.go`, `types.go`, `types_jsonschema.go`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ LIFTED: Final = {
     "additionalPrinterColumns": "additionalPrinterColumns",
     "selectableFields": "selectableFields",
 }
-"""Fields of versions, and what they are called at the top."""
+"""Fields of versions, and their names at the top level."""
 
 
 def internal_spec(spec: Data) -> Data:
-    """Return a spec in which fields that all versions have alike are moved to the top."""
+    """Return a spec whose fields that are equal in all versions are moved to the top level."""
     found = {**spec, "versions": [dict(version) for version in spec.get("versions") or ()]}
     versions = found["versions"]
     if not versions:
@@ -47,7 +47,7 @@ _MAPS: Final = ("properties",)
 
 
 def subschemas(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Go over a schema and everything in it."""
+    """Walk a schema and its subschemas."""
     yield schema
     for name in _NESTED:
         if isinstance(schema.get(name), Mapping):
@@ -60,7 +60,7 @@ def subschemas(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from subschemas(child)
 
 
-# --- as the server prints them -----------------------------------------------------------------------------------------------------
+# --- printing as on the server -------------------------------------------------------------------------------------------------------
 
 
 def shown_versions(versions: list[Data]) -> list[Struct]:
@@ -227,7 +227,7 @@ _FIELDS: Final[tuple[tuple[str, str, _Shown], ...]] = (
     ("XValidations", "x-kubernetes-validations", _rules),
 )
 FIELD_NAMES: Final = {wire: go for go, wire, _ in _FIELDS}
-"""Fields of schemas on the wire, and in Go."""
+"""JSON names of the fields of schemas, and their names in Go."""
 
 
 def shown_schema(schema: Mapping[str, Any]) -> Struct:

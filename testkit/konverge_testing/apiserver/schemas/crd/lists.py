@@ -1,4 +1,4 @@
-"""Lists and maps in the schema of a CRD: types that merge have what merging needs.
+"""Checks lists and maps in the schema of a CRD: list and map types have everything that merging needs.
 
 Guarantees: pure. Source: apiextensions `pkg/apis/apiextensions/validation/validation.go`.
 """
@@ -18,7 +18,7 @@ Schema = Mapping[str, Any]
 
 
 def list_schema_errors(schema: Schema, path: str) -> list[FieldError]:
-    """Return what is wrong with x-kubernetes-{map-type,list-type,list-map-keys} at one place."""
+    """Return the errors of x-kubernetes-{map-type,list-type,list-map-keys} at one place."""
     errors = _map_type(schema, path)
     kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or []
     items = schema.get("items")

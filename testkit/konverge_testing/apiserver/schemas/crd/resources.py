@@ -1,4 +1,4 @@
-"""A CustomResourceDefinition for the server: its defaults, the `Resource` that it defines, and which of its names are free.
+"""A CustomResourceDefinition for the server: its defaults, the `Resource` that it defines, and the acceptance of its names.
 
 Guarantees: pure. Sources: apiextensions `pkg/apis/apiextensions/v1/defaults.go`, `pkg/apiserver/customresource_{handler,discovery}.go`,
 `pkg/controller/status/naming_controller.go`, k8s.io/apimachinery `pkg/version/helpers.go`.
@@ -29,7 +29,7 @@ _AGE: Final = Column("Age", "date", ".metadata.creationTimestamp")
 
 
 def crd_default(crd: Data) -> None:
-    """Fill in what a definition need not say, in place."""
+    """Set the optional fields of a definition to their defaults, in place."""
     spec = crd.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind") or ""
@@ -63,7 +63,7 @@ def compare_api_versions(one: str, other: str) -> int:
 
 
 def crd_resource(crd: Data) -> Resource:
-    """Return the resource that a definition makes, by its accepted names if it has them."""
+    """Return the resource that a definition defines, by its accepted names if it has them."""
     spec = crd["spec"]
     accepted = (crd.get("status") or {}).get("acceptedNames") or {}
     names = accepted if accepted.get("plural") and accepted.get("kind") else spec["names"]
@@ -89,7 +89,7 @@ def crd_resource(crd: Data) -> Resource:
 
 @lru_cache(maxsize=256)
 def _node(schema: bytes) -> Node:
-    """Return the schema's node: the same one for the same text, since a test defines the same kinds again and again."""
+    """Return the schema's node: the same text gives the same node, since tests define the same kinds again and again."""
     return Node(msgspec.json.decode(schema))
 
 
@@ -139,9 +139,9 @@ def _deprecation(version: Data, spec: Data, kind: str) -> str:
 
 
 def crd_names_accepted(crd: Data, others: Iterable[Data]) -> tuple[Data, list[Data]]:
-    """Return the names that a definition gets among the others, and the conditions NamesAccepted and Established (without times).
+    """Return the accepted names of a definition among the others, and the conditions NamesAccepted and Established (without times).
 
-    A name that another definition of the group has accepted already is not free; what was accepted before stays so.
+    A name that another definition of the group has accepted is taken; the definition keeps its own accepted names.
     """
     wanted, status = crd["spec"]["names"], crd.get("status") or {}
     before = status.get("acceptedNames") or {}

@@ -1,4 +1,4 @@
-"""The schema of a CustomResourceDefinition: what OpenAPI allows in a CRD, lists and maps, rules that compile; with structure and defaults.
+"""The schema of a CustomResourceDefinition: the subset of OpenAPI for CRDs, lists and maps, rules; with structure and defaults.
 
 Guarantees: pure. Source: apiextensions `pkg/apis/apiextensions/validation/{validation,cel_validation}.go`
 (ValidateCustomResourceDefinitionOpenAPISchema; the estimated costs of rules and their limits).
@@ -47,13 +47,13 @@ class _Costs:
     """The estimated costs of the rules of one schema."""
 
     single: bool
-    """Whether a rule alone may cost too much: not if the stored definition has this very schema."""
+    """Whether the limit of a single rule is checked: not if the stored definition has the same schema."""
     total: int = 0
     largest: list[tuple[str, int]] = field(default_factory=list)
     """The places and costs of the most expensive rules."""
 
     def observe(self, path: str, cost: int, shown: str) -> list[FieldError]:
-        """Count the cost of a rule; returns the error if it alone costs too much."""
+        """Count the cost of a rule; returns the error if the rule exceeds its limit."""
         self.total += cost
         if cost >= _MOST_OF_SCHEMA // 100:
             self.largest = sorted([*self.largest, (path, cost)], key=lambda one: -one[1])[:_MOST_SHOWN]
@@ -62,7 +62,7 @@ class _Costs:
         return [FieldError("Forbidden", path, "", _excess(f"estimated {shown} cost", cost, _MOST_OF_RULE))]
 
     def errors(self, path: str) -> list[FieldError]:
-        """Return what is wrong with the sum."""
+        """Return the error of the total cost."""
         if self.total <= _MOST_OF_SCHEMA:
             return []
         words = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
@@ -79,30 +79,30 @@ def _excess(name: str, cost: int, limit: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where in a schema: what is allowed there depends on what is above."""
+    """The position in a schema: the fields above it decide what is allowed."""
 
     path: str
     costs: _Costs
     root: bool = False
     no_defaults: str = ""
-    """Why defaults are forbidden, or "" if they are not."""
+    """The reason why defaults are forbidden, or "" if they are allowed."""
     in_meta: bool = False
     uncorrelated: str = ""
-    """The outermost place below which old values cannot be correlated, or "" if all can."""
+    """The outermost place whose values cannot be correlated with old values, or "" if all can."""
     rules: bool = True
-    """Whether rules are compiled here."""
+    """Whether rules are compiled at this position."""
     cardinality: int | None = 1
-    """How many values may stand here in an object, or None if nothing above limits them."""
+    """The maximum number of values at this position in an object, or None if it is unlimited."""
 
 
 def schema_errors(schema: Schema, path: str, *, has_status: bool, unchanged: bool = False) -> list[FieldError]:
-    """Return what is wrong with the schema of a version; `path` is that of openAPIV3Schema, `unchanged` if it is the stored one."""
+    """Return the errors of a version's schema; `path` is the path of openAPIV3Schema, `unchanged`: it equals the stored schema."""
     return list(_known_errors(_ENCODE(schema), path, has_status, unchanged))
 
 
 @lru_cache(maxsize=256)
 def _known_errors(text: bytes, path: str, has_status: bool, unchanged: bool) -> tuple[FieldError, ...]:
-    """Judge each schema once in a process: a test defines the same kinds again and again, and every rule has to be compiled."""
+    """Check each schema once a process: tests define the same kinds again and again, and every rule must be compiled."""
     return tuple(_errors(msgspec.json.decode(text), path, _Costs(not unchanged), has_status=has_status))
 
 
@@ -142,7 +142,7 @@ def _status_errors(schema: Schema, path: str) -> list[FieldError]:
 
 
 def _openapi(schema: Any, place: _Place) -> tuple[list[FieldError], list[FieldError]]:
-    """Check a schema and what is in it; return errors of the schema, and errors of its rules."""
+    """Check a schema and its subschemas; return errors of the schema, and errors of its rules."""
     if not isinstance(schema, Mapping):
         return [], []
     own, rules = _standard(schema, place), list[FieldError]()
@@ -199,7 +199,7 @@ def _children(schema: Schema, place: _Place) -> list[tuple[Any, _Place]]:
 
 
 def _cardinality(schema: Schema, here: int | None) -> int | None:
-    """Return how many values may stand below a place that has so many."""
+    """Return the maximum number of values below a place that has this number."""
     limit: int | None = 1
     if schema.get("type") == "array":
         limit = schema.get("maxItems")

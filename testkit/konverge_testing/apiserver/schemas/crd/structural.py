@@ -1,4 +1,4 @@
-"""Whether a schema is structural: types everywhere outside of value validation, and nothing but validation inside it.
+"""Whether a schema is structural: types everywhere outside value validation, and only validation inside it.
 
 Guarantees: pure; errors are sorted as the server sorts them. Sources: apiextensions
 `pkg/apiserver/schema/{validation,complete,convert}.go`.
@@ -48,7 +48,7 @@ _FORBIDDEN: Final = (
 
 
 def unstructurable(schema: Schema) -> str:
-    """Return why a schema cannot even be read as a structural one, or "" if it can."""
+    """Return why a schema cannot be converted to a structural schema, or "" if it can."""
     for wire, name in _UNSUPPORTED:
         if schema.get(wire) or (wire == "additionalItems" and schema.get(wire) is not None):
             return f"OpenAPIV3Schema '{name}' is not supported"
@@ -66,7 +66,7 @@ def unstructurable(schema: Schema) -> str:
 
 
 def structural_errors(schema: Schema, path: str) -> list[FieldError]:
-    """Return what keeps a schema from being structural."""
+    """Return the errors that keep a schema from being structural."""
     errors = _invariants(schema, "root", path) + _complete(schema, schema, path, path)
     return sorted(errors, key=str)
 
@@ -161,7 +161,7 @@ def _meta_errors(schema: Schema, level: str, path: str) -> list[FieldError]:
 
 
 def _validation(schema: Schema, path: str, any_of: bool, *, first_all_of: bool = False) -> list[FieldError]:
-    """Check value validation; `any_of`, `first_all_of`: these say int-or-string, and may."""
+    """Check value validation; `any_of`, `first_all_of`: the branches that may declare int-or-string."""
     errors: list[FieldError] = []
     if not any_of:
         for index, child in enumerate(schema.get("anyOf") or ()):
@@ -202,7 +202,7 @@ def _nested(schema: Schema, path: str, *, any_of: bool = False) -> list[FieldErr
 
 
 def _complete(validation: Schema, schema: Schema, path: str, where: str) -> list[FieldError]:
-    """Check that what value validation names is there structurally."""
+    """Check that the structural part has the fields of value validation."""
     errors: list[FieldError] = []
     if (none := validation.get("not")) is not None:
         errors += _nested_complete(none, schema, path, f"{where}.not")

@@ -1,8 +1,8 @@
-"""`validate_crd`: what makes a CustomResourceDefinition invalid, beyond generic metadata.
+"""`validate_crd`: the errors of a CustomResourceDefinition, beyond generic metadata.
 
-Guarantees: pure; `crd_default` ran before. Errors have the order and paths of the server, where what all versions have alike is at the top.
-Not promised: certificates of conversion webhooks are not parsed; a stored CRD that broke a rule is held to it again. Source: apiextensions
-`pkg/apis/apiextensions/validation/validation.go`.
+Guarantees: pure; `crd_default` ran before. Errors have the order and paths of the server's internal form, where fields that are equal in
+all versions are at the top level. Not promised: certificates of conversion webhooks are not parsed; a violation in the stored CRD is not
+tolerated at update. Source: apiextensions `pkg/apis/apiextensions/validation/validation.go`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _APPROVAL_PULL: Final = "see https://github.com/kubernetes/enhancements/pull/111
 
 
 def validate_crd(crd: Data, old: Data | None = None) -> list[FieldError]:
-    """Return what is wrong with a definition; `old` is None at creation."""
+    """Return the errors of a definition; `old` is None at creation."""
     written: Data = crd.get("spec") or {}
     spec = internal_spec(written)
     names, group = spec.get("names") or {}, spec.get("group") or ""
@@ -55,7 +55,7 @@ def validate_crd(crd: Data, old: Data | None = None) -> list[FieldError]:
 
 
 def _unchanged(spec: Data, old: Data | None) -> frozenset[str]:
-    """Return the versions whose schema is the stored one: their rules are not refused for their costs."""
+    """Return the versions whose schema equals the stored schema: the costs of their rules are not checked."""
     before = {one.get("name"): one.get("schema") for one in ((old or {}).get("spec") or {}).get("versions") or ()}
     return frozenset(
         name
@@ -328,7 +328,7 @@ def _approval(crd: Data, old: Data | None) -> list[FieldError]:
 
 
 def crd_warnings(crd: Data, old: Data | None = None) -> list[str]:
-    """Return the warnings for formats that the server does not know and that are new."""
+    """Return the warnings for new formats that the server does not know."""
     known = set(_unrecognized(old)) if old is not None else set()
     return [f"unrecognized format {quote(name)}" for name in _unrecognized(crd) if name not in known]
 

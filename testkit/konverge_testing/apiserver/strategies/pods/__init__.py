@@ -1,6 +1,6 @@
 """Pod.
 
-The text of a refused change of a pod's spec ends with a difference; here it is one of the v1 form, upstream of Go's internal structs.
+The text of a refused change of a pod's spec ends with a difference in v1 form; upstream it is in Go's internal structs.
 Source: `pkg/registry/core/pod/strategy.go`, `pkg/apis/core/validation/validation.go`.
 """
 

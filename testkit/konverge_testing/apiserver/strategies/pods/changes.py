@@ -1,6 +1,6 @@
 """Validation of an update of a pod's spec, where hardly a field may change.
 
-Guarantees: pure. The text of a refused change ends with a difference of the v1 form, upstream of Go's internal structs. Source:
+Guarantees: pure. The text of a refused change ends with a difference in v1 form; upstream it is in Go's internal structs. Source:
 `pkg/apis/core/validation/validation.go` (ValidatePodUpdate).
 """
 
@@ -28,7 +28,7 @@ _PARTS: Final = ("matchExpressions", "matchFields")
 
 
 def change_errors(new: Data, old: Data) -> Errors:
-    """Check what an update does to a pod's spec."""
+    """Check the changes of an update in a pod's spec."""
     errors: Errors = []
     for field in ("containers", "initContainers"):
         now, before = new.get(field) or [], old.get(field) or []
@@ -76,7 +76,7 @@ def _added_tolerations(new: list[Data], old: list[Data]) -> Errors:
 
 
 def _munged(new: Data, old: Data) -> Data:
-    """Return the new spec with everything that may change put back."""
+    """Return the new spec with the old values of all mutable fields."""
     munged = copy.deepcopy(new)
     for field in ("containers", "initContainers"):
         for now, before in zip(munged.get(field) or (), old.get(field) or (), strict=True):
@@ -97,7 +97,7 @@ def _munged(new: Data, old: Data) -> Data:
 
 
 def _narrowed(new: Data, old: Data) -> Errors:
-    """Check that a gated pod is only bound to fewer nodes than before."""
+    """Check that an update of a gated pod only narrows its choice of nodes."""
     errors: Errors = []
     chosen, before = new.get("nodeSelector"), old.get("nodeSelector") or {}
     if any((chosen or {}).get(key) != value for key, value in before.items()):

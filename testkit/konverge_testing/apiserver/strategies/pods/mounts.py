@@ -1,4 +1,4 @@
-"""The rules of what a container mounts: directories of volumes, and block devices.
+"""The rules of a container's mounts: directories of volumes, and block devices.
 
 Source: `pkg/apis/core/validation/validation.go` (ValidateVolumeMounts, ValidateVolumeDevices).
 """

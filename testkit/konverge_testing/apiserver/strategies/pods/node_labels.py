@@ -1,4 +1,4 @@
-"""Warnings for what pods say about the labels of nodes: labels that were renamed, and values that no label can have.
+"""Warnings for node labels in pods: renamed labels, and values that are invalid for labels.
 
 Guarantees: pure. Source: `pkg/api/node/util.go`.
 """

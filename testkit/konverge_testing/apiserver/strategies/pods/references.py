@@ -50,7 +50,7 @@ _DIVISORS: Final = {
         for name, words in (("memory", "memory"), ("ephemeral-storage", "local ephemeral storage"), ("", "hugepages"))
     },
 }
-"""By resource, "" for huge pages: the divisors, and the words about them."""
+"""By resource, "" for huge pages: the divisors, and their text in messages."""
 
 
 def field_errors(reference: Data, path: str, allowed: Collection[str]) -> Errors:
@@ -84,7 +84,7 @@ def _split(wanted: str) -> tuple[str, str | None]:
 
 
 def resource_errors(reference: Data, path: str, *, volume: bool = False) -> Errors:
-    """Check a reference to a resource of a container, which a volume has to name."""
+    """Check a reference to a resource of a container; in a volume, the reference must name the container."""
     wanted = reference.get("resource", "")
     errors: Errors = []
     if volume and not reference.get("containerName"):

@@ -1,4 +1,4 @@
-"""The resources of a pod as a whole, beside its containers: defaults and checks of `spec.resources`.
+"""Pod-level resources, besides the containers' resources: defaults and checks of `spec.resources`.
 
 Guarantees: pure. Left out: claims of containers by name, sizes of huge pages. Source: `pkg/apis/core/v1/defaults.go`,
 `pkg/apis/core/validation/validation.go`.
@@ -71,7 +71,7 @@ def _name_errors(name: str, path: str) -> Errors:
 
 
 def _exceeded(spec: Data, path: str, what: str, prefix: str) -> Errors:
-    """Check that the sum of the containers is within what the pod has."""
+    """Check that the sum of the containers is within the pod's resources."""
     own = read(spec["resources"].get(what))
     return [
         invalid(

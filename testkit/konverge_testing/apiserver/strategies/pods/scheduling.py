@@ -186,4 +186,4 @@ affinity: Final = struct(
         at(PREFERRED, each(_weight, at("podAffinityTerm", _pod_term))),
     ),
 )
-"""The rules of nodes and neighbours that a pod is to have, or not to have."""
+"""The rules of node affinity, pod affinity and pod anti-affinity."""

@@ -1,4 +1,4 @@
-"""The rules of the security contexts of pods and of their containers, and of what only one operating system has.
+"""The rules of the security contexts of pods and of their containers, and of the fields that only one operating system supports.
 
 Source: `pkg/apis/core/validation/validation.go` (ValidateSecurityContext, validatePodSpecSecurityContext, validateWindowsHostProcessPod,
 validateHostUsers, validateOS).
@@ -198,7 +198,7 @@ pod_security_errors: Final = struct(
         given("seLinuxChangePolicy", among("Recursive")),
     ),
 )
-"""The rules of a pod's security context, with the fields beside it that Go keeps there."""
+"""The rules of a pod's security context, with the fields beside it that Go's internal type keeps inside."""
 
 
 def host_process_errors(spec: Data, path: str) -> Errors:
@@ -223,7 +223,7 @@ def host_process_errors(spec: Data, path: str) -> Errors:
 
 
 def host_user_errors(spec: Data, path: str) -> Errors:
-    """Check what a pod in a user namespace of its own may not share with its host."""
+    """Check a pod in a user namespace of its own: no host network, PID or IPC namespace, and no block devices."""
     if spec.get("hostUsers", True):
         return []
     words = "when `hostUsers` is false"
@@ -237,7 +237,7 @@ def host_user_errors(spec: Data, path: str) -> Errors:
 
 
 def os_errors(spec: Data, path: str) -> Errors:
-    """Check the operating system that a pod names, and what that system does not have."""
+    """Check the operating system of a pod, and fields that this system does not support."""
     if (system := spec.get("os")) is None:
         return []
     name = system.get("name")

@@ -1,4 +1,4 @@
-"""The rules of volumes that single vendors and protocols provide, and of the claims that a pod owns.
+"""The rules of volumes of single vendors and protocols, and of ephemeral claims.
 
 Source: `pkg/apis/core/validation/validation.go` (validateVolumeSource and below).
 """

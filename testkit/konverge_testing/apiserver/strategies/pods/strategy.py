@@ -28,7 +28,7 @@ _MISTAKEN: Final = (
 
 
 class Pod(BuiltInStrategy):
-    """A pod: pending when it is new; hardly a field of its spec changes later."""
+    """Pod: pending when it is new; few fields of its spec can change later."""
 
     generation = True
     has_status = True

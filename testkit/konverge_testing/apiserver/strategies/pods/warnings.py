@@ -27,7 +27,7 @@ _DEPRECATED: Final = (
     ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 )
-"""Kinds of volumes, the words for them, and since when they are deprecated."""
+"""Kinds of volumes, their names in messages, and the versions that deprecated them."""
 
 
 def pod_warnings(spec: Data, path: str = "") -> list[str]:
