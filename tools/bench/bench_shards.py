@@ -1,8 +1,8 @@
 """Replicas that share objects: the work of each added replica, the moved objects, and the cost of a move.
 
 Replicas, API server and load are one process on a loop whose time is virtual: a reconcile takes a fixed time, so figures measure the
-protocol and not this machine. The rows of 100 replicas are computed: the shares by the hash itself over a sample of objects, the writes from
-the row before, which counts two writes for a move between live replicas and one write for an object of a stopped replica.
+protocol and not this machine. The rows of 100 replicas are computed: the shares by the hash itself over a sample of objects, the writes
+from the row before, which counts two writes for a move between live replicas and one write for an object of a stopped replica.
 
 CPU and memory of each replica are measured in processes of their own (`shard_replica.py`), in real time, against an API server in memory in
 this process: in each mode the same objects are created and changed once. The figures depend on the machine; compare the modes.

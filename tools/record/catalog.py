@@ -61,7 +61,7 @@ def bare(schema: Data) -> Data:
 
 
 def definitions(server: Server) -> tuple[dict[str, Data], set[str]]:
-    """Collect the schemas of all documents, and the names of the schemas of responses to a deletion; a name means the same in each document."""
+    """Collect the schemas of all documents, and the schema names of responses to a deletion; a name means the same in each document."""
     found: dict[str, Data] = {}
     deleted = set()
     for path, entry in server.get("/openapi/v3")[0]["paths"].items():

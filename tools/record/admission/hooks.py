@@ -1,4 +1,4 @@
-"""Webhooks that `recorder` configures, and their responses: `recorder` runs them with the real server, the tests with the in-memory server."""
+"""Webhooks and their responses: `recorder` serves them to the real server, the tests to the in-memory server."""
 
 from __future__ import annotations
 
