@@ -70,7 +70,7 @@ class Walk:
 
     @property
     def wrappers(self) -> list[CodeType]:
-        """The functions that only hand on."""
+        """The functions that only call another function."""
         names = {code.co_name for code in self.functions}
         return [code for code in self.functions if is_wrapper(_source_of(code), names)]
 

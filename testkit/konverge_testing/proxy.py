@@ -281,7 +281,7 @@ class FaultProxy:
     def _delivered(self, task: asyncio.Task[_Late]) -> None:
         self._late.discard(task)
         if not task.cancelled():
-            task.exception()  # the caller that is still there sees it, and is the only one to do so
+            task.exception()  # reported only to a caller that is still connected
 
     async def _forward(self, request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
         response = web.StreamResponse(status=answer.status, reason=answer.reason)

@@ -101,7 +101,7 @@ def ready(instance: ApplicationInstance) -> bool:
 
 
 def children() -> float:
-    """Return the seconds of CPU that the processes took which were started here and have ended."""
+    """Return the seconds of CPU of ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

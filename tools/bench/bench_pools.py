@@ -43,12 +43,12 @@ class StandIn:
     """The double of the controller of instances: an instance is ready at once, and a deleted instance is finalized."""
 
     async def reconcile(self, _: NextcloudInstance, ctx: Context[NextcloudInstance]) -> Outcome:
-        """Make an instance ready."""
+        """Set an instance ready."""
         ctx.status.draft.phase = InstancePhase.READY
         return Done()
 
     async def finalize(self, _: NextcloudInstance, __: Context[NextcloudInstance]) -> Outcome:
-        """Let an instance go."""
+        """Remove the finalizer of a deleted instance."""
         return Done()
 
 

@@ -97,7 +97,7 @@ async def _all_once(count: int) -> float:
 
 
 async def _moves() -> list[Row]:
-    """Count what moves, and the writes, when a fourth replica joins three and when it leaves."""
+    """Count the moved objects and the writes when a fourth replica joins three and when it leaves."""
     async with Shards(concurrency=WORKERS) as shards:
         await _started(shards, 3)
         await asyncio.sleep(30)
@@ -232,7 +232,7 @@ def _uids() -> list[str]:
 
 
 def shares() -> list[Row]:
-    """Compute how even the hash is, and what moves from 3 to 4."""
+    """Compute the evenness of the hash, and the objects that move from 3 to 4 replicas."""
     uids = _uids()
     owners = {count: [owner_of(uid, _names(count)) for uid in uids] for count in (3, 4)}
     counts = [owners[3].count(name) for name in _names(3)]

@@ -111,7 +111,7 @@ def resources(server: Server, kinds: dict[tuple[str, str, str], str]) -> list[Da
 
 
 def resource(group: str, entry: Data, storage_hash: str) -> Data:
-    """Return what is the same in all versions."""
+    """Return the parts that are equal in all versions."""
     subresources = []
     for sub in entry.get("subresources", ()):
         kind = {key: value for key, value in sub["responseKind"].items() if value}

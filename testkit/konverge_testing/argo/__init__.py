@@ -6,7 +6,7 @@
 
 Guarantees: the phases, messages and suspend nodes that it writes, and their order, equal recordings of the real controller
 (tests/recordings/argo; the comparison is a test): validation, locks, parallelism, both kinds of suspension, shutdown, retries, deadlines
-and expiration. The CRDs are Argo's minimal CRDs: `spec` is an opaque value, and there is no status subresource.
+and expiration. The CRDs are Argo's minimal CRDs: `spec` is an opaque value, and status is not a subresource.
 
 Caveats: templates are names; `ArgoWorld`, not their spec, defines their steps.
 """

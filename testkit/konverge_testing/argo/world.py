@@ -41,4 +41,4 @@ class ArgoWorld:
     kill_lost: bool = False
     """The signal of a shutdown does not reach the pod, which runs to its end."""
     instance_id: str = ""
-    """The only `controller-instanceid` that is served; with "" those without the label."""
+    """The only `controller-instanceid` that is served; "": only Workflows without the label."""

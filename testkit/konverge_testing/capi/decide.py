@@ -140,7 +140,7 @@ def pairs(ids: Iterable[str], nodes: Iterable[Json]) -> list[Json]:
 
 
 def retired(pool: Json, ids: Iterable[str], nodes: Iterable[Json]) -> list[Json]:
-    """Return the paired Nodes of a MachinePool whose id has left the list: they are deleted.
+    """Return a MachinePool's paired Nodes whose id has left the list: they are deleted.
 
     An empty list retires none while the MachinePool wants replicas.
     """

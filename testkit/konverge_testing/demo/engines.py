@@ -1,4 +1,4 @@
-"""Stand-ins for everything that Operations and pull mode need beside this daemon: engines, a kubelet, a control plane."""
+"""Doubles of everything that Operations and pull mode need beside this daemon: engines, a kubelet, a control plane."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PACE = 0.1
 """The doubles run ten times as fast as the recorded controllers."""
 _VELERO = "velero"
 _RUNS = 0.5
-"""Seconds that a command runs, about."""
+"""About the seconds that a command runs."""
 
 
 def engine_crds() -> list[dict[str, Any]]:

@@ -141,7 +141,7 @@ def _encoded(text: str) -> str:
 
 
 class _Story:
-    """The steps, with a table between them. It acts for kubelets, too: a Node for each instance that runs."""
+    """The steps, with a table between them. It replaces the kubelets too: it creates a Node for each running instance."""
 
     def __init__(self, admin: Client, world: NstanceWorld, timeout: float) -> None:
         self._admin = admin

@@ -138,7 +138,7 @@ class Work:
             self.status[counter] = self.status.get(counter, 0) + 1
 
     def exhausted(self, action: str) -> bool:
-        """Tell whether this very intent failed as often as it may; then nothing is tried again."""
+        """Return whether exactly this intent has used up its retries; then nothing is retried."""
         tried = tuple(self.status.get(f"lastAttempted{what}") for what in ("Generation", "Revision", "ConfigDigest"))
         retries = (self.strategy(action).get("remediation") or {}).get("retries", 0)
         failures = self.status.get(f"{action}Failures", 0)

@@ -24,7 +24,7 @@ from konverge_testing.lab.process import FinalizeGate, Wire
 __all__ = ["LET_THROUGH", "LabManager", "raise_interruption"]
 
 LET_THROUGH: Final = "let a cancellation through"
-"""Part of the error of the runtime if a cancellation that a plan raised leaves `finalize`."""
+"""Part of the runtime's error text if `finalize` lets a plan's cancellation through."""
 
 
 def raise_interruption(what: Interruption) -> None:

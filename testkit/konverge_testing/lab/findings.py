@@ -87,7 +87,7 @@ class Findings:
     # --- what the test declares ----------------------------------------------------------------------------------------------
 
     def expect(self, error: type[BaseException], match: str) -> None:
-        """Take errors of this type whose text matches for what the test is about."""
+        """Expect errors of this type whose text matches: the test is about them."""
         self._expected.append(_Expected(error, match))
 
     def expects(self, error: BaseException) -> bool:
@@ -136,7 +136,7 @@ class Findings:
             self.most_at_once()
 
     def check_reconcile(self) -> None:
-        """Raise ForgottenAwait if the reconcile of the current task made a coroutine and never awaited it."""
+        """Raise ForgottenAwait if the reconcile of the current task created a coroutine and never awaited it."""
         forgotten = self._forgotten.pop(_task(), None)
         if forgotten:
             raise ForgottenAwait(f"{', '.join(forgotten)}; write await before it")
@@ -183,7 +183,7 @@ class Findings:
         self._forgotten.clear()
 
     def is_finding(self, error: BaseException) -> bool:
-        """Return whether an error that the test does not expect is a finding as soon as it occurs, and not only if it stays."""
+        """Return whether an unexpected error is a finding at its first occurrence, and not only if it persists."""
         if isinstance(error, TimeoutError | ReconcileTimeout):
             return not self.disturbed
         if isinstance(error, BaseExceptionGroup):
@@ -204,7 +204,7 @@ def _task() -> asyncio.Task[Any] | None:
 
 
 def _place(error: BaseException) -> str:
-    """Return the line of the program that raised, in brackets; errors of the library say themselves what to do."""
+    """Return the line of the program that raised, in brackets; errors of the library already name the remedy."""
     line = "" if isinstance(error, KonvergeError) else line_of_error(error)
     return f" ({line})" if line else ""
 

@@ -48,7 +48,7 @@ class _Reconcile:
 
 
 _RUNNING: ContextVar[_Reconcile | None] = ContextVar("konverge_lab_reconcile", default=None)
-"""The reconcile in whose task, or in a task started by it, a write is sent."""
+"""The reconcile of the current task, or of the task that started it."""
 
 
 class ReconcileOracle:
@@ -126,7 +126,7 @@ def _listed(items: list[str]) -> str:
 
 
 def _reports(key: Key, event: Event) -> bool:
-    """Tell whether a commit changes the conditions of the reconciled object, or its status if that has none."""
+    """Return whether a commit changes the conditions of the reconciled object, or its status if it has no conditions."""
     if (event.entry.namespace, event.entry.name) != (key.namespace, key.name):
         return False
     new = event.entry.object()

@@ -61,7 +61,7 @@ class Link:
         self._theirs.send((_DONE, (place, outcome)))
 
     def failed(self, words: str) -> NoReturn:
-        """Report that the piece that was begun last has failed, and end the process."""
+        """Report the failure of the piece that began last, and end the process."""
         self._leave(_FAILED, words)
 
     def end(self, back: tuple[int, ...] = ()) -> NoReturn:

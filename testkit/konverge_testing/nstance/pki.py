@@ -60,7 +60,7 @@ class _Issuer:
 
 
 class NstanceAuthority:
-    """The authority of one cluster; `random` makes its keys, so that runs repeat."""
+    """The authority of one cluster; `random` generates its keys, so that runs repeat."""
 
     def __init__(self, cluster_id: str, random: Random) -> None:
         self._random = random
@@ -80,7 +80,7 @@ class NstanceAuthority:
         return b"".join(_pem(one) for one in self._trusted)
 
     def rotate(self) -> None:
-        """Sign with a new key from now on; clients of the key before are accepted until `forget_older`."""
+        """Sign with a new key from now on; clients of the former key are accepted until `forget_older`."""
         self._issuer = self._made()
         self._trusted.append(self._issuer.certificate)
 

@@ -82,7 +82,7 @@ class VeleroServer(StandIn):
     # --- Backups -------------------------------------------------------------------------------------------------------------
 
     def _list_fails(self) -> bool:
-        """Tell whether the server cannot decode its list of Backups: one ttl that Go does not read stops them all."""
+        """Tell whether the server cannot decode its list of Backups: one ttl that Go does not read blocks all Backups."""
         return any(
             "ttl" in made["spec"] and not readable_duration(made["spec"]["ttl"]) for made in self.cached("Backup")
         )
@@ -149,7 +149,7 @@ class VeleroServer(StandIn):
         return await self._say(made, phase="ReadyToStart", queuePosition=None) is not None
 
     def _forget(self, uid: str) -> None:
-        """Take a deleted Backup out of the queue; the places of the others change with the next start only."""
+        """Remove a deleted Backup from the queue; the places of the others change only with the next start."""
         if uid in self._waiting:
             self._waiting.remove(uid)
         if self._running == uid:

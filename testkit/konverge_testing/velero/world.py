@@ -50,4 +50,4 @@ class VeleroWorld:
     bucket: dict[str, Json] = field(default_factory=dict)
     """Finished Backups by name, as they were stored. Written by the server."""
     names: set[str] = field(default_factory=set)
-    """Names that the object store holds, those of Backups that never finished included. Written by the server."""
+    """Names in the object store, including names of Backups that never finished. Written by the server."""

@@ -71,7 +71,7 @@ def case(
     path: str = MAPS,
     body: Data | None = None,
 ) -> Data:
-    """Return one case; without webhooks, one plain one."""
+    """Return a case; by default with one plain webhook."""
     whole = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"k": "v"}}
     if body is not None:
         whole = {**whole, **body}
