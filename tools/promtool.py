@@ -1,8 +1,8 @@
 """Prometheus' promtool, for the tests of alert rules and dashboards: `python tools/promtool.py` puts it into the cache.
 
 Guarantees: `promtool` looks in PATH and in the cache of `konverge control-plane install`, and changes nothing. `fetch` takes the program out
-of Debian's package, without installing the package; it appears in the cache whole or not at all. If neither source has it, tests that need it
-are skipped with that reason; all other checks run.
+of Debian's package, without installing the package; it appears in the cache whole or not at all. If neither source has it, tests that need
+it are skipped with that reason; all other checks run.
 """
 
 from __future__ import annotations

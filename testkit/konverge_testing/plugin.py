@@ -144,7 +144,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Report the number of tests that were skipped because there is no control plane."""
+    """Report the number of tests that were skipped without a control plane."""
     reports = terminalreporter.stats.get("skipped", [])
     reasons = [report.longrepr[2] for report in reports if isinstance(report.longrepr, tuple)]
     ours = [reason for reason in reasons if _SUMMARY in reason]

@@ -2,7 +2,8 @@
 
 The daemons share WorkspaceClaims in the mode `hash` with the default times. Claims are created at a fault, and repeatedly during a crash
 loop; a claim has been served when a daemon has reconciled it and its status shows a phase. The start of a process is part of the wait, so a
-busy machine adds to it; the start has a column of its own. Between two cases all claims are deleted and the Leases of dead processes expire.
+busy machine adds to it; the longest start is a row of its own. Between two cases all claims are deleted and the Leases of dead processes
+expire.
 """
 
 from __future__ import annotations

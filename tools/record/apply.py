@@ -238,7 +238,7 @@ class Sequence:
         return out
 
     def times_masked(self, entries: Any) -> Any:
-        """Return managedFields entries with the times of this recording."""
+        """Return managedFields entries with masked times."""
         if not isinstance(entries, list):
             return entries
         return [

@@ -83,7 +83,7 @@ QUICK = tuple(
     )
     for session in SESSIONS
 )
-"""The same with numbers that show that everything works, and nothing else."""
+"""The same with small numbers, which only show that everything works."""
 
 
 @dataclass(frozen=True, slots=True)
