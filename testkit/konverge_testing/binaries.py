@@ -66,7 +66,7 @@ REMEDY = "konverge control-plane install"
 
 
 def is_program(path: Path) -> bool:
-    """Tell whether a path is a file that this user may execute."""
+    """Return whether a path is a file that this user may execute."""
     return path.is_file() and os.access(path, os.X_OK)
 
 

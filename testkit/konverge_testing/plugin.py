@@ -115,7 +115,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Look for the programs once, and only if a collected test needs them."""
+    """Find the programs once, and only if a collected test needs them."""
     needing = [item for item in items if _needs_control_plane(item)]
     if not needing:
         return

@@ -69,7 +69,7 @@ class ProxiedRequest:
 
 
 def is_write(call: ProxiedRequest) -> bool:
-    """Tell whether a request changes what a reconciler decides about: no review, token or dry run, no Event, no Lease.
+    """Return whether a request changes what a reconciler decides about: no review, token or dry run, no Event, no Lease.
 
     >>> is_write(ProxiedRequest("PATCH", "/api/v1/namespaces/web/secrets/target"))
     True

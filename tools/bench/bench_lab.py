@@ -95,7 +95,7 @@ async def upgraded(lab: Lab) -> None:
 
 
 def ready(instance: ApplicationInstance) -> bool:
-    """Tell whether the newest generation is ready."""
+    """Return whether the newest generation is ready."""
     found = instance.find_condition("Ready")
     return found is not None and found.is_true and found.observed_generation == instance.metadata.generation
 

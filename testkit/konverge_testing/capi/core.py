@@ -213,7 +213,7 @@ class CoreReconciler(ABC):
         return None if why else (made, cluster)
 
     async def _is_lost(self, object_: Object, ctx: Context[Object]) -> bool:
-        """Tell whether an object that is deleted has no Cluster that could pause it."""
+        """Return whether an object that is deleted has no Cluster that could pause it."""
         return ctx.key.kind != CLUSTER and await self._cluster(object_.to_dict(), ctx) is None
 
     @abstractmethod

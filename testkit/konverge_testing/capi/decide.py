@@ -34,7 +34,7 @@ def condition(made: Mapping[str, Any], type_: str) -> Json:
 
 
 def initialized(cluster: Mapping[str, Any]) -> bool:
-    """Tell whether the control plane of a Cluster is initialized: only then are its Nodes watched."""
+    """Return whether the control plane of a Cluster is initialized: only then are its Nodes watched."""
     return bool(condition(cluster, INITIALIZED).get("status") == "True")
 
 

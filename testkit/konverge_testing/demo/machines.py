@@ -211,7 +211,7 @@ class _Story:
         return [one for one in found if one.status == RUNNING]
 
     async def _shows(self, sizes: Mapping[str, int]) -> bool:
-        """Tell whether the pool is Ready, and has so many instances on each shard, each with a Node."""
+        """Return whether the pool is Ready, and has so many instances on each shard, each with a Node."""
         pool = await self._admin.get(NstanceMachinePool, POOL, HOME)
         ready, total = pool.find_condition("Ready"), sum(sizes.values())
         found = {name: len(self._running(name)) for name in sizes}

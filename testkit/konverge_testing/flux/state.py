@@ -84,7 +84,7 @@ class World:
         return self.mirrors.get(url, url)
 
     def answers(self, url: str) -> bool:
-        """Tell whether this URL responds."""
+        """Return whether this URL responds."""
         return not any(url == dead or url.startswith(f"{dead.rstrip('/')}/") for dead in self.unreachable)
 
 
@@ -185,7 +185,7 @@ class Conditions:
         return self._entries.get(type_)
 
     def is_(self, type_: str, status: str) -> bool:
-        """Tell whether a condition has this status."""
+        """Return whether a condition has this status."""
         return bool(self._entries.get(type_, {}).get("status") == status)
 
     def _store(self) -> None:

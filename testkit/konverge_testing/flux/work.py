@@ -160,7 +160,7 @@ class Work:
             self.conditions.set("Drifted", "False", "NoDriftDetected", text)
 
     def take_force_request(self) -> bool:
-        """Tell whether an upgrade is requested although nothing changed; the request counts once, and only beside an equal requestedAt."""
+        """Return whether an upgrade is requested although nothing changed; a request counts once, and only beside an equal requestedAt."""
         annotations = self.release["metadata"].get("annotations") or {}
         force, handled = annotations.get(FORCE_AT), self.status.get("lastHandledForceAt")
         if force is None:

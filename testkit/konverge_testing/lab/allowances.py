@@ -29,7 +29,7 @@ class Mask:
     why: str
 
     def means(self, data: dict[str, Any]) -> bool:
-        """Tell whether an object is of its kind, in any version."""
+        """Return whether an object is of its kind, in any version."""
         if self.kind is None:
             return True
         group = data["apiVersion"].rpartition("/")[0]

@@ -174,7 +174,7 @@ class Report:
 
 
 def in_ci() -> bool:
-    """Tell whether this is a run of continuous integration: its runners set the variable CI."""
+    """Return whether this is a run of continuous integration: its runners set the variable CI."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 

@@ -595,7 +595,7 @@ class Lab(Allowances):
         await self.client.delete(what, name, await self._place(what))
 
     async def namespace_also(self, name: str) -> str:
-        """Make sure that another namespace exists."""
+        """Ensure that another namespace exists."""
         try:
             await self.client.create(kind("v1", "Namespace", namespaced=False).new(name))
         except AlreadyExists:

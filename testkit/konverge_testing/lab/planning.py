@@ -189,7 +189,7 @@ def _in_rounds(plans: Iterable[Plan], kind: Callable[[Plan], str]) -> list[Plan]
 
 
 def _is_by_hand(plan: Plan, last: int) -> bool:
-    """Tell whether a plan does nothing but delete or edit a child after the last write."""
+    """Return whether a plan does nothing but delete or edit a child after the last write."""
     if plan.faults != 1 or not plan.foreign:
         return False
     [foreign] = plan.foreign

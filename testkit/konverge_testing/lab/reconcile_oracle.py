@@ -65,7 +65,7 @@ class ReconcileOracle:
         _RUNNING.set(_Reconcile(controller, key, reasons))
 
     def answered(self, what: str, status: int) -> None:
-        """Take the response to a write."""
+        """Record the response to a write."""
         running = _RUNNING.get()
         if running is not None:
             if status < 400 or status in _EXPECTED:
@@ -74,13 +74,13 @@ class ReconcileOracle:
                 running.failed[what] = str(status)
 
     def broke(self, what: str, error: BaseException) -> None:
-        """Take the error of a write without a response."""
+        """Record the error of a write without a response."""
         running = _RUNNING.get()
         if running is not None:
             running.failed[what] = type(error).__name__
 
     def committed(self, event: Event) -> None:
-        """Take a commit of the process under test."""
+        """Record a commit of the process under test."""
         running = _RUNNING.get()
         if running is None:
             return

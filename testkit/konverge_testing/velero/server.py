@@ -82,7 +82,7 @@ class VeleroServer(StandIn):
     # --- Backups -------------------------------------------------------------------------------------------------------------
 
     def _list_fails(self) -> bool:
-        """Tell whether the server cannot decode its list of Backups: one ttl that Go does not read blocks all Backups."""
+        """Return whether the server cannot decode its list of Backups: one ttl that Go does not read blocks all Backups."""
         return any(
             "ttl" in made["spec"] and not readable_duration(made["spec"]["ttl"]) for made in self.cached("Backup")
         )
@@ -156,7 +156,7 @@ class VeleroServer(StandIn):
             self._leave()
 
     def _leave(self) -> None:
-        """Let the next Backup begin."""
+        """Start the next Backup."""
         self._running = ""
         self._turn()
 
@@ -253,7 +253,7 @@ class VeleroServer(StandIn):
     # --- the bucket ----------------------------------------------------------------------------------------------------------
 
     async def _expire(self, made: Json) -> None:
-        """Ask for the deletion of a Backup at its expiration, as Velero's garbage collection does."""
+        """Request the deletion of a Backup at its expiration, as Velero's garbage collection does."""
         if (made.get("status") or {}).get("phase") not in ("Completed", "PartiallyFailed"):
             return
         await self.sleep(ttl_seconds(made["spec"].get("ttl", _DEFAULTS["ttl"])))
@@ -347,7 +347,7 @@ class VeleroServer(StandIn):
         await self._finalize(made)
 
     def _leaves(self, made: Json) -> bool:
-        """Tell whether an object is deleted, or about to be."""
+        """Return whether an object is deleted, or about to be."""
         found = self.present(made)
         return found is None or "deletionTimestamp" in found["metadata"]
 

@@ -14,7 +14,7 @@ _GO = re.compile(r"([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+|0")
 
 
 def readable_duration(text: Any) -> bool:
-    """Tell whether Go reads this duration.
+    """Return whether Go reads this duration.
 
     >>> readable_duration("720h0m0s"), readable_duration("30d")
     (True, False)
