@@ -63,7 +63,7 @@ MOST_TURNS = 10_000
 """Iterations of the loop at one moment that count as a hang: an ordinary run has a few hundred in all."""
 
 ABANDONED = " (never returned)"
-"""Suffix of the names of all threads when a run gave up waiting for a thread: no thread can be ended from outside."""
+"""Suffix of the names of non-daemon threads after a run gave up waiting for a thread: no thread can be ended from outside."""
 MOST_WAITING = 30.0
 """Real seconds that a thread of the program may take to return while the process uses hardly any CPU."""
 MOST_SECONDS = 300.0

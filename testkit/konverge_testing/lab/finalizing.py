@@ -1,4 +1,4 @@
-"""Faults in `finalize`: the lab's manager wraps every reconciler that has a finalizer, so that a plan can fail one of the calls.
+"""Faults in `finalize`: the lab's manager wraps every reconciler with a `finalize`, so that a plan can fail one of the calls.
 
 Guarantees: calls are numbered from 1 over all lives of the process, in the order of their starts; a call of a dead process has no number.
 A call without a fault has the result of the reconciler's own `finalize`.
