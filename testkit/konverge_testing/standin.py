@@ -1,9 +1,9 @@
-"""The shell of doubles of other projects' controllers: each object has a task of its own, its story.
+"""The shell of stand-ins for other projects' controllers: each object has a task of its own, its story.
 
 A story reads like the log of the real controller: a write, a pause, the next write. Stories are in `konverge_testing.velero`, `argo` and
 `volsync`; what they write is compared with recordings of the real controllers.
 
-Guarantees: a story begins once for each new UID, also after a restart of the double, and then finds its earlier writes in the object. A
+Guarantees: a story begins once for each new UID, also after a restart of the stand-in, and then finds its earlier writes in the object. A
 write changes the newest version of exactly that object: a conflict is retried, another object of the same name is not changed. Errors of
 the API server are retried. All time is the loop's, so a virtual loop plays hours in milliseconds.
 """
@@ -77,7 +77,7 @@ class StandIn:
         self._stack = AsyncExitStack()
         self._log = get_logger(f"konverge_testing.{type(self).__name__}")
 
-    # --- written by each double ----------------------------------------------------------------------------------------------
+    # --- written by each stand-in --------------------------------------------------------------------------------------------
 
     def story(self, made: Json) -> Coroutine[Any, Any, None] | None:
         """Return the story of a new object, None if it has none."""

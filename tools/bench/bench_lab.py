@@ -84,7 +84,7 @@ def small() -> list[Row]:
 
 
 async def upgraded(lab: Lab) -> None:
-    """Install an application and upgrade it, with a double of Flux."""
+    """Install an application and upgrade it, with a stand-in for Flux."""
     await install_crds(lab.client, flux_crds())
     await lab.enter(HelmController(lab.config, namespace=lab.namespace, random=lab.rng()))
     await lab.start(apps.install)

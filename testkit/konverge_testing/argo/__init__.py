@@ -1,4 +1,4 @@
-"""A double of Argo's workflow-controller on an API server: no pods run, the world decides what each step does.
+"""A stand-in for Argo's workflow-controller on an API server: no pods run, the world decides what each step does.
 
     world = ArgoWorld(steps={"runbook": (Step("check"), Step("approve", suspend=True), Step("upgrade"))})
     async with WorkflowController(config, world=world):

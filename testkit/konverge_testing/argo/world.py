@@ -1,4 +1,4 @@
-"""The world below the Argo double: the steps of each template, and their outcomes."""
+"""The world below the Argo stand-in: the steps of each template, and their outcomes."""
 
 from __future__ import annotations
 

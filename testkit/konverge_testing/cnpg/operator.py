@@ -25,7 +25,7 @@ _HEALTHY: Final = "Cluster in healthy state"
 
 @dataclass(slots=True)
 class CnpgWorld:
-    """Outcomes by the name of the Cluster. May be changed while the double runs."""
+    """Outcomes by the name of the Cluster. May be changed while the stand-in runs."""
 
     stuck: set[str] = field(default_factory=set)
     """Clusters whose first pod never runs; "*" for all."""

@@ -1,7 +1,7 @@
 """`konverge demo --machines`: a pool of machines over three shards is spread, scaled, and one of its Nodes is drained.
 
 Guarantees: the operator runs in this process with exactly the rights that `konverge rbac` prints. The servers of Nstance are doubles of
-`konverge_testing.nstance`, which the operator reaches over TLS on loopback; doubles replace the core of Cluster API and the kubelets. No
+`konverge_testing.nstance`, which the operator reaches over TLS on loopback; stand-ins replace the core of Cluster API and the kubelets. No
 machine is created anywhere.
 """
 
@@ -103,7 +103,7 @@ async def _prepare(admin: Client) -> None:
 
 @asynccontextmanager
 async def _operator(stage: Stage, admin: Client, world: NstanceWorld) -> AsyncIterator[None]:
-    """Run the operator as its ServiceAccount, with what an administrator gives it, beside the double of Cluster API."""
+    """Run the operator as its ServiceAccount, with what an administrator gives it, beside the stand-in for Cluster API."""
     from konverge_testing.capi import CapiCore
 
     names = _SETTINGS.identity_names

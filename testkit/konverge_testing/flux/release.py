@@ -1,4 +1,4 @@
-"""The double of helm-controller: one reconcile of a HelmRelease, as recorded. No Helm runs.
+"""The stand-in for helm-controller: one reconcile of a HelmRelease, as recorded. No Helm runs.
 
 The order of writes is the recorded one, because readers depend on it: `lastAttemptedGeneration` before the action (and, if no action is
 needed, only at the end), `history` after Ready, `observedGeneration` in a write of its own at the very end, and with it

@@ -1,4 +1,4 @@
-"""The double of source-controller: HelmRepository, OCIRepository and HelmChart, as recorded.
+"""The stand-in for source-controller: HelmRepository, OCIRepository and HelmChart, as recorded.
 
 A `World` provides the artifacts. A transient failure is retried (Reconciling/ProgressingWithRetry); a missing chart version is not
 (Stalled/InvalidChartReference). An old artifact stays while no new artifact can be fetched.

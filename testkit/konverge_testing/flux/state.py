@@ -1,6 +1,6 @@
-"""The types of the Flux double: the world below Flux, a controller's view of the cluster, and the effects of one reconcile.
+"""The types of the Flux stand-in: the world below Flux, a controller's view of the cluster, and the effects of one reconcile.
 
-A reconcile of the double is a generator of effects: each is one write to the API server, in the order of the recorded controllers
+A reconcile of the stand-in is a generator of effects: each is one write to the API server, in the order of the recorded controllers
 (tests/recordings/flux). So the same code runs against a dict in a unit test and against a real API server.
 """
 

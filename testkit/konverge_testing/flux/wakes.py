@@ -1,4 +1,4 @@
-"""The triggers of the Flux double's controllers. Pure.
+"""The triggers of the Flux stand-in's controllers. Pure.
 
 As upstream: a new spec, request or deletion enqueues the object itself, a new status never does. A new artifact enqueues its users. A
 source that fails enqueues nothing, so a release does not see a missing OCI tag. Secrets and ConfigMaps enqueue a release only if they have

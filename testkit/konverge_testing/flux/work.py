@@ -1,4 +1,4 @@
-"""The state of one reconcile of the helm-controller double: the release, its next status, and the desired state."""
+"""The state of one reconcile of the helm-controller stand-in: the release, its next status, and the desired state."""
 
 from __future__ import annotations
 

@@ -499,7 +499,7 @@ class Lab(Allowances):
         return LabManager(name, config, gate=self.gate, wire=wire, metrics=metrics, settings=settings, random=random)
 
     async def enter(self, other: AbstractAsyncContextManager[T]) -> T:
-        """Enter a context manager for the life of the lab: a double of another controller, a webhook, a service.
+        """Enter a context manager for the life of the lab: a stand-in for another controller, a webhook, a service.
 
         The plans disturb the requests to a service that is a TestServer of aiohttp.
         """
@@ -508,7 +508,7 @@ class Lab(Allowances):
         return await self._others.enter_async_context(other)
 
     def rng(self) -> Random:
-        """Return a random number generator for such a double: seeded if the lab is, so that its runs repeat."""
+        """Return a random number generator for such a stand-in: seeded if the lab is, so that its runs repeat."""
         return Random() if self._random is None else Random(self._random.getrandbits(64))  # noqa: S311  # jitter, no secret
 
     async def stop(self) -> None:

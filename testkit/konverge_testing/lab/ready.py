@@ -1,9 +1,9 @@
-"""The double behind `lab.ready`: it writes the status that the controllers of workloads and the kubelet write, and keeps it current.
+"""The stand-in behind `lab.ready`: it writes the status that the controllers of workloads and the kubelet write, and keeps it current.
 
 Guarantees: `ready_status` is pure. An object counts as ready again after each change of its spec, and so does an object that another
 client deleted and created again. A finished Job and an object under deletion are left unchanged.
 
-Caveats: the double creates no ReplicaSets and no Pods, and it writes no amount of resources.
+Caveats: the stand-in creates no ReplicaSets and no Pods, and it writes no amount of resources.
 """
 
 from __future__ import annotations

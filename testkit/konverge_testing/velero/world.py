@@ -1,4 +1,4 @@
-"""The world below the Velero double: the object store, and the outcomes of Backups and Restores."""
+"""The world below the Velero stand-in: the object store, and the outcomes of Backups and Restores."""
 
 from __future__ import annotations
 
