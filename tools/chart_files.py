@@ -44,7 +44,7 @@ def expected(root: Path = ROOT) -> dict[str, str]:
 
 
 def outdated(wanted: Mapping[str, str], folder: Path) -> list[str]:
-    """Return the names of generated files that are missing or differ, and of those below files/ that nothing generates."""
+    """Return the names of generated files that are missing or differ, and of files below files/ that nothing generates."""
     there = {path.relative_to(folder).as_posix() for path in folder.glob("files/**/*") if path.is_file()}
     return sorted(
         name

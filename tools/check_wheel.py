@@ -46,7 +46,7 @@ def wanted(root: Path) -> dict[str, Path]:
 
 
 def differences(expected: Mapping[str, bytes], there: Mapping[str, bytes]) -> Iterator[str]:
-    """Say what is missing, strange or different, a line each."""
+    """Return a line for each file that is missing, unexpected or different."""
     for name in sorted({*expected, *there}):
         if name not in there:
             yield f"missing: {name}"

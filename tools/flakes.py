@@ -45,7 +45,7 @@ def chosen(times: Iterable[tuple[str, float, float]], most: int) -> list[str]:
 
 @contextlib.contextmanager
 def load(processes: int) -> Iterator[None]:
-    """Keep as many processes computing."""
+    """Keep this number of processes computing."""
     busy = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(processes)]
     try:
         yield
@@ -56,7 +56,7 @@ def load(processes: int) -> Iterator[None]:
 
 
 def run(tests: Sequence[str], rounds: int, options: Sequence[str], logs: Path) -> Counter[str]:
-    """Run the tests as often; return how often each test failed, and log each failure."""
+    """Run the tests this number of times; return how often each test failed, and log each failure."""
     logs.mkdir(parents=True, exist_ok=True)
     failures = Counter[str]()
     for number in range(1, rounds + 1):

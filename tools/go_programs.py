@@ -34,7 +34,7 @@ HELM = "helm"
 PROMETHEUS = "prometheus"
 VERSITYGW = "versitygw"
 BUILD_SECONDS = 900
-"""The longest that a build may take: it is about six minutes of one core, three of two."""
+"""Seconds that a build may take: it needs about six minutes on one core, or three on two."""
 
 _SUPPORT = Path(__file__).parents[1] / "tests" / "support"
 _COMMAND = ("go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w")
@@ -50,7 +50,7 @@ class _Module:
     cache: str
     flags: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    """Patterns of files that are copied beside the programs, from the module that the first package is of."""
+    """Patterns of files that are copied beside the programs, from the module of the first package."""
 
     @property
     def sources(self) -> Path:
@@ -187,7 +187,7 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-if __name__ == "__main__":  # so that a build can be had before the tests
+if __name__ == "__main__":  # so that a program can be built before the tests
     try:
         for wanted in sys.argv[1:] or [HELM]:
             print(go_program(wanted, os.environ, tell=print))

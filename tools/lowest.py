@@ -1,7 +1,7 @@
 """Print the declared lowest versions as constraints for pip: `python tools/lowest.py core machines testing`.
 
-`core` are the dependencies of konverge, `testing` the dependencies of the test kit; other names are extras. The tools of the extra dev have bounds for
-contributors only.
+`core` are the dependencies of konverge, `testing` the dependencies of the test kit; other names are extras. The tools of the extra dev have
+bounds only for contributors.
 """
 
 from __future__ import annotations

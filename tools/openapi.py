@@ -1,6 +1,6 @@
 """Write docs/reference/pull-protocol.json from the models of the protocol: `python tools/openapi.py`, which `make generate` runs.
 
-tests/unit/clusters/test_pull_document.py fails if the file is not what the models say.
+tests/unit/clusters/test_pull_document.py fails if the file differs from the models.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Recipe:
     """How the example of one language, or another program, is built: in a copy of its folder, with a cache of its own, which is removed
     afterwards.
 
-    `fetch` gets the locked dependencies, `build` compiles; `made` is a pattern of the result, below the folder of the
+    `fetch` downloads the locked dependencies, `build` compiles; `made` is a pattern of the result, below the folder of the
     copies (`NAME.source`) and of the caches (`NAME.cache`).
     """
 
@@ -47,10 +47,10 @@ class Recipe:
     inputs: str = "**/*"
     """The files that a build depends on."""
     home: str = field(default="", repr=False)
-    """The folder of a program that is no example, below the repository's folder."""
+    """The folder of a program other than the examples, below the repository's folder."""
 
     def what(self, name: str) -> str:
-        """Return what is built, for messages."""
+        """Return the name of the build, for messages."""
         return f"the program {name}" if self.home else f"the example in {name}"
 
     def folder(self, name: str) -> Path:
@@ -184,7 +184,7 @@ def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str], e
 
 
 def main(languages: Sequence[str]) -> int:
-    """Build what is missing, and say which builds there are; returns 1 if one could not be had."""
+    """Build what is missing, and print the builds; returns 1 if a build failed."""
     lacking = 0
     for language in languages or ALL:
         try:
@@ -195,5 +195,5 @@ def main(languages: Sequence[str]) -> int:
     return lacking
 
 
-if __name__ == "__main__":  # so that a build can be had before the tests
+if __name__ == "__main__":  # so that a program can be built before the tests
     sys.exit(main(sys.argv[1:]))

@@ -1,8 +1,8 @@
 """Prometheus' promtool, for the tests of alert rules and dashboards: `python tools/promtool.py` puts it into the cache.
 
 Guarantees: `promtool` looks in PATH and in the cache of `konverge control-plane install`, and changes nothing. `fetch` takes the program out
-of Debian's package, without installing the package; it appears in the cache whole or not at all. If neither can be had, tests that need it
-are skipped with that reason; all other checks run.
+of Debian's package, without installing the package; it appears in the cache whole or not at all. If neither source has it, tests that need
+it are skipped with that reason; all other checks run.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def fetch(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def _ran(command: list[str], folder: str) -> str:
-    """Run a command; returns why it did not do what it should, "" if it did."""
+    """Run a command; returns the reason of a failure, "" if it succeeded."""
     words = " ".join(command[:3])
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, timeout=_SECONDS, check=False)

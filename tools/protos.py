@@ -18,11 +18,11 @@ FOLDER = "konverge/reconcilers/machines/wire"
 """By the import name, since protoc generates the imports of modules from it."""
 
 _DOCSTRING = '"""Generated stubs and bases of gRPC services."""\n'
-"""Of the modules that grpclib's plugin writes without one."""
+"""The docstring for modules that grpclib's plugin writes without a docstring."""
 
 
 def _mended(name: str, text: str) -> str:
-    """Return a generated file with the docstring that the tree demands, and with types that strict mypy takes."""
+    """Return a generated file with the docstring that the tree requires, and with types that strict mypy accepts."""
     if name.endswith("_grpc.py"):
         return text.replace("import abc\n", f"{_DOCSTRING}import abc\n", 1)
     return text.replace("_Mapping]", "_Mapping[str, object]]") if name.endswith(".pyi") else text

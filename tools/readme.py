@@ -36,7 +36,7 @@ LANGUAGES = {
 
 
 def included(document: str, read: Callable[[str], str]) -> str:
-    """Return a document with the files that it shows as they are now; raises ValueError where a block is not closed."""
+    """Return a document with the present content of the files that it shows; raises ValueError if a block is not closed."""
 
     def block(match: re.Match[str]) -> str:
         path = match["path"]
@@ -50,7 +50,7 @@ def included(document: str, read: Callable[[str], str]) -> str:
 
 
 def stale(root: Path) -> dict[Path, str]:
-    """Return the documents below a folder that do not show files as they are, with what they should be."""
+    """Return the outdated documents below a folder, with their new content."""
     found = {}
     for path in (root / "README.md", *sorted((root / "docs").rglob("*.md")), *sorted((root / "testkit").rglob("*.md"))):
         document = path.read_text()

@@ -44,7 +44,7 @@ metadata:
     pod-security.kubernetes.io/enforce: restricted
     pod-security.kubernetes.io/warn: restricted
 """
-"""With exactly one Namespace, which clusterctl takes as the default."""
+"""The head has exactly one Namespace: clusterctl takes it as the default."""
 _OWN_NAMESPACE = r"\1  fieldRef:\n\1    fieldPath: metadata.namespace\n"
 BY_HAND = frozenset({"deploy/kustomization.yaml", "deploy/namespace.yaml"})
 HEADER = "# Rendered from charts/konverge with its default values by: make generate\n"
@@ -76,7 +76,7 @@ def digests(names: list[str], read: Callable[[str], bytes]) -> str:
 
 
 def is_fresh(root: Path = ROOT) -> bool:
-    """Tell whether neither the chart nor the manifests have changed since they were rendered; helm is not needed for that."""
+    """Return whether chart and manifests are unchanged since the last rendering; this needs no helm."""
     manifests = {path.relative_to(root).as_posix() for path in (root / "deploy").glob("*.yaml")} - BY_HAND
     now = digests([*inputs(root), *sorted({*manifests, COMPONENTS})], lambda name: (root / name).read_bytes())
     return (root / DIGESTS).read_text() == now

@@ -1,7 +1,7 @@
 """Write what the image installs into a folder, as a CycloneDX SBOM and a list of licences: `python tools/sbom.py dist`; `make dist` runs it.
 
-Names, versions and hashes are those of deploy/requirements.txt, licences those that the installed distributions declare. The same lock gives
-the same bytes.
+Names, versions and hashes are read from deploy/requirements.txt, licences from the metadata of the installed distributions. The same lock
+gives the same bytes.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def _gathered(errors: Iterable[tuple[str, int, str]]) -> Errors:
 
 
 def differences(checker: str, wanted: Errors, reported: Errors) -> list[str]:
-    """Say of each line on which a checker does not report what was expected, what it reports and what it should."""
+    """Describe each line where a checker's report differs from the expected errors."""
     return [
         f"{file}:{line}: {checker} reports {_words(reported.get((file, line)))}, expected {_words(wanted.get((file, line)))}"
         for file, line in sorted({*wanted, *reported})

@@ -70,7 +70,7 @@ class Walk:
 
     @property
     def wrappers(self) -> list[CodeType]:
-        """The functions that only hand on."""
+        """The functions that only call another function."""
         names = {code.co_name for code in self.functions}
         return [code for code in self.functions if is_wrapper(_source_of(code), names)]
 
@@ -112,7 +112,7 @@ def _source_of(code: CodeType) -> str:
 
 
 def is_wrapper(source: str, names: Iterable[str]) -> bool:
-    """Tell whether a function does nothing but call one of the functions of these names.
+    """Return whether a function does nothing but call one of the functions of these names.
 
     >>> is_wrapper("def get(self, key): return self._store.get(key)", {"get"})
     True

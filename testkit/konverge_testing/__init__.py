@@ -1,6 +1,6 @@
 """The test kit that ships with konverge (`pip install konverge[testing]`).
 
-Importing it costs nothing: every name is loaded when it is first used, because the pytest plugin passes here in every test
+Importing it costs nothing: every name is loaded on its first use, because the pytest plugin imports this package in every test
 run of every project that has konverge installed.
 """
 

@@ -43,8 +43,8 @@ _UID = "3f0c6c1e-0000-4000-8000-000000000001"
 
 @dataclass(frozen=True, slots=True)
 class Admitted(Generic[R]):
-    """The outcome of a webhook for one write. `object` is what would be stored, with the patch applied; None if it is refused, or
-    deleted.
+    """The outcome of a webhook for one write. `object` is what would be stored, with the patch applied; None if the write is denied or
+    a deletion.
     """
 
     allowed: bool
@@ -160,7 +160,7 @@ def _admitted(webhook: Webhook[R], raw: dict[str, Any] | None, response: dict[st
 
 
 class _Given:
-    """Stands in for an informer: a store that the test fills."""
+    """Replaces an informer: a store that the test fills."""
 
     synced = True
 

@@ -47,7 +47,7 @@ class Response:
 
 
 class Api:
-    """Calls with one client certificate. Making it reads the files; nothing is sent."""
+    """Calls with one client certificate. The constructor reads the files and sends nothing."""
 
     def __init__(self, *, host: str, port: int, authority: Path, certificate: Path, key: Path) -> None:
         self._host = host
@@ -86,13 +86,13 @@ class Api:
         return answer.ok, answer.text
 
     def create(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Create an object in a collection; returns what the server stored, or {} if one of that name exists."""
+        """Create an object in a collection; returns what the server stored, or {} if an object of that name exists."""
         answer = self.request("POST", path, document)
         self._expect(answer, f"create {document['kind']}", (_EXISTS,))
         return answer.document() if answer.ok else {}
 
     def delete(self, path: str) -> None:
-        """Delete an object; an object that is deleted or under deletion is no error."""
+        """Delete an object; accepts that it is already deleted or under deletion."""
         self._expect(self.request("DELETE", path), f"delete {path}", (404, 409))
 
     def create_namespace(self, name: str) -> None:
@@ -100,7 +100,7 @@ class Api:
         self.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
     def delete_namespace(self, name: str) -> None:
-        """Ask for the removal of a namespace; the namespace controller, if it runs, does it later."""
+        """Request the removal of a namespace; the namespace controller, if it runs, does it later."""
         self.delete(f"/api/v1/namespaces/{name}")
 
     def let_go(self, namespaces: Collection[str]) -> None:
@@ -124,7 +124,7 @@ class Api:
                     )
 
     def _custom_collections(self) -> Iterator[str]:
-        """The collections of custom resources that live in namespaces, over all of these."""
+        """The collections of namespaced custom resources, over all namespaces."""
         for group in self.request("GET", "/apis").document().get("groups") or ():
             if "." not in group["name"] or group["name"].endswith(".k8s.io"):
                 continue
@@ -141,7 +141,7 @@ class Api:
     def service_account_token(
         self, namespace: str, name: str, *, seconds: int = 3600, audiences: tuple[str, ...] = ()
     ) -> str:
-        """Ask for a token of a ServiceAccount by the TokenRequest API."""
+        """Request a token of a ServiceAccount by the TokenRequest API."""
         answer = self.request(
             "POST",
             f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token",

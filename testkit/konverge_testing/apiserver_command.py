@@ -143,7 +143,7 @@ def _written(path: Path, write: Callable[[Path], object]) -> Iterator[None]:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
     with path.open(
         "rb"
-    ) as own:  # held open: the number of an inode that is gone may be given to another program's file
+    ) as own:  # held open: otherwise the file of another program may get the number of the deleted inode
         try:
             yield
         finally:

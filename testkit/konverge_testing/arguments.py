@@ -33,7 +33,7 @@ __all__ = [
 
 HOST = "127.0.0.1"
 _AUDIT_MEGABYTES = 16 * 1024
-"""The size at which the API server rotates the audit log. Its default of 100 would drop a test's early requests after about an hour."""
+"""The size at which the API server rotates the audit log. With its default of 100 the file holds about the last hour of requests."""
 ADMIN_GROUP = "system:masters"
 _SERVICE_RANGE = "10.0.0.0/24"
 _ISSUER = "https://kubernetes.default.svc.cluster.local"

@@ -66,7 +66,7 @@ REMEDY = "konverge control-plane install"
 
 
 def is_program(path: Path) -> bool:
-    """Tell whether a path is a file that this user may execute."""
+    """Return whether a path is a file that this user may execute."""
     return path.is_file() and os.access(path, os.X_OK)
 
 
@@ -82,7 +82,7 @@ def minor_version(output: str) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """The folder that `konverge control-plane install` fills; made only when something is put into it."""
+    """The folder that `konverge control-plane install` fills; created only when something is put into it."""
 
     root: Path
 
@@ -105,7 +105,7 @@ class Cache:
 
     @property
     def go_build(self) -> Path:
-        """The build cache that Go uses while an install is under way; gone when it has succeeded."""
+        """The build cache that Go uses while an install is under way; removed when it has succeeded."""
         return self.root / "go-build"
 
 
@@ -132,7 +132,7 @@ class Binaries:
     notes: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """Return one line: the source, and what is noteworthy about it."""
+        """Return one line: the source and its notes."""
         return "; ".join((f"control plane: {self.source}", *self.notes))
 
 

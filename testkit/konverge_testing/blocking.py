@@ -35,7 +35,7 @@ _sleep: Final = time.sleep  # noqa: TID251  # kept to be put back
 _report: list[Callable[[str], None]] = []
 _hooked: list[bool] = []
 _places: dict[int, list[tuple[dict[str, Any], str]]] = {}
-"""Where the function was found when so many modules were imported."""
+"""The namespaces that hold the function, by the number of imported modules."""
 
 
 class BlockingCall(RuntimeError):

@@ -1,7 +1,7 @@
 """Pytest fixtures that are clients of the session's control plane: `admin` and `client_for`.
 
-They are coroutines of the test's own event loop, so this file is loaded by the plugin only where pytest-asyncio is. Importing it
-imports no client yet.
+They are coroutines of the test's own event loop, so the plugin loads this file only if pytest-asyncio is loaded. Importing it imports
+no client yet.
 
     async def test_a_reader_may_not_write(client_for: ClientFor, namespace: str) -> None:
         reader = await client_for("reader", rules=[{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}])
@@ -49,7 +49,7 @@ async def admin(admin_kubeconfig: Path) -> AsyncIterator[Client]:
 
 @pytest_asyncio.fixture
 async def client_for(control_plane: ControlPlane, namespace: str) -> AsyncIterator[ClientFor]:
-    """Make clients with the rights of a ServiceAccount of the test's namespace; see `ClientFor`."""
+    """Create clients with the rights of a ServiceAccount of the test's namespace; see `ClientFor`."""
     from konverge_testing.rights import grant, revoke
 
     api = control_plane.blocking.api

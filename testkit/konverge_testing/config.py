@@ -25,7 +25,7 @@ CONTROLLERS = (
     "persistentvolumeclaim-protection-controller",
     "persistentvolume-protection-controller",
 )
-"""The controllers that work without nodes, and that reconcilers lean on."""
+"""The controllers that work without nodes, and that reconcilers depend on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,17 +101,17 @@ class ControlPlane:
 
     @property
     def ca_file(self) -> Path:
-        """The certificate that the API server's own is signed with."""
+        """The certificate of the authority that signed the API server's certificate."""
         return self._plane.layout.pki("ca.crt")
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig, mode 0600; gone when the plane ends."""
+        """The administrator's kubeconfig, mode 0600; removed when the plane ends."""
         return self._plane.layout.kubeconfig("admin")
 
     @property
     def admin_kubeconfig(self) -> Path:
-        """The same as `kubeconfig`, for programs that use others beside it."""
+        """The same as `kubeconfig`, for programs that use several kubeconfigs."""
         return self.kubeconfig
 
     @property
@@ -121,7 +121,7 @@ class ControlPlane:
 
     @property
     def directory(self) -> Path:
-        """The temporary directory; gone when the plane ends."""
+        """The temporary directory; removed when the plane ends."""
         return self._plane.layout.directory
 
     @property
@@ -153,7 +153,7 @@ class ControlPlane:
         )
 
     async def service_account_files(self, directory: Path, *, namespace: str, name: str) -> None:
-        """Lay out `token`, `ca.crt` and `namespace` in a directory as a pod finds them.
+        """Write `token`, `ca.crt` and `namespace` into a directory, as in a pod.
 
         A second call rotates them as the kubelet does: a new token, all files exchanged at once.
         """
@@ -188,7 +188,7 @@ class ControlPlane:
 
 
 async def _to_the_end(call: Callable[[], T], *, on_cancel: Callable[[], None] | None = None) -> T:
-    """Run a blocking call in a thread and wait for its end even if the waiter is cancelled; that is raised afterwards."""
+    """Run a blocking call in a thread and wait for its end even if the waiter is cancelled; then raise the cancellation."""
     task = asyncio.ensure_future(asyncio.to_thread(call))
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

@@ -29,7 +29,7 @@ from konverge_testing.placing import placed
 __all__ = ["MIRROR_VARIABLE", "Archive", "archive_for", "fetch", "platform_name"]
 
 MIRROR_VARIABLE = "KONVERGE_ENVTEST_MIRROR"
-"""A base URL that replaces the official one, for machines that reach only a mirror; the checksums stay the same."""
+"""A base URL that replaces the official URL, for machines that reach only a mirror; the checksums stay the same."""
 
 _OFFICIAL = "https://github.com/kubernetes-sigs/controller-tools/releases/download"
 _SILENCE_SECONDS = 10.0
@@ -60,7 +60,7 @@ class Archive:
 
 
 def platform_name(system: str, machine: str) -> str:
-    """Return the archive's name for a platform, from what `platform.system()` and `platform.machine()` say.
+    """Return the archive's name for a platform, from `platform.system()` and `platform.machine()`.
 
     >>> platform_name("Linux", "x86_64")
     'linux-amd64'
@@ -111,7 +111,7 @@ def _download(url: str, target: Path, report: Report, silence_seconds: float) ->
     if not url.startswith(("https://", "http://")):
         raise InstallFailed(f"{url} is no http address")
     checksum = hashlib.sha512()
-    # The scheme is checked above, and the checksum is what the content is trusted for.
+    # The scheme is checked above, and the checksum verifies the content.
     with urllib.request.urlopen(url, timeout=silence_seconds) as response, target.open("wb") as file:  # noqa: S310  # the address is ours or the user's own mirror
         total = int(response.headers.get("Content-Length") or 0)
         came = 0

@@ -4,7 +4,7 @@
     └── ControlPlaneError           a program of the control plane failed; the words end with the last lines of its log
         ├── BinariesMissing         no etcd and kube-apiserver on this machine; the words say how to get them
         ├── InstallFailed           a download or a build did not succeed
-        └── NoResponse                the API server does not listen, or not yet
+        └── NoResponse              the API server does not listen, or not yet
 
 They are separate from `konverge.errors`, because nothing outside the test kit raises or catches them.
 """
@@ -25,7 +25,7 @@ class BinariesMissing(ControlPlaneError):
 
 
 class InstallFailed(ControlPlaneError):
-    """A download or a build did not succeed; what was finished before stays and is not done again."""
+    """A download or a build did not succeed; finished steps stay and are not repeated."""
 
 
 class NoResponse(ControlPlaneError):

@@ -1,8 +1,8 @@
-"""Building the programs from their public Go modules.
+"""Builds the programs from their public Go modules.
 
 Guarantees: versions and the checksums of all sources are pinned by the go.mod and go.sum beside this file, which a build
-never changes. The build cache is one of our own, so that it can be removed; an interrupted build finds in it what was
-compiled before. The modules go into the user's module cache.
+never changes. The build cache is separate from the user's, so that it can be removed; an interrupted build reuses its
+compiled packages. The modules are stored in the user's module cache.
 
 Sources of the rules: the shared facts on control planes from public Go modules. The version must be stamped at link time:
 without it the server gives a placeholder for its version, and kubectl cannot compare.
@@ -51,7 +51,7 @@ def build_command(program: str, output: Path) -> list[str]:
 
 
 def build_environment(environment: Mapping[str, str], cache: Cache) -> dict[str, str]:
-    """Return the environment of a build: ours for this machine, static, and deaf to a workspace in some folder above."""
+    """Return the environment of a build: for this machine, static, and without a Go workspace of a parent folder."""
     theirs = {name: value for name, value in environment.items() if name not in ("GOOS", "GOARCH")}
     return {**theirs, "CGO_ENABLED": "0", "GOCACHE": str(cache.go_build), "GOWORK": "off"}
 

@@ -52,7 +52,7 @@ class InProcessTransport:
         self._closed = False
 
     async def prepare(self) -> None:
-        """Nothing is needed."""
+        """Needs no setup."""
 
     def _call(self, request: Request) -> Call:
         headers = {"accept": request.accept, "user-agent": self._user_agent}

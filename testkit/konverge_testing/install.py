@@ -62,7 +62,7 @@ class Carrier(Protocol):
 
 
 def run_install(source: Source, carrier: Carrier, progress: Progress) -> InstallPlan:
-    """Do what is left and return the last plan: no steps, and what could not be had.
+    """Do the remaining steps and return the last plan: no steps, and the programs that could not be installed.
 
     Raises InstallFailed if the result is not a working control plane. The caller holds the lock.
     """

@@ -6,7 +6,7 @@ or interruptions returns exactly the remaining steps. The first plan of a comple
 Rules
 - `go` builds all four programs from source; `envtest` fetches the official archive, which has no kube-controller-manager.
 - `auto` does the least that gives a working control plane: it uses the programs that exist, fetches those in the archive, and builds the
-  rest if Go is installed. A fetch that failed in this run is not tried again in it; what it would have given is built.
+  rest if Go is installed. A fetch that failed is not repeated in the same run; its programs are built instead.
 - Go's build cache (3 GB) is removed once nothing is left to build, and kept while an interrupted build may be taken up
   again.
 """
@@ -121,7 +121,7 @@ Step: TypeAlias = Fetch | Build | Clean
 
 @dataclass(frozen=True, slots=True)
 class InstallPlan:
-    """The steps that are left, in order; what will be missing when they are done, and why it cannot be had."""
+    """The remaining steps, in order; the programs that will still be missing after them, and why."""
 
     steps: tuple[Step, ...]
     lacking: tuple[str, ...] = ()
@@ -134,7 +134,7 @@ class InstallPlan:
 
 
 def plan_install(seen: FoundPrograms, source: Source) -> InstallPlan:
-    """Return what is left to do."""
+    """Return the remaining steps."""
     if source is Source.GO:
         return _build(seen, _lacking(seen.built, PROGRAMS), no_archive="")
     if source is Source.ENVTEST:

@@ -40,7 +40,7 @@ MEMORY: Final = "memory"
 _LOOPS: Final = "konverge-lab-loops"
 _SHORTFALL: Final = "lab shortfall"
 _QUICK_SECONDS: Final = 600.0
-"""Seconds that the plans of quick mode may take, a fixed number of plans and not of seconds, before pytest-timeout ends them."""
+"""Seconds until pytest-timeout ends quick mode, which has a fixed number of plans and no budget of seconds."""
 _LABS: Final = pytest.StashKey[tuple["Lab", asyncio.AbstractEventLoop]]()
 _FAILED: Final = pytest.StashKey[bool]()
 """Whether a test failed in this process."""
@@ -50,7 +50,7 @@ _STATUS: Final = pytest.StashKey[int]()
 _SLACK: Final = 300.0
 """Seconds on top of the budget: reference runs, the plans that run when the budget ends, and the shrinking of a failed plan."""
 _WALL_PER_CPU: Final = 4.0
-"""Seconds of wall time for each of a budget, which is CPU time: on a busy machine a process gets a part of one core."""
+"""Seconds of wall time for each CPU second of a budget: on a busy machine a process gets a part of one core."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,7 +68,7 @@ def place_of(item: pytest.Item) -> str:
 
 
 class _Loops:
-    """Chooses the loop of each test: virtual for a lab in memory, else the ordinary one."""
+    """Chooses the loop of each test: virtual for a lab in memory, else asyncio's."""
 
     @pytest.hookimpl(trylast=True)
     def pytest_asyncio_loop_factories(
@@ -93,7 +93,7 @@ def _uses_lab(function: Any, item: pytest.Item | None = None) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: Any, name: str, obj: Any) -> None:
-    """Mark coroutine tests that ask for the lab, before pytest-asyncio looks whose tests are its own."""
+    """Mark coroutine tests that use the lab, before pytest-asyncio selects its own tests."""
     if not (inspect.iscoroutinefunction(obj) and collector.funcnamefilter(name)):
         return
     manager = collector.config.pluginmanager
@@ -119,7 +119,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _part(config: pytest.Config, scenarios: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the scenarios of the part that `--lab-part` names; neighbours, which take alike long, are in different parts."""
+    """Return the scenarios of the part that `--lab-part` names; neighbours, which take about as long, are in different parts."""
     chosen: tuple[int, int] | None = config.getoption("--lab-part")
     return scenarios if chosen is None else scenarios[chosen[0] - 1 :: chosen[1]]
 
@@ -139,7 +139,7 @@ def _options(item: pytest.Item) -> dict[str, Any]:
 
 
 def _timeout(config: pytest.Config) -> float | None:
-    """Return the limit of pytest-timeout for a rerun under every plan: the configured one, or more if the budget needs more.
+    """Return the limit of pytest-timeout for a rerun under every plan: the configured limit, or more if the budget needs more.
 
     None if the project sets no limit.
     """
@@ -297,7 +297,7 @@ def _cancel_everything(loop: asyncio.AbstractEventLoop) -> None:
 
 @pytest.fixture
 def _lab_place(request: pytest.FixtureRequest) -> tuple[str, Path | None, str]:
-    """Where this test's lab runs; starts the control plane where that is the place."""
+    """Where this test's lab runs; starts the control plane if the lab runs there."""
     place = place_of(request.node)
     if place == CONTROL_PLANE:
         return place, request.getfixturevalue("admin_kubeconfig"), request.getfixturevalue("namespace")

@@ -10,8 +10,8 @@ With a `random` the loop is a seeded scheduler: it shuffles the tasks that are r
 are reordered; other callbacks keep the order that asyncio guarantees, and no task overtakes a callback of asyncio's own input and output
 (transports, protocols, the loop's sockets), since asyncio relies on that order. The same seed on the same program gives the same run.
 
-Real connections work if both ends are in this process, or the other end responds in no time: with one open, the loop looks for data for
-some milliseconds of real time before time jumps.
+Real connections work if both ends are in this process, or the other end responds at once: while a connection is open, the loop polls for
+data for some milliseconds of real time before time jumps.
 
 Caveats: data that is in flight for longer is not seen as work, so time may jump past a deadline while bytes travel.
 """
@@ -60,10 +60,10 @@ EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 """The wall time at the start of every virtual loop."""
 
 MOST_TURNS = 10_000
-"""Turns of the loop at one moment that count as a hang: an ordinary run has a few hundred in all."""
+"""Iterations of the loop at one moment that count as a hang: an ordinary run has a few hundred in all."""
 
 ABANDONED = " (never returned)"
-"""Suffix of the names of all threads when a run gave up waiting for a thread: no thread can be ended from outside."""
+"""Suffix of the names of non-daemon threads after a run gave up waiting for a thread: no thread can be ended from outside."""
 MOST_WAITING = 30.0
 """Real seconds that a thread of the program may take to return while the process uses hardly any CPU."""
 MOST_SECONDS = 300.0
@@ -82,7 +82,7 @@ _ROUNDING = 1e-3
 
 
 class Deadlock(RuntimeError):
-    """Every task waits for something that can no longer happen: no timer, no thread, no socket is left to wake one, or none does so."""
+    """Every task waits for an event that can no longer happen: no timer, thread or socket can wake a task, or none does."""
 
 
 class Livelock(RuntimeError):
@@ -129,7 +129,7 @@ class _JumpingSelector(selectors.DefaultSelector):
         return []
 
     def _is_connected(self) -> bool:
-        """Whether a connection is open or in the making; a socket that listens is none."""
+        """Whether a connection is open or under way; a listening socket does not count."""
         keys = self.get_map()
         return len(keys) > _OWN_FILES and sum(not _listens(key) for key in keys.values()) > _OWN_FILES
 
@@ -191,7 +191,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._ends = (cpu_time() + seconds, monotonic() + 10 * seconds)
 
     def no_limit(self) -> None:
-        """Take back `limit`."""
+        """Undo `limit`."""
         self._most_waiting = self._ends = self._waiting_since = None
 
     def _waited(self, in_vain: bool) -> None:
@@ -259,7 +259,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
                 yield f"the task {task.get_name()} steps again and again at {line}"
 
     def _jump(self, seconds: float) -> None:
-        """Move to the next timer, and to nowhere else.
+        """Move to the next timer's exact time.
 
         The sum of now and the difference may fall short of the timer's own time by a rounding error; the timer would run early, and code
         that then sets it again for the same moment would do so for ever, since no time passes in between.
@@ -292,7 +292,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._draw(ready, places)
 
     def _draw(self, ready: MutableSequence[asyncio.Handle], places: list[int]) -> None:
-        """Put the handles at these places into an order that is drawn."""
+        """Shuffle the handles at these places."""
         if len(places) < 2:
             return
         handles = [ready[place] for place in places]
@@ -315,7 +315,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return future
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ARG002  # Python 3.11 has none
-        """Wait for the threads; the wait counts as work, so that its limit is not jumped to (Python 3.12 and newer set one)."""
+        """Wait for the threads; the wait counts as work, so that time does not jump to its limit (set by Python 3.12 and newer)."""
         if self._abandoned:  # one of the threads does not return
             return
         closing: asyncio.Future[None] = self.create_future()
@@ -327,7 +327,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 _INPUT_AND_OUTPUT = (asyncio.AbstractEventLoop, asyncio.BaseTransport, asyncio.BaseProtocol)
-"""The owners of callbacks that no task may overtake: a task that did would, for instance, give a descriptor to a transport before the loop
+"""The owners of callbacks that no task may overtake: otherwise a task might, for instance, give a descriptor to a transport before the loop
 has released it.
 """
 

@@ -1,4 +1,4 @@
-"""Putting a program into the cache whole or not at all.
+"""Puts a program into the cache whole or not at all.
 
 Guarantees: a program appears under its name only when it is complete, on disk and executable. An interruption at any moment
 leaves the old state, and perhaps a hidden file that the next attempt overwrites.
@@ -16,7 +16,7 @@ __all__ = ["placed"]
 
 @contextmanager
 def placed(path: Path) -> Iterator[Path]:
-    """Give a temporary path to fill; when the block ends well, it becomes `path`."""
+    """Yield a temporary path to fill; if the block succeeds, the file is renamed to `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.part")
     partial.unlink(missing_ok=True)

@@ -66,7 +66,7 @@ class _Running:
 
 
 class Plane:
-    """One control plane: `start`, then everything else, then `stop`. May be started again after that, afresh."""
+    """One control plane: `start`, then everything else, then `stop`. May be started again after that, with a new directory."""
 
     def __init__(self, config: ControlPlaneConfig) -> None:
         self._config = config
@@ -101,7 +101,7 @@ class Plane:
                 port.release()
 
     def abort(self) -> None:
-        """Make a start that is under way in another thread give up with ControlPlaneError."""
+        """Let a start in another thread fail with ControlPlaneError."""
         self._abort.set()
 
     def stop_apiserver(self) -> None:
@@ -174,7 +174,7 @@ class Plane:
         return self.api.service_account_token(namespace, name, seconds=seconds, audiences=audiences)
 
     def service_account_files(self, directory: Path, namespace: str, name: str) -> None:
-        """Lay out token, ca.crt and namespace as a pod finds them; again, with a new token, to rotate them."""
+        """Write token, ca.crt and namespace as in a pod; a second call rotates them, with a new token."""
         token = self.service_account_token(namespace, name)
         authority = self.layout.pki("ca.crt").read_bytes()
         write_mounted(directory, {"token": token.encode(), "ca.crt": authority, "namespace": namespace.encode()})
@@ -253,7 +253,7 @@ class Plane:
 
 
 def _prepare(config: ControlPlaneConfig, binaries: Binaries) -> _Running:
-    """Claim a directory, hand it to a keeper, and write what the programs need; nothing stays where that fails."""
+    """Claim a directory, hand it to a keeper, and write what the programs need; removes everything if that fails."""
     keeper = KeeperClient.launch(claimed := claim(config.root or default_root()))
     ports: list[ReservedPort] = []
     try:
@@ -299,7 +299,7 @@ def _version_of(program: Path) -> str:
 
 
 def _tail(path: Path, lines: int) -> str:
-    """Return the last lines of a file that say something; nothing if there is none."""
+    """Return the last lines of a file that are not empty; "" if there are none."""
     try:
         with path.open("rb") as log:
             log.seek(max(0, path.stat().st_size - _LOG_BYTES))

@@ -115,7 +115,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Look for the programs once, and only if a collected test needs them."""
+    """Find the programs once, and only if a collected test needs them."""
     needing = [item for item in items if _needs_control_plane(item)]
     if not needing:
         return
@@ -144,7 +144,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Report the number of tests that were skipped for want of a control plane."""
+    """Report the number of tests that were skipped without a control plane."""
     reports = terminalreporter.stats.get("skipped", [])
     reasons = [report.longrepr[2] for report in reports if isinstance(report.longrepr, tuple)]
     ours = [reason for reason in reasons if _SUMMARY in reason]
@@ -155,7 +155,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
-    """A control plane for the whole session, with controllers where kube-controller-manager is on the machine."""
+    """A control plane for the whole session, with controllers if kube-controller-manager is on the machine."""
     from konverge_testing.config import ControlPlaneConfig
     from konverge_testing.control_plane import ControlPlane
 
@@ -194,7 +194,7 @@ def namespace(
 ) -> Iterator[str]:
     """The name of a fresh namespace; its removal is requested at the end of the test and not waited for.
 
-    At the end of the module, what is left in it loses its finalizers, so that it can go.
+    At the end of the module, the finalizers of its remaining objects are removed, so that the namespace can be deleted.
     """
     slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[:40].strip("-")
     name = f"{slug}-{next(_namespace_numbers)}"

@@ -31,5 +31,5 @@ class ReservedPort:
             self._socket.close()
 
     def release(self) -> None:
-        """Give the port up; may be called twice."""
+        """Release the port; may be called twice."""
         self._socket.close()

@@ -112,7 +112,7 @@ class KeeperClient:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            # Told in words too: a forked child of this process may hold a copy of the pipe, which then never ends.
+            # An explicit command too: a forked child of this process may hold a copy of the pipe, which then never ends.
             self._send_command({"do": "end"})
         except ControlPlaneError:
             pass  # it has already ended, or was closed before

@@ -69,7 +69,7 @@ class ProxiedRequest:
 
 
 def is_write(call: ProxiedRequest) -> bool:
-    """Tell whether a request changes what a reconciler decides about: no review, token or dry run, no Event, no Lease.
+    """Return whether a request changes what a reconciler decides about: no review, token or dry run, no Event, no Lease.
 
     >>> is_write(ProxiedRequest("PATCH", "/api/v1/namespaces/web/secrets/target"))
     True
@@ -281,7 +281,7 @@ class FaultProxy:
     def _delivered(self, task: asyncio.Task[_Late]) -> None:
         self._late.discard(task)
         if not task.cancelled():
-            task.exception()  # the caller that is still there sees it, and is the only one to do so
+            task.exception()  # reported only to a caller that is still connected
 
     async def _forward(self, request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
         response = web.StreamResponse(status=answer.status, reason=answer.reason)

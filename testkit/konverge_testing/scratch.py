@@ -42,7 +42,7 @@ def default_root() -> Path:
 
 
 def claim(root: Path) -> Claim:
-    """Sweep the root, then make and lock a directory in it.
+    """Sweep the root, then create and lock a directory in it.
 
     Raises ControlPlaneError if the root belongs to another user or is open to others.
     """

@@ -1,9 +1,9 @@
-"""The shell of doubles of other projects' controllers: each object has a task of its own, its story.
+"""The shell of stand-ins for other projects' controllers: each object has a task of its own, its story.
 
 A story reads like the log of the real controller: a write, a pause, the next write. Stories are in `konverge_testing.velero`, `argo` and
 `volsync`; what they write is compared with recordings of the real controllers.
 
-Guarantees: a story begins once for each new UID, also after a restart of the double, and then finds its earlier writes in the object. A
+Guarantees: a story begins once for each new UID, also after a restart of the stand-in, and then finds its earlier writes in the object. A
 write changes the newest version of exactly that object: a conflict is retried, another object of the same name is not changed. Errors of
 the API server are retried. All time is the loop's, so a virtual loop plays hours in milliseconds.
 """
@@ -37,7 +37,7 @@ Json: TypeAlias = dict[str, Any]
 """An object as plain JSON data."""
 
 _AGAIN = 0.5
-"""Seconds until a failed write is tried again."""
+"""Seconds until a failed write is retried."""
 
 
 def definitions(package: str) -> list[Json]:
@@ -56,7 +56,7 @@ def _definitions(package: str) -> bytes:
 class StandIn:
     """Plays a controller on an API server until its `async with` ends. Constructing it starts nothing.
 
-    `namespace` None serves all. `pace` multiplies every pause of the stories: 0 plays them at once.
+    `namespace` None serves all namespaces. `pace` multiplies every pause of the stories: 0 plays them at once.
     """
 
     NAME: ClassVar[str]
@@ -77,7 +77,7 @@ class StandIn:
         self._stack = AsyncExitStack()
         self._log = get_logger(f"konverge_testing.{type(self).__name__}")
 
-    # --- written by each double ----------------------------------------------------------------------------------------------
+    # --- written by each stand-in --------------------------------------------------------------------------------------------
 
     def story(self, made: Json) -> Coroutine[Any, Any, None] | None:
         """Return the story of a new object, None if it has none."""
@@ -104,7 +104,7 @@ class StandIn:
         await asyncio.sleep(seconds * self.pace)
 
     async def until(self, test: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Wait until a test of the cache holds; False if the time passes before."""
+        """Wait until a test of the cache holds; False on a timeout."""
         try:
             async with asyncio.timeout(None if timeout is None else timeout * self.pace):
                 while not test():
@@ -114,7 +114,7 @@ class StandIn:
         return True
 
     def wake(self) -> None:
-        """Let every story test again what it waits for."""
+        """Let every story test its condition again."""
         self._news.notify()
 
     def present(self, made: Json) -> Json | None:
@@ -154,7 +154,7 @@ class StandIn:
                 await self._failed(error)
 
     async def create(self, made: Json) -> None:
-        """Create an object; an existing object is left unchanged, and a deleted namespace is no error."""
+        """Create an object; an existing object is left unchanged, and nothing is created in a deleted namespace."""
         while True:
             try:
                 await self._client.create(Object(made))
@@ -166,7 +166,7 @@ class StandIn:
             return
 
     async def delete(self, made: Json) -> None:
-        """Delete this very object."""
+        """Delete exactly this object."""
         metadata = made["metadata"]
         kind = self.KINDS[made["kind"]]
         while True:

@@ -74,7 +74,7 @@ class SilentWire:
         await self._server.wait_closed()
 
     def go_silent(self) -> int:
-        """Make the connections that are open now swallow everything; returns how many they are."""
+        """Let the connections that are open now swallow everything; returns their number."""
         for pair in self._pairs.values():
             pair.silent = True
         return len(self._pairs)

@@ -1,4 +1,4 @@
-"""The in-memory API server: how soon it is ready, status applies per second, and what 20,000 objects weigh.
+"""The in-memory API server: the time until it is ready, status applies per second, and the memory of 20,000 objects.
 
 One process, one core. Rates are of CPU time, best of several rounds, so that a busy machine disturbs as little as possible; readiness is wall
 time, best of several fresh interpreters with compiled modules. The applies are of ApplicationInstance, the largest CRD at hand, with its CEL rules.
@@ -122,7 +122,7 @@ def in_fresh_process(what: str, more: dict[str, str]) -> dict[str, float]:
 
 
 def weight() -> None:
-    """Store objects and print what the process weighs."""
+    """Store objects and print the memory of the process."""
     asyncio.run(_filled())
     gc.collect()
 

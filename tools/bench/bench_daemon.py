@@ -1,4 +1,4 @@
-"""The daemon at rest: what `konverge run` with all families holds and burns while nothing happens, against a real kube-apiserver.
+"""The daemon at rest: memory and CPU of `konverge run` with all families while nothing changes, against a real kube-apiserver.
 
 Once with the mounted files of a ServiceAccount, as in a pod, and once with a kubeconfig, which needs the import of kubernetes_asyncio. The
 account has exactly the rights that `konverge rbac` prints, and the API server serves every kind that the families watch, so that each

@@ -1,4 +1,4 @@
-"""Leader election: the gap in the work when a leader stops or dies, and what a standby costs beside its leader.
+"""Leader election: the gap in the work when a leader stops or dies, and the cost of a standby beside its leader.
 
 Replicas of the smallest operator (`tests/support/copy_operator.py`) run as processes on a real kube-apiserver with the default times (15, 10
 and 2 s). A hand-over is measured from the signal to the first effect of the new leader, on an object that was created at that moment.
@@ -75,7 +75,7 @@ async def _measure(plane: ControlPlane, folder: Path) -> list[Row]:
 
 
 async def _at_rest(fleet: Fleet) -> list[Row]:
-    """Measure what leader and standby use while nothing changes."""
+    """Measure the CPU and memory of leader and standby while nothing changes."""
     leader = await _leader(fleet)
     rows = []
     for role, member in (

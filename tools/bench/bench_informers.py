@@ -159,7 +159,7 @@ def rounds(way: str, url: str) -> Figures:
 
 
 class Stalls:
-    """Measures how late the loop runs what is due, and how much of that is work of this process, in milliseconds."""
+    """Measures the delay of due callbacks, and the share of this process's own work in it, in milliseconds."""
 
     def __init__(self) -> None:
         self.longest = 0.0
@@ -186,7 +186,7 @@ class Stalls:
 
 
 def full_collection() -> float:
-    """How long a full garbage collection stops everything, in milliseconds; the second one, which finds nothing new."""
+    """How long a full garbage collection stops everything, in milliseconds; the second collection, which finds nothing new."""
     gc.collect()
     start = cpu_time()
     gc.collect()
@@ -213,7 +213,7 @@ async def ours(way: str, url: str) -> Figures:
     managers = frozenset({"konverge"})
     client = Client(ClientConfig.direct(url), name="bench")
     async with client, InformerSet(client, settings=settings, managers=managers, random=Random(1)) as informers:
-        await client.raw("GET", "/bytes")  # the connection and what is imported late are not what is measured
+        await client.raw("GET", "/bytes")  # the connection and late imports are not measured
         empty = full_collection()
         before, start, used = resident(), monotonic(), cpu_time()
         async with Stalls().running() as sync:

@@ -1,7 +1,7 @@
 """A process that replays objects over loopback HTTP as an API server would send them: pages, streaming lists, watches.
 
-Run as a program: it prints its port, serves until its standard input closes, and makes nothing up while it serves (every byte was
-prepared before). `POST /go` lets the open watches send one change of every object.
+Run as a program: it prints its port, serves until its standard input closes, and computes nothing while it serves (every byte was
+prepared before). On `POST /go` the open watches send one change of every object.
 """
 
 from __future__ import annotations

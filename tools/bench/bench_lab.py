@@ -84,7 +84,7 @@ def small() -> list[Row]:
 
 
 async def upgraded(lab: Lab) -> None:
-    """Install an application and upgrade it, with a double of Flux."""
+    """Install an application and upgrade it, with a stand-in for Flux."""
     await install_crds(lab.client, flux_crds())
     await lab.enter(HelmController(lab.config, namespace=lab.namespace, random=lab.rng()))
     await lab.start(apps.install)
@@ -95,13 +95,13 @@ async def upgraded(lab: Lab) -> None:
 
 
 def ready(instance: ApplicationInstance) -> bool:
-    """Tell whether the newest generation is ready."""
+    """Return whether the newest generation is ready."""
     found = instance.find_condition("Ready")
     return found is not None and found.is_true and found.observed_generation == instance.metadata.generation
 
 
 def children() -> float:
-    """Return the seconds of CPU that the processes took which were started here and have ended."""
+    """Return the seconds of CPU of ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,8 +1,8 @@
 """Peers: the same small controller on konverge, kopf, controller-runtime and kube-rs, and two limits, against a real kube-apiserver.
 
-Cold start, a storm of changes, an open loop, a restart, idling, the repair of children; docs/guide/benchmark.md describes how to run and read
-it. Hours at full size: `make bench ONLY=peers ARGS=--quick` shows in minutes that everything works. The variable PEERS chooses parts of it
-(PEERS=--help). Raw samples, report and plots go to build/peers/.
+Cold start, a storm of changes, an open loop, a restart, idling, the repair of children; docs/guide/benchmark.md describes its use and
+figures. It takes hours at full size: `make bench ONLY=peers ARGS=--quick` shows in minutes that everything works. The variable PEERS
+chooses parts of it (PEERS=--help). Raw samples, report and plots are written to build/peers/.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pools of Nextclouds at their size: 1,000 claims in a burst on 20 pools of 50, then at rest, on the server in memory.
 
-Server, controllers, client and a double that sets instances ready are one process on a loop whose time is virtual. So times of claims are
-virtual seconds and leave out all work, and costs are CPU time, the server's and the double's included. Writes are counted as the server
+Server, controllers, client and a stand-in that sets instances ready are one process on a loop whose time is virtual. So times of claims are
+virtual seconds and leave out all work, and costs are CPU time, the server's and the stand-in's included. Writes are counted as the server
 receives them from the family.
 """
 
@@ -40,20 +40,20 @@ def run() -> list[Row]:
 
 
 class StandIn:
-    """The double of the controller of instances: an instance is ready at once, and a deleted instance is finalized."""
+    """The stand-in for the controller of instances: an instance is ready at once, and a deleted instance is finalized."""
 
     async def reconcile(self, _: NextcloudInstance, ctx: Context[NextcloudInstance]) -> Outcome:
-        """Make an instance ready."""
+        """Set an instance ready."""
         ctx.status.draft.phase = InstancePhase.READY
         return Done()
 
     async def finalize(self, _: NextcloudInstance, __: Context[NextcloudInstance]) -> Outcome:
-        """Let an instance go."""
+        """Remove the finalizer of a deleted instance."""
         return Done()
 
 
 class PoolsWorld(World):
-    """A lab with the family and a double of the controller of instances."""
+    """A lab with the family and a stand-in for the controller of instances."""
 
     conflicts = 0
 
@@ -63,7 +63,7 @@ class PoolsWorld(World):
         self.conflicts += response.status == 409
 
     async def start(self) -> None:
-        """Start the family, and the double as a process of its own."""
+        """Start the family, and the stand-in as a process of its own."""
         everywhere = ManagerSettings(namespace=None, strict=True)
         settings = PoolSettings(instance_namespace=self.lab.namespace)
 

@@ -1,8 +1,9 @@
-"""How long an object waits while replicas are killed, crash again and again, or stop, and are started again: three daemons, a real control plane.
+"""The wait of an object while replicas are killed, crash repeatedly, or stop, and are restarted: three daemons, a real control plane.
 
-The daemons share WorkspaceClaims in the mode `hash` with the default times. At a fault claims are created, and again and again during a crash loop;
-a claim has been served when a daemon has reconciled it and its status shows a phase. The start of a process is part of the wait, so a busy machine adds to it;
-it is shown beside. Between two cases all claims are deleted and the Leases of dead processes run out.
+The daemons share WorkspaceClaims in the mode `hash` with the default times. Claims are created at a fault, and repeatedly during a crash
+loop; a claim has been served when a daemon has reconciled it and its status shows a phase. The start of a process is part of the wait, so a
+busy machine adds to it; the longest start is a row of its own. Between two cases all claims are deleted and the Leases of dead processes
+expire.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def run() -> list[Row]:
 
 
 class _Daemon(Operator):
-    """A replica, which is started again after its end."""
+    """A replica that is restarted after its end."""
 
     def __init__(self, name: str, kubeconfig: Path, scratch: Path) -> None:
         variables = {"HOSTNAME": f"replica-{name}", "POD_NAME": f"replica-{name}"}
@@ -114,7 +115,7 @@ class _Stage:
         return sorted([*self._served.values(), *[LONGEST] * (len(self._created) - len(self._served))])
 
     async def clear(self) -> None:
-        """Delete all claims, and let the Leases of dead processes run out."""
+        """Delete all claims, and wait until the Leases of dead processes expire."""
         self._created, self._served = {}, {}
         await asyncio.gather(*(daemon.ready() for daemon in self.daemons.values()))
         for daemon in self.daemons.values():

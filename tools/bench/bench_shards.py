@@ -1,8 +1,8 @@
 """Replicas that share objects: the work of each added replica, the moved objects, and the cost of a move.
 
 Replicas, API server and load are one process on a loop whose time is virtual: a reconcile takes a fixed time, so figures measure the
-protocol and not this machine. The rows of 100 replicas are computed: the shares by the hash itself over a sample of objects, the writes from
-the row before, which counts two writes for a move between live replicas and one write for an object of a stopped replica.
+protocol and not this machine. The rows of 100 replicas are computed: the shares by the hash itself over a sample of objects, the writes
+from the row before, which counts two writes for a move between live replicas and one write for an object of a stopped replica.
 
 CPU and memory of each replica are measured in processes of their own (`shard_replica.py`), in real time, against an API server in memory in
 this process: in each mode the same objects are created and changed once. The figures depend on the machine; compare the modes.
@@ -97,7 +97,7 @@ async def _all_once(count: int) -> float:
 
 
 async def _moves() -> list[Row]:
-    """Count what moves, and the writes, when a fourth replica joins three and when it leaves."""
+    """Count the moved objects and the writes when a fourth replica joins three and when it leaves."""
     async with Shards(concurrency=WORKERS) as shards:
         await _started(shards, 3)
         await asyncio.sleep(30)
@@ -232,7 +232,7 @@ def _uids() -> list[str]:
 
 
 def shares() -> list[Row]:
-    """Compute how even the hash is, and what moves from 3 to 4."""
+    """Compute the evenness of the hash, and the objects that move from 3 to 4 replicas."""
     uids = _uids()
     owners = {count: [owner_of(uid, _names(count)) for uid in uids] for count in (3, 4)}
     counts = [owners[3].count(name) for name in _names(3)]

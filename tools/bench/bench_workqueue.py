@@ -47,7 +47,7 @@ def measure(keys: list[Key]) -> list[Row]:
 
 
 def make_keys(size: int) -> list[Key]:
-    """Keys of the shape that callers use: a tuple of strings, the last of them distinct."""
+    """Keys as callers use them: tuples of strings that differ in the last string."""
     return [("", "thing", "place", f"name-{number}") for number in range(size)]
 
 

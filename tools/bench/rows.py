@@ -1,4 +1,4 @@
-"""The rows of a benchmark. It imports nothing of konverge, so that no process whose memory is measured grows by it."""
+"""The rows of a benchmark. It imports nothing of konverge, so that it does not add to a measured process's memory."""
 
 from __future__ import annotations
 

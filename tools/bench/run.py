@@ -66,7 +66,7 @@ def check(rows: object) -> list[Row]:
 
 
 def read(path: Path) -> list[Row]:
-    """Read the rows kept so far; raises ValueError where the file is not what this program writes."""
+    """Read the rows kept so far; raises ValueError if the file does not have this program's format."""
     if not path.exists():
         return []
     try:

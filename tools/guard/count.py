@@ -42,7 +42,7 @@ def count(*arguments: str) -> dict[str, Any]:
 
 
 def figures_of(*counted: Mapping[str, Any]) -> dict[str, float]:
-    """Return the figures by metric: of these runs, those that were counted."""
+    """Return the figures of these runs, by metric."""
     figures: dict[str, float] = {}
     for one in counted:
         if "requests" in one:
@@ -57,7 +57,7 @@ def figures_of(*counted: Mapping[str, Any]) -> dict[str, float]:
 
 
 def rooms_of(*counted: Mapping[str, Any]) -> dict[str, float]:
-    """Return the calls per object that each room makes, for information."""
+    """Return the calls per object of each room, for information."""
     rooms = defaultdict[str, float](float)
     for one in counted:
         for room, number in one.get("calls", {}).items():
@@ -66,7 +66,7 @@ def rooms_of(*counted: Mapping[str, Any]) -> dict[str, float]:
 
 
 def grown(before: Figures, now: Figures) -> list[str]:
-    """Say which figures grew by more than is allowed; a figure that was not known before counts as grown."""
+    """Describe the figures that grew by more than is allowed; a new figure counts as grown."""
     return [
         f"{metric}: {number:,.10g}, and {before[metric]:,.10g} before"
         if metric in before

@@ -91,7 +91,7 @@ class Calls(AbstractContextManager["Calls"]):
 
 
 class Traced:
-    """Keeps where memory was allocated from here on: to trace the making of the objects too would take half as long again."""
+    """Records allocations from here on: tracing the creation of the objects too would take half as long again."""
 
     def __enter__(self) -> Self:
         tracemalloc.start(_FRAMES)
@@ -164,7 +164,7 @@ async def children(counting: AbstractContextManager[object], objects: int) -> No
 
 
 async def work(counting: AbstractContextManager[object], after: Callable[[], None], objects: int) -> dict[str, int]:
-    """Reconcile everything while it is counted; call `after` at the end of that. Returns the requests of the manager."""
+    """Reconcile and count everything; call `after` at the end. Returns the requests of the manager."""
     requests: Counter[str] = Counter()
     written = asyncio.Event()
     async with ApiServer(random=Random(1), rbac=False) as server:  # uids, no secrets

@@ -2,8 +2,8 @@
 
     python tools/mutants/by_operator.py ['WORD|WORD']
 
-Guarantees: no file is written. Ends with status 1 if a mistake is not found, or not by the oracle that it names. The operators without a mistake pass
-every plan: they are scenarios of the suite.
+Guarantees: no file is written. Ends with status 1 if a mistake is not found, or not by the oracle that it names. The operators without a
+mistake pass every plan: they are scenarios of the suite.
 """
 
 from __future__ import annotations

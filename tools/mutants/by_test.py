@@ -1,4 +1,4 @@
-"""Planted faults that a named test finds and no plan of a story reaches: of sockets, of single decisions, of orders of events. Only data."""
+"""Planted faults that a named test finds and no plan of a story reaches: of sockets, single decisions, orders of events. Only data."""
 
 from __future__ import annotations
 

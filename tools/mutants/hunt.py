@@ -23,7 +23,7 @@ from typing import Any
 
 @dataclass
 class Hunt:
-    """One hunt; `until` is when it is given up."""
+    """One hunt; `until` is its deadline."""
 
     hints: list[str]
     until: float
@@ -31,7 +31,7 @@ class Hunt:
     left: list[str] = field(default_factory=list)
 
     def story(self, name: str, scenario: Any) -> dict[str, str] | None:
-        """Return what breaks this story first."""
+        """Return the first plan that breaks this story."""
         from konverge.clock import monotonic
         from konverge_testing.lab.comparison import differences, problems_of
         from konverge_testing.lab.planning import plans_of
@@ -57,7 +57,7 @@ class Hunt:
         return None
 
     def _ordered(self, plans: tuple[Any, ...]) -> Iterator[Any]:
-        """Yield the plans that a hint names, then the others, in an order that is drawn but always the same."""
+        """Yield the plans that a hint names, then the others, in a random order with a fixed seed."""
         rest = list(plans)
         for hint in self.hints:
             named = [plan for plan in rest if hint in plan.name]
@@ -96,7 +96,7 @@ def _failing(test: str, tree: Path) -> dict[str, str] | None:
 
 
 def main(orders: dict[str, Any]) -> dict[str, Any]:
-    """Hunt by these orders."""
+    """Run the hunt that the arguments describe."""
     sys.path[:0] = [orders["root"], f"{orders['root']}/testkit"]
     if orders["test"]:  # pytest itself imports the package, whose plugin it rewrites
         failing = _failing(orders["test"], Path(orders["tests"]))

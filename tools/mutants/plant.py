@@ -30,7 +30,7 @@ from konverge.clock import monotonic
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 GRACE = 60.0
-"""Seconds that a hunt may go on after its own limit: one run cannot be broken off."""
+"""Seconds that a hunt may continue after its own limit: a run cannot be interrupted."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def copied(folder: Path, tree: Path = ROOT) -> Path:
 
 
 def hunted(mutant: Mutant | None, copy: Path, seconds: float, stories: Sequence[str] = STORIES) -> Hunted:
-    """Plant the fault in the copy, hunt, and take the fault out again."""
+    """Plant the fault in the copy, hunt, and remove the fault."""
     began = monotonic()
     if mutant is None:
         return Hunted(None, _hunt(copy, list(stories), [], seconds), monotonic() - began)

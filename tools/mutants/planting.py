@@ -1,7 +1,7 @@
 """Plant one fault: find a piece of code by its syntax tree in one function of one module, and put another piece in its place. Pure.
 
-Guarantees: formatting, comments and the place within the function do not matter. A piece that is found nowhere or twice is a `ValueError`
-which names the mutant, so that a change of the tree that a mutant no longer fits is seen at once (`tests/meta/test_mutants.py`).
+Guarantees: formatting, comments and the place within the function do not matter. A piece that is found nowhere or twice raises a
+`ValueError` with the name of the mutant: a change of the tree that breaks a mutant is noticed at once (`tests/meta/test_mutants.py`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __all__ = ["Mutant", "file_of", "mutated"]
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One planted fault. `stories` and `hints` (parts of names of plans) only say where to look first.
+    """One planted fault. `stories` and `hints` (parts of names of plans) only set the order of the hunt.
 
-    `test` (`tests/unit/test_fields.py::test_name`) is for a fault that no plan of a story reaches, for instance one of a socket or of a single
-    decision: this test has to fail, and no story is tried.
+    `test` (`tests/unit/test_fields.py::test_name`) is for a fault that no plan of a story reaches, for instance a fault of a socket or of a
+    single decision: this test has to fail, and no story is tried.
 
     `function` is a qualified name within the module (`QueueCore.done`; empty for the module itself). `old` is one expression, or one or more
     statements that follow each other; `new` takes its place, and is empty where statements are only removed.

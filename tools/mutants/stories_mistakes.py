@@ -20,11 +20,11 @@ class SlipSpec(kv.Model):
 
 @kv.resource("example.com/v1", conditions=("Issued",))
 class Slip(kv.CustomResource[SlipSpec, kv.Status]):
-    """Names the mistake that its reconcile makes."""
+    """Names the mistake of its reconcile."""
 
 
 async def notify(_: str) -> None:
-    """Tells nothing to no service."""
+    """Sends nothing to any service."""
 
 
 class Slipping:

@@ -104,7 +104,7 @@ class GadgetSpec(kv.Model):
 
 @kv.resource("example.com/v1")
 class Gadget(kv.CustomResource[GadgetSpec, kv.Status]):
-    """Something to be counted."""
+    """An object that is counted."""
 
 
 class ShelfStatus(kv.Status):

@@ -123,7 +123,7 @@ async def guarded(lab: Lab) -> None:
             )
 
 
-# --- times, and news at the wrong moment -----------------------------------------------------------------------------------------
+# --- times, and events at the wrong moment ---------------------------------------------------------------------------------------
 
 
 class ErrandSpec(kv.Model):
@@ -228,7 +228,7 @@ class TallyStatus(kv.Status):
 
 @kv.resource("example.com/v1", conditions=("Ready",), plural="tallies")
 class Tally(kv.CustomResource[TallySpec, TallyStatus]):
-    """Its status repeats its spec, and nothing else can wake it."""
+    """Its status repeats its spec, and only its own changes enqueue it."""
 
 
 class TallyReconciler:

@@ -238,7 +238,7 @@ class Sequence:
         return out
 
     def times_masked(self, entries: Any) -> Any:
-        """Return entries of owners with the times of this recording."""
+        """Return managedFields entries with masked times."""
         if not isinstance(entries, list):
             return entries
         return [
@@ -295,7 +295,7 @@ def shorten(steps: list[Data]) -> None:
 
 
 def free(server: Server, plural: str) -> None:
-    """Take the finalizers off all objects, so that they can go."""
+    """Remove the finalizers of all objects, so that they can be deleted."""
     for item in server.ask("GET", f"/apis/example.com/v1/{plural}")[1].get("items", []):
         path = f"/apis/example.com/v1/namespaces/default/{plural}/{item['metadata']['name']}"
         server.ask("PATCH", path, {"metadata": {"finalizers": None}}, "application/merge-patch+json")

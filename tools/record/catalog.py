@@ -61,7 +61,7 @@ def bare(schema: Data) -> Data:
 
 
 def definitions(server: Server) -> tuple[dict[str, Data], set[str]]:
-    """Collect the schemas of all documents, and the names of the schemas of responses to a deletion; a name means the same in each document."""
+    """Collect the schemas of all documents, and the schema names of responses to a deletion; a name means the same in each document."""
     found: dict[str, Data] = {}
     deleted = set()
     for path, entry in server.get("/openapi/v3")[0]["paths"].items():
@@ -111,7 +111,7 @@ def resources(server: Server, kinds: dict[tuple[str, str, str], str]) -> list[Da
 
 
 def resource(group: str, entry: Data, storage_hash: str) -> Data:
-    """Return what is the same in all versions."""
+    """Return the parts that are equal in all versions."""
     subresources = []
     for sub in entry.get("subresources", ()):
         kind = {key: value for key, value in sub["responseKind"].items() if value}

@@ -93,7 +93,7 @@ def thing(plural: str, name: str, spec: Data, version: str = "") -> Data:
 
 
 def values(server: Server) -> list[Data]:
-    """Put every rule over single values."""
+    """Record every rule over single values."""
     found = []
     for start in range(0, len(cases.VALUES), CHUNK):
         chunk = cases.VALUES[start : start + CHUNK]
@@ -120,7 +120,7 @@ def values(server: Server) -> list[Data]:
 
 
 def bad_places(server: Server, plural: str, places: list[tuple[str, Data, Any]]) -> set[str]:
-    """Return the places whose rules the server refuses (too expensive for it, mostly), and say so."""
+    """Return the places whose rules the server rejects (mostly as too expensive), and print them."""
     spec = fields(**{name: schema for name, schema, _ in places})
     code, answer, _ = server.ask("POST", f"{DEFINITIONS}?dryRun=All", definition(plural, spec))
     bad: set[str] = set()
@@ -177,7 +177,7 @@ def step(server: Server, path: str, plural: str, name: str, spec: Data) -> Data:
 
 
 def refused(server: Server) -> list[Data]:
-    """Offer rules that do not compile."""
+    """Record rules that do not compile."""
     found = []
     for start in range(0, len(cases.REFUSED), CHUNK):
         chunk = cases.REFUSED[start : start + CHUNK]

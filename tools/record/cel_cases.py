@@ -1,7 +1,7 @@
-"""Rules that are put to a real API server and to ours: over single values, over whole objects, and such that do not compile.
+"""Rules for a real API server and for ours: over single values, over whole objects, and rules that do not compile.
 
-Guarantees: pure data. `VALUES` are rules on a property with the values that it is given; `WALKS` are schemas with the specs that an object has one
-after another (the first is created, the others are updates; a refused one leaves the object as it was); `REFUSED` are rules that no server takes.
+Guarantees: pure data. `VALUES` are rules on a property with its values; `WALKS` are schemas with the successive specs of an object (the
+first is created, the others are updates; a rejected update leaves the object unchanged); `REFUSED` are rules that every server rejects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules over single values, and the schemas of those values: the larger half of what `cel_cases` puts to a real API server. Pure data."""
+"""Rules over single values, and the schemas of those values: the larger half of `cel_cases`. Pure data."""
 
 from __future__ import annotations
 

@@ -4,8 +4,9 @@
     kubectl --kubeconfig ... proxy --port 8001
     make record ONLY=discovery ARGS="http://127.0.0.1:8001"
 
-The server must be a fresh one; the definitions of `testkit/tests/unit/apiserver/discovery/definitions.yaml` are created there. OpenAPI documents
-are reduced to what clients use: operations with their ids, actions, kinds, parameters and codes, and the schemas of custom resources.
+The server must be fresh; the definitions of `testkit/tests/unit/apiserver/discovery/definitions.yaml` are created there. OpenAPI
+documents are reduced to what clients use: operations with their ids, actions, kinds, parameters and codes, and the schemas of custom
+resources.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def plain(schema: Any) -> Any:
 
 
 def operations(document: Data) -> Data:
-    """Return what clients decide by, without the paths that the in-memory server does not have."""
+    """Return the parts that clients use, without paths that the in-memory server does not have."""
     out = {}
     for path, item in document["paths"].items():
         if "/watch/" in path or path.rpartition("/")[2] in _CONNECTING:
@@ -73,7 +74,7 @@ def operations(document: Data) -> Data:
 
 
 def operation(found: Data) -> Data:
-    """Return what clients decide by in one operation."""
+    """Return the parts of an operation that clients use."""
     return {
         "id": found["operationId"],
         "action": found.get("x-kubernetes-action"),
@@ -96,7 +97,7 @@ def main(url: str) -> None:
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         headers = {"Content-Type": "application/json"}
         urlopen(Request(url + path, json.dumps(definition).encode(), headers, method="POST")).close()
-    asyncio.run(asyncio.sleep(5))  # until discovery and OpenAPI have followed
+    asyncio.run(asyncio.sleep(5))  # until discovery and OpenAPI have the definitions
     documents = {path: get(f"{url}/openapi/v3/{path}") for path in DOCUMENTS}
     found = {
         "aggregated": {path: get(url + path, AGGREGATED) for path in ("/api", "/apis")},

@@ -71,7 +71,7 @@ def expected(schema: dict[str, Any], version: str) -> str:
 
 
 def marks(schema: dict[str, Any], required: bool, type_: str, options: set[str], inline: str, version: str) -> str:
-    """Return what the schema does not say of a field: `*` pointer, `?` dropped when zero, `!` kept, `=` its type, `^` embedded in."""
+    """Return a field's properties that the schema lacks: `*` pointer, `?` dropped when zero, `!` kept, `=` its type, `^` embedded in."""
     pointer, omitted = type_.startswith("*"), bool(options & {"omitempty", "omitzero"})
     reference = "$ref" in schema or "allOf" in schema
     said = ""

@@ -4,8 +4,8 @@
     kubectl --kubeconfig ... proxy --port 8001
     make record ONLY=patch ARGS="http://127.0.0.1:8001"
 
-Guarantees: every patch is a dry run on the same four objects, which are recorded once, as they were read; a response is recorded as its code
-and the object or the Status. Values that differ from run to run (uids, versions, times) and managedFields are left out.
+Guarantees: every patch is a dry run on the same four objects, which are recorded once, as they were read; the record of a response is its
+code and the object or the Status. Values that differ from run to run (uids, versions, times) and managedFields are left out.
 """
 
 from __future__ import annotations

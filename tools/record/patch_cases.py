@@ -1,4 +1,4 @@
-"""Patches that are put to a real API server and to ours, for one object of each of four kinds. Pure data."""
+"""Patches for a real API server and for ours, of one object of each of four kinds. Pure data."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _message(text: str, labels: Mapping[str, str]) -> str:
 
 
 def labelled(value: str, versions: Mapping[str, int]) -> str:
-    """Put versions in the place of labels."""
+    """Replace labels by versions."""
     return re.sub(r"\{(\w+)\}", lambda found: str(versions[found[1]]), value)
 
 
@@ -190,7 +190,7 @@ class Recorder:
         return [json.loads(line) for line in text.splitlines()], ended
 
     def forget(self) -> None:
-        """Compact etcd up to now and restart the server, so that neither it nor its caches know the past."""
+        """Compact etcd up to now and restart the server, so that neither the server nor its caches have older versions."""
         layout = self.plane.blocking.layout
         context = ssl.create_default_context(cafile=str(layout.pki("etcd-ca.crt")))
         context.load_cert_chain(str(layout.pki("etcd-client.crt")), str(layout.pki("etcd-client.key")))

@@ -3,8 +3,8 @@
     .venv/bin/konverge control-plane run --no-controllers       # prints KUBECONFIG
     make record ONLY=schemas ARGS="KUBECONFIG"
 
-All requests are dry runs, except for CRDs and one object for updates. The recorded responses do not differ from run to run: causes are sorted
-(the server ranges over maps), and values that the server generates are left out.
+All requests are dry runs, except for CRDs and one object for updates. The recorded responses do not differ from run to run: causes are
+sorted (the server ranges over maps), and values that the server generates are left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Record a real kube-apiserver's responses to the cases in `strategy_cases.json`, for tests.
 
 Run as `make record ONLY=strategies ARGS="KUBECONFIG > testkit/tests/unit/apiserver/strategies/recorded.json"` against `konverge control-plane run
---no-controllers`. Objects are created in a dry run; those that are changed afterwards are really created, and deleted again.
+--no-controllers`. Objects are created in a dry run; objects with a change are really created, and deleted again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Data = dict[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """An object to create and, where `patch` is given, a change of it: a merge patch, sent as a whole object."""
+    """An object to create and, if `patch` is given, a change of it: a merge patch, sent as a whole object."""
 
     name: str
     resource: tuple[str, str, str]

@@ -58,7 +58,7 @@ def scopes(server: Server) -> dict[str, bool]:
 
 
 def record(server: Server, made: Data, namespaced: bool) -> Data:
-    """Create one object and ask for its row."""
+    """Create an object and request its row."""
     body = made["object"]
     version, plural = body["apiVersion"], made["resource"].partition(".")[0]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
@@ -79,7 +79,7 @@ def record(server: Server, made: Data, namespaced: bool) -> Data:
 
 
 def widgets(server: Server) -> list[Data]:
-    """Create the CustomResourceDefinition and its objects, and ask for their rows."""
+    """Create the CustomResourceDefinition and its objects, and request their rows."""
     made = yaml.safe_load((FOLDER / "widgets.yaml").read_text())
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     server.call("POST", crds, made["definition"], Content_Type="application/json")

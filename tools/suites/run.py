@@ -156,7 +156,7 @@ def table(runs: dict[str, dict[str, Ran]]) -> Iterator[str]:
 def built(suites: Sequence[str], cache: Cache) -> Path:
     """Return the folder with the sources and a test program for each suite; builds what is missing.
 
-    Raises InstallFailed with the last words of Go where that cannot be.
+    Raises InstallFailed with the last lines of Go's output if a build fails.
     """
     home = cache.root / "suites" / VERSION
     if not (home / "source").is_dir():
@@ -197,7 +197,7 @@ def built(suites: Sequence[str], cache: Cache) -> Path:
                     "\n".join((f"go test -c of {suite} failed:", *done.stderr.splitlines()[-_LOG_LINES:]))
                 )
             Path(f"{program}.part").rename(program)
-    # Go's cache has served; its files stay writable.
+    # Go's cache is no longer needed; its files stay writable.
     shutil.rmtree(Cache(home).go_build, ignore_errors=True)
     return home
 
@@ -244,7 +244,7 @@ def assets(server: str, folder: Path) -> Path:
 
 
 def stand_ins(folder: Path) -> tuple[Path, Path]:
-    """Write programs that envtest takes for etcd and kube-apiserver; what they say on standard error is appended to a log beside them."""
+    """Write programs that envtest takes for etcd and kube-apiserver; their standard error is appended to a log beside them."""
     etcd, apiserver = folder / "etcd", folder / "kube-apiserver"
     for script in (etcd, apiserver):
         # envtest looks in --help for flags that other versions have.

@@ -67,7 +67,7 @@ class _Health(BaseHTTPRequestHandler):
         self.wfile.write(b'{"health":"true"}')
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class names it so
-        """Say nothing."""
+        """Print nothing."""
 
 
 def main(words: Sequence[str]) -> None:

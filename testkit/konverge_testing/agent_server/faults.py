@@ -28,7 +28,7 @@ class Fault:
     times: int = 1
 
     def matches(self, method: str, path: str) -> bool:
-        """Tell whether the rule concerns a request."""
+        """Return whether the rule concerns a request."""
         return self.times > 0 and self.method in ("", method) and path.endswith(self.path)
 
 

@@ -32,7 +32,7 @@ class Exchange:
 
 
 class AgentServer:
-    """The control plane of one cluster. `random` makes its credentials.
+    """The control plane of one cluster. `random` generates its credentials.
 
     >>> plane = AgentServer("east")
     >>> plane.submit("intent", {"intent": "rotate-operator-credentials"})

@@ -43,13 +43,13 @@ class StoredJob:
 
     message: dict[str, Any]
     text: bytes | None = None
-    """Delivered in place of `message`, for tests of jobs that are not valid JSON."""
+    """Sent instead of `message`, for tests of jobs that are not valid JSON."""
     deliveries: int = 0
     acks: int = 0
     states: list[JobStatus] = field(default_factory=list)
     result: JobResult | None = None
     repeated: int = 0
-    """How often another result was sent for it."""
+    """How often the agent sent a different result for it."""
 
     def body(self) -> bytes:
         """Return the job as it is delivered."""
@@ -84,14 +84,14 @@ class PlaneState:
         self.events: dict[str, StatusEvent] = {}
         """Events by their keys, in the order of their arrival."""
         self._dropped: dict[str, int] = {}
-        """The greatest number of dropped events by the buffer that it is of."""
+        """The greatest reported number of dropped events, by buffer."""
         self.registrations = 0
         self.redeliver = False
-        """Deliver acknowledged jobs again and again, as a control plane that lost its notes would."""
+        """Deliver acknowledged jobs again and again, like a control plane that lost its state."""
         self.pages = True
-        """Whether `after` of a poll is known; otherwise each poll begins with the oldest job."""
+        """Whether polls support `after`; otherwise each poll begins with the oldest job."""
         self.refuses_unknown = False
-        """Respond with 400 to a poll with a parameter that is not known."""
+        """Respond with 400 to a poll with an unknown parameter."""
         self.valid: str = ""
         """The credential that was used last."""
         self._secret = secret
@@ -110,7 +110,7 @@ class PlaneState:
         self._tokens[token] = True
 
     def revoke(self) -> None:
-        """Accept no credential that was issued up to now."""
+        """Revoke all credentials that were issued up to now."""
         self.valid = ""
         self._issued.clear()
 
@@ -215,7 +215,7 @@ class PlaneState:
         if batch.cluster_id != self.cluster_id:
             return problem(403, "AnotherCluster")
         seen = self._dropped.get(batch.buffer, 0)
-        # An agent without a name for its buffer reports what it dropped since the batch before.
+        # An agent without a name for its buffer reports the events that it dropped since the batch before.
         self._dropped[batch.buffer] = max(seen, batch.dropped_in_all) if batch.buffer else seen + batch.dropped
         for event in batch.events:
             self.events.setdefault(event.key, event)
@@ -239,5 +239,5 @@ class PlaneState:
         return PlaneResponse(status=204)
 
     def ready(self, request: PlaneRequest) -> bool:
-        """Tell whether a poll has something to respond with at once."""
+        """Return whether a poll gets a response at once."""
         return self._unauthorized(request.credential) is not None or bool(self._offered(request))

@@ -1,4 +1,4 @@
-"""A double of Argo's workflow-controller on an API server: no pods run, the world decides what each step does.
+"""A stand-in for Argo's workflow-controller on an API server: no pods run, the world decides what each step does.
 
     world = ArgoWorld(steps={"runbook": (Step("check"), Step("approve", suspend=True), Step("upgrade"))})
     async with WorkflowController(config, world=world):
@@ -6,7 +6,7 @@
 
 Guarantees: the phases, messages and suspend nodes that it writes, and their order, equal recordings of the real controller
 (tests/recordings/argo; the comparison is a test): validation, locks, parallelism, both kinds of suspension, shutdown, retries, deadlines
-and expiration. The CRDs are Argo's minimal CRDs: `spec` is an opaque value, and there is no status subresource.
+and expiration. The CRDs are Argo's minimal CRDs: `spec` is an opaque value, and status is not a subresource.
 
 Caveats: templates are names; `ArgoWorld`, not their spec, defines their steps.
 """

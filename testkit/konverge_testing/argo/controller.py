@@ -26,7 +26,7 @@ KINDS: Final[Mapping[str, Kind[Object]]] = {
 _LABEL: Final = "workflows.argoproj.io/"
 _ENDED: Final = frozenset({"Succeeded", "Failed", "Error"})
 _LOOK: Final = 8.0
-"""Seconds until the controller acts on a change of a running Workflow, about."""
+"""About the seconds until the controller acts on a change of a running Workflow."""
 _STEP: Final = 3.0
 
 
@@ -84,7 +84,7 @@ class WorkflowController(StandIn):
         return spec
 
     def _shut(self, made: Json) -> str:
-        """Return the strategy of a shutdown that is in force: none is while the Workflow is suspended."""
+        """Return the strategy of the shutdown in force, "" if there is none: a suspended Workflow ignores a shutdown."""
         spec = self._spec(made)
         return "" if spec.get("suspend") else str(spec.get("shutdown") or "")
 
@@ -117,7 +117,7 @@ class WorkflowController(StandIn):
         await self._expire(made)
 
     async def _admitted(self, made: Json, template: str) -> None:
-        """Wait for the lock and for a place, then run."""
+        """Wait for the lock and for the limit of parallelism, then run."""
         uid, said = made["metadata"]["uid"], ""
         lock = self.world.mutexes.get(template, "")
         while True:
@@ -187,7 +187,7 @@ class WorkflowController(StandIn):
                 await self._say(made, "Running")
 
     async def _step(self, made: Json, template: str, step: Step, nodes: _Nodes, deadline: int | None) -> str:
-        """Run one step; returns "" if it succeeded, "over" if the Workflow has ended with it, else why it failed."""
+        """Run one step; returns "" if it succeeded, "over" if it ended the Workflow, else the reason of its failure."""
         for attempt in range(step.failures + 1):
             nodes.begin(step, "Suspend" if step.suspend else "Pod")
             strategy = self._shut(made)
@@ -278,7 +278,7 @@ class _Nodes:
 
     @property
     def progress(self) -> str:
-        """How many nodes have succeeded, of those that began."""
+        """How many nodes have succeeded, of the nodes that began."""
         done = sum(node["phase"] == "Succeeded" for node in self._nodes.values())
         return f"{done}/{len(self._nodes)}"
 

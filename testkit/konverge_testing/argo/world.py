@@ -1,4 +1,4 @@
-"""The world below the Argo double: the steps of each template, and their outcomes."""
+"""The world below the Argo stand-in: the steps of each template, and their outcomes."""
 
 from __future__ import annotations
 
@@ -41,4 +41,4 @@ class ArgoWorld:
     kill_lost: bool = False
     """The signal of a shutdown does not reach the pod, which runs to its end."""
     instance_id: str = ""
-    """The only `controller-instanceid` that is served; with "" those without the label."""
+    """The only `controller-instanceid` that is served; "": only Workflows without the label."""

@@ -1,9 +1,9 @@
 """A double of the core of Cluster API for the tests of infrastructure providers: its definitions, defaults and controllers.
 
     async with CapiCore(config, infrastructure=[MyCluster, MyMachine]):
-        ...         # Clusters, MachinePools and Machines adopt their infrastructure, pair Nodes and go as the real core does it
+        ...         # Clusters, MachinePools and Machines adopt their infrastructure, pair Nodes and are deleted as by the real core
 
-Guarantees: it does what the controller of v1.12.11 was recorded doing (tests/recordings/capi; the comparison is a test).
+Guarantees: its writes equal recordings of the controller of v1.12.11 (tests/recordings/capi; the comparison is a test).
 
 Caveats: MachineSets and control planes are left out. The cluster of the Nodes is the API server that it runs on.
 

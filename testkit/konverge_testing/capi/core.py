@@ -1,4 +1,4 @@
-"""`CapiCore`: Clusters, MachinePools and Machines as the core controller of Cluster API keeps them, as three controllers on konverge."""
+"""`CapiCore`: Cluster API's core controllers of Clusters, MachinePools and Machines, as three controllers on konverge."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 __all__ = ["CapiCore", "install_core"]
 
 _MISSING: Final = 30.0
-"""Seconds between two looks for the infrastructure of a Cluster or Machine, which nothing watches before it is adopted."""
+"""Seconds between two reads of the infrastructure of a Cluster or Machine, which is not watched before its adoption."""
 _POOL_MISSING: Final = 5.0
 _PROBE: Final = 20.0
 """Seconds between two attempts to connect to a workload cluster."""
 _NODES: Final = 30.0
-"""Seconds between two looks of a MachinePool some of whose Nodes are missing."""
+"""Seconds between two reconciles of a MachinePool while some of its Nodes are missing."""
 
 
 class CapiCore:
@@ -140,7 +140,7 @@ def _members_of(what: Kind[Object]) -> Any:
 
 
 def _watched(caches: Caches, what: Kind[Object]) -> Iterable[Object]:
-    """Return the members of initialized Clusters: a Node wakes nothing else."""
+    """Return the members of initialized Clusters: a Node enqueues nothing else."""
     clusters = {(one.namespace, one.name) for one in caches(CLUSTER).list() if initialized(one.to_dict())}
     return [one for one in caches(what).list() if (one.namespace, one.spec["clusterName"]) in clusters]
 
@@ -213,7 +213,7 @@ class CoreReconciler(ABC):
         return None if why else (made, cluster)
 
     async def _is_lost(self, object_: Object, ctx: Context[Object]) -> bool:
-        """Tell whether an object that is deleted has no Cluster that could pause it."""
+        """Return whether an object that is deleted has no Cluster that could pause it."""
         return ctx.key.kind != CLUSTER and await self._cluster(object_.to_dict(), ctx) is None
 
     @abstractmethod
@@ -259,7 +259,7 @@ class CoreReconciler(ABC):
         return [one.to_dict() for one in (await ctx.client.list(NODE)).items]
 
     async def _connected(self, cluster: Json, ctx: Context[Object]) -> bool:
-        """Tell whether the Cluster has a kubeconfig that is seen: a Secret without the label is not."""
+        """Return whether the Cluster has a kubeconfig Secret with the label: the core ignores a Secret without it."""
         metadata = cluster["metadata"]
         try:
             secret = await ctx.client.get(SECRET, f"{metadata['name']}-kubeconfig", metadata["namespace"])
@@ -270,7 +270,7 @@ class CoreReconciler(ABC):
     # --- writes ---
 
     async def _patch(self, made: Json, patch: Json, ctx: Context[Object], subresource: str = "") -> Json:
-        """Send what a merge patch would change, for this very version of the object; returns the object."""
+        """Send the changing part of a merge patch, for exactly this version of the object; returns the object."""
         metadata = made["metadata"]
         changed = _differences(made, patch)
         if not changed:
@@ -305,7 +305,7 @@ class CoreReconciler(ABC):
         return await self._patch(made, {"status": {"conditions": list(found.values())}}, ctx, "status")
 
     async def _belong(self, made: Json, ctx: Context[Object]) -> Json:
-        """Make the Cluster a plain owner of its member."""
+        """Set the Cluster as a plain owner of its member."""
         cluster = await self._cluster(made, ctx)
         references = made["metadata"].get("ownerReferences") or []
         if cluster is None or any(one["uid"] == cluster["metadata"]["uid"] for one in references):
@@ -330,7 +330,7 @@ class CoreReconciler(ABC):
 
 
 class ClusterCore(CoreReconciler):
-    """Keeps Clusters."""
+    """Reconciles Clusters."""
 
     async def keep(self, made: Json, cluster: Json, ctx: Context[Object]) -> Outcome:
         """Adopt the infrastructure and show its state."""
@@ -376,7 +376,7 @@ class ClusterCore(CoreReconciler):
 
 
 class MachinePoolCore(CoreReconciler):
-    """Keeps MachinePools, and deletes the Nodes whose id leaves them. The Nodes of a deleted MachinePool stay."""
+    """Reconciles MachinePools, and deletes a Node whose id leaves its pool. The Nodes of a deleted MachinePool stay."""
 
     async def keep(self, made: Json, cluster: Json, ctx: Context[Object]) -> Outcome:
         """Adopt the infrastructure, take its ids and replicas over, and pair Nodes."""
@@ -414,7 +414,7 @@ class MachinePoolCore(CoreReconciler):
 
 
 class MachineCore(CoreReconciler):
-    """Keeps Machines. With a control plane the Node of a deleted Machine is cordoned, and deleted after the infrastructure; else it stays.
+    """Reconciles Machines. With a control plane a deleted Machine's Node is cordoned, and deleted after the infrastructure; else it stays.
 
     Pods are not evicted.
     """

@@ -34,7 +34,7 @@ def condition(made: Mapping[str, Any], type_: str) -> Json:
 
 
 def initialized(cluster: Mapping[str, Any]) -> bool:
-    """Tell whether the control plane of a Cluster is initialized: only then are its Nodes watched."""
+    """Return whether the control plane of a Cluster is initialized: only then are its Nodes watched."""
     return bool(condition(cluster, INITIALIZED).get("status") == "True")
 
 
@@ -140,7 +140,7 @@ def pairs(ids: Iterable[str], nodes: Iterable[Json]) -> list[Json]:
 
 
 def retired(pool: Json, ids: Iterable[str], nodes: Iterable[Json]) -> list[Json]:
-    """Return the paired Nodes of a MachinePool whose id has left the list: they are deleted.
+    """Return a MachinePool's paired Nodes whose id has left the list: they are deleted.
 
     An empty list retires none while the MachinePool wants replicas.
     """

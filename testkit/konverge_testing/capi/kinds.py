@@ -37,6 +37,6 @@ FINALIZERS: Final = {
 CLUSTER_LABEL: Final = "cluster.x-k8s.io/cluster-name"
 PAUSED: Final = "cluster.x-k8s.io/paused"
 MANAGED_REPLICAS: Final = "cluster.x-k8s.io/replicas-managed-by"
-"""On a MachinePool whose replicas the provider writes."""
+"""The annotation of a MachinePool whose replicas the provider writes."""
 INITIALIZED: Final = "ControlPlaneInitialized"
-"""The condition of a Cluster without which no Node of it is watched."""
+"""The condition of a Cluster that enables the watch of its Nodes."""

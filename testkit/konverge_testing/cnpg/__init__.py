@@ -1,4 +1,4 @@
-"""A double of CloudNativePG on an API server: Clusters become healthy, fail, or never change; no PostgreSQL runs.
+"""A stand-in for CloudNativePG on an API server: Clusters become healthy, fail, or never change; no PostgreSQL runs.
 
     async with CnpgOperator(config, world=CnpgWorld(stuck={"db"})):
         ...                                 # the Cluster db stays in "Setting up primary", as with an unbound volume

@@ -25,14 +25,14 @@ _HEALTHY: Final = "Cluster in healthy state"
 
 @dataclass(slots=True)
 class CnpgWorld:
-    """Outcomes by the name of the Cluster. May be changed while the double runs."""
+    """Outcomes by the name of the Cluster. May be changed while the stand-in runs."""
 
     stuck: set[str] = field(default_factory=set)
     """Clusters whose first pod never runs; "*" for all."""
     failing: dict[str, str] = field(default_factory=dict)
     """A Cluster's last phase."""
     seconds: float = 90.0
-    """How long a database takes."""
+    """How long a database takes to start."""
 
 
 class CnpgOperator(StandIn):
@@ -69,7 +69,7 @@ class CnpgOperator(StandIn):
         phase = {"phase": "Setting up primary", "phaseReason": f"Creating primary instance {name}-1"}
         await self._report(made, phase, Ready=("False", "ClusterIsNotReady"))
         await self.sleep(0.4)
-        # Long before a pod runs: this is what the real one writes.
+        # The real operator writes this too, long before a pod runs.
         await self._report(made, {"instances": 1}, Initialized=("True", "BootstrapCompleted"))
         if await self._ends_here(made, name):
             return

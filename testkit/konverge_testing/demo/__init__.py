@@ -4,6 +4,6 @@ command.py    the command: starts everything, waits until the samples converge, 
 stages.py     the API server that the demo runs on: in memory, or a real one
 samples.py    the sample objects, and their expected ends; operations.yaml, cluster.yaml, pools.yaml: samples of Operations,
               pull mode and pools
-engines.py    doubles of the engines of Operations, a kubelet, and a control plane
+engines.py    stand-ins for the engines of Operations, a kubelet, and a control plane
 table.py      the table of samples on the terminal
 """

@@ -4,7 +4,7 @@ Guarantees: the daemon runs in this process with exactly the rights that `konver
 their expected conditions; then the kubeconfig and the URLs are printed, and the demo runs until Ctrl-C or SIGTERM. With CI=true it ends
 there: exit code 0 if all samples converged, 1 after the timeout. All files are removed at the end.
 
-Caveats: neither Helm nor an engine of Operations runs: doubles replace Flux, Velero, Argo Workflows, VolSync, the kubelet and the control
+Caveats: neither Helm nor an engine of Operations runs: stand-ins replace Flux, Velero, Argo Workflows, VolSync, the kubelet and the control
 plane of pull mode, and the output names them.
 """
 
@@ -66,7 +66,7 @@ HOME = "konverge"
 """The namespace of the daemon's own ServiceAccount."""
 _LOOK_SECONDS = 0.2
 _PAUSE = 0.1
-"""Seconds between two writes of the double, so that the table shows intermediate states."""
+"""Seconds between two writes of the stand-in, so that the table shows intermediate states."""
 _INSTANCE = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance")
 _OPERATION = kind("ops.vworkspace.io/v1alpha1", "Operation")
 _CLUSTER = kind("ops.vworkspace.io/v1alpha1", "Cluster")

@@ -19,10 +19,10 @@ from konverge_testing.volsync import VolSyncController, volsync_crds
 __all__ = ["engine_crds", "engines"]
 
 _PACE = 0.1
-"""The doubles run ten times as fast as the recorded controllers."""
+"""The stand-ins run ten times as fast as the recorded controllers."""
 _VELERO = "velero"
 _RUNS = 0.5
-"""Seconds that a command runs, about."""
+"""About the seconds that a command runs."""
 
 
 def engine_crds() -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ class JobController(StandIn):
 
 @asynccontextmanager
 async def engines(config: ClientConfig, token: str, *, runs_jobs: bool) -> AsyncIterator[str]:
-    """Run the doubles; yields the URL of the control plane, which has one job for the agent.
+    """Run the stand-ins; yields the URL of the control plane, which has one job for the agent.
 
     `runs_jobs`: the API server has a Job controller, so that only a kubelet is missing.
     """

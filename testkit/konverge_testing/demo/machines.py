@@ -1,7 +1,7 @@
 """`konverge demo --machines`: a pool of machines over three shards is spread, scaled, and one of its Nodes is drained.
 
 Guarantees: the operator runs in this process with exactly the rights that `konverge rbac` prints. The servers of Nstance are doubles of
-`konverge_testing.nstance`, which the operator reaches over TLS on loopback; doubles replace the core of Cluster API and the kubelets. No
+`konverge_testing.nstance`, which the operator reaches over TLS on loopback; stand-ins replace the core of Cluster API and the kubelets. No
 machine is created anywhere.
 """
 
@@ -103,7 +103,7 @@ async def _prepare(admin: Client) -> None:
 
 @asynccontextmanager
 async def _operator(stage: Stage, admin: Client, world: NstanceWorld) -> AsyncIterator[None]:
-    """Run the operator as its ServiceAccount, with what an administrator gives it, beside the double of Cluster API."""
+    """Run the operator as its ServiceAccount, with what an administrator gives it, beside the stand-in for Cluster API."""
     from konverge_testing.capi import CapiCore
 
     names = _SETTINGS.identity_names
@@ -141,7 +141,7 @@ def _encoded(text: str) -> str:
 
 
 class _Story:
-    """The steps, with a table between them. It acts for kubelets, too: a Node for each instance that runs."""
+    """The steps, with a table between them. It replaces the kubelets too: it creates a Node for each running instance."""
 
     def __init__(self, admin: Client, world: NstanceWorld, timeout: float) -> None:
         self._admin = admin
@@ -211,7 +211,7 @@ class _Story:
         return [one for one in found if one.status == RUNNING]
 
     async def _shows(self, sizes: Mapping[str, int]) -> bool:
-        """Tell whether the pool is Ready, and has so many instances on each shard, each with a Node."""
+        """Return whether the pool is Ready, and has so many instances on each shard, each with a Node."""
         pool = await self._admin.get(NstanceMachinePool, POOL, HOME)
         ready, total = pool.find_condition("Ready"), sum(sizes.values())
         found = {name: len(self._running(name)) for name in sizes}

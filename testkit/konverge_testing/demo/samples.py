@@ -1,7 +1,7 @@
 """The samples of `konverge demo`, each with its expected end.
 
 One ApplicationInstance of every mode, kind of source and kind of values; one Operation of each engine (`operations.yaml`); a Cluster in
-pull mode (`cluster.yaml`), whose control plane installs one more instance; a pool of Nextclouds and three that claim of it (`pools.yaml`).
+pull mode (`cluster.yaml`), whose control plane installs one more instance; a pool of Nextclouds and three claims (`pools.yaml`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MACHINES: Final = "Machines"
 
 
 class Expected(NamedTuple):
-    """Expected status and reason of a sample: of its condition Ready, or its phase and the reason for that."""
+    """Expected status and reason of a sample: status and reason of its condition Ready, or its phase and the phase's reason."""
 
     status: str
     reason: str
@@ -185,7 +185,7 @@ def cluster_samples(endpoint: str = "") -> list[dict[str, Any]]:
 
 
 def pool_samples(*, claims: bool) -> list[dict[str, Any]]:
-    """Return the pool with its profile, or the Nextclouds that claim of it when it is full."""
+    """Return the pool with its profile, or the Nextclouds that claim from the full pool."""
     found = [document for document in yaml.safe_load_all(_text("pools.yaml")) if document]
     return [document for document in found if (document["kind"] == "Nextcloud") == claims]
 

@@ -30,15 +30,15 @@ class Stage:
     directory: Path
     """The folder of the demo's files; removed at the end."""
     kubeconfig: Path
-    """The administrator's."""
+    """The administrator's kubeconfig."""
     config: ClientConfig
-    """The administrator's."""
+    """The administrator's configuration."""
     act_as: Callable[[str, tuple[str, ...]], Awaitable[ClientConfig]]
     """Returns the configuration of a user in groups, by a client certificate, which does not expire as a token does."""
     kubectl: str
     """The command of kubectl, "" if it is not installed."""
     runs_jobs: bool = False
-    """Whether a Job controller makes pods of Jobs."""
+    """Whether a Job controller creates pods for Jobs."""
 
 
 @asynccontextmanager

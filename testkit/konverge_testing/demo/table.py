@@ -206,7 +206,7 @@ def machines_row(pool: NstanceMachinePool, owner: Object | None, groups: Iterabl
 
 
 def converged(rows: Iterable[Row], expected: Mapping[str, Expected], section: str = INSTANCES) -> bool:
-    """Tell whether every sample of a section has its expected end."""
+    """Return whether every sample of a section has its expected end."""
     present = {row.name: Expected(row.ready, row.reason) for row in rows if row.section == section}
     return all(present.get(name) == end for name, end in expected.items())
 

@@ -1,4 +1,4 @@
-"""A double of Flux on an API server: helm-controller and source-controller, played by one small program. No Helm runs.
+"""A stand-in for Flux on an API server: helm-controller and source-controller, played by one small program. No Helm runs.
 
     async with HelmController(config, world=World(refused={"1.2.0": "Service is invalid"})):
         ...                                 # HelmReleases become ready, or fail, in Flux's words

@@ -19,11 +19,11 @@ Acting: TypeAlias = Generator[Effect, None, bool]
 """Effects, and at the end whether the last write of the reconcile is due."""
 
 RETRY = 2.0
-"""Seconds before a remediated release, or a failed uninstall, is tried again."""
+"""Seconds before a remediated release, or a failed uninstall, is retried."""
 
 
 def install_or_upgrade(work: Work, action: str) -> Acting:
-    """Install or upgrade to what is wanted."""
+    """Install or upgrade to the desired version."""
     text = f"Running '{action}' action with timeout of {work.spec.get('timeout', '5m0s')}"
     work.conditions.set("Reconciling", "True", "Progressing", text)
     work.conditions.set("Ready", "Unknown", "Progressing", text)
@@ -36,7 +36,7 @@ def install_or_upgrade(work: Work, action: str) -> Acting:
 
 
 def _entry(work: Work, action: str, status: str) -> Object_:
-    """A new entry of the history for what is wanted."""
+    """A new entry of the history for the desired version."""
     number = max((entry["version"] for entry in work.history), default=0) + 1
     now = rfc3339(work.view.now())
     name, namespace = work.place
@@ -88,7 +88,7 @@ def _succeed(work: Work, action: str) -> Acting:
 
 
 def _rest(work: Work) -> Acting:
-    """The action is over, and all is well."""
+    """Report a successful action."""
     work.conditions.drop("Reconciling", "Stalled")
     work.judge_drift()
     yield from work.write()
@@ -201,7 +201,7 @@ def correct_drift(work: Work) -> Effects:
 
 
 def uninstall(work: Work) -> Effects:
-    """End a release under deletion. A suspended one is let go without an uninstall: what it made stays behind."""
+    """End a release under deletion. A suspended release is removed without an uninstall: its objects stay."""
     if work.spec.get("suspend"):
         yield Finalizer(False)
         return
@@ -231,7 +231,7 @@ def _say_uninstalled(work: Work, reason: str, message: str) -> None:
 
 
 def uninstall_renamed(work: Work) -> Effects:
-    """End the release of the old name; the next reconcile installs one of the new name."""
+    """End the release of the old name; the next reconcile installs a release of the new name."""
     latest = work.latest
     assert latest is not None
     _say_uninstalled(work, "UninstallSucceeded", f"Helm uninstall succeeded for {work.describe(latest)}")

@@ -44,7 +44,7 @@ __all__ = ["HelmController", "World", "flux_crds"]
 NAME: Final = "helm-controller"
 _RETRY: Final = "retry"
 _LONGEST: Final = 60.0
-"""Seconds between two tries at most; Flux's own limit is 15 minutes."""
+"""The most seconds between two attempts; Flux's own limit is 15 minutes."""
 
 _SOURCE = "source.toolkit.fluxcd.io/v1"
 KINDS: Final[dict[str, Kind[Object]]] = {
@@ -80,7 +80,7 @@ def _definitions() -> bytes:
 class HelmController:
     """Plays Flux on an API server until its `async with` ends. Constructing it starts nothing.
 
-    `namespace` None serves all; `pause` is seconds between two of its writes, for people who watch.
+    `namespace` None serves all namespaces; `pause` is seconds between two of its writes, for people who watch.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class HelmController:
     # --- the View of the pure part -------------------------------------------------------------------------------------------
 
     def find(self, kind: str, namespace: str, name: str) -> Object_ | None:
-        """Return an object as it was last written by us or seen by the cache, whichever is newer."""
+        """Return the newest version of an object: our last write, or the cached copy."""
         cached = self._informers[kind].store.get(namespace, name)
         written = self._written.get(Key("", KINDS[kind], namespace, name))
         if written is not None and (
@@ -145,7 +145,7 @@ class HelmController:
         """Return the present moment."""
         return wall_clock()
 
-    # --- what wakes it -------------------------------------------------------------------------------------------------------
+    # --- triggers ------------------------------------------------------------------------------------------------------------
 
     def _on_change(self, name: str, change: Change) -> None:
         if change.new is None:
@@ -168,7 +168,7 @@ class HelmController:
             try:
                 if (
                     item.reasons != (_RETRY,) or item.key in self._due
-                ):  # else another run has done what the retry was for
+                ):  # else another run has already done the work of this retry
                     await self._reconcile_key(item.key)
             except KonvergeError as error:
                 self._log.warning("the stand-in for Flux could not write", key=str(item.key), error=str(error))

@@ -1,4 +1,4 @@
-"""The double of helm-controller: one reconcile of a HelmRelease, as recorded. No Helm runs.
+"""The stand-in for helm-controller: one reconcile of a HelmRelease, as recorded. No Helm runs.
 
 The order of writes is the recorded one, because readers depend on it: `lastAttemptedGeneration` before the action (and, if no action is
 needed, only at the end), `history` after Ready, `observedGeneration` in a write of its own at the very end, and with it
@@ -46,7 +46,7 @@ def reconcile_release(release: Object_, world: World, view: ClusterView) -> Effe
 
 
 def _chart(work: Work) -> Effects:
-    """Make the HelmChart that fetches for this release; a release with chartRef has none."""
+    """Create the HelmChart that fetches for this release; a release with chartRef has none."""
     if "chart" not in work.spec:
         return
     chart = work.spec["chart"]["spec"]
@@ -89,7 +89,7 @@ def _dependency(work: Work) -> tuple[str, str] | None:
 
 
 def _source(work: Work) -> tuple[str, str] | None:
-    """Tell why the chart is not there; if it is, note its revision."""
+    """Return why the chart is missing; if it exists, record its revision."""
     reference = work.spec.get("chartRef")
     kind = "HelmChart" if reference is None else reference["kind"]
     place = (
@@ -120,7 +120,7 @@ def _revision(kind: str, revision: str) -> str:
 
 
 def _values(work: Work) -> tuple[str, str] | None:
-    """Tell why the values cannot be put together; if they can, note their digest."""
+    """Return why the values cannot be composed; if they can, record their digest."""
     try:
         work.config = digest(compose(work.spec, work.namespace, work.view))
     except ValuesError as error:

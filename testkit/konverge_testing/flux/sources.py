@@ -1,4 +1,4 @@
-"""The double of source-controller: HelmRepository, OCIRepository and HelmChart, as recorded.
+"""The stand-in for source-controller: HelmRepository, OCIRepository and HelmChart, as recorded.
 
 A `World` provides the artifacts. A transient failure is retried (Reconciling/ProgressingWithRetry); a missing chart version is not
 (Stalled/InvalidChartReference). An old artifact stays while no new artifact can be fetched.
@@ -30,7 +30,7 @@ __all__ = ["FIRST_RETRY", "reconcile_source"]
 _LOOKED_IN = "observedSourceArtifactRevision"
 
 FIRST_RETRY = 1.0
-"""Seconds before a failed fetch is tried again, doubled with each failure in a row. source-controller starts with 0.75 s:
+"""Seconds before a failed fetch is retried, doubled with each failure in a row. source-controller starts with 0.75 s:
 https://fluxcd.io/flux/components/source/options/ (--min-retry-delay)"""
 
 
@@ -137,7 +137,7 @@ def _fetch(source: Object_, world: World, view: ClusterView) -> Effects:
         status[_LOOKED_IN] = fetched.looked_in
     settled = seen == metadata["generation"] and conditions.is_("Ready", "True")
     if settled and old is not None and old["revision"] == fetched.revision:
-        if status.get(_LOOKED_IN) != looked_in:  # the chart in store will do; no other of that version is pulled
+        if status.get(_LOOKED_IN) != looked_in:  # keep the stored chart of the same version: no pull
             yield Status(copy.deepcopy(status))
         return
     if seen != metadata["generation"]:

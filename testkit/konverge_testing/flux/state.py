@@ -1,6 +1,6 @@
-"""The types of the Flux double: the world below Flux, a controller's view of the cluster, and the effects of one reconcile.
+"""The types of the Flux stand-in: the world below Flux, a controller's view of the cluster, and the effects of one reconcile.
 
-A reconcile of the double is a generator of effects: each is one write to the API server, in the order of the recorded controllers
+A reconcile of the stand-in is a generator of effects: each is one write to the API server, in the order of the recorded controllers
 (tests/recordings/flux). So the same code runs against a dict in a unit test and against a real API server.
 """
 
@@ -35,7 +35,7 @@ Object_: TypeAlias = dict[str, Any]
 """An object as plain JSON data."""
 
 FINALIZER: Final = "finalizers.fluxcd.io"
-"""Holds HelmReleases and sources until Flux has let go of them."""
+"""Keeps HelmReleases and sources until Flux removes it."""
 
 _FIRST = ("Reconciling", "Stalled", "Ready", "FetchFailed", "ArtifactOutdated")
 
@@ -53,7 +53,7 @@ class World:
     unreachable: set[str] = field(default_factory=set)
     """URLs that do not respond, with everything below them."""
     mirrors: dict[str, str] = field(default_factory=dict)
-    """URLs that offer the same content, bit by bit, as another: mirror to original."""
+    """URLs with the same content as another URL, bit by bit: mirror to original."""
     refused: dict[str, str] = field(default_factory=dict)
     """Chart versions that the API server refuses, with its text."""
     slow: set[str] = field(default_factory=set)
@@ -76,7 +76,7 @@ class World:
         return ""
 
     def exists(self, version: str) -> bool:
-        """Tell whether a chart of this version can be had."""
+        """Return whether a chart of this version exists."""
         return self.versions is None or version in self.versions
 
     def content(self, url: str) -> str:
@@ -84,7 +84,7 @@ class World:
         return self.mirrors.get(url, url)
 
     def answers(self, url: str) -> bool:
-        """Tell whether this URL responds."""
+        """Return whether this URL responds."""
         return not any(url == dead or url.startswith(f"{dead.rstrip('/')}/") for dead in self.unreachable)
 
 
@@ -100,14 +100,14 @@ class ClusterView(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Write the status of the object in hand."""
+    """Write the status of the reconciled object."""
 
     status: Object_
 
 
 @dataclass(frozen=True, slots=True)
 class Finalizer:
-    """Add (or remove) Flux's finalizer on the object in hand."""
+    """Add (or remove) Flux's finalizer on the reconciled object."""
 
     present: bool
 
@@ -140,9 +140,9 @@ Effects: TypeAlias = Iterator[Effect]
 
 
 class Conditions:
-    """The conditions of a status under work, as fluxcd/pkg sets them.
+    """The conditions of a status that a reconcile edits, as fluxcd/pkg sets them.
 
-    lastTransitionTime moves with status, reason and message alike; what is wrong is stored first. Reconciling
+    lastTransitionTime changes with status, reason or message; abnormal conditions are stored first. Reconciling
     and Stalled exclude each other.
     """
 
@@ -169,7 +169,7 @@ class Conditions:
         self._store()
 
     def stamp(self, type_: str) -> None:
-        """Say of a condition that it holds for the present generation too."""
+        """Set the observedGeneration of a condition to the present generation."""
         if type_ in self._entries:
             self._entries[type_] = {**self._entries[type_], "observedGeneration": self._generation}
             self._store()
@@ -185,7 +185,7 @@ class Conditions:
         return self._entries.get(type_)
 
     def is_(self, type_: str, status: str) -> bool:
-        """Tell whether a condition has this status."""
+        """Return whether a condition has this status."""
         return bool(self._entries.get(type_, {}).get("status") == status)
 
     def _store(self) -> None:

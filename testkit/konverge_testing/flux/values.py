@@ -1,7 +1,7 @@
 """How helm-controller puts values together: `valuesFrom` in order, then inline `values`.
 
 Its errors name the reference and continue with the parser's own text, which may quote the values, so readers must not pass them on. The
-double's errors quote values too, so that tests notice a leak.
+stand-in's errors quote values too, so that tests notice a leak.
 """
 
 from __future__ import annotations

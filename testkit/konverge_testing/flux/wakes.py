@@ -1,8 +1,8 @@
-"""The triggers of the Flux double's controllers. Pure.
+"""The triggers of the Flux stand-in's controllers. Pure.
 
-As upstream: a controller's own object wakes it when its spec, a request or its deletion is new, never for its status. A new artifact
-enqueues its users; a source that fails enqueues nothing, which is why a release does not see a missing OCI tag. Secrets and ConfigMaps
-wake a release only if they carry the label `reconcile.fluxcd.io/watch: Enabled`.
+As upstream: a new spec, request or deletion enqueues the object itself, a new status never does. A new artifact enqueues its users. A
+source that fails enqueues nothing, so a release does not see a missing OCI tag. Secrets and ConfigMaps enqueue a release only if they have
+the label `reconcile.fluxcd.io/watch: Enabled`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _artifact_trigger(thing: Object_ | None) -> tuple[Any, ...]:
 def woken_by(
     kind: str, before: Object_ | None, after: Object_ | None, all_of: Callable[[str, str], Iterable[Object_]]
 ) -> Iterator[Woken]:
-    """Yield what a change wakes; `all_of` lists the objects of a kind in a namespace."""
+    """Yield the keys that a change enqueues; `all_of` lists the objects of a kind in a namespace."""
     thing = after or before
     if thing is None:
         return

@@ -1,4 +1,4 @@
-"""The state of one reconcile of the helm-controller double: the release, its next status, and the desired state."""
+"""The state of one reconcile of the helm-controller stand-in: the release, its next status, and the desired state."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Work:
             self.status[counter] = self.status.get(counter, 0) + 1
 
     def exhausted(self, action: str) -> bool:
-        """Tell whether this very intent failed as often as it may; then nothing is tried again."""
+        """Return whether exactly this intent has used up its retries; then nothing is retried."""
         tried = tuple(self.status.get(f"lastAttempted{what}") for what in ("Generation", "Revision", "ConfigDigest"))
         retries = (self.strategy(action).get("remediation") or {}).get("retries", 0)
         failures = self.status.get(f"{action}Failures", 0)
@@ -160,7 +160,7 @@ class Work:
             self.conditions.set("Drifted", "False", "NoDriftDetected", text)
 
     def take_force_request(self) -> bool:
-        """Tell whether an upgrade is requested although nothing changed; the request counts once, and only beside an equal requestedAt."""
+        """Return whether an upgrade is requested although nothing changed; a request counts once, and only beside an equal requestedAt."""
         annotations = self.release["metadata"].get("annotations") or {}
         force, handled = annotations.get(FORCE_AT), self.status.get("lastHandledForceAt")
         if force is None:

@@ -29,7 +29,7 @@ class Mask:
     why: str
 
     def means(self, data: dict[str, Any]) -> bool:
-        """Tell whether an object is of its kind, in any version."""
+        """Return whether an object is of its kind, in any version."""
         if self.kind is None:
             return True
         group = data["apiVersion"].rpartition("/")[0]
@@ -58,7 +58,7 @@ class Allowances:
         """The virtual second that ends each run, or None if a run ends on convergence."""
 
     def may_differ(self, what: Kind[Any] | type[Any] | None, *parts: Part, why: str) -> None:
-        """Declare that parts of objects of a kind (None: of every kind) may end otherwise than in the undisturbed run.
+        """Declare that parts of objects of a kind (None: of every kind) may end differently from the undisturbed run.
 
         A part is a dotted path, or a function that changes a copy of the object. Without parts the objects themselves may differ: their
         number, names and content, and how often they were created and deleted. `why` is for the reader of the report.
@@ -69,7 +69,7 @@ class Allowances:
         self.allowed.append(Mask(None if what is None else kind_of(what), parts, why))
 
     def may_stay_gone(self, what: Kind[Any] | type[Any], name: str = "", *, why: str) -> None:
-        """Declare that an object (of any name: "") which the undisturbed run ends with may be missing at the end of another."""
+        """Declare that an object of the undisturbed run's end ("": any name) may be missing at the end of another run."""
         _needs_reason(why)
         self.gone.append((kind_of(what), name, why))
 
@@ -82,9 +82,9 @@ class Allowances:
         self.skipped.append((pattern, why))
 
     def may_write_on_resync(self, what: Kind[Any] | type[Any] | None, *, why: str) -> None:
-        """Declare that the reconcile of a kind (None: of any) may have work for no other reason than the resync.
+        """Declare that the reconcile of a kind (None: of any) may write when only the resync triggered it.
 
-        An operator that compares an outside world with its objects at each resync, and is woken by no event of it, needs this.
+        For an operator that compares an outside system with its objects at each resync, because that system sends no events.
         """
         _needs_reason(why)
         self.resync_writers.append((None if what is None else kind_of(what), why))
@@ -92,7 +92,7 @@ class Allowances:
     def may_stay_silent(self, what: Kind[Any] | type[Any] | None, *, why: str) -> None:
         """Declare that the reconcile of a kind (None: of any) may return Done after a failed write without a change of a condition.
 
-        An operator that writes something which may be missing, a record for people, needs this.
+        For an operator with optional writes, such as a record for people.
         """
         _needs_reason(why)
         self.silent.append((None if what is None else kind_of(what), why))

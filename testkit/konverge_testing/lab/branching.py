@@ -25,7 +25,7 @@ from konverge_testing.lab.timeline import Timeline, TimelineEntry
 __all__ = ["LEAST", "MOST", "Batch", "SharedPrefix", "acts_when_armed", "batches", "branches_at"]
 
 MOST: Final = 40
-"""Plans of one prefix: its own run is then a few hundredths of theirs."""
+"""The most plans that share a prefix: the prefix then costs a few hundredths of their runs."""
 LEAST: Final = 16
 """The fewest plans that justify a shared prefix of their own."""
 
@@ -36,7 +36,7 @@ class Batch:
 
     places: tuple[int, ...]
     shared: bool = False
-    """Whether they have their beginning in common."""
+    """Whether these plans share a prefix."""
 
 
 def batches(plans: Sequence[Plan], workers: int, *, share: bool = True) -> list[Batch]:
@@ -71,9 +71,9 @@ def _shares(plans: Sequence[Plan]) -> Iterator[tuple[int, int | None]]:
 
 
 def branches_at(plan: Plan, number: int, moment: Moment, watches: Iterable[About]) -> bool:
-    """Tell whether a plan's first fault shows before or after this write, whatever its probes are at.
+    """Return whether a plan's first fault strikes before or after this write, apart from its probes.
 
-    Number 0 is the start, where rules begin. `watches` are those that are open.
+    Number 0 is the start, where rules begin. `watches` are the open watches.
     """
     if number and any(crash.write == number and crash.moment == moment for crash in plan.crashes):
         return True
@@ -85,7 +85,7 @@ def branches_at(plan: Plan, number: int, moment: Moment, watches: Iterable[About
 
 
 def acts_when_armed(timed: Timed, watches: Iterable[About]) -> bool:
-    """Tell whether a rule may do something without a hit, or at once: it sets a timer for its own end, or ends or holds open watches."""
+    """Return whether a rule acts as soon as it is armed: it sets a timer for its own end, or ends or holds open watches."""
     rule = timed.as_rule
     fault = rule.fault
     if timed.seconds is not None:
@@ -105,7 +105,7 @@ class SharedPrefix:
     waiting: dict[int, Plan]
     """Plans that have not branched off, by their places."""
     fork: Callable[[int], bool]
-    """Copies the process for the plan of a place: True in the copy. In the original it returns when the copy has done its work."""
+    """Copies the process for the plan of a place. Returns True in the copy; in the original it returns when the copy is done."""
     taken: int | None = None
     """In a copy, the place of the plan that it runs."""
     probes: dict[int, list[Rule]] = field(default_factory=lambda: defaultdict(list))
@@ -134,7 +134,7 @@ class SharedPrefix:
         self._notes[place].append((len(timeline.entries), note))
 
     def branch(self, place: int) -> tuple[bool, list[Rule]]:
-        """Let the plan of a place go its own way: whether this is the copy that runs it, and the probes that are over here."""
+        """Branch off the plan of a place. Returns whether this process is the copy that runs it, and the probes that end here."""
         if self.fork(place):
             self.taken = place
             return True, [rule for other, rules in self.probes.items() if other != place for rule in rules]
@@ -142,7 +142,7 @@ class SharedPrefix:
         return False, self.probes.pop(place, [])
 
     def timeline(self, place: int, timeline: Timeline) -> Timeline:
-        """Return the timeline as the plan of a place has it: with the notes about its rules."""
+        """Return the timeline of the plan of a place: with the notes about its rules."""
         entries = list(timeline.entries)
         for at, note in reversed(self._notes[place]):
             entries.insert(at, note)

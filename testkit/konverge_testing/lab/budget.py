@@ -42,7 +42,7 @@ class CpuBudget:
         return sum(self._sums)
 
     def left(self) -> bool:
-        """Tell whether another plan may begin."""
+        """Return whether another plan may begin."""
         return self.used() <= self._allowed
 
     def _count(self) -> None:

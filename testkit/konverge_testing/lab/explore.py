@@ -174,7 +174,7 @@ class Report:
 
 
 def in_ci() -> bool:
-    """Tell whether this is a run of continuous integration: its runners set the variable CI."""
+    """Return whether this is a run of continuous integration: its runners set the variable CI."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
@@ -252,7 +252,7 @@ def explore(
 
 
 def _random_plans(planned: Planned, random: Random, count: int) -> list[Plan]:
-    """Draw joined plans of some dozens of seeds: those of one seed share their beginning."""
+    """Draw joined plans with some dozens of seeds: plans of one seed share their beginning."""
     if len(planned.plans) <= 3:
         return []
     seeds = [random_seed(random) for _ in range(0, count, _OF_ONE_SEED)]
@@ -323,7 +323,7 @@ def _outcomes(
 
     def judge(done: Run) -> Failure | None:
         failure = _failure_of(scenario, reference, done)
-        clock.used()  # a copy ends here, and takes what it has not counted with it
+        clock.used()  # a copy ends here, so it must count its CPU time now
         return failure
 
     # A debugger or a coverage tool that traces this process would not see the copies.

@@ -33,7 +33,7 @@ from konverge_testing.lab.timeline import Timeline, TimelineEntry
 __all__ = ["MOST_WRITES", "FaultInjector", "TargetProcess"]
 
 MOST_WRITES: Final = 1000
-"""Write requests of one run after which the process is stopped: it makes ever more, and a run has to end."""
+"""The most write requests of a run: a process that writes without end is stopped, because a run has to end."""
 
 
 class TargetProcess(Protocol):
@@ -60,7 +60,7 @@ class FaultInjector:
     foreign_writer: ForeignWriter
     timeline: Timeline
     prefix: SharedPrefix | None = None
-    """Set if this run is the common beginning of others; None again in the copy that has become one of these."""
+    """Set if this run is the common beginning of plans; None again in the copy that runs one of these plans."""
     always: list[Callable[[], None]] = field(default_factory=list)
     """Predicates of the user; each raises AssertionError."""
     disturb_lease: Callable[[Lease], Awaitable[float]] | None = None
@@ -177,18 +177,18 @@ class FaultInjector:
                 self._arm(timed)
 
     def _branch(self, number: int, moment: Moment) -> None:
-        """Branch off the plans whose first fault is due; in a copy of this process, go on as the run of its plan."""
+        """Branch off the plans whose first fault is due; in a copy of this process, continue as the run of its plan."""
         if self.prefix is not None:
             for place in self.prefix.due(number, moment, self.faults.watches):
                 if self._takes_over(place):
                     return
 
     def _takes_over(self, place: int) -> bool:
-        """Tell whether this process is from here on the run of the plan of a place."""
+        """Return whether this process runs the plan of a place from here on."""
         if self.prefix is None:
             return self._taken == place
         prefix = self.prefix
-        if place not in prefix.waiting:  # a probe that was removed while a request was about to ask it
+        if place not in prefix.waiting:  # a probe that was removed while a request was about to use it
             return False
         taken, others = prefix.branch(place)
         for rule in others:
@@ -279,7 +279,7 @@ class FaultInjector:
         self.problems += problems + [words for _, words in broken(self.always, event)]
 
     def note_fault(self, text: str) -> None:
-        """Take a fault that strikes elsewhere into the timeline."""
+        """Add a fault that strikes elsewhere to the timeline."""
         self._note("fault", "plan", text)
 
     def _note(self, kind: Any, who: str, text: str, number: int = 0, *, effect: bool = False) -> None:

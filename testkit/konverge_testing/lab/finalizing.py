@@ -1,4 +1,4 @@
-"""Faults in `finalize`: the lab's manager wraps every reconciler that has a finalizer, so that a plan can fail one of the calls.
+"""Faults in `finalize`: the lab's manager wraps every reconciler with a `finalize`, so that a plan can fail one of the calls.
 
 Guarantees: calls are numbered from 1 over all lives of the process, in the order of their starts; a call of a dead process has no number.
 A call without a fault has the result of the reconciler's own `finalize`.
@@ -24,7 +24,7 @@ from konverge_testing.lab.process import FinalizeGate, Wire
 __all__ = ["LET_THROUGH", "LabManager", "raise_interruption"]
 
 LET_THROUGH: Final = "let a cancellation through"
-"""Part of the error of the runtime if a cancellation that a plan raised leaves `finalize`."""
+"""Part of the runtime's error text if `finalize` lets a plan's cancellation through."""
 
 
 def raise_interruption(what: Interruption) -> None:

@@ -87,7 +87,7 @@ class Findings:
     # --- what the test declares ----------------------------------------------------------------------------------------------
 
     def expect(self, error: type[BaseException], match: str) -> None:
-        """Take errors of this type whose text matches for what the test is about."""
+        """Expect errors of this type whose text matches: the test is about them."""
         self._expected.append(_Expected(error, match))
 
     def expects(self, error: BaseException) -> bool:
@@ -106,7 +106,7 @@ class Findings:
     # --- the observer of managers --------------------------------------------------------------------------------------------
 
     def failed(self, failure: Failure) -> None:
-        """Take a contained exception: a finding if it is a mistake of the program and the test does not expect it."""
+        """Record a contained exception: a finding if it is a mistake of the program and the test does not expect it."""
         forgotten, error = self._forgotten.pop(_task(), []), failure.error
         if failure.retried:
             self.failing[failure.where, failure.key] = error
@@ -136,19 +136,19 @@ class Findings:
             self.most_at_once()
 
     def check_reconcile(self) -> None:
-        """Raise ForgottenAwait if the reconcile of the current task made a coroutine and never awaited it."""
+        """Raise ForgottenAwait if the reconcile of the current task created a coroutine and never awaited it."""
         forgotten = self._forgotten.pop(_task(), None)
         if forgotten:
             raise ForgottenAwait(f"{', '.join(forgotten)}; write await before it")
 
     def never_awaited(self, coroutine: Any) -> None:
-        """Take a coroutine that was collected before it was awaited."""
+        """Record a coroutine that was collected before it was awaited."""
         code = getattr(coroutine, "cr_code", None) or coroutine.gi_code
         words = f"coroutine {coroutine.__qualname__} ({Path(code.co_filename).name}:{code.co_firstlineno}) was never awaited"
         self._forgotten.setdefault(_task(), []).append(words)
 
     def unhandled(self, context: dict[str, Any]) -> None:
-        """Take what the event loop reports: an exception that no code retrieved."""
+        """Record a report of the event loop: an exception that no code retrieved."""
         error, message = context.get("exception"), context.get("message")
         if error is None:
             self.add(f"unhandled: {message}")
@@ -156,12 +156,12 @@ class Findings:
             self.add(f"unhandled: {message}: {type(error).__name__}: {error}{_place(error)}")
 
     def webhook_failed(self, path: str, error: BaseException) -> None:
-        """Take an exception of a webhook's handler."""
+        """Record an exception of a webhook's handler."""
         if not self.expects(error) and self.is_finding(error):
             self.add(f"unhandled {type(error).__name__} in the webhook {path}: {error}{_place(error)}")
 
     def missing_rule(self, error: Forbidden, words: str) -> None:
-        """Take the refusal of a manager's request that no declared rule allows; `words` name the rule."""
+        """Record the rejection of a manager's request that no declared rule allows; `words` name the rule."""
         if not self.expects(error):
             self.add(words)
 
@@ -183,7 +183,7 @@ class Findings:
         self._forgotten.clear()
 
     def is_finding(self, error: BaseException) -> bool:
-        """Return whether an error that the test does not expect is a finding as soon as it occurs, and not only if it stays."""
+        """Return whether an unexpected error is a finding at its first occurrence, and not only if it persists."""
         if isinstance(error, TimeoutError | ReconcileTimeout):
             return not self.disturbed
         if isinstance(error, BaseExceptionGroup):
@@ -204,7 +204,7 @@ def _task() -> asyncio.Task[Any] | None:
 
 
 def _place(error: BaseException) -> str:
-    """Return the line of the program that raised, in brackets; errors of the library say themselves what to do."""
+    """Return the line of the program that raised, in brackets; errors of the library already name the remedy."""
     line = "" if isinstance(error, KonvergeError) else line_of_error(error)
     return f" ({line})" if line else ""
 

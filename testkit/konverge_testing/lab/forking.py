@@ -40,7 +40,7 @@ def run_shared(
 ) -> None:
     """Run plans of one seed that share their beginning, and send what `judge` returns for each. May end the process when it is done.
 
-    `more` is called before each plan; the rest is left if it returns False. `seconds` bounds each run, as that of `run`.
+    `more` is called before each plan; the rest is left if it returns False. `seconds` bounds each run, as in `run`.
     """
     forks = _Forks(link, more, seconds)
     prefix = forks.prefix = SharedPrefix(dict(plans), forks.fork)

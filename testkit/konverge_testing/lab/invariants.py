@@ -11,7 +11,7 @@ __all__ = ["QUIET", "broken", "place_of", "violated"]
 
 _KSTATUS: Final = frozenset({"Reconciling", "Stalled"})
 QUIET: Final = frozenset({("events.k8s.io", "events"), ("", "events"), ("coordination.k8s.io", "leases")})
-"""Resources that only report or coordinate, and are no part of the compared state."""
+"""Resources for reports and coordination, which the compared state leaves out."""
 
 
 def place_of(event: Event) -> str:

@@ -148,7 +148,7 @@ class _Life:
 
 
 class Lab(Allowances):
-    """A test's namespace on an API server, and the managers under test. Made by the fixture `lab`.
+    """A test's namespace on an API server, and the managers under test. The fixture `lab` creates it.
 
     `server` is the in-memory API server if the lab runs on one; `gate` is called around every write of its managers; `patience` multiplies
     the timeouts of `until` and similar methods, for runs with faults, and `outage` is added to them: the process may be down for so long.
@@ -184,7 +184,7 @@ class Lab(Allowances):
         self._install = install
         self._leases = leases
         self.findings = Findings() if findings is None else findings
-        """Mistakes of the program under test. Those of a lab that was given none fail its end."""
+        """Mistakes of the program under test. They fail the end of the lab, unless the caller passed `findings`."""
         self.services: ServiceGate | None = None
         """Disturbs the requests to the services of the scenario; None in an ordinary test."""
         self._rights = None if server is None else Rights(server, self.findings.missing_rule)
@@ -230,10 +230,10 @@ class Lab(Allowances):
     # --- mistakes of the program under test ----------------------------------------------------------------------------------
 
     def expects(self, error: type[BaseException], match: str = "") -> None:
-        """Expect reconciles, event handlers, webhooks or tasks to fail with an error of this type, whose text `match` is found in.
+        """Expect reconciles, event handlers, webhooks or tasks to fail with an error of this type, with `match` in its text.
 
         Without this an exception other than an error of the API fails the test, and so does a key that fails for ever. In a run without
-        faults the error has to occur: else the end of the test fails.
+        faults the error has to occur, or the end of the test fails.
         """
         self.findings.expect(error, match)
 
@@ -250,7 +250,7 @@ class Lab(Allowances):
         self._raise_mistakes()
 
     def dismiss(self) -> None:
-        """Raise no Mistakes any more: the test has failed for another reason."""
+        """Raise no more Mistakes: the test has failed for another reason."""
         self._silent = self._dismissed = True
 
     def fails_for_ever(self) -> list[str]:
@@ -272,7 +272,7 @@ class Lab(Allowances):
                         yield controller, key, times, error
 
     async def _rest(self) -> None:
-        """Wait until the keys that fail have recovered; those that fail again and again are findings."""
+        """Wait until the keys that fail have recovered; a key that fails again and again is a finding."""
         enough = {(controller, key): max(times + 2, _FOR_EVER) for controller, key, times, _ in self._failing()}
         if self._server is None or not enough:
             return
@@ -335,9 +335,9 @@ class Lab(Allowances):
     ) -> Manager:
         """Run a manager with these controllers in the lab's namespace; returns when it is ready (unless not `wait`).
 
-        The CRDs of konverge's models among the kinds that it reconciles, owns, watches and reads are installed before. Raises UsageError if
-        another of these kinds is not served, unless it is optional, or `absent` names it: then no CRD is installed, and the start does not
-        wait. With `crds` False nothing is installed and nothing checked.
+        First installs the CRDs of the kinds that it reconciles, owns, watches and reads, if konverge has a model of the kind. Raises
+        UsageError if the server does not serve another of these kinds. Optional kinds and kinds in `absent` get no CRD, and the start does
+        not wait for them. With `crds` False nothing is installed and nothing checked.
 
         In memory the manager has exactly the rights that it declares (`manager.rules()`), unless `config` names another user; a request
         without a right is a finding. With `rbac` False the manager may do everything.
@@ -384,7 +384,7 @@ class Lab(Allowances):
             await again.manager.start()
 
     def replicas(self) -> list[Replica]:
-        """Return the replicas of the managers that run: one of each, in plans with faults of the lease two."""
+        """Return the replicas of the running managers: one for each manager, or two in plans with faults of the lease."""
         lives = [life for life in self._lives if not life.halted]
         standbys = [life.standby for life in lives if life.standby is not None]
         return [*(Replica(life.manager, life.wire) for life in lives), *standbys]
@@ -499,7 +499,7 @@ class Lab(Allowances):
         return LabManager(name, config, gate=self.gate, wire=wire, metrics=metrics, settings=settings, random=random)
 
     async def enter(self, other: AbstractAsyncContextManager[T]) -> T:
-        """Enter a context manager for the life of the lab: a double of another controller, a webhook, a service.
+        """Enter a context manager for the life of the lab: a stand-in for another controller, a webhook, a service.
 
         The plans disturb the requests to a service that is a TestServer of aiohttp.
         """
@@ -508,7 +508,7 @@ class Lab(Allowances):
         return await self._others.enter_async_context(other)
 
     def rng(self) -> Random:
-        """Return a random number generator for such a double: seeded if the lab is, so that its runs repeat."""
+        """Return a random number generator for such a stand-in: seeded if the lab is, so that its runs repeat."""
         return Random() if self._random is None else Random(self._random.getrandbits(64))  # noqa: S311  # jitter, no secret
 
     async def stop(self) -> None:
@@ -569,11 +569,11 @@ class Lab(Allowances):
         return await self.client.create(self._in_namespace(object_) if info.namespaced else object_)
 
     async def get(self, what: Kind[R] | type[R], name: str, namespace: str | None = None) -> R:
-        """Read an object live, of the lab's namespace unless another is given or its kind has none; raises NotFound."""
+        """Read an object live, in the lab's namespace unless another is given or the kind is cluster-scoped; raises NotFound."""
         return await self.client.get(what, name, await self._place(what) if namespace is None else namespace)
 
     async def _place(self, what: Kind[Any] | type[Any]) -> str:
-        """Return the namespace of this lab, "" for a kind that has none."""
+        """Return the namespace of this lab, "" for a cluster-scoped kind."""
         info = await self.client.resource(kind_of(what))
         return self.namespace if info.namespaced else ""
 
@@ -595,7 +595,7 @@ class Lab(Allowances):
         await self.client.delete(what, name, await self._place(what))
 
     async def namespace_also(self, name: str) -> str:
-        """Make sure that another namespace exists."""
+        """Ensure that another namespace exists."""
         try:
             await self.client.create(kind("v1", "Namespace", namespaced=False).new(name))
         except AlreadyExists:
@@ -635,7 +635,7 @@ class Lab(Allowances):
             raise Unmet(self._story("to be ready", kind, name, last, timeout, self.namespace)) from None
 
     async def until_gone(self, what: Kind[Any] | type[Any], name: str, *, timeout: float = 20.0) -> None:
-        """Wait until an object is really gone. Raises Unmet on a timeout."""
+        """Wait until an object no longer exists. Raises Unmet on a timeout."""
         last: Any = None
         timeout, began = self.limit(timeout), asyncio.get_running_loop().time()
         try:
@@ -685,7 +685,7 @@ class Lab(Allowances):
         return busy or (self._server is not None and not self._server.idle), sum(queue.adds for queue in queues)
 
     def _electorates(self, lives: list[_Life]) -> list[list[Manager]]:
-        """Return the managers that run, those that elect one leader together."""
+        """Return the running managers, in groups that elect one leader."""
         groups: dict[object, list[Manager]] = {}
         for life in lives:
             election = life.settings.election

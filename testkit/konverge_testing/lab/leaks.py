@@ -66,7 +66,7 @@ class LeakSearch:
         self._lines: list[str] = []
 
     def committed(self, event: Event, *, by_process: bool) -> None:
-        """Take a commit."""
+        """Record a commit."""
         entry = event.entry
         if event.type == "DELETED":
             return
@@ -82,7 +82,7 @@ class LeakSearch:
             self._others.append(entry.raw)
 
     def logged(self, line: str) -> None:
-        """Take a line of the log."""
+        """Record a line of the log."""
         self._lines.append(line)
 
     def findings(self, allowed: Callable[[str, str], bool]) -> list[str]:

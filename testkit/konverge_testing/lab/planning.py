@@ -81,7 +81,7 @@ _MOST_BY_HAND: Final = 16
 """Deletions and edits of children after the last write that precede other plans: with them quick mode still tries every kind of fault."""
 
 _PLACES: Final = ("first", "lines")
-"""Fields of a fault that name the event of a watch where it strikes."""
+"""Fields of a fault that name the watch event that triggers it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +183,13 @@ def spread_over_faults(plans: Iterable[Plan], random: Random) -> list[Plan]:
 
 
 def _in_rounds(plans: Iterable[Plan], kind: Callable[[Plan], str]) -> list[Plan]:
-    """Return the plans with one of each kind before a second of any, and so on; the order is the given one otherwise."""
+    """Return the plans with one of each kind before a second of any kind, and so on; otherwise in the given order."""
     rounds: defaultdict[str, Iterator[int]] = defaultdict(count)
     return [plan for _, plan in sorted(((next(rounds[kind(plan)]), plan) for plan in plans), key=itemgetter(0))]
 
 
 def _is_by_hand(plan: Plan, last: int) -> bool:
-    """Tell whether a plan does nothing but delete or edit a child after the last write."""
+    """Return whether a plan does nothing but delete or edit a child after the last write."""
     if plan.faults != 1 or not plan.foreign:
         return False
     [foreign] = plan.foreign
@@ -395,7 +395,7 @@ def _foreign_writes(reference: Run) -> Iterator[Plan]:
 
 
 def _moments(reference: Run) -> Iterator[tuple[int, str, bool]]:
-    """Yield writes of the process with an object that they concern (of the last write: every object), and whether the process made that."""
+    """Yield writes of the process with an object that they concern (the last write: every object), and whether the process created it."""
     last = max((write.number for write in reference.timeline.writes() if write.effect), default=0)
     alive: dict[str, bool] = {}
     for entry in reference.timeline.entries:

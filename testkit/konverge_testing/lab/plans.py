@@ -31,7 +31,7 @@ __all__ = [
 MOST_DOWN: Final = 3 * 3600.0
 """Seconds of the longest outage of the process in a plan."""
 MOST_JOINED: Final = 3
-"""The number of plans that a random one joins at most; waits of a scenario last so many outages longer under plans."""
+"""The most plans that a random plan joins; under plans the waits of a scenario last so many outages longer."""
 
 Touch: TypeAlias = Literal["edit", "take", "delete", "recreate", "unfinalize", "terminate", "remove-crd"]
 """Foreign writes: change a field and own it; take a field that the process owns; delete; delete and create again with another uid; remove
@@ -69,7 +69,7 @@ class Timed(_Part, frozen=True):
 
     @property
     def as_rule(self) -> Rule:
-        """The rule, new."""
+        """A new rule for each run."""
         return Rule.from_json(self.rule)
 
 

@@ -66,7 +66,7 @@ class Wire:
         self._resumed: asyncio.Event | None = None
 
     def cut(self) -> None:
-        """Let nothing through any more."""
+        """Drop every request and response from now on."""
         self.alive = False
 
     def pause(self) -> None:
@@ -74,7 +74,7 @@ class Wire:
         self._resumed = asyncio.Event()
 
     def resume(self) -> None:
-        """Let responses through that were held back; requests that the pause met were never sent, and fail."""
+        """Deliver the held responses; requests that began during the pause were never sent, and fail."""
         if self._resumed is not None:
             self._resumed.set()
             self._resumed = None

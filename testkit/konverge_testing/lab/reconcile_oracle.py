@@ -48,7 +48,7 @@ class _Reconcile:
 
 
 _RUNNING: ContextVar[_Reconcile | None] = ContextVar("konverge_lab_reconcile", default=None)
-"""The reconcile in whose task, or in a task started by it, a write is sent."""
+"""The reconcile of the current task, or of the task that started it."""
 
 
 class ReconcileOracle:
@@ -65,7 +65,7 @@ class ReconcileOracle:
         _RUNNING.set(_Reconcile(controller, key, reasons))
 
     def answered(self, what: str, status: int) -> None:
-        """Take the response to a write."""
+        """Record the response to a write."""
         running = _RUNNING.get()
         if running is not None:
             if status < 400 or status in _EXPECTED:
@@ -74,13 +74,13 @@ class ReconcileOracle:
                 running.failed[what] = str(status)
 
     def broke(self, what: str, error: BaseException) -> None:
-        """Take the error of a write without a response."""
+        """Record the error of a write without a response."""
         running = _RUNNING.get()
         if running is not None:
             running.failed[what] = type(error).__name__
 
     def committed(self, event: Event) -> None:
-        """Take a commit of the process under test."""
+        """Record a commit of the process under test."""
         running = _RUNNING.get()
         if running is None:
             return
@@ -126,7 +126,7 @@ def _listed(items: list[str]) -> str:
 
 
 def _reports(key: Key, event: Event) -> bool:
-    """Tell whether a commit changes the conditions of the reconciled object, or its status if that has none."""
+    """Return whether a commit changes the conditions of the reconciled object, or its status if it has no conditions."""
     if (event.entry.namespace, event.entry.name) != (key.namespace, key.name):
         return False
     new = event.entry.object()

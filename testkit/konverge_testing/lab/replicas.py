@@ -53,7 +53,7 @@ def elected(settings: ManagerSettings, name: str, instance: str) -> ManagerSetti
 
 @contextlib.contextmanager
 def wrong_clock(faults: Sequence[Lease]) -> Iterator[None]:
-    """Let the clock of what is started in this block be a day apart, if a plan wants that."""
+    """Shift the clock of tasks that start in this block by a day, if the plan has that fault."""
     token = CLOCK_ERROR.set(-_DAY if any(one.do == "apart" for one in faults) else 0.0)
     try:
         yield
@@ -62,7 +62,7 @@ def wrong_clock(faults: Sequence[Lease]) -> Iterator[None]:
 
 
 class LeaseFaults:
-    """Does what a plan wants done to the lease of the process under test."""
+    """Injects a plan's faults into the lease of the process under test."""
 
     def __init__(self, client: Client, faults: Faults, replicas: Callable[[], Sequence[Replica]]) -> None:
         self._client = client
@@ -70,7 +70,7 @@ class LeaseFaults:
         self._replicas = replicas
 
     async def act(self, fault: Lease) -> float:
-        """Do one fault; returns the seconds that it lasts."""
+        """Inject a fault; returns its duration in seconds."""
         leaders = [one for one in self._replicas() if one.manager.leads]
         if not leaders:
             return 0.0

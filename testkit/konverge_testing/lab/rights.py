@@ -55,7 +55,7 @@ class Rights:
         return User(user, (f"{_ACCOUNT}s", f"{_ACCOUNT}s:{namespace}", "system:authenticated"))
 
     def grant(self, account: Account, manager: Manager) -> None:
-        """Give an account the rules of its manager."""
+        """Set an account's rules: the rules of its manager."""
         self._server.rbac.grant(account.user.name, roles_for(manager.name, manager.rules(), account.namespace))
 
     def _refused(self, user: User, wanted: Attributes, error: StatusError) -> None:

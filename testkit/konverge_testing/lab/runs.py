@@ -57,7 +57,7 @@ STEADY: Final = 1100.0
 PATIENCE: Final = 200.0
 """The factor of a scenario's timeouts under a plan: they were chosen for real machines, and time is virtual."""
 _AFTER_CLOCK: Final = 61.5
-"""Virtual seconds after the clock's end: no round number, since a request that is due each minute is in the queue at a round one."""
+"""Virtual seconds after the clock's end: not a round number, because requests that are due each minute are in the queue at full minutes."""
 _LONG: Final = 11 * 3600.0
 """Virtual seconds that the reference run continues after it converged, so that it includes the informers' resync."""
 
@@ -130,8 +130,8 @@ def run(
 
     A run that uses more CPU time than `seconds`, or waits for a thread that does not return, is cut off, which is a finding.
 
-    With a `prefix` the run is the common beginning of other plans' runs. It may return in copies of the process, as the run of one of
-    them, and its loop, whose descriptors the copies share, is not closed.
+    With a `prefix` the run is the common beginning of other plans' runs. It may also return in copies of the process, each as the run of
+    one of these plans. Its loop is not closed, because the copies share its descriptors.
 
     With faults of the lease the process runs as two replicas that elect one of them.
     """
@@ -281,8 +281,8 @@ async def _await_convergence(lab: Lab, injector: FaultInjector, result: Run, lon
 def rest_until_steady(last_write: float, now: float) -> float:
     """Return the seconds until a run counts as converged: 0 from `STEADY` on.
 
-    Less than a millisecond counts as nothing: added to a clock of some thousand seconds, a rest that is left over by the rounding of
-    floats may be lost, and who sleeps for it would sleep for ever without a moment passing.
+    Less than a millisecond counts as 0: a clock of some thousand seconds may round such a rest away, and a loop of sleeps for the rest
+    would never end.
     """
     rest = last_write + STEADY - now
     return rest if rest > 1e-3 else 0.0
@@ -367,7 +367,7 @@ def _owned(server: ApiServer) -> dict[str, frozenset[str]]:
 
 
 def _leaks(lab: Lab, server: ApiServer) -> list[str]:
-    """Tell what grew, or was left, without need."""
+    """Return what grew, or was left over, without need."""
     problems = []
     for resource in server.store.resources():
         for entry in server.store.list(resource):
@@ -403,7 +403,7 @@ def _leftovers(manager: Manager) -> list[str]:
 
 @contextlib.contextmanager
 def _logged(loop: VirtualTimeLoop, result: Run, leaks: LeakSearch) -> Iterator[None]:
-    """Take the reconciles that are logged into the timeline, and every line into the search for values of Secrets."""
+    """Add logged reconciles to the timeline, and search every log line for values of Secrets."""
 
     def take(_: Any, _level: str, event: MutableMapping[str, Any]) -> str:
         leaks.logged(f"{event}{sys.exc_info()[1] or ''}")

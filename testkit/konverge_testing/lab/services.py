@@ -24,7 +24,7 @@ Handler = Callable[[Any], Awaitable[Any]]
 
 
 def is_service(other: object) -> bool:
-    """Tell whether a context manager is a server whose requests can be disturbed: a TestServer of aiohttp that has not been started."""
+    """Return whether a context manager is a server whose requests can be disturbed: a TestServer of aiohttp that has not been started."""
     servers = sys.modules.get("aiohttp.test_utils")
     return servers is not None and isinstance(other, servers.TestServer) and not other.app.frozen
 

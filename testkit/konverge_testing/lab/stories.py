@@ -65,9 +65,9 @@ def _record(record: ReconcileRecord) -> str:
 
 
 def busiest_keys(managers: Iterable[Manager], server: ApiServer | None) -> list[str]:
-    """Return the keys that keep the loop busy: which are being reconciled, and which were again and again at the present moment.
+    """Return the keys that keep the loop busy: keys in a reconcile, and keys that were reconciled repeatedly at the present moment.
 
-    The latter with the reasons of the last request, and with what the last reconcile wrote.
+    The repeated keys have the reasons of the last request and the writes of the last reconcile.
     """
     now, again, lines = wall_clock(), [], []
     for manager in managers:

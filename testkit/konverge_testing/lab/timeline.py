@@ -41,7 +41,7 @@ class Timeline:
     entries: list[TimelineEntry] = field(default_factory=list)
 
     def add(self, entry: TimelineEntry) -> None:
-        """Note one thing."""
+        """Add an entry."""
         self.entries.append(entry)
 
     def writes(self) -> list[TimelineEntry]:
@@ -67,7 +67,7 @@ def summary(entries: Iterable[TimelineEntry]) -> list[str]:
 
 
 def first_difference(reference: Timeline, run: Timeline) -> int | None:
-    """Return the place in `run` of the first write that the reference did not make there, or None if the writes are the same."""
+    """Return the place in `run` of the first write that differs from the reference, or None if the writes are the same."""
     ours = [(place, entry.text) for place, entry in enumerate(run.entries) if entry.kind == "write"]
     theirs = [entry.text for entry in reference.entries if entry.kind == "write"]
     for number, (place, text) in enumerate(ours):

@@ -42,7 +42,7 @@ class WorkFailed(RuntimeError):
 
 
 def possible() -> bool:
-    """Tell whether there can be workers on this system."""
+    """Return whether there can be workers on this system."""
     return "fork" in multiprocessing.get_all_start_methods()
 
 
@@ -61,7 +61,7 @@ class Link:
         self._theirs.send((_DONE, (place, outcome)))
 
     def failed(self, words: str) -> NoReturn:
-        """Report that the piece that was begun last has failed, and end the process."""
+        """Report the failure of the piece that began last, and end the process."""
         self._leave(_FAILED, words)
 
     def end(self, back: tuple[int, ...] = ()) -> NoReturn:
@@ -134,7 +134,7 @@ def _start_worker(work: Work, batch: Batch, others: tuple[Connection, ...]) -> t
 
 
 def _own_process_group(process: int) -> None:
-    """Make a worker the head of a group of its own, with all that it forks. Parent and worker both do so, and the later call changes
+    """Put a worker and its forks into a process group of their own. Parent and worker both do so, and the later call changes
     nothing.
     """
     with contextlib.suppress(OSError):

@@ -16,7 +16,7 @@ class Network(enum.Enum):
     REFUSED = "refused"
     """A new connection is refused at once."""
     SILENT = "silent"
-    """A new connection is never accepted, and bytes on existing connections vanish: a half-open connection."""
+    """A new connection gets no response, and bytes on existing connections vanish: a half-open connection."""
 
 
 class CallFault(enum.Enum):

@@ -45,7 +45,7 @@ class Merged:
 
     @property
     def etag(self) -> str:
-        """A hash of the settings, without anything that instances do."""
+        """A hash of the settings, independent of the instances."""
         shown = self.spec
         words = [
             self.key,
@@ -90,7 +90,7 @@ class GroupStore:
         return Merged(key, merged, is_static=True)
 
     def upsert(self, key: str, wanted: GroupSpec) -> Merged:
-        """Merge what the operator sent into a group, and return the group."""
+        """Merge the operator's settings into a group, and return the group."""
         known = self.dynamic.get(key)
         if key in self.static:
             self._check_static(key, wanted)
@@ -111,7 +111,7 @@ class GroupStore:
         return found
 
     def delete(self, key: str) -> Merged | None:
-        """Drop what the operator wrote; return what is left of the group, which is the static part."""
+        """Remove the operator's settings; return the static part of the group."""
         self.dynamic.pop(key, None)
         return self.get(key)
 

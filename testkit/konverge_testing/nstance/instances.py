@@ -1,4 +1,4 @@
-"""The instances of a shard: they boot, drain and go, in the time of the loop.
+"""The instances of a shard: they boot, drain and end, in the time of the loop.
 
 A drain begins with an event and a timer; an acknowledgement or the timer ends it, and the instance is deleted. An instance without a
 provider id drains without an event, as on the real server.
@@ -45,7 +45,7 @@ class Instance:
     status: str = PENDING
     drain: Drain | None = None
     last_drain: Drain | None = None
-    """The last drain that began; it stays when the drain has ended, or was forgotten."""
+    """The last drain that began, also if it has ended or was forgotten."""
     reason: str = ""
 
     @property
@@ -61,7 +61,7 @@ class Pace:
     boot: float = 30.0
     delete: float = 10.0
     drain_timeout: float = 300.0
-    """Of groups without a timeout of their own; 0: instances are deleted without a drain."""
+    """The timeout of groups without their own; 0: instances are deleted without a drain."""
     drain_timeouts: dict[str, float] = field(default_factory=dict)
     """By group."""
 
@@ -85,7 +85,7 @@ class Fleet:
         self._timers: set[asyncio.TimerHandle] = set()
 
     def create(self, tenant: str, group: str, *, managed: bool, id: str = "") -> Instance:  # noqa: A002  # the word of the protocol
-        """Create an instance; it runs after `pace.boot`. One with the same id is returned as it is."""
+        """Create an instance; it runs after `pace.boot`. An existing instance with the same id is returned unchanged."""
         if id in self.instances:
             return self.instances[id]
         made = Instance(id or f"knc{self._random.getrandbits(80):020x}", tenant, group, managed, wall_clock())
@@ -102,7 +102,7 @@ class Fleet:
             self.drain(one, "scale-down")
 
     def counting(self, tenant: str, group: str) -> list[Instance]:
-        """Return the instances that fill the places of a group, the oldest first."""
+        """Return the instances that count towards a group's size, the oldest first."""
         return [one for one in self.instances.values() if (one.tenant, one.group) == (tenant, group) and one.counts]
 
     def replace(self, id: str, reason: str) -> None:  # noqa: A002  # the word of the protocol
@@ -143,7 +143,7 @@ class Fleet:
             self._later(self.pace.delete, lambda: self._delete(one))
 
     def forget_drains(self) -> None:
-        """Lose the drains in progress: their instances go on as if nothing had been."""
+        """Forget the drains in progress: their instances continue to run."""
         for one in self.instances.values():
             if one.status == RUNNING:
                 one.drain = None

@@ -134,7 +134,7 @@ class _Front:
             within.transport.abort()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silenced: asyncio.Event) -> None:
-        """Hand bytes on until an end closes; then the other end is closed too, unless the network is silent."""
+        """Forward bytes until an end closes; then the other end is closed too, unless the network is silent."""
         try:
             while data := await reader.read(65536):
                 if self._is_silent(silenced):
@@ -187,7 +187,7 @@ class Listener:
         return await self._front.listen(port)
 
     def accept(self, client: Callable[[], H2Protocol], tls: TlsMaterial) -> H2Protocol:
-        """Connect a client in memory, or raise as a handshake that fails does. The servers' clock is right, also if the client's is not."""
+        """Connect a client in memory, or raise like a failed handshake. The servers' clock is right, even if the client's is not."""
         ours = copy_context()
         ours.run(CLOCK_ERROR.set, 0.0)
         peer = ours.run(self._handshake, tls)

@@ -60,7 +60,7 @@ class _Issuer:
 
 
 class NstanceAuthority:
-    """The authority of one cluster; `random` makes its keys, so that runs repeat."""
+    """The authority of one cluster; `random` generates its keys, so that runs repeat."""
 
     def __init__(self, cluster_id: str, random: Random) -> None:
         self._random = random
@@ -80,7 +80,7 @@ class NstanceAuthority:
         return b"".join(_pem(one) for one in self._trusted)
 
     def rotate(self) -> None:
-        """Sign with a new key from now on; clients of the key before are accepted until `forget_older`."""
+        """Sign with a new key from now on; clients of the former key are accepted until `forget_older`."""
         self._issuer = self._made()
         self._trusted.append(self._issuer.certificate)
 
@@ -89,7 +89,7 @@ class NstanceAuthority:
         self._trusted = [self._issuer.certificate]
 
     def signs_for(self, trusted: bytes) -> bool:
-        """Tell whether a client that trusts these certificates, PEM, accepts the servers."""
+        """Return whether a client that trusts these certificates, PEM, accepts the servers."""
         try:
             return self._issuer.certificate in x509.load_pem_x509_certificates(trusted)
         except ValueError:
@@ -100,7 +100,7 @@ class NstanceAuthority:
         return ed25519.Ed25519PrivateKey.from_private_bytes(self._random.randbytes(32))
 
     def signed(self, certificate: x509.Certificate) -> bool:
-        """Tell whether a certificate is of an authority whose clients are accepted, and valid now."""
+        """Return whether a certificate is of an authority whose clients are accepted, and valid now."""
         if not any(_issued(certificate, one) for one in self._trusted):
             return False
         return certificate.not_valid_before_utc <= wall_clock() < certificate.not_valid_after_utc

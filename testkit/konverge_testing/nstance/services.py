@@ -32,11 +32,11 @@ __all__ = ["AnswerCodec", "Call", "CallOutcome", "OperatorService", "Registratio
 
 _OPERATOR: Final = "operator"
 _GARBAGE: Final = b"\xff\xff\xff"
-"""The begin of a tag that never ends."""
+"""The beginning of a tag that never ends."""
 
 
 class CallOutcome(enum.Enum):
-    """How a call ended, as the caller can know it."""
+    """The outcome of a call, as far as the caller can know it."""
 
     OPEN = "open"
     """It has not ended: it is being handled, is a stream, or hangs."""
@@ -85,7 +85,7 @@ class ServiceDeps:
 
 
 class _Answers:
-    """Answers calls, and lets those fail that a fault was set for."""
+    """Handles calls, and injects their faults."""
 
     def __init__(self, deps: ServiceDeps) -> None:
         self._deps = deps
@@ -124,12 +124,12 @@ class _Answers:
         if fault is CallFault.GARBAGE:
             self._deps.codec.garbled = response
         else:
-            call.outcome = CallOutcome.ANSWERED  # before it is sent: the caller may act on it at once
+            call.outcome = CallOutcome.ANSWERED  # before the response is sent: the caller may act on it at once
         await stream.send_message(response)
 
 
 class RegistrationService(RegistrationServiceBase, _Answers):
-    """Answers clients without a certificate."""
+    """Serves clients without a certificate."""
 
     async def RegisterOperator(  # noqa: N802  # the method's name
         self, stream: Stream[registration.RegisterClientRequest, registration.RegisterClientResponse]
@@ -154,7 +154,7 @@ class RegistrationService(RegistrationServiceBase, _Answers):
 
 
 class OperatorService(OperatorServiceBase, _Answers):
-    """Answers operators, each for its own tenant."""
+    """Serves operators, each for its own tenant."""
 
     async def RenewCertificate(self, stream: Stream[Any, Any]) -> None:  # noqa: N802  # the method's name
         """Issue the caller's next certificate."""
@@ -227,7 +227,7 @@ class OperatorService(OperatorServiceBase, _Answers):
         )
 
     async def WatchInstances(self, stream: Stream[Any, pb.InstanceEvent]) -> None:  # noqa: N802  # the method's name
-        """Send the drains in progress, then those that begin."""
+        """Send the drains in progress, then each drain that begins."""
         tenant, state = _tenant(stream), self._deps.state
         await self._send(
             stream,
@@ -242,7 +242,7 @@ class OperatorService(OperatorServiceBase, _Answers):
         await self._send(stream, "WatchErrors", tenant, self._deps.state.error_events.follow(tenant, lambda: ()))
 
     async def _send(self, stream: Stream[Any, Any], method: str, tenant: str, events: AsyncIterator[Message]) -> None:
-        """Send events until they end. Headers go with the first event, as those of grpc-go do."""
+        """Send events until they end. Like grpc-go, send the headers with the first event."""
         _, fault = await self._begin(stream, method, tenant)
         if fault is CallFault.CUT_BEFORE:
             _cut(stream)
@@ -259,7 +259,7 @@ def _cut(stream: Stream[Any, Any]) -> None:
 
 def _tenant(stream: Stream[Any, Any]) -> str:
     """Return the tenant of the caller; raises unless it is an operator."""
-    connection = stream.peer._transport.get_extra_info("ssl_object")  # grpclib's own reading leaves extensions out
+    connection = stream.peer._transport.get_extra_info("ssl_object")  # grpclib's own parser ignores extensions
     encoded = None if connection is None else connection.getpeercert(binary_form=True)
     if not encoded:
         raise GRPCError(Status.UNAUTHENTICATED, "no client certificate")

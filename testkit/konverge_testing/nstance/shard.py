@@ -83,11 +83,11 @@ class ShardState:
     # --- groups --------------------------------------------------------------------------------------------------------------
 
     def list_groups(self, tenant: str) -> pb.ListGroupsResponse:
-        """Answer ListGroups."""
+        """Handle ListGroups."""
         return pb.ListGroupsResponse(groups=[self._status(tenant, one) for one in self.groups(tenant).all()])
 
     def upsert_group(self, tenant: str, request: pb.UpsertGroupRequest) -> pb.GroupStatus:
-        """Answer UpsertGroup. Arguments that an operator sends are dropped."""
+        """Handle UpsertGroup. Arguments that an operator sends are dropped."""
         _check_identifier("key", request.key)
         if not request.HasField("config"):
             raise GRPCError(Status.INVALID_ARGUMENT, "config is required")
@@ -103,26 +103,26 @@ class ShardState:
         return self._status(tenant, merged)
 
     def delete_group(self, tenant: str, request: pb.DeleteGroupRequest) -> None:
-        """Answer DeleteGroup; an absent group is a success, and an event too."""
+        """Handle DeleteGroup; the deletion of an absent group succeeds, and is an event too."""
         _check_identifier("key", request.key)
         self.groups(tenant).delete(request.key)
         self._announce(tenant, request.key)
 
     def config_status(self, tenant: str) -> pb.ConfigStatusResponse:
-        """Answer GetConfigStatus."""
+        """Handle GetConfigStatus."""
         written = repr(sorted(self.groups(tenant).static.items())).encode()
         etag = hashlib.md5(written, usedforsecurity=False).hexdigest()
         return pb.ConfigStatusResponse(etag=etag, size=len(written))
 
     def refresh_config(self, tenant: str) -> pb.RefreshConfigResponse:
-        """Answer RefreshConfig: a change of the configuration is read at once here, so none is left."""
+        """Handle RefreshConfig: it changes nothing, because the double reads each change of the configuration at once."""
         etag = self.config_status(tenant).etag
         return pb.RefreshConfigResponse(updated=False, prev_etag=etag, etag=etag)
 
     # --- instances -----------------------------------------------------------------------------------------------------------
 
     def create_instance(self, tenant: str, request: pb.CreateInstanceRequest) -> pb.CreateInstanceResponse:
-        """Answer CreateInstance."""
+        """Handle CreateInstance."""
         if not request.HasField("config"):
             raise GRPCError(Status.INVALID_ARGUMENT, "config is required")
         _check_identifier("group", request.config.group)
@@ -135,7 +135,7 @@ class ShardState:
         return pb.CreateInstanceResponse(instance_id=made.id, status=made.status)
 
     def delete_instance(self, tenant: str, request: pb.DeleteInstanceRequest) -> pb.DeleteInstanceResponse:
-        """Answer DeleteInstance."""
+        """Handle DeleteInstance."""
         if not request.instance_id:
             raise GRPCError(Status.INVALID_ARGUMENT, "instance_id is required")
         known = self.fleet.instances.get(request.instance_id)
@@ -146,7 +146,7 @@ class ShardState:
         return pb.DeleteInstanceResponse(status=known.status)
 
     def instance_status(self, tenant: str, request: pb.GetInstanceStatusRequest) -> pb.InstanceStatusResponse:
-        """Answer GetInstanceStatus; the tenant is never filled in."""
+        """Handle GetInstanceStatus; the response never has the tenant."""
         one = self._instance(tenant, request.instance_id)
         return pb.InstanceStatusResponse(
             instance_id=one.id,
@@ -157,18 +157,18 @@ class ShardState:
         )
 
     def acknowledge_drained(self, tenant: str, request: pb.DrainAckRequest) -> None:
-        """Answer AcknowledgeDrained: the instance is deleted at once."""
+        """Handle AcknowledgeDrained: the instance is deleted at once."""
         self.fleet.acknowledge(self._instance(tenant, request.instance_id))
 
     # --- streams -------------------------------------------------------------------------------------------------------------
 
     def group_snapshot(self, tenant: str) -> Iterator[pb.GroupEvent]:
-        """Return the events that a stream of groups begins with: an upsert of each."""
+        """Return the first events of a stream of groups: an upsert of each group."""
         for one in self.groups(tenant).all():
             yield self._event(self._status(tenant, one), deleted=False)
 
     def instance_snapshot(self, tenant: str) -> Iterator[pb.InstanceEvent]:
-        """Return the events that a stream of instances begins with: the drains in progress, all with reason "unhealthy"."""
+        """Return the first events of a stream of instances: the drains in progress, all with reason "unhealthy"."""
         for one in self.fleet.draining(tenant):
             event = self._drain_event(one)
             event.reason = "unhealthy"

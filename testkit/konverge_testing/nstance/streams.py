@@ -20,7 +20,7 @@ class _Open(Generic[Event]):
 class EventStreams(Generic[Event]):
     """The streams of one kind of event.
 
-    Guarantees: an open stream gets the snapshot of its begin before any live event. An event without a stream is dropped.
+    Guarantees: an open stream gets its initial snapshot before any live event. An event without a stream is dropped.
     """
 
     def __init__(self) -> None:
@@ -43,11 +43,11 @@ class EventStreams(Generic[Event]):
                 found.events.put_nowait(event)
 
     def hold(self) -> None:
-        """Keep the events that follow until `release`."""
+        """Hold back the next events until `release`."""
         self._held = []
 
     def release(self, *, reverse: bool = False) -> None:
-        """Send the events that were kept, in their order or in reverse."""
+        """Send the events that were held back, in their order or in reverse."""
         held, self._held = self._held or [], None
         for tenant, event in reversed(held) if reverse else held:
             self.send(tenant, event)
@@ -58,7 +58,7 @@ class EventStreams(Generic[Event]):
             one.events.put_nowait(None)
 
     async def follow(self, tenant: str, snapshot: Callable[[], Iterable[Event]]) -> AsyncIterator[Event]:
-        """Yield the snapshot, then live events, until `end`; the stream of the tenant before falls silent."""
+        """Yield the snapshot, then live events, until `end`; the tenant's former stream gets no more events."""
         mine = self._current[tenant] = _Open[Event]()
         self._open.add(mine)
         try:

@@ -1,4 +1,4 @@
-"""A double of the Velero server on an API server: no data are stored, no volume is touched.
+"""A stand-in for the Velero server on an API server: no data are stored, no volume is touched.
 
     async with VeleroServer(config, world=VeleroWorld(failing={"web": 1})):
         ...                                 # Backups complete, or fail, as Velero would report it

@@ -82,7 +82,7 @@ class VeleroServer(StandIn):
     # --- Backups -------------------------------------------------------------------------------------------------------------
 
     def _list_fails(self) -> bool:
-        """Tell whether the server cannot decode its list of Backups: one ttl that Go does not read stops them all."""
+        """Return whether the server cannot decode its list of Backups: one ttl that Go does not read blocks all Backups."""
         return any(
             "ttl" in made["spec"] and not readable_duration(made["spec"]["ttl"]) for made in self.cached("Backup")
         )
@@ -149,14 +149,14 @@ class VeleroServer(StandIn):
         return await self._say(made, phase="ReadyToStart", queuePosition=None) is not None
 
     def _forget(self, uid: str) -> None:
-        """Take a deleted Backup out of the queue; the places of the others change with the next start only."""
+        """Remove a deleted Backup from the queue; the places of the others change only with the next start."""
         if uid in self._waiting:
             self._waiting.remove(uid)
         if self._running == uid:
             self._leave()
 
     def _leave(self) -> None:
-        """Let the next Backup begin."""
+        """Start the next Backup."""
         self._running = ""
         self._turn()
 
@@ -253,7 +253,7 @@ class VeleroServer(StandIn):
     # --- the bucket ----------------------------------------------------------------------------------------------------------
 
     async def _expire(self, made: Json) -> None:
-        """Ask for the deletion of a Backup at its expiration, as Velero's garbage collection does."""
+        """Request the deletion of a Backup at its expiration, as Velero's garbage collection does."""
         if (made.get("status") or {}).get("phase") not in ("Completed", "PartiallyFailed"):
             return
         await self.sleep(ttl_seconds(made["spec"].get("ttl", _DEFAULTS["ttl"])))
@@ -347,7 +347,7 @@ class VeleroServer(StandIn):
         await self._finalize(made)
 
     def _leaves(self, made: Json) -> bool:
-        """Tell whether an object is deleted, or about to be."""
+        """Return whether an object is deleted, or about to be."""
         found = self.present(made)
         return found is None or "deletionTimestamp" in found["metadata"]
 

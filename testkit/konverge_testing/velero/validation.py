@@ -52,7 +52,7 @@ def backup_errors(spec: Mapping[str, Any], locations: Iterable[Json]) -> list[st
 
 
 def restore_errors(spec: Mapping[str, Any], backups: Iterable[Json], locations: Iterable[Json]) -> list[str]:
-    """Return why a Restore is refused. An unfinished Backup is none of the reasons."""
+    """Return why a Restore is refused. An unfinished Backup is not a reason."""
     name = spec.get("backupName")
     if bool(name) == bool(spec.get("scheduleName")):
         return ["Either a backup or schedule must be specified as a source for the restore, but not both"]

@@ -1,4 +1,4 @@
-"""The world below the Velero double: the object store, and the outcomes of Backups and Restores."""
+"""The world below the Velero stand-in: the object store, and the outcomes of Backups and Restores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GO = re.compile(r"([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+|0")
 
 
 def readable_duration(text: Any) -> bool:
-    """Tell whether Go reads this duration.
+    """Return whether Go reads this duration.
 
     >>> readable_duration("720h0m0s"), readable_duration("30d")
     (True, False)
@@ -50,4 +50,4 @@ class VeleroWorld:
     bucket: dict[str, Json] = field(default_factory=dict)
     """Finished Backups by name, as they were stored. Written by the server."""
     names: set[str] = field(default_factory=set)
-    """Names that the object store holds, those of Backups that never finished included. Written by the server."""
+    """Names in the object store, including names of Backups that never finished. Written by the server."""

@@ -1,4 +1,4 @@
-"""A double of VolSync on an API server: no Job, no volume and no snapshot is created.
+"""A stand-in for VolSync on an API server: no Job, no volume and no snapshot is created.
 
     async with VolSyncController(config, world=VolSyncWorld(failing={"data": "unable to open repository"})):
         ...                                 # runs of the volume `data` fail again and again, as VolSync would report it

@@ -22,7 +22,7 @@ KINDS: Final[Mapping[str, Kind[Object]]] = {
 MOVERS: Final = ("rclone", "restic", "rsync", "rsyncTLS", "syncthing")
 _METHODS: Final = ("Direct", "None", "Clone", "Snapshot")
 _RETRY: Final = 4.0
-"""Seconds between two looks for something that is missing."""
+"""Seconds between two checks for a missing object."""
 _LOOK: Final = 0.5
 _LOG: Final = "snapshot 5e6f7a8b saved\nRestic completed in 2s"
 
@@ -114,7 +114,7 @@ class VolSyncController(StandIn):
         await self.until(lambda: self.present(made) is None or self._token(made) != done)
 
     def _left(self, made: Json) -> Json:
-        """Return the mover's status of the run before, which stays there."""
+        """Return the mover's status of the run before, which stays in the status."""
         left: Json = ((self.present(made) or {}).get("status") or {}).get("latestMoverStatus") or {}
         return left
 
@@ -162,7 +162,7 @@ class VolSyncController(StandIn):
         return not stopped
 
     async def _found(self, made: Json, message: str, name: str, missing: set[str]) -> None:
-        """Report something that is missing, and look for it again."""
+        """Report a missing object, and check for it again later."""
         if name not in missing:
             return
         await self._error(made, message)

@@ -1,4 +1,4 @@
-"""The world below the VolSync double: volumes, repositories and movers."""
+"""The world below the VolSync stand-in: volumes, repositories and movers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The upper limit of what one process can have the server write: it lists once, then only sends status applies, beside one watch.
+"""The upper limit of one process's writes: it lists once, then only sends status applies, beside one watch.
 
-It decides nothing and keeps nothing; the watch is read and thrown away, so that the server has the same work as with a controller.
+It decides nothing and keeps nothing; it reads the watch and drops the events, so that the server has the same work as with a controller.
 """
 
 from __future__ import annotations

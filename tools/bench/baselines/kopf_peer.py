@@ -79,11 +79,11 @@ def registry_of(handlers: Handlers, variant: str, settings: dict[str, Any]) -> k
 
 async def main() -> None:
     told, variant = Told.from_environment(), os.environ["PEER_VARIANT"]
-    logging.basicConfig(level=logging.WARNING)  # a line per handler would be measured with it
+    logging.basicConfig(level=logging.WARNING)  # the output of a line per handler would be measured too
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
-    # A worker of kopf belongs to one object and keeps its place while it idles, 5 s by default: with that, ten places would be two objects a
-    # second. So that the limit is one on work and not on waiting, they go as soon as they have nothing to do.
+    # A worker of kopf belongs to one object and keeps its place while it idles, 5 s by default: ten places would then be two objects a
+    # second. Idle workers end at once, so that the limit is on work and not on waiting.
     settings.queueing.worker_limit = told.workers
     settings.queueing.idle_timeout = IDLE
     settings.scanning.disabled = True

@@ -91,7 +91,7 @@ class Status(msgspec.Struct, rename="camel"):
 
 
 class Item(msgspec.Struct):
-    """As much of an object as the work needs."""
+    """The fields of an object that the work needs."""
 
     metadata: Metadata = msgspec.field(default_factory=Metadata)
     spec: Spec = msgspec.field(default_factory=Spec)
@@ -140,7 +140,7 @@ def say(**what: Any) -> None:
 
 
 def ready(settings: dict[str, Any], *packages: str, synced: bool = True) -> None:
-    """Say that the caches are synced; `synced` is False where a library has no such moment and has merely begun."""
+    """Report that the caches are synced; `synced` is False if a library has no such moment and has merely begun."""
     versions = {"python": sys.version.split()[0], **{name: version(name) for name in packages}}
     say(peer="ready", synced=synced, stalls=True, versions=versions, settings=settings)
 
@@ -173,7 +173,7 @@ class Stalls:
 
 @contextlib.asynccontextmanager
 async def answering(errors: Callable[[], float]) -> AsyncIterator[asyncio.Event]:
-    """Answer the harness' signals; the event is set by SIGTERM."""
+    """Respond to the harness' signals; SIGTERM sets the event."""
     loop, stalls, stop = asyncio.get_running_loop(), Stalls(), asyncio.Event()
 
     def stats() -> None:

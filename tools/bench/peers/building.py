@@ -24,7 +24,7 @@ BUILD_SECONDS = 1800
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How one program is built; `made` is where the command leaves it, below the folder it is given."""
+    """How one program is built; `made` is the path of the result, below the output folder."""
 
     folder: str
     tool: str
@@ -52,7 +52,7 @@ RECIPES = {
 
 
 def fingerprint(recipe: Recipe) -> str:
-    """A name for what a program is built from."""
+    """The name of the state of a program's sources."""
     digest = hashlib.sha256(repr((recipe.command, sorted(recipe.variables.items()))).encode())
     source = BASELINES / recipe.folder
     for path in sorted(path for path in source.rglob("*") if path.is_file()):
@@ -61,7 +61,7 @@ def fingerprint(recipe: Recipe) -> str:
 
 
 def programs(wanted: set[str], environment: Mapping[str, str], tell: Callable[[str], None]) -> dict[str, Path]:
-    """The programs that could be had, by "go" and "rust"; one line is printed for each that could not."""
+    """The built programs, by "go" and "rust"; prints one line for each program that could not be built."""
     found = {}
     for name in sorted(wanted & RECIPES.keys()):
         recipe = RECIPES[name]

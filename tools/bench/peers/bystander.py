@@ -26,7 +26,7 @@ class Bystander:
     process: asyncio.subprocess.Process
 
     def begin(self) -> None:
-        """Forget what was."""
+        """Reset the delay."""
         self._say(b"begin\n")
 
     async def longest(self) -> float:

@@ -46,7 +46,7 @@ class Options:
 
 
 def options(environ: Mapping[str, str]) -> Options:
-    """Read BENCH_QUICK and PEERS; ends with words where those are wrong."""
+    """Read BENCH_QUICK and PEERS; exits with a message if they are invalid."""
     quick = environ.get("BENCH_QUICK") == "1"
     known = {session.name: session for session in (plan.QUICK if quick else plan.SESSIONS)}
     parser = argparse.ArgumentParser(prog="PEERS=...", description="What `make bench ONLY=peers` runs.")
@@ -79,7 +79,7 @@ def options(environ: Mapping[str, str]) -> Options:
 
 
 def campaign(chosen: Options) -> list[dict[str, Any]]:
-    """Run everything that is not there yet; returns the rows, none if nothing had to be run."""
+    """Run everything that has no record yet; returns the rows, none if no run was necessary."""
     needed = {each.made for each in chosen.contestants} if chosen.measure else set()
     programs = building.programs(needed, os.environ, say)
     able = tuple(
@@ -163,7 +163,7 @@ def _line(record: Mapping[str, Any]) -> str:
 
 
 def _about() -> dict[str, Any]:
-    """When, where and of what."""
+    """The date, the machine and the commit of the campaign."""
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)

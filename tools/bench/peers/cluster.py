@@ -29,7 +29,7 @@ RESOURCES = frozenset({"items", "configmaps", "events"})
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A control plane that runs, and a session as its administrator (whom Priority and Fairness never holds back)."""
+    """A running control plane, and a session as its administrator (exempt from API Priority and Fairness)."""
 
     plane: ControlPlane
     session: aiohttp.ClientSession

@@ -1,7 +1,7 @@
-"""A network that is slower: a TCP proxy that holds back every piece of data, half of the round trip in each direction.
+"""A slower network: a TCP proxy that delays every piece of data by half of the round trip in each direction.
 
 Run as a program with the port to forward to and the round trip in milliseconds; it prints its own port and serves until its standard input
-closes. Pieces keep their order, and their number is not limited, so only the time is added and no bandwidth taken. It needs no rights.
+closes. Pieces keep their order, and their number is not limited, so the proxy adds time and does not reduce bandwidth. It needs no rights.
 """
 
 from __future__ import annotations

@@ -32,13 +32,13 @@ def parse_cpu(stat: str) -> float:
 
 
 def parse_busy(stat: str) -> float:
-    """CPU seconds that the whole machine was not idle, from /proc/stat; what a hypervisor took away counts."""
+    """CPU seconds that the whole machine was not idle, from /proc/stat, including time that a hypervisor took."""
     user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, stat.split("\n", 1)[0].split()[1:9])
     return (user + nice + system + irq + softirq + steal) / TICKS
 
 
 def tree(root: int) -> list[int]:
-    """The process and what it started that lives; empty if it has ended."""
+    """The process and its living descendants; empty if it has ended."""
     if not (PROC / str(root)).exists():
         return []
     return [root, *(pid for child in _children(root) for pid in tree(child))]

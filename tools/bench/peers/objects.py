@@ -78,7 +78,7 @@ CRD: dict[str, Any] = {
 
 
 def rights(account: str) -> list[tuple[str, dict[str, Any]]]:
-    """The role of a contestant and its binding, with the collections they go to: what each needs, and the same for all.
+    """The role of a contestant and its binding, with their collections: the same rights for all contestants.
 
     kopf reads definitions and namespaces beside its own objects, and writes its annotations into them.
     """

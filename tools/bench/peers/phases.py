@@ -105,7 +105,7 @@ async def storm(cluster: Cluster, peer: Running, items: Items, session: Session)
 async def open_loop(
     cluster: Cluster, peer: Running, items: Items, session: Session, bystander: Bystander, rate: float, revision: int
 ) -> Figures:
-    """Change objects at a fixed rate, whatever becomes of them; the latency of each change as an outside observer sees it."""
+    """Change objects at a fixed rate, whatever the contestant does; the latency of each change as an outside observer sees it."""
     items.latencies.clear()
     peer.begin_stalls()
     bystander.begin()
@@ -149,7 +149,7 @@ async def open_loop(
 
 
 async def restarted(peer: Running, session: Session) -> Figures:
-    """Of a contestant that was started on a converged world: seconds to ready; what it writes is seen by the server."""
+    """A contestant's start on a converged world: seconds until it is ready; the server counts its writes."""
     synced = await peer.ready(session.patience)
     await asyncio.sleep(session.settle_seconds * 2)
     return {"synced": synced, "cpu": peer.cpu()}
@@ -200,9 +200,9 @@ async def _drained(left: Callable[[], int], seconds: float = 30.0) -> None:
 
 
 async def _at_rest(cluster: Cluster, session: Session) -> None:
-    """Wait until every object is in step, those too whose change was given up on: the next part begins with a converged world.
+    """Wait until every object is in step, including objects of abandoned changes: the next part begins with a converged world.
 
-    A contestant that does not get there shows it in what the next part counts.
+    If a contestant does not converge, the counts of the next part show it.
     """
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(session.patience):

@@ -1,7 +1,7 @@
 """The plan of a campaign: the sessions with their numbers, their repetitions and their order. Pure.
 
-A session is one life of a control plane and a contestant in it. Its parts follow each other, so that a contestant is measured on objects that it
-created itself.
+A session is one life of a control plane and a contestant in it. Its parts follow each other, so that a contestant is measured on objects
+that it created itself.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ QUICK = tuple(
     )
     for session in SESSIONS
 )
-"""The same with numbers that show that everything works, and nothing else."""
+"""The same with small numbers, which only show that everything works."""
 
 
 @dataclass(frozen=True, slots=True)

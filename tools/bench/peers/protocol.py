@@ -83,7 +83,7 @@ def environment(
     owners: bool,
     extra: Mapping[str, str],
 ) -> dict[str, str]:
-    """The environment of a contestant: of the harness' own only what programs need to run at all."""
+    """The environment of a contestant: of the harness' own variables only those that every program needs."""
     kept = {
         name: base[name]
         for name in ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "VIRTUAL_ENV")

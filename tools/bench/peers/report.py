@@ -93,12 +93,12 @@ _SUMMARY = (
 
 
 def counted(records: Iterable[Record]) -> list[Record]:
-    """The records that count: without those that a disturbed run was repeated for."""
+    """The records that count: without disturbed runs that were repeated."""
     return [record for record in records if not record.get("repeated")]
 
 
 def disturbed(records: Iterable[Record]) -> list[Record]:
-    """Of the records that count, those with more foreign CPU than is allowed."""
+    """The counting records with more foreign CPU than is allowed."""
     return [record for record in counted(records) if record.get("foreign", 0.0) > QUIET]
 
 
@@ -185,7 +185,7 @@ def cell(records: Sequence[Record], column: Column, *, ranges: bool = True) -> s
 def behind_in(records: Iterable[Record], part: str) -> str:
     """The remark on an open loop: none if most runs kept up, else the contestants that did not.
 
-    If the load ended because the server did not respond, the figure is no result of the contestant.
+    If the load ended because the server did not respond, the figure is not a result of the contestant.
     """
     found = [record["phases"][part] for record in records if part in record.get("phases", {})]
     if not part.startswith("open") or sum(bool(each["keeps_up"]) for each in found) * 2 > len(found):

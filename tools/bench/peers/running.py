@@ -1,4 +1,4 @@
-"""One contestant as a process: started, listened to, measured from outside, ended."""
+"""A contestant as a process: start, output, measurement from outside, end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Died(Exception):
 
 
 class Running:
-    """A contestant that runs; `started` is when."""
+    """A running contestant; `started` is the time of its start."""
 
     def __init__(self, process: asyncio.subprocess.Process, started: float, log: Path) -> None:
         self.process, self.started, self.log = process, started, log
@@ -77,12 +77,12 @@ class Running:
         return " | ".join(line.strip()[:300] for line in lines) or "it said nothing"
 
     def begin_stalls(self) -> None:
-        """Have it measure how long its loop stalls, if it can."""
+        """Start its measurement of its loop's stalls, if it supports that."""
         if self.said is not None and self.said.stalls:
             self.process.send_signal(signal.SIGUSR2)
 
     async def stats(self) -> Stats:
-        """Ask what it counted."""
+        """Request its counters."""
         self.process.send_signal(signal.SIGUSR1)
         found: Stats = await self.alive_during(self._stats.get(), ANSWER_SECONDS)
         return found

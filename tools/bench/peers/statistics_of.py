@@ -68,5 +68,5 @@ def rotated(names: Sequence[T], run: int) -> list[T]:
 
 
 def foreign_share(busy: float, ours: float, elapsed: float, cpus: int) -> float:
-    """How much of the machine others used: its busy CPU seconds without ours, as a share of what it has. Never below 0."""
+    """The share of the machine that others used: its busy CPU seconds without ours, over its capacity. Never below 0."""
     return max(0.0, busy - ours) / (elapsed * cpus) if elapsed > 0 else 0.0

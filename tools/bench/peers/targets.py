@@ -16,7 +16,7 @@ OURS = "konverge"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The target of one figure of ours, as a multiple of another's or as it is."""
+    """The target of one of our figures, as a multiple of another contestant's figure or as a number."""
 
     session: str
     part: str
@@ -73,7 +73,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def verdict(records: Sequence[Record], target: Target, how: str) -> dict[str, Any] | None:
-    """The row of one target; None where a side is missing."""
+    """The row of one target; None if a side is missing."""
     mine = median(records, target, OURS)
     other = median(records, target, target.against) if target.against else 1.0
     if mine is None or not other:

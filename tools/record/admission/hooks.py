@@ -1,4 +1,4 @@
-"""Webhooks that `recorder` configures, and their responses: `recorder` runs them with the real server, the tests with the in-memory server."""
+"""Webhooks and their responses: `recorder` serves them to the real server, the tests to the in-memory server."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def case(
     path: str = MAPS,
     body: Data | None = None,
 ) -> Data:
-    """Return one case; without webhooks, one plain one."""
+    """Return a case; by default with one plain webhook."""
     whole = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"k": "v"}}
     if body is not None:
         whole = {**whole, **body}

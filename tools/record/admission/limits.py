@@ -20,7 +20,7 @@ from konverge_testing.plane import Plane
 
 FILE = Path(__file__).resolve().parents[3] / "testkit/tests/unit/apiserver/admission/recorded_limits.json"
 SECONDS = 1.0
-"""After so long a server has heard of a new LimitRange."""
+"""Seconds until a server knows a new LimitRange."""
 
 Data = dict[str, Any]
 
@@ -40,7 +40,7 @@ def record(server: Server, namespace: str, steps: list[Data]) -> list[Data]:
 
 
 def record_hooks(server: Server) -> list[Data]:
-    """Make pods that webhooks change."""
+    """Create pods that webhooks change."""
     record(server, INJECTED, LIMIT_CASES["defaults"][:1])
     found = asyncio.run(ask_with_webhooks(server, LIMIT_HOOKS))
     return [

@@ -324,7 +324,7 @@ def shown(document: Data) -> Data:
 
 
 def _sorted_runs(parts: list[str]) -> list[str]:
-    """Sort neighbours that say the same of several resources, which Go takes in random order."""
+    """Sort neighbours with the same message about several resources: Go iterates over these in random order."""
     runs: list[list[str]] = []
     for part in parts:
         words = part.split(" ")

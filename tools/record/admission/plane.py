@@ -79,7 +79,7 @@ class Server:
         wait_for(path, lambda: self.ask("GET", path)[0] == 200)
 
     def wait_for_use(self, path: str) -> None:
-        """Wait until the controller has counted what a quota is about."""
+        """Wait until the controller has counted the usage of a quota."""
         wait_for(path, lambda: "used" in self.get(path)["status"])
 
     def get(self, path: str) -> Any:
@@ -88,7 +88,7 @@ class Server:
 
 
 def bare(found: Any) -> Any:
-    """Return a document without what differs from run to run and is of no use."""
+    """Return a document without values that differ from run to run or are not compared."""
     if isinstance(found, list):
         return [bare(each) for each in found]
     if not isinstance(found, dict):

@@ -38,7 +38,7 @@ ROOMS = ROOT / "testkit/tests/unit/apiserver"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 HOOK_PATH = "/apis/admissionregistration.k8s.io/v1/"
 TOKEN_CACHE_SECONDS = 11.0
-"""For so long a server believes a token that it has seen."""
+"""Seconds that a server caches the authentication of a token."""
 
 
 def clean(found: Data) -> Data:
@@ -62,7 +62,7 @@ def bootstrap(server: Server) -> list[Data]:
         found += [clean(each) for each in whole]
     for each in found:
         if each.get("aggregationRule"):
-            # The controller may have been here already; what it writes follows from the other roles.
+            # The controller may have written these already; the values follow from the other roles.
             each["rules"] = None
     return found
 
@@ -242,7 +242,7 @@ def _quota(server: Server) -> Data:
 
 
 def _recalculated(server: Server) -> Data:
-    """Return what the controller makes of everything, with what there is."""
+    """Return the controller's results, with the objects that they depend on."""
     resources = {
         "/api/v1": ["configmaps", "persistentvolumeclaims", "pods", "secrets", "services"],
         "/apis/coordination.k8s.io/v1": ["leases"],
