@@ -74,7 +74,7 @@ class Record:
             name, user = entry["objectRef"].get("name", ""), entry["user"]["username"]
             received = from_rfc3339(entry["requestReceivedTimestamp"])
             code = (entry.get("responseStatus") or {}).get("code", 0)
-            # A patch without a response is checked later with a GET, which is no sign of a reconcile.
+            # A patch without a response is checked later with a GET, which does not indicate a reconcile.
             found = _WORD.fullmatch(name) if entry["verb"] == "patch" else None
             if found and found[1] == "begin":
                 running[user, found[2]] = one = Reconcile(found[2], user, int(found[3]), received)
