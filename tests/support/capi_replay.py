@@ -101,7 +101,7 @@ def _conditions(made: Json, *types: str) -> Json:
 
 
 def shown(made: Json) -> Json:
-    """Return what is compared of an object."""
+    """Return the fields of an object that are compared."""
     metadata, spec, status = made["metadata"], made.get("spec") or {}, made.get("status") or {}
     owners = [(one["kind"], one["name"], one.get("controller", False)) for one in metadata.get("ownerReferences") or ()]
     common = {"owners": owners, "deleting": "deletionTimestamp" in metadata}
@@ -274,7 +274,7 @@ class CapiReplay:
         node, known = ((one.get("status") or {}).get("nodeRef") for one in (made, before))
         if (
             made["kind"] == "Machine" and node != known and not self._connected
-        ):  # the core pairs none, so the provider did
+        ):  # the core pairs no Node, so the provider did
             await self._patch(made, {"status": {"nodeRef": node}}, "status")
         by_hand = [one for one in _all_conditions(made) if one["type"] == INITIALIZED and one["status"] == "True"]
         if "controlPlaneRef" in made["spec"]:

@@ -35,7 +35,7 @@ DEFINITION = {
 
 
 class Wire:
-    """The way of a replica to kcp."""
+    """The connection of a replica to kcp."""
 
     def __init__(self) -> None:
         self.writes: list[tuple[float, str]] = []

@@ -19,7 +19,7 @@ HARD = {"limits.cpu": "2", "limits.memory": "2Gi", "requests.cpu": "2", "request
 
 @dataclass(frozen=True)
 class Asks:
-    """A claim that is created, and the reason that its status then has, "" for bound."""
+    """A claim to create, and its expected reason afterwards, "" for bound."""
 
     where: str
     name: str
@@ -37,7 +37,7 @@ class Grows:
 
 @dataclass(frozen=True)
 class Says:
-    """The present reason of an earlier claim, "" for bound."""
+    """The expected reason of an earlier claim, "" for bound."""
 
     where: str
     name: str

@@ -250,7 +250,7 @@ async def test_a_quota_is_applied_once_although_the_removal_of_foreign_keys_meet
     await here.pool()
     await here.grants("a", {})
     match = Match(verbs=("write",), resources=("resourcequotas",), namespace=here.ns("a"))
-    # The first is the edit below, the second the apply that it causes, the third removes the key.
+    # The first write is the edit below, the second the resulting apply, and the third removes the key.
     refused = lab.server.faults.add(Rule(match, Refuse(409), nth=3, count=1))
     foreign = {"spec": {"hard": {"count/secrets": "9"}}}
     await lab.client.patch(RESOURCE_QUOTA, QUOTA, here.ns("a"), patch=foreign, style="merge")

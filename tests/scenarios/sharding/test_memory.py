@@ -60,7 +60,7 @@ async def test_the_first_list_of_a_replica_that_joins_brings_no_body_of_the_obje
         await started(shards, "a", "b")
         await shards.objects(20)
         await shards.settled("ab")
-        release = [shards.stall(name, "/leases") for name in "ab"]  # they do not see it, and keep their objects
+        release = [shards.stall(name, "/leases") for name in "ab"]  # they do not notice, and keep their objects
         joined = await shards.start("c")
         await asyncio.sleep(5)
         assert whole(joined) == set()

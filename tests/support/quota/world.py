@@ -97,7 +97,7 @@ class DryWorld:
     def claim(
         self, namespace: str, name: str, amounts: Mapping[str, Any] | None = None, *, at: int = 0, **more: Any
     ) -> ClaimView:
-        """Create a claim, or replace the spec of one; `cpu=2` is short for requests.cpu."""
+        """Create a claim, or replace a claim's spec; `cpu=2` is short for requests.cpu."""
         wanted = read({CPU if name == "cpu" else name: value for name, value in {**(amounts or {}), **more}.items()})
         before = self.claims.get((namespace, name))
         if before is not None:

@@ -67,7 +67,7 @@ class Scene:
         await self.stage.lab.settled(timeout=900)
 
     async def clean(self) -> None:
-        """Delete what the attacker has, the objects of the families first; at last those that a finalizer of the attacker holds."""
+        """Delete the attacker's objects, the objects of the families first; at last objects that a finalizer of the attacker holds."""
         groups = {kind_of(model).group for model in own_resources()}
         for ours, force in ((True, False), (False, False), (True, True)):
             for (resource, namespace, name), data in list(self.judge.objects()):

@@ -1,4 +1,4 @@
-"""Maintenance windows: when they are open, when the next window opens, and the errors of texts that are no window."""
+"""Maintenance windows: when they are open, when the next window opens, and the errors of invalid texts."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def serving(material: Material) -> x509.Certificate:
 
 
 def signer(material: Material) -> int:
-    """Which of the trusted authorities signed what is served."""
+    """The trusted authority that signed the serving certificate."""
     for index, one in enumerate(authorities(material)):
         try:
             serving(material).verify_directly_issued_by(one)
