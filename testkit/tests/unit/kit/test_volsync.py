@@ -40,7 +40,7 @@ def fact(type_: str, made: Json) -> Any:
 
 
 def steady(events: list[Event]) -> list[Event]:
-    """Leave out the Error of a moment."""
+    """Leave out a momentary Error."""
     return [event for event in events if "Operation cannot be fulfilled" not in str(event.object.get("status"))]
 
 
