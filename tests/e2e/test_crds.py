@@ -288,7 +288,7 @@ BLOCKED = [
 ]
 REF_STATUS = {"helmReleaseRef": {"name": "shop", "namespace": "web"}}
 STAYS = "an instance that owns or may own a release cannot become a placeholder"
-# name: spec before, status, spec after, text of the refusal ("" if it is accepted)
+# name: spec before, status, spec after, text of the rejection ("" if it is accepted)
 UPDATES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = {
     "another version": (MANAGED, {}, merged(MANAGED, {"chart": {"version": "2.0.0"}}), ""),
     "another registry": (MANAGED, {}, merged(MANAGED, {"chart": OCI}), ""),

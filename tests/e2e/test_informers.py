@@ -521,7 +521,7 @@ async def test_five_thousand_objects_are_listed_both_ways() -> None:
             truth = {one.name: one.metadata.resource_version for one in (await admin.list(CONFIG_MAP, "full")).items}
             for watch_list in (True, False):
                 stalls = Stalls()
-                gc.collect()  # what the test itself left behind
+                gc.collect()  # leftovers of the test itself
                 watching = asyncio.create_task(stalls.watch())
                 async with informer_set(admin, watch_list=watch_list) as informers:
                     informer: Informer = informers.acquire(Selection(CONFIG_MAP, namespace="full"))

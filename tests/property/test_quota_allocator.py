@@ -54,7 +54,7 @@ class Pools(RuleBasedStateMachine):
         self.world.claim("a", "first", at=1, cpu=5)
         self.world.settle()
 
-    # --- what users do ------------------------------------------------------------------------------------------------------
+    # --- users --------------------------------------------------------------------------------------------------------------
 
     @rule(where=SPACES, name=NAMES, cpu=MUCH, memory=st.sampled_from([0, 0, 2]), again=st.booleans())
     def ask(self, where: str, name: str, cpu: int, memory: int, again: bool) -> None:
@@ -67,7 +67,7 @@ class Pools(RuleBasedStateMachine):
         if again and present is not None:
             del self.world.claims[where, name]
         elif bound and not self.foreign:
-            return  # the API server would refuse it
+            return  # the API server would reject it
         self.clock += 1
         self.world.claim(where, name, {CPU: cpu, MEMORY: memory}, at=self.clock // 2)
 

@@ -1,4 +1,4 @@
-"""Plays what users and the provider did in a recording of Cluster API, against its double, and compares what the core did.
+"""Plays the actions of users and the provider in a recording of Cluster API, against its double, and compares the core's actions.
 
 A change in a recording is the core's own if it is one of these: owner references, the label of the Cluster and the deletion of
 infrastructure; annotations of Cluster API on Nodes, and the deletion of a Node whose id no infrastructure names any more; everything of
@@ -147,7 +147,7 @@ class CapiReplay:
         self._connected = False
 
     async def run(self) -> list[tuple[str, dict[Place, Json], dict[Place, Json]]]:
-        """Return for each step its text, and what the recording and the double show at its end."""
+        """Return for each step its text, and the objects of the recording and of the double at its end."""
         await install_crds(self.lab.client, [*definitions(), *(_definition(name) for name in INFRA)])
         core = CapiCore(self.lab.config, infrastructure=INFRA.values(), latency=0.5, random=self.lab.rng())
         await self.lab.enter(core)

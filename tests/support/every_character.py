@@ -1,4 +1,4 @@
-"""Objects that together hold every code point, in keys and in values, and the comparison of what is stored with what was sent.
+"""Objects that together hold every code point, in keys and in values, and the comparison of the stored and the sent objects.
 
 Code points are packed: a value holds thousands of them, a key at most 200, so that a few dozen applies send all 1,112,064.
 """

@@ -323,7 +323,7 @@ class Farm:
         machines.install(manager, self.settings, dial=dialed, entropy=self.lab.rng().randbytes, random=self.lab.rng())
 
     async def prepare(self) -> None:
-        """Install what the operator expects, without the document of shards."""
+        """Install the objects that the operator expects, except the document of shards."""
         await install_crds(self.lab.client, [*definitions(), *(crd(model) for model in KINDS)])
         space, names = self.lab.namespace, self.settings.identity_names
         ca = {"ca.crt": self.world.authority.certificate.decode()}

@@ -45,7 +45,7 @@ class MachinesPlane:
         self.lab, self.operator, self.servers, self.proxy = lab, operator, servers, proxy
 
     async def write(self) -> None:
-        """Write what the operator expects to find."""
+        """Create the objects that the operator expects."""
         space, names = self.lab.namespace, settings(self.lab.namespace).identity_names
         facts = self.servers.facts
         await self.lab.client.create(CONFIG_MAP.new(names.ca_configmap, space, data={"ca.crt": facts["ca"]}))

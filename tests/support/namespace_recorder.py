@@ -1,6 +1,6 @@
-"""The history of a namespace from the API server's events: every object that was created, and the present state.
+"""The history of a namespace from the API server's events: every object that was created, and the current state.
 
-A `NamespaceRecorder` watches from before the first write, so it also counts what was created and deleted again. A snapshot leaves out what
+A `NamespaceRecorder` watches from before the first write, so it also counts objects that were deleted again. A snapshot leaves out what
 differs between any two runs of the same story: times, uids, versions, field managers, and digests of these.
 """
 

@@ -208,6 +208,6 @@ class ShardFleet(Fleet):
             raise AssertionError(f"not shared among {names}: {wrong}") from None
 
     async def record(self) -> Record:
-        """Return what the audit log has, once it has all of it: it is written a moment later."""
+        """Return the audit log's content, once it is complete: the API server writes it a moment later."""
         await asyncio.sleep(0.5)
         return Record(self.plane.audit_file.read_bytes().splitlines(), self.namespace)

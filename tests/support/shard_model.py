@@ -207,7 +207,7 @@ class Model:
         if seen.version < thing.version:
             former = None if self.coordinator_forgets else self.former(seen.former, seen.stamp, thing.stamp)
             yield "the coordinator sees it", thing._replace(seen=Seen(thing.version, thing.stamp, former))
-            return  # a write would be refused
+            return  # a write would be rejected
         if seen.former is not None and self._can_forget(state, thing, seen.former):
             yield "the coordinator forgets the stamp before", thing._replace(seen=seen._replace(former=None))
         if thing.version > self.writes:

@@ -1,4 +1,4 @@
-"""The stand-in for Flux writes what Flux was recorded writing.
+"""The stand-in for Flux writes the same as the recorded Flux.
 
 Compared with each of the 17 recordings: the sequence of condition states (type, status, reason; without repetitions) of the HelmRelease and
 of each source, and for the HelmRelease also the fields that freshness depends on: the observedGeneration of each condition, generation,

@@ -1,4 +1,4 @@
-"""Claims that leave spec.pool empty, in the queue of a pool: the scheduling rows of Capsule's own suite, whose claims name none."""
+"""Claims that leave spec.pool empty, in the queue of a pool: the scheduling rows of Capsule's own suite, whose claims name no pool."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Says:
 
 @dataclass(frozen=True)
 class Shares:
-    """The present allocation of the pool and the grant of each namespace."""
+    """The current allocation of the pool and the grant of each namespace."""
 
     used: dict[str, str]
     grants: dict[str, dict[str, str]]

@@ -289,7 +289,7 @@ async def test_x29_pods_that_come_and_go_in_a_settled_pool_trigger_no_reconcile(
     await lab.settled()
     before = here.passes()
     for number in range(50):
-        await here.pod("a", f"pod-{number}", "10m")  # what is used is given back late on a real server
+        await here.pod("a", f"pod-{number}", "10m")  # a real server releases used amounts late
         await lab.client.delete(POD, f"pod-{number}", here.ns("a"))
     await lab.settled()
     assert here.passes() == before

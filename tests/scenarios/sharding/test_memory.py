@@ -20,7 +20,7 @@ async def started(shards: Shards, *names: str) -> None:
 
 
 def whole(replica: Replica) -> set[str]:
-    """The objects whose bodies are in the cache of a replica."""
+    """The objects with a body in the cache of a replica."""
     store = replica.manager.runner("configmap")._watches.primary.store
     found = (store.get(*path) for path in store.keys())  # noqa: SIM118  # no dict
     return {one.metadata.name for one in found if one is not None and not one.metadata_only}

@@ -31,7 +31,7 @@ class FaultyS3:
         """How many requests met a fault."""
 
     def refuse(self, pattern: str, code: str, status: int, *, times: int = 1) -> None:
-        """Refuse requests with an error code; the server does not see them."""
+        """Reject requests with an error code; the server does not see them."""
         self._faults += [(re.compile(pattern.encode()), code, status)] * times
 
     def lose(self, pattern: str, *, times: int = 1) -> None:

@@ -1,6 +1,6 @@
 """A stand-in for Capsule's quotas of a tenant with `spec.resourceQuotas`, as far as a migration needs them; and the tenant of its page.
 
-    Capsule.pass_      one level-triggered pass: label and list namespaces, make, resize or remove the tenant's ResourceQuotas
+    Capsule.pass_      one level-triggered pass: label and list namespaces, create, resize or remove the tenant's ResourceQuotas
     migration_world    the tenant `migration` with pods in three namespaces, as the migration begins
     (docs/reference/capsule.md#the-page-of-capsule)
 

@@ -92,7 +92,7 @@ class DryWorld:
         self.semantics = Semantics.V012
         self._uids = 0
 
-    # --- what users do ------------------------------------------------------------------------------------------------------
+    # --- users --------------------------------------------------------------------------------------------------------------
 
     def claim(
         self, namespace: str, name: str, amounts: Mapping[str, Any] | None = None, *, at: int = 0, **more: Any
@@ -233,7 +233,7 @@ class DryWorld:
         writes = plan_writes(self.see(), again)
         return observing and bool(writes.applies or writes.claim_statuses or again.releasing != self.record.releasing)
 
-    # --- what is asserted ----------------------------------------------------------------------------------------------------
+    # --- assertions ----------------------------------------------------------------------------------------------------------
 
     def held(self) -> dict[str, int]:
         """Return the amounts that all namespaces hold, by the formula of docs/reference/capsule.md#shrink-first-credit-later on the stored data."""

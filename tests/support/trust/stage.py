@@ -94,7 +94,7 @@ class KeptAccesses(MemoryS3):
 
 
 class KeptOwners(MemoryWorkspaces):
-    """Workspaces in memory whose owners a test can read."""
+    """Workspaces in memory, with their owners readable by tests."""
 
     def owner(self, name: str) -> str:
         """Return the UID of the claim that a workspace belongs to."""

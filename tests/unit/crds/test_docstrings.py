@@ -138,7 +138,7 @@ def loaded(name: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType
     return module
 
 
-# -- what is found ----------------------------------------------------------------------------------------------------
+# -- results ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_docstring_under_a_field_is_its_description() -> None:

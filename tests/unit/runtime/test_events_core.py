@@ -180,7 +180,7 @@ def test_neither_the_note_nor_the_version_of_the_object_makes_another_event() ->
     assert counts(recorder.deliver()) == [("create", 2)]
 
 
-# --- what is written ----------------------------------------------------------------------------------------------------------
+# --- writes -------------------------------------------------------------------------------------------------------------------
 
 
 def test_the_body_is_what_the_events_api_wants() -> None:

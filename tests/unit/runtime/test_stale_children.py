@@ -1,4 +1,4 @@
-"""Children that another writer changed, or whose write has an unknown outcome, while the cache is behind: no reconcile is lost or runs too early."""
+"""Children with a foreign change or a write of unknown outcome, while the cache is stale: no reconcile is lost or runs too early."""
 
 from __future__ import annotations
 

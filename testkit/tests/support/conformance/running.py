@@ -59,7 +59,7 @@ class Runner:
         self._saved: dict[str, Any] = {}
         self._configurations: list[str] = []
 
-    # --- what is sent --------------------------------------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------------------------------------
 
     def _text(self, text: str) -> str:
         for name, value in self._variables.items():

@@ -1,4 +1,4 @@
-"""The stand-in for VolSync writes what VolSync was recorded writing.
+"""The stand-in for VolSync writes the same as the recorded VolSync.
 
 Compared for each object of a recording: the condition, its message if it is an Error, lastManualSync, whether a run is under way, the
 mover's result, the image, and token and pause of the spec, in their order and without repetitions. Not compared: times, logs, and a

@@ -1,4 +1,4 @@
-"""Self-signed certificates: what is due when, and that clients trust the generated certificates."""
+"""Self-signed certificates: when each is due, and that clients trust the generated certificates."""
 
 from __future__ import annotations
 
