@@ -144,7 +144,7 @@ class PoolAndClaims(RuleBasedStateMachine):
             self.released.add(uid)
             self._store(None, uid)
 
-    # --- the pool: its plan is computed from a live list, and another write may precede its own writes ------------------------------
+    # --- the pool: its plan is computed from a live list, and another write may precede its own writes ---------------------------
 
     @rule(lag=LAGS, between=st.booleans(), crash=st.sampled_from(["", "", "", "created", "deleted"]))
     def the_pool_is_reconciled(self, lag: int, between: bool, crash: str) -> None:

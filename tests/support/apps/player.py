@@ -232,7 +232,7 @@ class Player:
             if kind == HELM_CHART:
                 await self.lab.delete(kind, name)
 
-    # --- reports ----- --------------------------------------------------------------------------------------------------------
+    # --- reports --------------------------------------------------------------------------------------------------------------
 
     async def _rest(self) -> None:
         await self.lab.settled(quiet=QUIET)
