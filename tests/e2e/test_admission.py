@@ -158,7 +158,7 @@ async def test_a_real_request_is_decoded_whole(lab: Lab, person: Person) -> None
         VALIDATING.named("status").on("UPDATE", subresource="status").handled_by(note),
     )
 
-    def build(manager: kv.Manager) -> None:  # without a controller, whose writes of the status would be in the way
+    def build(manager: kv.Manager) -> None:  # without a controller, whose status writes would interfere
         for webhook in webhooks:
             manager.add(webhook)
 

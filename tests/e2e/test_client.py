@@ -202,7 +202,7 @@ async def test_an_apply_makes_changes_and_owns(client: Client, namespace: str) -
     again = await client.apply(DEPLOYMENT, deployment(namespace, replicas=2, paused=None), writer=WRITER)
     assert again.metadata.resource_version == made.metadata.resource_version
     dropped = await client.apply(DEPLOYMENT, deployment(namespace), writer=WRITER)
-    assert dropped.spec["replicas"] == 1  # it has no owner any longer, so the default is back
+    assert dropped.spec["replicas"] == 1  # it has no owner any more, so the default returns
     assert client.ledger.pending(WRITER)[0].version == dropped.metadata.resource_version
 
 

@@ -1,4 +1,4 @@
-"""The client over real sockets on the loopback, against servers that misbehave in one exact way each."""
+"""The client over real sockets on the loopback, against servers with one exact fault each."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WRITER = "someone"
 
 @pytest.fixture(autouse=True, params=["exchange", "session"])
 def carried_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Calls over the bare connection, and over the session where the installed aiohttp does not allow that."""
+    """Calls over the bare connection, and over the session if the installed aiohttp does not allow a bare connection."""
     how: str = request.param
     if how == "session":
         monkeypatch.setattr("konverge.client.http_transport.is_supported", lambda: False)
@@ -114,7 +114,7 @@ async def serving(
     handler: Callable[[Server, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
     context: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Server]:
-    """Serve connections with a handler until the block ends; then cut all that are open."""
+    """Serve connections with a handler until the block ends; then cut all open connections."""
     server = Server()
     tasks: set[asyncio.Task[None]] = set()
 
@@ -257,7 +257,7 @@ async def test_a_kept_connection_is_used_again_and_a_closed_one_replaced() -> No
 async def test_a_connection_that_the_server_closed_while_idle_does_no_harm() -> None:
     async def handle(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await server.read(reader, writer)
-        writer.write(http(STORED))  # a promise to keep it open, broken at once
+        writer.write(http(STORED))  # a promise to keep the connection open, broken at once
         await writer.drain()
 
     async with serving(handle) as server, client_of(server) as client:

@@ -288,7 +288,7 @@ BLOCKED = [
 ]
 REF_STATUS = {"helmReleaseRef": {"name": "shop", "namespace": "web"}}
 STAYS = "an instance that owns or may own a release cannot become a placeholder"
-# name: spec before, status, spec after, text of the refusal ("" if it is accepted)
+# name: spec before, status, spec after, text of the rejection ("" if it is accepted)
 UPDATES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = {
     "another version": (MANAGED, {}, merged(MANAGED, {"chart": {"version": "2.0.0"}}), ""),
     "another registry": (MANAGED, {}, merged(MANAGED, {"chart": OCI}), ""),
@@ -330,7 +330,7 @@ async def test_fields_of_an_application_instance_that_may_change(
 
 
 async def test_no_rule_can_compare_with_the_namespace_of_the_object(plane: ControlPlane) -> None:
-    """Why release.namespace == metadata.namespace is left to the reconciler; when this fails, it can become a rule."""
+    """The reason why release.namespace == metadata.namespace is left to the reconciler; if this fails, it can become a rule."""
     definition = crd(ApplicationInstance)
     definition["metadata"]["name"] = "others.apps.vworkspace.io"
     definition["spec"]["names"] = {"kind": "Other", "plural": "others", "singular": "other", "listKind": "OtherList"}

@@ -73,7 +73,7 @@ def build(manager):
 
 
 class Process:
-    """A running command of ours: its log lines, its exit."""
+    """A running command: its log lines, its exit code."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -94,7 +94,7 @@ class Process:
                 self._news.notify_all()
 
     async def said(self, event: str) -> dict[str, Any]:
-        """Wait for a log line that begins so."""
+        """Wait for a log line with this beginning."""
 
         def found() -> dict[str, Any] | None:
             return next((line for line in self.lines if str(line.get("event", "")).startswith(event)), None)
@@ -152,7 +152,7 @@ async def running(*words: str, kubeconfig: Path, cwd: Path = EXAMPLES, **variabl
 
 
 async def konverge(*words: str, kubeconfig: Path, cwd: Path = EXAMPLES) -> tuple[int, str]:
-    """Run one command to its end; returns its exit code and what it printed."""
+    """Run a command until it exits; returns its exit code and its output."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "konverge.daemon.main", *words),
         cwd=cwd,
@@ -171,7 +171,7 @@ async def get(url: str) -> tuple[int, str]:
 
 
 async def until(look: Callable[[], Awaitable[Any]], wanted: Callable[[Any], bool], what: str) -> Any:
-    """Look until it is as wanted; a failure shows the last look."""
+    """Poll until a test holds; a failure shows the last result."""
     seen: Any = None
     try:
         async with asyncio.timeout(PATIENCE):
@@ -183,7 +183,7 @@ async def until(look: Callable[[], Awaitable[Any]], wanted: Callable[[Any], bool
 
 
 async def ready(process: Process) -> str:
-    """Wait until it is ready; returns where health is served."""
+    """Wait until it is ready; returns the address of its health server."""
     url = await process.url("health")
     await until(lambda: get(f"{url}/readyz"), lambda answer: answer[0] == 200, "not ready")
     return url
@@ -242,7 +242,7 @@ async def test_an_operator_runs_tells_and_ends_in_good_order(
 
         process.send(signal.SIGTERM)
         assert await process.ended() == 0
-        line = next(  # the line for each reconcile is of level debug, so that a busy controller does not pay for it
+        line = next(  # the line for each reconcile has level debug, because a busy controller writes many
             line for line in process.lines if line["event"] == "reconciled" and line["key"] == f"{namespace}/nightly"
         )
         assert {"controller", "reconcile_id", "reasons", "timestamp", "level"} <= set(line)

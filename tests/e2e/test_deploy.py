@@ -93,9 +93,9 @@ def version() -> str:
 
 
 def test_the_manifests_were_rendered_from_this_state_of_the_chart() -> None:
-    """Needs no helm, so it cannot tell what the chart renders to, only that neither chart nor manifests have changed since.
+    """Needs no helm, so it does not render the chart; it checks only that neither chart nor manifests have changed since.
 
-    testkit/tests/e2e/apiserver/test_chart_values.py renders it again where helm can be had.
+    testkit/tests/e2e/apiserver/test_chart_values.py renders the chart if helm is available.
     """
     assert render_deploy.is_fresh(), "make generate"
 
@@ -355,7 +355,7 @@ def is_blocked(found: ApplicationInstance) -> bool:
 
 @control_plane_test
 async def test_without_its_binding_the_daemon_is_alive_and_names_the_rules(plane: ControlPlane, tmp_path: Path) -> None:
-    """So what the test above shows is owed to the manifests, and to nothing else that this account may do."""
+    """The result of the test above depends only on the manifests, and not on other rights of the account."""
     await deploy(plane)
     mount = tmp_path / "serviceaccount"
     await plane.service_account_files(mount, namespace=NAMESPACE, name="somebody-else")
@@ -363,7 +363,7 @@ async def test_without_its_binding_the_daemon_is_alive_and_names_the_rules(plane
     async with daemon.running_for():
         text = ""
         async with asyncio.timeout(60):
-            while "applicationinstances" not in text:  # each cache is refused by itself: another may be named first
+            while "applicationinstances" not in text:  # each cache gets its own 403: another may be named first
                 status, text = await daemon.answers("/readyz")
                 await asyncio.sleep(0.1)
         assert status == 500

@@ -97,7 +97,7 @@ def test_a_lock_has_the_hashes_of_each_architecture_once() -> None:
 
 
 def find_python(version: str) -> Path | None:
-    """Return an interpreter of this version that can make environments."""
+    """Return an interpreter of this version that can create environments."""
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found = shutil.which(f"python{version}")
     for candidate in (*([Path(found)] if found else []), *sorted(versions.glob(f"{version}.*/bin/python3"))):
@@ -120,11 +120,11 @@ class Steps:
             "HOME": str(root),
             "PIP_NO_INDEX": "1",
             "PIP_FIND_LINKS": str(wheels),
-            "PIP_NO_COMPILE": "1",  # the image compiles; here it would take the longest
+            "PIP_NO_COMPILE": "1",  # the image compiles; here compilation would take most of the time
         }
 
     def run(self, stage: list[tuple[str, str]]) -> None:
-        """Run a stage; what a builder does itself (FROM) is left out."""
+        """Run a stage, without the instructions of the builder itself (FROM)."""
         for word, rest in stage:
             if word != "FROM":
                 getattr(self, f"_{word.lower()}")(rest)
@@ -281,7 +281,7 @@ PROGRAMS = (
 
 
 class LastStage:
-    """Runs programs of the last stage in a root of their own, as the image's user. `offered` are further paths that they see."""
+    """Runs programs of the last stage in a root of their own, as the image's user. `offered` are additional visible paths."""
 
     def __init__(self, image: Path, folder: Path, *offered: Path) -> None:
         self._user = next(rest for word, rest in stages()[-1] if word == "USER")

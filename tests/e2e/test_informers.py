@@ -231,7 +231,7 @@ async def test_watches_that_end_in_good_order_go_on_without_a_list(admin: Client
         assert informer.problem is None
 
 
-# Which objects, and how much of each
+# Which objects, and which parts of each
 
 
 async def test_metadata_only_secrets_hold_no_data(admin: Client, namespace: str) -> None:
@@ -399,7 +399,7 @@ async def test_a_watch_that_is_silently_dead_is_noticed_and_repaired(
         await admin.create(CONFIG_MAP.new("unheard", namespace))
         await asyncio.sleep(0.5)
         assert "added unheard" not in heard.words, "the proxy swallows"
-        proxy.swallowing = False  # the network is well again, but the old connection's stream has a hole
+        proxy.swallowing = False  # the network works again, but the old connection's stream has a hole
         began = asyncio.get_running_loop().time()
         await heard.of("added unheard", 10)
         assert asyncio.get_running_loop().time() - began < 5
@@ -513,7 +513,7 @@ class Stalls:
 
 @pytest.mark.timeout(400)
 async def test_five_thousand_objects_are_listed_both_ways() -> None:
-    async with ControlPlane(ControlPlaneConfig()) as plane:  # thrown away at once, which no namespace is
+    async with ControlPlane(ControlPlaneConfig()) as plane:  # discarded at once, which no namespace is
         admin = Client(await ClientConfig.load(kubeconfig=plane.kubeconfig), name="admin")
         async with admin:
             await plane.create_namespace("full")
@@ -521,7 +521,7 @@ async def test_five_thousand_objects_are_listed_both_ways() -> None:
             truth = {one.name: one.metadata.resource_version for one in (await admin.list(CONFIG_MAP, "full")).items}
             for watch_list in (True, False):
                 stalls = Stalls()
-                gc.collect()  # what the test itself left behind
+                gc.collect()  # leftovers of the test itself
                 watching = asyncio.create_task(stalls.watch())
                 async with informer_set(admin, watch_list=watch_list) as informers:
                     informer: Informer = informers.acquire(Selection(CONFIG_MAP, namespace="full"))

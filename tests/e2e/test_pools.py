@@ -25,7 +25,7 @@ PATIENCE = 300
 
 @pytest_asyncio.fixture
 async def clouds(lab: Lab) -> AsyncIterator[Clouds]:
-    """The kit; in the end nothing of it is left for other tests of the same server."""
+    """The kit; at the end nothing of it is left for other tests of the same server."""
     here = Clouds(lab)
     yield here
     await lab.stop()
@@ -71,7 +71,7 @@ async def test_p13_p14_p15_real_deletion_and_garbage_collection(clouds: Clouds) 
     deleted = (await claim("deleted")).status.instance_ref
     assert kept is not None
     assert deleted is not None
-    # P15: the garbage collector deletes what names an owner of another namespace, and leaves what names none.
+    # P15: the garbage collector deletes an object whose owner is in another namespace, and leaves an object without an owner.
     owner = await lab.client.get(Nextcloud, "kept", tenant)
     reference = {"apiVersion": "k8s.bnerd.com/v1alpha1", "kind": "Nextcloud", "name": "kept", "uid": owner.uid}
     canary = {"metadata": {"name": "canary", "namespace": lab.namespace, "ownerReferences": [reference]}}

@@ -190,7 +190,7 @@ async def nstance() -> AsyncIterator[NstanceWorld]:
 
 
 async def shards(lab: Lab, world: NstanceWorld) -> None:
-    """The objects that the operator of machines expects, for two shards; nothing listens for the second."""
+    """The objects that the operator of machines expects, for two shards; the second has no server."""
     names = MachineSettings().identity_names
     found = {"a": world.shards["a"].address, "away": ShardAddress("127.0.0.1:1", "127.0.0.1:1")}
     document = {
@@ -223,7 +223,7 @@ async def shards(lab: Lab, world: NstanceWorld) -> None:
 
 
 async def scales(lab: Lab, world: NstanceWorld) -> None:
-    """Sizes that change, changes that the server refuses, and drains, until the end."""
+    """Size changes, changes that the server rejects, and drains, until the end."""
     shard, number = world.shards["a"], 0
     while True:
         number += 1
@@ -247,7 +247,7 @@ async def upgraded(lab: Lab, number: int) -> None:
 
 
 async def works(lab: Lab, stack: AsyncExitStack, plane: AgentServer) -> None:
-    """Instances that become ready, fail and are refused, and pools; then one change after the other, until the end."""
+    """Instances that become ready, fail and are rejected, and pools; then one change after the other, until the end."""
     await pools(lab)
     await clouds(lab)
     apps = Apps(lab, stack)
@@ -292,7 +292,7 @@ async def unanswered(server: Prometheus, load: asyncio.Task[None]) -> list[str]:
             load.result()
 
 
-@pytest.mark.timeout(240)  # most of it is the start of three processes
+@pytest.mark.timeout(240)  # most of the time is the start of three processes
 async def test_every_query_of_a_dashboard_or_an_alert_gives_data_and_so_do_those_of_kubebuilder(
     program: Path, tmp_path: Path
 ) -> None:

@@ -33,7 +33,7 @@ def crowded(pool: ResourcePool) -> bool:
 
 
 async def told(here: Plane) -> list[str]:
-    """Return the claims that say that the pool has no room to list them."""
+    """Return the claims whose status reports that the pool has no room to list them."""
     claims = [claim for where in ("a", "b") for claim in await here.lab.client.list(ResourcePoolClaim, here.ns(where))]
     return [
         claim.name

@@ -1,7 +1,6 @@
 """Pools and claims on kube-apiserver: what their definitions accept and reject without a controller; the server in memory agrees.
 
-The table is in tests/unit/quota/test_crd_rules.py. That the definitions are established shows that their rules keep within the
-server's budget for CEL.
+The table is in tests/unit/quota/test_crd_rules.py. Established definitions show that their rules keep within the server's budget for CEL.
 """
 
 from __future__ import annotations

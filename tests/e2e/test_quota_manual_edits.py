@@ -37,7 +37,7 @@ async def test_x12_a_quota_that_was_changed_or_deleted_by_hand_is_restored(here:
         await here.kubectl("patch", "resourcequota", QUOTA, "-n", here.ns("a"), "--type=merge", "-p", edit)
         await here.grants("a", {CPU: 1})
         with pytest.raises(AssertionError, match=r"100 of requests\.cpu are held, of 4"):
-            await history.check()  # a history shows what a hand did, as it would what the family does
+            await history.check()  # a history records manual edits like the family's own writes
     await here.kubectl("delete", "resourcequota", QUOTA, "-n", here.ns("a"))
     again = await here.grants("a", {CPU: 1})
     assert again.metadata.uid != first.metadata.uid

@@ -51,7 +51,7 @@ POOL_QUOTAS = {
 
 @pytest_asyncio.fixture
 async def capsule(admin: Client, admin_kubeconfig: Path) -> AsyncIterator[Capsule]:
-    """Capsule, with the page's tenant, beside the family; what belongs to the whole cluster is removed at the end."""
+    """Capsule, with the page's tenant, beside the family; cluster-wide objects are removed at the end."""
     await install_crds(admin, [crd(ResourcePool), crd(ResourcePoolClaim)])
     manager = Manager("konverge", await ClientConfig.load(kubeconfig=str(admin_kubeconfig)))
     quota.install(manager)
@@ -75,7 +75,7 @@ async def capsule(admin: Client, admin_kubeconfig: Path) -> AsyncIterator[Capsul
 
 
 async def migrate(kubeconfig: Path, *words: str) -> tuple[int, str, str]:
-    """Run the command for the tenant as a program; return its exit code and what it wrote."""
+    """Run the command for the tenant as a program; return its exit code and its output."""
     process = await asyncio.create_subprocess_exec(
         *(str(Path(sys.executable).parent / "konverge"), "quota", "migrate", "--kubeconfig", str(kubeconfig), *words),
         stdout=asyncio.subprocess.PIPE,
@@ -110,7 +110,7 @@ async def prints(look: Callable[[], Awaitable[object]], wanted: object, what: st
 async def test_the_requirements_tenant_is_migrated_step_by_step(
     control_plane: ControlPlane, admin: Client, admin_kubeconfig: Path, capsule: Capsule
 ) -> None:
-    # 1. and 2.: what there is, and what the command makes of it
+    # 1. and 2.: the existing objects, and the output of the command for them
     assert await quotas_of(control_plane, DEV) == QUOTAS
     code, out, err = await migrate(admin_kubeconfig, "--tenant", "migration")
     assert (code, err) == (0, "")

@@ -1,7 +1,7 @@
 """Releases while pods run, on a real control plane: shrink first, credit later, and never more than the pool has.
 
-After each story everything that was stored in it is replayed in its order, and the rule of
-docs/reference/capsule.md#shrink-first-credit-later checked after each write.
+After each story all stored states are replayed in order, and the rule of docs/reference/capsule.md#shrink-first-credit-later is checked
+after each write.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tables of Capsule's page, on a real control plane: the tables of kubectl cell by cell (AGE aside), and its metrics.
 
-The tables here are copied from the page; kubectl has changed the order of its columns since. Slips of its text
-are set right: `capsule-pool-exmaple`, and QueueExhausted where PoolExhausted is explained (docs/reference/capsule.md#the-page-of-capsule).
+The tables here are copied from the page; kubectl has changed the order of its columns since. Typing errors of the page are corrected:
+`capsule-pool-exmaple`, and QueueExhausted where PoolExhausted is explained (docs/reference/capsule.md#the-page-of-capsule).
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ async def mallory(here: Plane, control_plane: ControlPlane) -> AsyncIterator[Ten
 
 
 async def victims(here: Plane) -> Snapshot:
-    """Return what the victim has."""
+    """Return the victim's objects."""
     found = {}
     for kind in (kind_of(ResourcePoolClaim), RESOURCE_QUOTA):
         for one in (await here.lab.client.list(kind, here.ns("victim"))).items:

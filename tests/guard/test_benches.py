@@ -1,4 +1,6 @@
-"""Benchmarks of virtual time run in their quick form, and what they count holds: at full size they are run by hand, and rot unseen."""
+"""Benchmarks of virtual time run in their quick form, and their counts hold: full runs are manual, so a broken benchmark would stay
+unnoticed.
+"""
 
 from __future__ import annotations
 

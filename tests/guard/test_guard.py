@@ -1,4 +1,4 @@
-"""A thousand objects cost the library no more than they did: requests, Python calls and bytes are counted, so a busy machine changes nothing."""
+"""The library's cost of a thousand objects has not grown: requests, Python calls and bytes are counted, so other load does not matter."""
 
 from __future__ import annotations
 

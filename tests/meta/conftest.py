@@ -93,7 +93,7 @@ class Tree:
         return {**self.folders, "konverge_testing": "testkit/konverge_testing"}
 
     def folder_of(self, package: str) -> Path:
-        """The real folder of a package: the longest mapped name counts, the rest is folders below."""
+        """The real folder of a package: the longest mapped name, and the rest as folders below."""
         head = package
         tail: list[str] = []
         while head not in self.homes:
@@ -106,7 +106,7 @@ class Tree:
         return (path for path in _files() if not suffixes or path.suffix in suffixes)
 
     def below(self, folder: str, *suffixes: str) -> Iterator[Path]:
-        """Files of the repository below a folder named from the root."""
+        """Files of the repository below a folder, with paths from the root."""
         return (path for path in self.files(*suffixes) if path.is_relative_to(ROOT / folder))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""charts/konverge is what its sources generate, and its switches are the families of the daemon."""
+"""charts/konverge equals the output of its generator, and its switches are the families of the daemon."""
 
 from __future__ import annotations
 

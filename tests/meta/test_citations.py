@@ -86,7 +86,7 @@ def texts_of(root: Path, paths: Iterable[Path]) -> dict[Path, str]:
 
 
 def citations_that_lead_nowhere(root: Path, texts: dict[Path, str]) -> list[str]:
-    """Return a line for each page, heading and outside document that is named and not there."""
+    """Return a line for each cited page, heading and outside document that does not exist."""
     anchors = {path: anchors_of(text) for path, text in texts.items() if path.suffix == ".md"}
     problems = []
     for path, whole in texts.items():

@@ -1,4 +1,4 @@
-"""`make flakes` finds the tests that fail on a busy machine only."""
+"""`make flakes` finds the tests that fail only on a busy machine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Names, labels and buckets of the metrics are a contract with dashboards that exist already.
 
-The first table is controller-runtime's (pkg/internal/controller/metrics, pkg/metrics) and client-go's, the second that of Kubernetes
-1.36's informers (KEP-5647), the third our own. A change here breaks users' dashboards: it is a decision, not a repair.
+The first table is controller-runtime's (pkg/internal/controller/metrics, pkg/metrics) and client-go's, the second is for Kubernetes 1.36's
+informers (KEP-5647), the third is our own. A change here breaks users' dashboards, so it needs a decision.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ CONTRACT = {**UPSTREAM, **INFORMERS, **OURS}
 
 
 def instruments() -> dict[str, Counter | Gauge | Histogram]:
-    """Every instrument of a `Metrics` by the name under which it is scraped."""
+    """Every instrument of a `Metrics` by its name in a scrape."""
     found = {}
     for value in vars(Metrics()).values():
         if isinstance(value, Counter | Gauge | Histogram):

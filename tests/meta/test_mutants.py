@@ -1,4 +1,4 @@
-"""The planted faults of `make mutants` still fit the tree, and a mutant is found by its syntax and not by its text."""
+"""The planted faults of `make mutants` still fit the tree, and a mutant is located by its syntax and not by its text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def done(key):
 
 @pytest.fixture(scope="module")
 def planting(tree: Tree) -> Any:
-    # The tools import each other by their plain names, as Python does it when one of them is started.
+    # The tools import each other by their plain names, as in a tool that Python runs as a program.
     sys.path.insert(0, str(tree.root / "tools" / "mutants"))
     try:
         import by_test  # noqa: F401  # the catalogue imports it

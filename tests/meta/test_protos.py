@@ -1,4 +1,4 @@
-"""The generated code of gRPC is what protoc writes, and protoc reads our vectors as we do."""
+"""The generated code of gRPC equals protoc's output, and protoc reads our vectors like our code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def length_of(data: bytes) -> bytes:
 
 
 def test_protoc_reads_the_same_numbers_from_the_bytes_without_a_schema(vectors: list[dict[str, Any]]) -> None:
-    """All vectors in one outer message, each with its place as the field: one process."""
+    """All vectors in an outer message, each in a field of its own, for a single process."""
     outer = b""
     for number, vector in enumerate(vectors, start=1):
         data = bytes.fromhex(vector["hex"])

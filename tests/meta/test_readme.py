@@ -1,4 +1,4 @@
-"""Documents show programs as they are in the tree, and what they show is run by a test."""
+"""Documents show programs as they are in the tree, and a test runs these programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison behind `make lint` of what type checkers report with what a file of wrong programs announces."""
+"""The comparison in `make lint` of type checkers' errors with the announced errors in a file of wrong programs."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ HOSTS = ("konverge/runtime/builder", "konverge/runtime/reconcile")
 
 
 def untyped(tree: ast.Module) -> list[int]:
-    """The lines with `Context[Any]`; mypy refuses a `Context` without a parameter."""
+    """The lines with `Context[Any]`; mypy rejects a `Context` without a parameter."""
     return [
         node.lineno
         for node in ast.walk(tree)

@@ -1,6 +1,6 @@
-"""Words that cross our borders are written once: condition types, reasons, labels, annotations, log keys.
+"""Words in our interfaces are written once: condition types, reasons, labels, annotations, log keys.
 
-The check reads calls, not prose: where the runtime or a family names a condition, a reason or an event, the argument is a
+The check reads calls, not prose: if the runtime or a family names a condition, a reason or an event, the argument is a
 constant of a `words.py`, never a literal; a label or annotation that a `words.py` declares is written nowhere else; log lines have a
 constant message and keys that are declared.
 """
@@ -35,7 +35,7 @@ LOG_OPTIONS = frozenset({"exc_info", "stack_info"})
 
 
 def called(call: ast.Call) -> str:
-    """The last name of what is called: `mark` for `ctx.status.set_condition(...)`."""
+    """The last name in a call: `mark` for `ctx.status.set_condition(...)`."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 

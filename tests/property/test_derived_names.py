@@ -87,7 +87,7 @@ _BUCKET: Final = re.compile(r"[a-z0-9][-.a-z0-9]{1,61}[a-z0-9]")
 
 
 def drawn() -> Iterator[str]:
-    """Yield names of each form and length; a name that ended in a dash or a dot ends in a letter."""
+    """Yield names of each form and length; a final dash or dot is replaced by a letter."""
     for length in LENGTHS:
         for form in FORMS:
             name = (form * length)[:length]
@@ -159,7 +159,7 @@ def of_pod(owner: Object) -> Iterator[Object]:
 
 @dataclass(frozen=True)
 class Owner:
-    """A kind of the family's users, with a good spec, and what is derived from the name of such an object."""
+    """A kind of the family's users, with a good spec, and the names derived from the name of such an object."""
 
     what: Kind[Any] | type[Any]
     derive: Callable[[Any], Iterator[Object]]

@@ -263,7 +263,7 @@ def test_whatever_is_admitted_gets_a_status_and_is_never_retried_in_silence(
         lab.may_write_on_resync(None, why="the test overwrites statuses and starts the resync that mends them")
         await _play(lab, family, drawn)
 
-    # Values of the other writer are not kept: setting the true generation is allowed, and undeclared conditions are removed.
+    # The other writer's values are not preserved: setting the true generation is allowed, and undeclared conditions are removed.
     problems = run(scenario, Plan(name="as it is")).problems
     allowed = (
         *_OF_THE_STRANGER,

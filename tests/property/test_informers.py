@@ -49,7 +49,7 @@ def encode(what: Any) -> msgspec.Raw:
 
 @dataclass
 class Stream:
-    """One open watch, with the network reads that it has still to send."""
+    """An open watch, with the network reads that it still has to send."""
 
     reads: asyncio.Queue[list[WatchEvent] | Exception | None]
     idle: float
@@ -75,7 +75,7 @@ class Stream:
 
 @dataclass
 class Server:
-    """Objects, their history, and how this server misbehaves."""
+    """Objects, their history, and the faults of this server."""
 
     name = "model"
     revision: int = 10

@@ -78,7 +78,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(writer=writers)
     def forget(self, writer: str) -> None:
         if any(owner == writer for _, owner, _, _ in self.open):
-            return  # the unit tests tell what becomes of writes in flight
+            return  # the unit tests cover writes in flight
         self.ledger.forget(writer)
         for held in (self.done, self.lost, self.answered):
             for target in [target for target in held if target[0] == writer]:

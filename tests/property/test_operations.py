@@ -71,7 +71,7 @@ DENIED = (
 
 @lru_cache(maxsize=1024)
 def _contestant(raw: bytes) -> Contestant:
-    """Read a stored Operation; after each write all but one are as they were."""
+    """Read a stored Operation; the result is cached, since a write changes a single object."""
     return contestant_of(Object(msgspec.json.decode(raw)))
 
 
@@ -219,7 +219,7 @@ class OneTarget(RuleBasedStateMachine):
     @precondition(lambda self: not self.frozen)
     @rule(text=st.sampled_from(EDITS))
     def edit_the_lease(self, text: str | None) -> None:
-        """By hand, and while the cache is up to date: one of the two keeps Operations apart."""
+        """By hand, and while the cache is current: either the cache or the Lease keeps Operations apart."""
         self._do_if_there(self._edit(text))
 
     async def _edit(self, text: str | None) -> None:
@@ -337,7 +337,7 @@ OneTarget.TestCase.settings = settings(
 
 
 class TestOperationsOnOneTarget(OneTarget.TestCase):  # type: ignore[misc, valid-type]  # hypothesis makes the class at run time
-    """The sequences, and that they hold what they are for: a precondition that is too narrow would show as a success."""
+    """The sequences, with a check of what they cover: a precondition that is too narrow would look like a success."""
 
     def runTest(self) -> None:
         OneTarget.played.clear()

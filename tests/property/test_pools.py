@@ -1,11 +1,12 @@
 """A pool and claims under random events, decided on views that lag behind by any number of writes.
 
-The machine holds what an API server stores. Pools and claims decide by the family's own pure functions, on a view of an earlier moment, and
-their writes are compare-and-swap: a write that names an old version is refused. After every step no instance has had two claims, no claim
-has two instances, nothing that was taken is deleted by its pool, and no minute has more creations than the limit, whenever a process restarts.
+The machine holds what an API server stores. Pools and claims decide by the family's own pure functions, on an earlier state, and their
+writes are compare-and-swap: a write with an old version is rejected. After every step no instance has had two claims, no claim has two
+instances, no pool deletes a claimed instance, and no minute has more creations than the limit, whenever a process restarts.
 
-The order of claims is judged by counting, not by the decision that it is about: with present views a claim does not take the instance that an
-older one needs, it takes one if there are more than older claims, and once all views are present no claim waits beside an instance for it.
+The order of claims is checked by counting, not by the decision under test. With current views a claim never takes an instance that an older
+claim needs. It takes an instance if there are more instances than older claims. Once all views are current no claim waits while it could
+have an instance.
 """
 
 from __future__ import annotations
@@ -136,14 +137,14 @@ class PoolAndClaims(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 30))
     def a_taken_instance_is_released_and_gone(self, which: int) -> None:
-        # One that no process of the pool has seen yet cannot have been ready, taken and released.
+        # An instance that no process of the pool has seen cannot have been ready, taken and released.
         taken = sorted(uid for uid in self.owners if uid in self.stored and uid in self.recent | self.recorded)
         if taken:
             uid = taken[which % len(taken)]
             self.released.add(uid)
             self._store(None, uid)
 
-    # --- the pool: its plan is computed from a live list, and another write may precede its own writes ------------------------------
+    # --- the pool: its plan is computed from a live list, and another write may precede its own writes ---------------------------
 
     @rule(lag=LAGS, between=st.booleans(), crash=st.sampled_from(["", "", "", "created", "deleted"]))
     def the_pool_is_reconciled(self, lag: int, between: bool, crash: str) -> None:
@@ -161,7 +162,7 @@ class PoolAndClaims(RuleBasedStateMachine):
             recorded=frozenset(self.recorded),
         )
         plan = decide_pool(state, self.now, LIMITS)
-        for one in plan.delete:  # it names the version that the view shows
+        for one in plan.delete:  # it names the version in the view
             assert not one.member.taken
             there = self.stored.get(one.member.uid)
             if there is not None and there.version == one.member.version:
@@ -229,7 +230,7 @@ class PoolAndClaims(RuleBasedStateMachine):
         return {uid: one for uid, one in self.lines[-1].items() if uid not in served}
 
     def _take(self, claim: str, view: dict[str, Member], line: dict[str, WaitingClaim], *, crash: bool = False) -> str:
-        """Reconcile a claim on a view of the instances and one of the line; returns the UID of the instance that it took, if any."""
+        """Reconcile a claim on a view of the instances and a view of the queue; returns the UID of the instance that it took, if any."""
         if claim in self.owners.values():  # the live list by the claim's UID, before a lock
             self._served(claim)
             return ""

@@ -30,7 +30,7 @@ WRITES = st.sampled_from([0, 0, 1, 2, 3, 4])
 
 
 def _verdicts(found: PoolAllocation) -> dict[str, ClaimDecision]:
-    """Return the decisions without their messages: what is short is named in full only when the statuses of the quotas have followed."""
+    """Return the decisions without their messages: the full list of missing amounts depends on the statuses of the quotas."""
     return {uid: replace(decision, message="") for uid, decision in found.decisions.items()}
 
 
@@ -54,7 +54,7 @@ class Pools(RuleBasedStateMachine):
         self.world.claim("a", "first", at=1, cpu=5)
         self.world.settle()
 
-    # --- what users do ------------------------------------------------------------------------------------------------------
+    # --- users --------------------------------------------------------------------------------------------------------------
 
     @rule(where=SPACES, name=NAMES, cpu=MUCH, memory=st.sampled_from([0, 0, 2]), again=st.booleans())
     def ask(self, where: str, name: str, cpu: int, memory: int, again: bool) -> None:
@@ -67,7 +67,7 @@ class Pools(RuleBasedStateMachine):
         if again and present is not None:
             del self.world.claims[where, name]
         elif bound and not self.foreign:
-            return  # the API server would refuse it
+            return  # the API server would reject it
         self.clock += 1
         self.world.claim(where, name, {CPU: cpu, MEMORY: memory}, at=self.clock // 2)
 
@@ -97,7 +97,7 @@ class Pools(RuleBasedStateMachine):
 
     @rule(where=SPACES)
     def start_pods(self, where: str) -> None:
-        """As many pods as admission allows by the present status of the quota."""
+        """As many pods as admission allows by the current status of the quota."""
         quota = self.world.quotas.get(where)
         if quota is not None and CPU in quota.status_hard and where not in self.world.terminating:
             room = quota.status_hard[CPU] - quota.used.get(CPU, 0)
@@ -249,18 +249,18 @@ class Pools(RuleBasedStateMachine):
 
 
 class PoolsAndOthers(Pools):
-    """The same, with foreign edits of ResourceQuotas and the pool in spite of admission."""
+    """The same, with foreign edits of ResourceQuotas and the pool that bypass admission."""
 
     foreign = True
 
 
 class PoolsWhoseClaimsAreResized(Pools):
-    """The same in the semantics of v0.14: an allocated claim is edited as long as it does not say that pods use it."""
+    """The same in the semantics of v0.14: an allocated claim is edited while its status does not report pods that use it."""
 
     semantics = Semantics.V014
 
     def _kept(self) -> set[str]:
-        """None: a claim that requested too much has lost its allocation."""
+        """The empty set: a claim that requested too much has lost its allocation."""
         return set()
 
 

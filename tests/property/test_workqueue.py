@@ -26,7 +26,7 @@ BASE, CAP = 2.0, 64.0
 
 @dataclass
 class Add:
-    """One add. `at` is None for an event."""
+    """An add. `at` is None for an event."""
 
     time: float
     at: float | None
@@ -352,7 +352,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert [model.line(key) for key in shown] == sorted(model.line(key) for key in model.available())
 
     def teardown(self) -> None:
-        """After shut-down all ready keys are handed out, re-runs of keys in work included, until the queue is empty."""
+        """After shut-down `get` returns all ready keys, including re-runs of running keys, until the queue is empty."""
         if not hasattr(self, "core"):
             return
         self.shut_down()

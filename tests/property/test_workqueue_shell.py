@@ -87,7 +87,7 @@ class Run:
         owed.difference_update(item.reasons)
         for reason in sorted(owed)[
             : item.more
-        ]:  # only counted: which of the reasons is unknown, and does not matter here
+        ]:  # only counted: which reason was dropped is unknown, and does not matter here
             owed.remove(reason)
         self.started += 1
 
@@ -124,7 +124,7 @@ class Run:
         workers = [asyncio.create_task(self.worker()) for _ in range(count)]
         for number, step in enumerate(steps):
             await self.perform(step, number, workers)
-        # Longer than any delay and the work on all keys: afterwards every reason must have been handed out.
+        # Longer than any delay and the work on all keys: afterwards `get` must have returned every reason.
         await asyncio.sleep(60.0)
         assert not any(self.owed.values()), f"lost: {self.owed}"
         assert self.queue.statistics().getters == count, "a getter sleeps on though it was woken, or is counted twice"

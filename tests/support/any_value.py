@@ -35,7 +35,7 @@ Schema = Mapping[str, Any]
 
 
 def admitted(schema: Schema) -> st.SearchStrategy[Any]:
-    """Draw what the schema itself admits; rules in CEL may still refuse it."""
+    """Draw a value that the schema admits; CEL rules may still reject it."""
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     if schema.get("x-kubernetes-int-or-string"):

@@ -28,7 +28,7 @@ CORE_RELEASE = _found[1]
 
 
 async def core_components(program: Path, plane: ControlPlane) -> tuple[str, Path]:
-    """Return the components of the release that was built, and the path of its metadata: both lie beside the program."""
+    """Return the components of the built release, and the path of its metadata: both files are beside the program."""
     folder = program.parent
     return await plane.kubectl("kustomize", str(folder / "config" / "default")), folder / "metadata.yaml"
 

@@ -1,6 +1,7 @@
-"""A management cluster: a control plane on which `clusterctl init` installed Cluster API and our provider, with core and operator as processes.
+"""A management cluster: a control plane on which `clusterctl init` installed Cluster API and our provider, with core and operator as
+processes.
 
-The operator runs by what clusterctl makes of our components: their account, arguments and environment.
+The operator runs with the account, arguments and environment of the components that clusterctl installed.
 """
 
 from __future__ import annotations

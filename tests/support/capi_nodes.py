@@ -26,7 +26,7 @@ def shows(type_: str) -> Callable[[Object | CustomResource[Any, Any]], bool]:
 
 
 def phase(wanted: str) -> Callable[[Object], bool]:
-    """Return the test whether Cluster API calls an object so."""
+    """Return a test for the phase that Cluster API gives an object."""
     return lambda found: found.get("status", "phase", default="") == wanted
 
 

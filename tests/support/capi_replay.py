@@ -1,4 +1,4 @@
-"""Plays what users and the provider did in a recording of Cluster API, against its double, and compares what the core did.
+"""Plays the actions of users and the provider in a recording of Cluster API, against its double, and compares the core's actions.
 
 A change in a recording is the core's own if it is one of these: owner references, the label of the Cluster and the deletion of
 infrastructure; annotations of Cluster API on Nodes, and the deletion of a Node whose id no infrastructure names any more; everything of
@@ -101,7 +101,7 @@ def _conditions(made: Json, *types: str) -> Json:
 
 
 def shown(made: Json) -> Json:
-    """Return what is compared of an object."""
+    """Return the fields of an object that are compared."""
     metadata, spec, status = made["metadata"], made.get("spec") or {}, made.get("status") or {}
     owners = [(one["kind"], one["name"], one.get("controller", False)) for one in metadata.get("ownerReferences") or ()]
     common = {"owners": owners, "deleting": "deletionTimestamp" in metadata}
@@ -147,7 +147,7 @@ class CapiReplay:
         self._connected = False
 
     async def run(self) -> list[tuple[str, dict[Place, Json], dict[Place, Json]]]:
-        """Return for each step its text, and what the recording and the double show at its end."""
+        """Return for each step its text, and the objects of the recording and of the double at its end."""
         await install_crds(self.lab.client, [*definitions(), *(_definition(name) for name in INFRA)])
         core = CapiCore(self.lab.config, infrastructure=INFRA.values(), latency=0.5, random=self.lab.rng())
         await self.lab.enter(core)
@@ -274,7 +274,7 @@ class CapiReplay:
         node, known = ((one.get("status") or {}).get("nodeRef") for one in (made, before))
         if (
             made["kind"] == "Machine" and node != known and not self._connected
-        ):  # the core pairs none, so the provider did
+        ):  # the core pairs no Node, so the provider did
             await self._patch(made, {"status": {"nodeRef": node}}, "status")
         by_hand = [one for one in _all_conditions(made) if one["type"] == INITIALIZED and one["status"] == "True"]
         if "controlPlaneRef" in made["spec"]:

@@ -57,7 +57,7 @@ class Clusterctl:
         await self.run("move", "--kubeconfig", str(source), "--to-kubeconfig", str(target), "-n", namespace)
 
     async def run(self, *words: str, **variables: str) -> str:
-        """Run the program, and return what it printed."""
+        """Run the program, and return its output."""
         config = self._folder / "clusterctl.yaml"
         config.write_text(json.dumps(self.config))
         process = await asyncio.create_subprocess_exec(

@@ -104,7 +104,7 @@ class Informer:
 
 
 class Server:
-    """Objects by kind, namespace and name; a client, as far as the runtime uses one."""
+    """Objects by kind, namespace and name, with the part of the client that the runtime uses."""
 
     name = "konverge"
 
@@ -140,7 +140,7 @@ class Server:
         return plain
 
     async def condition_shape(self, kind: Kind[Any]) -> None:
-        """Say nothing of it, as a server without OpenAPI documents."""
+        """Return no schema, like a server without OpenAPI documents."""
 
     def store(self, kind: Kind[Any], data: dict[str, Any]) -> dict[str, Any]:
         self.version += 1

@@ -1,8 +1,8 @@
 """Kills an operator at each of its writes and compares the end state with an undisturbed run.
 
-A `Story` is a list of acts of a user on the cluster; after each act the operator has to reach the state that followed the same act of the
-undisturbed run. `Crashes` plays it once undisturbed, and then once for each write and moment: a proxy between operator and API
-server ends the process with SIGKILL at that write, a new process takes over, and the story continues. Runs are in namespaces of their own.
+A `Story` is a list of acts of a user on the cluster; after each act the operator has to reach the undisturbed run's state after the same
+act. `Crashes` plays it once undisturbed, and then once for each write and moment: a proxy between operator and API server ends the process
+with SIGKILL at that write, a new process takes over, and the story continues. Runs are in namespaces of their own.
 """
 
 from __future__ import annotations
@@ -139,10 +139,10 @@ class Crashes:
                     run.pictures.append(await self._converged(recorder, proxy, wanted))
                 await _until(lambda: not proxy.under_way(is_write))
                 if struck.is_set():
-                    await revived.wait()  # the write that was struck may have stored the wanted state already
+                    await revived.wait()  # the killed write may have stored the wanted state already
                 await operator.ready()
                 assert await operator.stop() == 0
-            # A ready operator has read everything, and draining finished its work: nothing may have changed since.
+            # A ready operator has read everything, and an operator that drained has finished its work: no write may have followed.
             await _same(run.pictures[-1], recorder)
         except Exception as error:
             error.add_note(
@@ -171,7 +171,7 @@ class Crashes:
 
 @contextlib.asynccontextmanager
 async def _revived(operator: Operator, struck: asyncio.Event) -> AsyncIterator[asyncio.Event]:
-    """Start the operator again once the fault has struck, as a Deployment would; the event is set once it has."""
+    """Start the operator again after the kill, as a Deployment would; then the event is set."""
     done = asyncio.Event()
 
     async def revive() -> None:

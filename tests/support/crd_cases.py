@@ -18,7 +18,7 @@ _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 @dataclass(frozen=True)
 class Case:
-    """An object that is created, given a status, and changed; `words` is a part of the refusal of the last write, "" if it is accepted."""
+    """An object that is created, given a status, and changed; `words` is part of the last write's error, "" if it is accepted."""
 
     before: dict[str, Any]
     words: str = ""
@@ -59,7 +59,7 @@ class Server:
         return Answer(reply.status, json.loads(reply.body) if "json" in reply.content_type else {})
 
     async def define(self, *definitions: dict[str, Any], refused: Iterable[Case] = ()) -> None:
-        """Create or replace definitions; wait until their kinds are served, and their rules refuse these cases."""
+        """Create or replace definitions; wait until their kinds are served, and their rules reject these cases."""
         for wanted in definitions:
             answer = await self.send("POST", _DEFINITIONS, wanted)
             if answer.status == 409:

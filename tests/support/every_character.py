@@ -1,4 +1,4 @@
-"""Objects that together hold every code point, in keys and in values, and the comparison of what is stored with what was sent.
+"""Objects that together hold every code point, in keys and in values, and the comparison of the stored and the sent objects.
 
 Code points are packed: a value holds thousands of them, a key at most 200, so that a few dozen applies send all 1,112,064.
 """
@@ -22,7 +22,7 @@ _KEY, _KEYS, _VALUE = 200, 400, 80_000
 
 
 class PageSpec(kv.Model):
-    """Texts by key: fields of their own as most maps are, and as one value (`atomic`)."""
+    """Texts by key: as separate fields, like most maps, and as a single value (`atomic`)."""
 
     texts: dict[str, str] | None = None
     whole: Annotated[dict[str, str], Atomic()] | None = None
@@ -53,7 +53,7 @@ def _split(whole: _S, length: int) -> Iterator[_S]:
 
 
 async def differences(client: Client, namespace: str) -> list[str]:
-    """Apply the objects and read them again; name each that is not stored as it was sent."""
+    """Apply the objects and read them again; return the names of objects that are not stored as they were sent."""
     found = []
     for page in pages(namespace):
         await client.apply(Page, page.to_dict())

@@ -1,4 +1,4 @@
-"""Each family at work in a lab: together these use every right that it has, apart from those that a quiet day does not use."""
+"""Each family at work in a lab: together the actions use every right of the family, apart from the rights for rare events."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ async def change_source_and_values(lab: Lab) -> None:
 
 
 async def share_a_pool(lab: Lab) -> None:
-    """Have a pool shared out, changed, claimed from, let go of, and removed with its claims."""
+    """Have a pool shared, changed, claimed from, released, and removed with its claims."""
     here = Quotas(lab)
     await here.namespace("a")
     await here.pool(deleteBoundResources=True)

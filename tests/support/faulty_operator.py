@@ -1,4 +1,4 @@
-"""An operator with the two mistakes that a kill at the right write brings to light; the harness has to find both."""
+"""An operator with two bugs that show only after a kill at the right write; the harness has to find both."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Faulty:
         return kv.Done()
 
     async def _note_first(self, memo: Memo, ctx: kv.Context[Memo]) -> None:
-        """Writes down that it is done, and then does it."""
+        """Records the work as done, and then does it."""
         if DONE not in memo.annotations:
             await ctx.patch(Memo, memo.name, memo.namespace, patch={"metadata": {"annotations": {DONE: "true"}}})
             await ctx.own(CONFIG_MAP.new(memo.name))

@@ -27,7 +27,7 @@ _SUPPORT = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Written:
-    """One successful write in the audit log: who, of what, from when to when the API server worked on it."""
+    """A successful write in the audit log: the replica, the object, and the interval of its handling by the API server."""
 
     user: str
     lease: bool
@@ -140,7 +140,7 @@ class Fleet:
         return sorted(found, key=lambda one: one.received)
 
     async def audited(self) -> list[Written]:
-        """Return the writes once the log has all of them: it is written a moment later."""
+        """Return the writes once the log has all of them: the API server writes the log a moment later."""
         await asyncio.sleep(0.5)
         return self.written()
 

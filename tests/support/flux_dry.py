@@ -122,19 +122,19 @@ class Dry:
         self._store("MODIFIED", stored)
 
     def install(self, **spec: Any) -> None:
-        """A repository and a release of chart shop 1.0.0, run until both rest: the beginning of most recordings."""
+        """A repository and a release of chart shop 1.0.0, run until both are idle: the beginning of most recordings."""
         self.put("HelmRepository", "shop", {"url": "http://charts"})
         self.put("HelmRelease", "shop", release_spec(**spec))
         self.run("HelmRepository")
         self.roll()
 
     def upgrade(self, **spec: Any) -> None:
-        """Another spec of the release, run until the release rests."""
+        """Set another spec of the release, and run until the release is idle."""
         self.put("HelmRelease", "shop", release_spec(**spec))
         self.roll()
 
     def roll(self) -> None:
-        """The release, its chart, and the release again, as their watches wake them."""
+        """Reconcile the release, its chart, and the release again, in the order of their watches."""
         self.run("HelmRelease")
         chart = self.objects.get(("HelmChart", "team-shop"))
         if chart is not None and chart["status"].get("observedGeneration") != chart["metadata"]["generation"]:
@@ -172,7 +172,7 @@ def states(events: Events, which: str) -> list[str]:
 
 
 def progress(events: Events) -> list[str]:
-    """Return, besides the conditions of the release, what freshness is judged by, without repetitions."""
+    """Return the conditions of the release, and the fields that freshness depends on, without repetitions."""
     return _deduplicated(_progress(type_, made) for type_, name, made in events if name == "HelmRelease/shop")
 
 

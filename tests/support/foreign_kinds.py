@@ -1,4 +1,4 @@
-"""Kinds that are not ours, whose conditions have shapes of their own, and a controller that writes one condition into each."""
+"""Kinds of other projects, whose conditions have other fields, and a controller that writes a condition into each kind."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Run as a program it reads orders from standard input, one JSON line each, `{"arguments", "log", "environment"}`; it writes the pid of each
 new process, and reports its exit. A fork is a process like any other: SIGKILL ends it between two instructions.
 
-`ForkServer` is the other end of it, for tests.
+`ForkServer` is its client for tests.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Forked:
 
 
 class ForkServer:
-    """Starts processes of `konverge run` by forking; `async with` begins and ends it, and every process of its that is left."""
+    """Starts processes of `konverge run` by forking; `async with` starts and ends the server and its remaining processes."""
 
     def __init__(self) -> None:
         self._process: Process | None = None
@@ -109,7 +109,7 @@ _PRELOADED: Final = (
     "konverge.daemon.run",
     *(entry.module for entry in entry_points(group="konverge.families")),
     "konverge.runtime.manager.manager",
-    "kubernetes_asyncio.client",  # the library imports it only where a kubeconfig is read: half a second of CPU
+    "kubernetes_asyncio.client",  # the library imports it only to read a kubeconfig: half a second of CPU
     "kubernetes_asyncio.config",
 )
 
@@ -119,7 +119,7 @@ def _tell(text: str) -> None:
 
 
 def _reap() -> None:
-    """Tell of every child that has ended."""
+    """Report every child that has ended."""
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             _tell(f"dead {ended[0]} {os.waitstatus_to_exitcode(ended[1])}")

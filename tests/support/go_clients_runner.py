@@ -51,7 +51,7 @@ class GoClient:
 
 @asynccontextmanager
 async def go_client(program: Path, environment: Mapping[str, str], *arguments: str) -> AsyncIterator[GoClient]:
-    """Run the program until the block ends, whatever becomes of it."""
+    """Run the program until the block ends, with or without an error."""
     process = await asyncio.create_subprocess_exec(str(program), *arguments, stdin=PIPE, stdout=PIPE, env=environment)
     client = GoClient(process)
     try:

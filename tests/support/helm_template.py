@@ -83,7 +83,7 @@ class Rendered:
 
     @property
     def rights(self) -> set[Right]:
-        """The rights of the daemon's ServiceAccount, by the roles that are bound to it."""
+        """The rights of the daemon's ServiceAccount, from the roles bound to it."""
         bound = [
             one
             for one in self.objects
@@ -124,7 +124,7 @@ def _loaded(text: str) -> Rendered:
 
 @dataclass(frozen=True)
 class Template:
-    """Renders a chart with values. Its results are shared, so tests leave them as they are."""
+    """Renders a chart with values. The results are shared, so tests must not change them."""
 
     helm: Path
     chart: Path = CHART

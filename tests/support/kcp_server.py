@@ -1,7 +1,7 @@
-"""kcp for operators that are processes: its root and one content for all workspaces on API servers in memory, over HTTPS.
+"""kcp for operators that are processes: its root, and the same content for all workspaces, on API servers in memory over HTTPS.
 
-Guarantees: each Workspace that was created or deleted is noted, in order. Each becomes Ready. Phases and the URL have the form and order of
-kcp: first the URL with the path of the workspace, then Ready.
+Guarantees: each Workspace that was created or deleted is noted, in order. Each becomes Ready. Phases and the URL have kcp's form and order:
+first the URL with the path of the workspace, then Ready.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class KcpServer:
 async def kcp_server(folder: Path, *, seconds: float = 0.3, takes_bare_paths: bool = False) -> AsyncIterator[KcpServer]:
     """Serve a kcp whose Workspaces are ready after so many seconds.
 
-    `takes_bare_paths`: a request without the path of a workspace is for the root, as clients of earlier releases send it.
+    `takes_bare_paths`: a request without the path of a workspace is for the root, as in earlier releases.
     """
 
     async def front(call: Call) -> Response:

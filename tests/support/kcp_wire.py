@@ -1,4 +1,4 @@
-"""kcp on an API server in memory: its definition of a Workspace, and a wire to it whose writes are noted and can be held back."""
+"""kcp on an API server in memory: its definition of a Workspace, and a connection to it whose writes are recorded and can be held back."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DEFINITION = {
 
 
 class Wire:
-    """The way of a replica to kcp."""
+    """The connection of a replica to kcp."""
 
     def __init__(self) -> None:
         self.writes: list[tuple[float, str]] = []

@@ -56,7 +56,7 @@ def digest_of(files: Iterable[Path], root: Path) -> str:
 
 
 def skipped_folders(root: Path, digest: str, options: str) -> frozenset[str]:
-    """Return the folders of the kit's tests that passed with this digest, and with these options or those of `make test`."""
+    """Return the folders of the kit's tests that passed with this digest, and with these options or the options of `make test`."""
     passed = _read(root)
     return frozenset(
         folder

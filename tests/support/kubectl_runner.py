@@ -56,13 +56,13 @@ class Kubectl:
         return Ran(process.returncode, out.decode(), err.decode())
 
     async def __call__(self, *command: str, stdin: str | dict[str, Any] = "", **environment: str) -> str:
-        """Run a command that is to succeed; returns what it printed."""
+        """Run a command that must succeed; returns its output."""
         ran = await self.run(*command, stdin=stdin, **environment)
         assert ran.code == 0, f"{self.program.name} {' '.join(command)}: {ran.code}\n{ran.err}\n{ran.out}"
         return ran.out
 
     async def refused(self, *command: str, stdin: str | dict[str, Any] = "") -> str:
-        """Run a command that is to fail; returns what it complained about."""
+        """Run a command that must fail; returns its error output."""
         ran = await self.run(*command, stdin=stdin)
         assert ran.code != 0, ran.out
         return ran.err

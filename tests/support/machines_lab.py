@@ -92,7 +92,7 @@ class KubernetesDecides:
 
 
 class OneInstanceEach:
-    """The safety predicate of NstanceMachines: no id reaches a server that an object does not have yet, and no object has two instances."""
+    """The safety predicate of NstanceMachines: no id is sent to a server before its object stores it, and no object has two instances."""
 
     def __init__(self, farm: Farm) -> None:
         self._farm = farm
@@ -144,7 +144,7 @@ class OneMachineEach:
 class IdsStay:
     """The safety predicate of pools: the id of a Node stays published while its instance runs, drains included.
 
-    Cluster API deletes the Node of an id that leaves.
+    Cluster API deletes the Node of a removed id.
     """
 
     def __init__(self, farm: Farm) -> None:
@@ -274,7 +274,7 @@ class AcknowledgedInTime:
 
 
 class Farm:
-    """A cluster of Nstance with its operator in a lab. `document` are the shards that the ConfigMap names."""
+    """A cluster of Nstance with its operator in a lab. `document` has the shards that the ConfigMap names."""
 
     def __init__(self, lab: Lab, *shards: str) -> None:
         self.lab = lab
@@ -283,7 +283,7 @@ class Farm:
             self.world.add_shard(name)
         self.document: tuple[str, ...] = tuple(self.world.shards)
         self.scaled: dict[str, set[int]] = {}
-        # Without the connection and the control plane that the operator provides: Cluster API then notices least.
+        # Without the connection and the control plane that the operator provides: Cluster API notices the least then.
         self.settings = MachineSettings(
             namespace=lab.namespace,
             cluster_id="acme",
@@ -323,7 +323,7 @@ class Farm:
         machines.install(manager, self.settings, dial=dialed, entropy=self.lab.rng().randbytes, random=self.lab.rng())
 
     async def prepare(self) -> None:
-        """Install what the operator expects, without the document of shards."""
+        """Install the objects that the operator expects, except the document of shards."""
         await install_crds(self.lab.client, [*definitions(), *(crd(model) for model in KINDS)])
         space, names = self.lab.namespace, self.settings.identity_names
         ca = {"ca.crt": self.world.authority.certificate.decode()}
@@ -337,7 +337,7 @@ class Farm:
         await self.lab.client.create(SECRET.new(name, self.lab.namespace, data={"nonce.jwt": nonce}))
 
     async def start(self, *, wait: bool = True) -> Farm:
-        """Run the operator, and wait until every shard of the document has been heard."""
+        """Run the operator, and wait for a report of every shard in the document."""
         await self.prepare()
         await self.write_document()
         await self.operate()
@@ -351,7 +351,7 @@ class Farm:
         await self.lab.start(self.build, settings=ManagerSettings(strict=True), wait=False)
 
     async def start_core(self, *, kubeconfig: bool = True) -> None:
-        """Let the double of Cluster API's core work, and give it the kubeconfig without which it pairs no Node."""
+        """Start the double of Cluster API's core, with the kubeconfig that it needs to pair Nodes."""
         core = CapiCore(self.lab.config, infrastructure=INFRASTRUCTURE, random=self.lab.rng())
         await self.lab.enter(core)
         if not kubeconfig:
@@ -382,9 +382,10 @@ class Farm:
         )
 
     def crash_at(self, method: str, number: int, fault: CallFault) -> list[str]:
-        """Kill the operator at a call of the servers, counted from 1 over all shards; returns a list that names the shard once it happened.
+        """Kill the operator at a call of the servers, counted from 1 over all shards; returns a list that has the shard's name after the
+        kill.
 
-        The empty method is every method.
+        The empty method matches every method.
         """
         crashed: list[str] = []
         seen = 0
@@ -414,7 +415,7 @@ class Farm:
         }
 
     async def add_instance(self, shard: str, *, node: str = "", group: str = "workers") -> Instance:
-        """Return the first instance of a group that runs on a shard, and make its Node."""
+        """Return the first instance of a group that runs on a shard, and create its Node."""
         fleet = self[shard].state.fleet
 
         def running() -> list[Instance]:
@@ -509,7 +510,7 @@ class Farm:
         await self.lab.patch(BUDGET, name, {"status": status}, subresource="status")
 
     async def write_document(self, *names: str, data: dict[str, str] | None = None) -> None:
-        """Name these shards in the ConfigMap; without names those of `document`."""
+        """Name these shards in the ConfigMap; without names the shards of `document`."""
         self.document = names or self.document
         chosen = data or {name: f"{name}.nstance:8993" for name in self.document}
         body = CONFIG_MAP.new(self.settings.shards_configmap, self.lab.namespace, data=chosen)
@@ -553,7 +554,7 @@ class Farm:
             await self.show_addresses(name, **addresses)
 
     async def add_nodes(self, name: str, number: int, *, timeout: float = 400.0) -> None:
-        """Let each instance of a pool that runs join as a Node, until Cluster API has paired so many: others may replace the first."""
+        """Let running instances of a pool join as Nodes, until Cluster API has paired so many: other instances may replace the first."""
         joined: list[str] = []
         limit = self.lab.limit(timeout)
         try:

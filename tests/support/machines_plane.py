@@ -45,7 +45,7 @@ class MachinesPlane:
         self.lab, self.operator, self.servers, self.proxy = lab, operator, servers, proxy
 
     async def write(self) -> None:
-        """Write what the operator expects to find."""
+        """Create the objects that the operator expects."""
         space, names = self.lab.namespace, settings(self.lab.namespace).identity_names
         facts = self.servers.facts
         await self.lab.client.create(CONFIG_MAP.new(names.ca_configmap, space, data={"ca.crt": facts["ca"]}))
@@ -153,7 +153,7 @@ async def machines_plane(lab: Lab, control_plane: ControlPlane, folder: Path) ->
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
     subject = {"kind": "ServiceAccount", "name": "operator", "namespace": lab.namespace}
     await lab.client.create(BINDING.new(lab.namespace, roleRef=role, subjects=[subject]))
-    # Free ports: another process of a test run has an operator of its own at the same time.
+    # Free ports: another process of a test run may have an operator of its own at the same time.
     ports = ("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0", "--debug", "127.0.0.1:0")
     arguments = ("tests/support/machines_operator.py:build", "--name", "konverge", *ports)
     async with (

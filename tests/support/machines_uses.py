@@ -1,4 +1,4 @@
-"""The family machines at work in a lab: this uses every right that it has, apart from those that a quiet day does not use."""
+"""The family machines at work in a lab: the actions use every right of the family, apart from the rights for rare events."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def _drain(lab: Lab, servers: NstanceProcess, provider_id: str) -> None:
 
 
 async def _order(lab: Lab) -> None:
-    """Have a Machine made and deleted, and then an NstanceMachine whose instance the server deletes."""
+    """Have a Machine created and deleted, and then an NstanceMachine whose instance the server deletes."""
     await lab.create(NstanceMachine.decode({"metadata": {"name": "m1"}, "spec": {"groupRef": "workers"}}))
     reference = {"apiGroup": _GROUP, "kind": "NstanceMachine", "name": "m1"}
     spec = {"clusterName": _SETTINGS.cluster_name, "bootstrap": {"dataSecretName": ""}, "infrastructureRef": reference}

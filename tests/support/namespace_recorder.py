@@ -1,7 +1,7 @@
-"""The history of a namespace from the API server's events: every object that was created, and the present state.
+"""The history of a namespace from the API server's events: every object that was created, and the current state.
 
-A `NamespaceRecorder` watches from before the first write, so it also counts what was created and deleted again. A picture of the present leaves
-out what differs between any two runs of the same story: times, uids, versions, who wrote which field, and digests of those.
+A `NamespaceRecorder` watches from before the first write, so it also counts objects that were deleted again. A snapshot leaves out what
+differs between any two runs of the same story: times, uids, versions, field managers, and digests of these.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def masked(value: Any, namespace: str) -> Any:
 
 
 def difference(expected: Any, found: Any, path: str = "") -> list[str]:
-    """Return one line for each place where two pictures differ."""
+    """Return one line for each difference of two snapshots."""
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
         keys = [*expected, *(key for key in found if key not in expected)]
         return [

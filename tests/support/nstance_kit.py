@@ -1,4 +1,4 @@
-"""A listener of shards that keeps what it hears, and channels to the double of Nstance in memory."""
+"""A listener of shards that records its calls, and channels to the double of Nstance in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from konverge_testing.nstance import NstanceWorld
 
 @dataclass
 class Heard:
-    """A listener that keeps what it hears, with the time."""
+    """A listener that records its calls, with the time."""
 
     log: list[tuple[float, str, object]] = field(default_factory=list)
     groups: dict[str, tuple[Group, ...]] = field(default_factory=dict)

@@ -56,7 +56,7 @@ class Linked:
         await self.client.create(SECRET.new(NAMES.nonce_secret, _SPACE, data=data))
 
     async def stored(self, secret: str, key: str) -> bytes:
-        """Return what a Secret holds."""
+        """Return the data of a Secret."""
         found = await self.client.get(SECRET, secret, _SPACE)
         return base64.b64decode(found.get("data", key))
 

@@ -26,7 +26,7 @@ __all__ = ["DrainState", "NstanceProcess"]
 
 @dataclass(frozen=True, slots=True)
 class DrainState:
-    """A drain as its server sees it."""
+    """A drain in its server's view."""
 
     status: str
     """Of the instance."""
@@ -35,7 +35,7 @@ class DrainState:
 
 
 class NstanceProcess:
-    """The process, from the side of a test."""
+    """The process, for a test."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process

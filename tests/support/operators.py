@@ -1,4 +1,4 @@
-"""An operator as a process of its own, for tests that end it in ways a coroutine cannot be ended."""
+"""An operator as a process of its own, for tests that end it in ways that a coroutine does not allow."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Process(Protocol):
 class Operator:
     """`konverge run` with these arguments; it may be started again after its end. Its log is appended to a file.
 
-    `environment` is all that it sees of ours, but for what finding Python takes. A `forkserver` makes its starts cheap.
-    `program` is another `konverge` than this tree's.
+    `environment` is its whole environment, apart from the variables that find Python. A `forkserver` speeds up its starts. `program`
+    replaces this tree's `konverge`.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Operator:
         return self.process is not None and self.process.returncode is None
 
     def kill(self) -> None:
-        """Send SIGKILL: not one more instruction of it runs."""
+        """Send SIGKILL: the process runs no further instruction."""
         assert self.process is not None
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.process.pid, signal.SIGKILL)
@@ -153,7 +153,7 @@ class Operator:
 
     @contextlib.asynccontextmanager
     async def running_for(self) -> AsyncIterator[Operator]:
-        """Run it for a block; whatever happens, no process is left."""
+        """Run it for a block; no process is left afterwards."""
         await self.start()
         try:
             yield self

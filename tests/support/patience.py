@@ -1,4 +1,4 @@
-"""The patience of labs on a real control plane: no test there is about how long something takes, so a limit ends only what hangs."""
+"""The time limits of labs on a real control plane: no test there measures a duration, so a limit ends only what hangs."""
 
 from __future__ import annotations
 

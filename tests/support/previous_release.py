@@ -2,7 +2,7 @@
 
 `tests/e2e/upgrade/previous.txt` names its commit. After a release the file names the released commit.
 
-Guarantees: a missing commit is a failure with the remedy, since a skipped test would hide an upgrade that breaks.
+Guarantees: a missing commit is a failure that names the remedy, since a skipped test would hide a broken upgrade.
 """
 
 from __future__ import annotations

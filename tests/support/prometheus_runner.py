@@ -25,7 +25,7 @@ _POLL = 0.2
 
 @dataclass(frozen=True)
 class Target:
-    """One process that is scraped, and the labels that the Prometheus operator gives its series besides `instance`."""
+    """A scraped process, and the labels that the Prometheus operator adds to its series besides `instance`."""
 
     address: str
     job: str
@@ -72,7 +72,7 @@ class Prometheus:
         return any(not math.isnan(float(value)) for _, value in values)
 
     async def rules(self) -> dict[str, str]:
-        """Return the alerts that it has evaluated, each with its error, "" for none."""
+        """Return the evaluated alerts, each with its error, "" without an error."""
         groups = (await self._get("/api/v1/rules"))["groups"]
         return {
             rule["name"]: rule.get("lastError", "")

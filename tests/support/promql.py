@@ -3,8 +3,8 @@
 Guarantees: `Declared.strays` names every word of an expression that is not declared: a metric, a label of a metric in braces, a label that
 the metrics in reach of a grouping do not all have, a label value where all values are known. `evaluate` returns what Prometheus computes.
 
-Caveats: `strays` does not say whether the expression is legal; promtool does. A metric is recognised by its first word (`konverge_`), so one
-whose first word no declared metric has is not noticed.
+Caveats: `strays` does not say whether the expression is legal; promtool does. A metric is recognised by its first word (`konverge_`), so a
+metric without the first word of a declared metric is not noticed.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def filled(expression: str) -> str:
 
 
 def operands(expression: str) -> list[str]:
-    """Return what an alert compares: its parts between and, or and unless, each without its comparison with a number.
+    """Return the operands of an alert: its parts between and, or and unless, each without its comparison with a number.
 
-    An alert is empty if all is well; these have values then too, unless a metric or label of them does not exist. Comparisons inside of
-    parentheses stay, since they choose the series that count.
+    An alert is empty if all is well; its operands have values then too, unless a metric or label does not exist. Comparisons inside of
+    parentheses stay, since they select series.
 
     >>> operands("max by (pool) (usage / (limit > 0)) > 0.9")
     ['max by (pool) (usage / (limit > 0))']
@@ -80,7 +80,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Declared:
-    """The metrics that there are: their labels by name, the known values of some labels, and the labels that Prometheus adds itself.
+    """The existing metrics: their labels by name, the known values of some labels, and the labels that Prometheus adds itself.
 
     >>> known = Declared({"capsule_pool_usage": {"pool"}, "capsule_pool_limit": {"pool"}})
     >>> known.metrics_in('max by (pool) (capsule_pool_usage{pool="a"} / capsule_pool_limit)') == known.labels.keys()
@@ -178,7 +178,7 @@ def evaluate(
 ) -> list[dict[str, float]]:
     """Return the result of each expression at a time, its values by labels: `{'{pool="a"}': 1.0}`; {} is an empty result.
 
-    `series` holds values at the interval, as in the unit tests of promtool, which is what computes them.
+    `series` holds values at the interval, as in the unit tests of promtool, which computes the results.
     """
     test = {
         "interval": interval,

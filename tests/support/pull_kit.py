@@ -88,7 +88,7 @@ class Steps:
     died: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def at(self, name: str) -> None:
-        """Pass a moment; never return if it is the fatal one, or the agent is dead."""
+        """Pass a moment; never return if it is the fatal moment, or the agent is dead."""
         self.count += 1
         self.names.append(name)
         if self.count == self.fatal:

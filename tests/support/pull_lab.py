@@ -1,4 +1,4 @@
-"""A lab with a control plane in the same process, a daemon with pull mode, and the Cluster that joins the two."""
+"""A lab with a control plane in the same process, a daemon with pull mode, and the Cluster that connects them."""
 
 from __future__ import annotations
 

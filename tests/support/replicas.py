@@ -149,7 +149,7 @@ class Replicas:
     ) -> Replica:
         """Start a replica; returns when its caches are complete. Raises NotReady after `patience` seconds.
 
-        `instance` is what it takes for its own name, and `random` what it draws its identities from, for replicas that are mistaken for others.
+        `instance` is the name that it uses, and `random` the source of its identities, for replicas with the identity of another replica.
         """
         wire = Wire(lambda: 0)
         inner = killable(self.server.config(namespace=NAMESPACE), wire)
@@ -178,7 +178,7 @@ class Replicas:
         return replica
 
     def kill(self, name: str) -> None:
-        """Let nothing of a replica reach the server any more, as after kill -9."""
+        """Cut a replica off from the server, as after kill -9."""
         self.replicas[name].wire.cut()
 
     async def stop(self, name: str) -> None:
@@ -192,7 +192,7 @@ class Replicas:
         return _Stallable(stream, flows)
 
     def stall(self, name: str, part: str) -> Callable[[], None]:
-        """Hold back what the open watches of a replica bring whose path contains this part; returns what lets it through."""
+        """Hold back the events of a replica's open watches whose path contains this part; returns a function that releases them."""
         held = [flows for one, path, flows in self._streams if one == name and part in path]
         for flows in held:
             flows.clear()

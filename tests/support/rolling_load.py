@@ -73,7 +73,7 @@ class RollingLoad:
                 await asyncio.sleep(_POLL)
 
     async def stop(self) -> None:
-        """End the workers after their present rounds."""
+        """End the workers after their current rounds."""
         for worker in self._workers.values():
             worker.stopping = True
         async with asyncio.timeout(60 * PATIENCE):

@@ -36,7 +36,7 @@ class Served:
 
 @asynccontextmanager
 async def served(kubeconfig: Path, *words: str | Path) -> AsyncIterator[Served]:
-    """Run the program until the block ends; it has to end well then."""
+    """Run the program until the block ends; then it has to exit cleanly."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "konverge.daemon.main", "apiserver", "run", "--kubeconfig", kubeconfig, *words),
         env=dict(os.environ),

@@ -35,7 +35,7 @@ NOTE: Final = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
 
 
 class NoteEngine:
-    """Performs a RunCommand by a ConfigMap on which a person notes that it is done."""
+    """Performs a RunCommand by a ConfigMap that a person marks as done."""
 
     name: Final = "note"
     makes: Final = (NOTE,)

@@ -74,7 +74,7 @@ class Record:
             name, user = entry["objectRef"].get("name", ""), entry["user"]["username"]
             received = from_rfc3339(entry["requestReceivedTimestamp"])
             code = (entry.get("responseStatus") or {}).get("code", 0)
-            # A patch without a response is checked later with a GET, which does not indicate a reconcile.
+            # A patch without a response is checked later with a GET, which does not count as a reconcile.
             found = _WORD.fullmatch(name) if entry["verb"] == "patch" else None
             if found and found[1] == "begin":
                 running[user, found[2]] = one = Reconcile(found[2], user, int(found[3]), received)
@@ -127,7 +127,7 @@ class Record:
         return {reconcile.source: reconcile.began for reconcile in reversed(self.reconciles) if reconcile.user == user}
 
     def first_after(self, source: str, since: datetime, *, other_than: str = "") -> datetime | None:
-        """Return when a reconcile of an object began first since a time, on another replica than this."""
+        """Return when another replica than this first began to reconcile an object since a time."""
         found = (one.began for one in self.reconciles if one.source == source and one.user != other_than)
         return next((began for began in found if began >= since), None)
 
@@ -169,7 +169,7 @@ class ShardFleet(Fleet):
         )
 
     def member_of(self, name: str) -> str:
-        """Return the name of a replica as a member of the ring, "" before it is one."""
+        """Return the name of a replica as a member of the ring, "" before it has joined."""
         found = self.members[name].operator.said(_MEMBER)
         if found is None:
             return ""
@@ -208,6 +208,6 @@ class ShardFleet(Fleet):
             raise AssertionError(f"not shared among {names}: {wrong}") from None
 
     async def record(self) -> Record:
-        """Return what the audit log has, once it has all of it: it is written a moment later."""
+        """Return the audit log's content, once it is complete: the API server writes it a moment later."""
         await asyncio.sleep(0.5)
         return Record(self.plane.audit_file.read_bytes().splitlines(), self.namespace)

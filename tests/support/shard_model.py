@@ -40,7 +40,7 @@ class Write(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """One object as one member knows it."""
+    """An object as a member knows it."""
 
     version: int = 1
     stamp: Stamp | None = None
@@ -58,7 +58,7 @@ class Copy(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """One object as the coordinator knows it."""
+    """An object as the coordinator knows it."""
 
     version: int = 1
     stamp: Stamp | None = None
@@ -90,7 +90,7 @@ class State(NamedTuple):
 
 
 class Overlap(AssertionError):
-    """The protocol failed; the message is the shortest way there."""
+    """The protocol failed; the message is the shortest path to the failure."""
 
 
 Assign = Callable[..., Assignment]
@@ -207,7 +207,7 @@ class Model:
         if seen.version < thing.version:
             former = None if self.coordinator_forgets else self.former(seen.former, seen.stamp, thing.stamp)
             yield "the coordinator sees it", thing._replace(seen=Seen(thing.version, thing.stamp, former))
-            return  # a write would be refused
+            return  # a write would be rejected
         if seen.former is not None and self._can_forget(state, thing, seen.former):
             yield "the coordinator forgets the stamp before", thing._replace(seen=seen._replace(former=None))
         if thing.version > self.writes:
@@ -324,7 +324,7 @@ class Model:
 
 
 def _quiet(state: State) -> bool:
-    """Whether no edit of a stamp is still to be noticed by a member, or remembered by one."""
+    """Whether no member still has to notice an edit of a stamp, or remembers a former stamp."""
     return not any(
         thing.tampered and phase not in _AWAY and (copy.version < thing.version or copy.former or copy.pending)
         for thing in state.things
@@ -365,7 +365,7 @@ def _state(phase: str, *, known: bool) -> MemberState:
 
 def _with(thing: Thing, member: int, copy: Copy) -> Thing:
     copies = (*thing.copies[:member], copy, *thing.copies[member + 1 :])
-    return Thing(copies, *thing[1:])  # a third of the time that `_replace` takes
+    return Thing(copies, *thing[1:])  # a third of the time of `_replace`
 
 
 def stopped(thing: Thing, member: int) -> Thing:
@@ -376,14 +376,14 @@ def stopped(thing: Thing, member: int) -> Thing:
 
 
 def search(model: Model, *, limit: int = 2_000_000) -> int:
-    """Search all states; returns how many there are. Raises Overlap with the way to the first that breaks the protocol."""
+    """Search all states; returns their number. Raises Overlap with the path to the first state that breaks the protocol."""
     with collector_paused():
         return _search(model, limit)
 
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Keep the garbage collector from traversing all states again and again: a search leaves no garbage in cycles."""
+    """Keep the garbage collector from traversing all states repeatedly: a search leaves no garbage in cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,7 +1,8 @@
-"""An operator whose objects replicas share: it copies each ConfigMap `source...` into a Secret, and reports the begin and end to the API server.
+"""An operator whose objects replicas share: it copies each ConfigMap `source...` into a Secret, and reports the begin and end to the API
+server.
 
-It patches ConfigMaps that do not exist, `begin-<source>-<epoch>`, `hold-...` and `end-...`, so the audit log is the record. Patches, since
-the fence rejects the late writes of a paused replica, and lets reads through.
+It patches ConfigMaps that do not exist, `begin-<source>-<epoch>`, `hold-...` and `end-...`, so the audit log is the record. It sends
+patches instead of reads, since the fence rejects the late writes of a paused replica, but lets reads through.
 
 The data of a ConfigMap set the length of its reconcile: `seconds`, and `held` until the cache shows the ConfigMap without it.
 """

@@ -1,9 +1,9 @@
-"""A model of replicas that crash and are started again, searched breadth-first: for how long an object has no owner that lives.
+"""A model of replicas that crash and are started again, searched breadth-first: for how long an object has no live owner.
 
 Time passes in steps of five seconds, the time between two renewals. In each step any number of replicas may crash or stop, and a stopped
 replica may start. Then each replica renews its Lease, reads all Leases, and acts like the product: it reports dead members, joins, and
 decides on the object. The Leases are judged by `Membership` and the object by `decide`, both of the product. The hash is hostile: it
-prefers a replica by the order that the search is given.
+prefers replicas in the given order.
 
 A crash happens right after a renewal, so others detect it as late as possible. Instead of a crash a replica may lose its connection, and
 work on until its fence closes: before that no other replica may take its object. Ages and waits are relative to the state, so equal states
@@ -32,7 +32,7 @@ RELEASED = LeaseRecord("", 1)
 
 
 class Late(AssertionError):
-    """An object waits for too long; the message is the shortest way there."""
+    """An object waits for too long; the message is the shortest path to this state."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class _World:
         return sorted(self.leases)
 
     def same(self) -> object:
-        """Return what two states have in common that go on alike."""
+        """Return a key that is equal for states with the same future."""
         place = {name: number for number, name in enumerate(self.names())}
         views = [(place[name], *_seen(view, place, self.time)) for name, view in sorted(self.views.items())]
         running = tuple((host, place[name]) for host, name in sorted(self.running.items()))
@@ -197,7 +197,7 @@ def _own(model: Restarts, world: _World, name: str, view: Membership) -> None:
 
 
 def _faults(model: Restarts, world: _World) -> Iterator[tuple[str, _World]]:
-    """Return the states after what may happen in one step: nothing, the start of a replica, or the end of one or all of them."""
+    """Return the states after any event of one step: nothing, the start of a replica, or the end of one replica or of all."""
     yield "nothing happens", world.copy()
     for host in [model.hosts - 1] if model.loops else range(model.hosts):
         if host not in world.running:
@@ -215,7 +215,7 @@ def _faults(model: Restarts, world: _World) -> Iterator[tuple[str, _World]]:
 
 
 def search_restarts(model: Restarts, *, limit: int = 100_000) -> int:
-    """Search all states; returns how many there are. Raises Late or Overlap with the way to the first that breaks a rule."""
+    """Search all states; returns their number. Raises Late or Overlap with the path to the first state that breaks a rule."""
     first = _begin(model)
     before: dict[object, tuple[object, str] | None] = {first.same(): None}
     waiting = deque((first,))

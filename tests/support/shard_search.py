@@ -25,14 +25,14 @@ Packed = tuple[int, ...]
 
 
 class Searched(NamedTuple):
-    """The result: how many states were found."""
+    """The result: the number of states."""
 
     states: int
     find_of_one: Callable[[], frozenset[Packed]]
 
     @property
     def of_one(self) -> frozenset[Packed]:
-        """Each state of one object among them, with the members around it."""
+        """Each state of an object in the search, with the members around it."""
         with collector_paused():
             return self.find_of_one()
 
@@ -121,7 +121,7 @@ class _Search:
         return found
 
     def _of_thing(self, phases: int, thing: int) -> tuple[frozenset[int], frozenset[int]]:
-        """The next states of one object, and those after an edit by hand; raises Overlap."""
+        """The next states of an object, including states after an edit by hand; raises Overlap."""
         found = self._next.get((phases, thing))
         if found is None:
             state, value = State(self._phases.values[phases], ()), self._things.values[thing]
@@ -145,7 +145,7 @@ class _Search:
         return (faults, least, *min([sorted([one[order] for one in renamed]) for order in orders]))
 
     def _phases_least(self, phases: int) -> tuple[int, Packed]:
-        """The least number that the phases have by another order of the members, and the places of the orders that give it."""
+        """The least numbering of the phases over all orders of the members, and the places of the orders that give it."""
         found = self._least_phases.get(phases)
         if found is None:
             renamed = self._phases_renamed(phases)
@@ -181,7 +181,7 @@ class _Renaming:
         return tuple([of_members[former] for former in self._former])
 
     def of_thing(self, thing: Thing) -> Thing:
-        """Return the object as it is if the members have the other names."""
+        """Return the object with the members renamed."""
         copies = tuple([self._copy(thing.copies[former]) for former in self._former])
         epoch, member = thing.last
         seen = thing.seen
@@ -219,7 +219,7 @@ class _Renaming:
 
 
 def search_all(model: Model, *, limit: int = 2_000_000) -> Searched:
-    """Search all states, up to the names of members and objects. Raises Overlap if one breaks the protocol.
+    """Search all states, up to the names of members and objects. Raises Overlap if a state breaks the protocol.
 
     A member of `model` may not start later, restart or release while it reconciles: the search that reports paths has these steps.
     """

@@ -109,7 +109,7 @@ class Shards(Replicas):
         if changed and _replica(stamp) and REPLICA.get():
             self.claims.append((metadata["name"], stamp))
 
-    # --- what happens --------------------------------------------------------------------------------------------------------
+    # --- actions -------------------------------------------------------------------------------------------------------------
 
     async def objects(self, count: int, *, begin: int = 0) -> None:
         for number in range(begin, begin + count):
@@ -123,7 +123,7 @@ class Shards(Replicas):
         change = {"metadata": {"annotations": {STAMP: value}}}
         await self.client.patch(CONFIG_MAP, name, NAMESPACE, patch=change, style="merge")
 
-    # --- what is found -------------------------------------------------------------------------------------------------------
+    # --- results -------------------------------------------------------------------------------------------------------------
 
     async def stamps(self) -> dict[str, str]:
         """The owner of each object according to its stamp: the name of the replica, "" for none."""

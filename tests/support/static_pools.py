@@ -1,4 +1,4 @@
-"""Edits of an NstanceMachinePool whose group is static, which the API server itself must accept or refuse, on any of the two servers."""
+"""Edits of an NstanceMachinePool whose group is static, which the API server itself must accept or reject, on either server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STATIC: Final[dict[str, Any]] = {"isStatic": True, "template": "std", "subnets"
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of the spec of a stored pool; `refused` is the field that the refusal names, "" if the change is accepted."""
+    """A change of the spec of a stored pool; `refused` is the field in the error, "" if the change is accepted."""
 
     change: dict[str, Any]
     refused: str = ""

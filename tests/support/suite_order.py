@@ -75,12 +75,12 @@ def unit_of(nodeid: str) -> str:
 
 
 def is_filler(worker: str, workers: int) -> bool:
-    """Tell whether a process, by its name (`gw3`) and the number of all, begins with tests that compute: the last of several."""
+    """Tell whether a process, by its name (`gw3`) and the number of processes, begins with tests that compute: the last of several."""
     return workers > 1 and worker == f"gw{workers - 1}"
 
 
 def waits(nodeid: str) -> bool:
-    """Tell whether a test or a unit is of the kind that uses a control plane and waits for it."""
+    """Tell whether a test or a unit uses a control plane and waits for it."""
     return nodeid.startswith(_WAIT)
 
 

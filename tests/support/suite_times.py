@@ -1,4 +1,4 @@
-"""The time and the CPU time of a test run by folder and by family, its slowest tests, and those that compute longest. Pure."""
+"""The time and the CPU time of a test run by folder and by family, its slowest tests, and the tests with the most CPU time. Pure."""
 
 from __future__ import annotations
 

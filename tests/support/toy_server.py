@@ -1,4 +1,4 @@
-"""A toy server of ConfigMaps to put shells around; it calls the hooks of faults as the real one does.
+"""A toy server of ConfigMaps to put shells around; it calls the hooks of faults like the in-memory server.
 
 The shells (HTTP, transport, faults) are tested without their in-memory API server, so that a bug in the server does not fail a test of a
 shell; `testkit/tests/conformance` tests both together.

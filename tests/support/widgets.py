@@ -41,7 +41,7 @@ class By:
             async def called(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
                 return await ending(object_, ctx)
 
-            self.finalize = called  # only then: a method that nothing would call is refused
+            self.finalize = called  # only then: an unused method is rejected
 
     async def reconcile(self, object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
         return await self._reconcile(object_, ctx)

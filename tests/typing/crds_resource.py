@@ -84,7 +84,7 @@ def status_of(ctx: kv.Context[Backup]) -> None:
 
 
 def any_status(ctx: kv.Context[kv.CustomResource[Any, BackupStatus]]) -> None:
-    """A reconciler may be written for every resource with such a status."""
+    """A reconciler for every resource with such a status."""
     assert_type(ctx.status.draft, BackupStatus)
 
 
@@ -95,7 +95,7 @@ def passed_on(ctx: kv.Context[Backup]) -> None:
 
 @kv.resource("example.com/v1", conditons=("Ready",))  # type: ignore[call-arg]  # a typo in the declaration
 class Misspelt(kv.CustomResource[BackupSpec, BackupStatus]):
-    """Arguments of the decorator are checked; as class keywords they would not be."""
+    """Arguments of the decorator are checked; class keywords would not be."""
 
 
 @kv.resource("example.com/v1", scope="Global")  # type: ignore[arg-type]  # no such scope
@@ -118,5 +118,5 @@ assert_type(kv.kind("batch/v1", "CronJob"), Kind[kv.Object])
 
 
 def status_of_a_view(ctx: kv.Context[JobView]) -> None:
-    """A view without a status has none to write."""
+    """A view without a status has no status to write."""
     ctx.status  # type: ignore[misc]  # noqa: B018 - refused by the type of self

@@ -1,4 +1,4 @@
-"""Where the lines of the library go in a program that embeds it. Each program is a process of its own: logging is global."""
+"""The log lines of the library in a program that embeds it. Each program is a process of its own: logging is global."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thin view of an object, whatever form its parts have."""
+"""A thin view of an object, for any form of its parts."""
 
 from __future__ import annotations
 

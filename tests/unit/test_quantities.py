@@ -1,4 +1,4 @@
-"""Quantities against what Go's own resource.Quantity made of them (a program on k8s.io/apimachinery 0.36.3)."""
+"""Quantities against the results of Go's own resource.Quantity (a program on k8s.io/apimachinery 0.36.3)."""
 
 from __future__ import annotations
 

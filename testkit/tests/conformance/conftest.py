@@ -1,4 +1,4 @@
-"""Runs the selected conformance cases on both servers, all in one go, and prints the matrix where CONFORMANCE_REPORT is set."""
+"""Runs the selected conformance cases on both servers, all at once, and prints the matrix if CONFORMANCE_REPORT is set."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def outcomes(request: pytest.FixtureRequest, control_plane: ControlPlane) -> dict[str, tuple[str, Records]]:
-    """The responses of both servers, by the name of the case: its namespace, the real server's records, the other's."""
+    """The responses of both servers by the name of the case: its namespace, the real server's records, the in-memory server's records."""
     specs = [getattr(item, "callspec", None) for item in request.session.items]
     drawn = [spec.params.get("case") for spec in specs if spec is not None]
     wanted = [case for case in drawn if isinstance(case, Case)]

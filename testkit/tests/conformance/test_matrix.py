@@ -1,4 +1,4 @@
-"""The matrix verb x kind x feature: every cell is filled, or is absent for a reason that is written down."""
+"""The matrix verb x kind x feature: every cell is filled, or is absent for a documented reason."""
 
 from __future__ import annotations
 

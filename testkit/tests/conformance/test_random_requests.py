@@ -158,7 +158,7 @@ def servers(control_plane: ControlPlane) -> Iterator[Servers]:
 
 
 class Requests(RuleBasedStateMachine):
-    """Sends what is drawn to both servers and compares."""
+    """Sends the drawn requests to both servers and compares."""
 
     servers: ClassVar[Servers]
 
@@ -174,7 +174,9 @@ class Requests(RuleBasedStateMachine):
         assert not self.compared(Step("POST ns", {"metadata": {"name": self.namespace}}))
 
     def send(self, step: Step) -> None:
-        """Send a step to both. A difference counts where the whole sequence shows it again: times of whole seconds make some that do not."""
+        """Send a step to both. A difference counts only if the whole sequence repeats it: times of whole seconds cause some that do not
+        repeat.
+        """
         self.steps.append(step)
         found = self.compared(step)
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""A webhook behind HTTPS is reached alike by kube-apiserver and by the server in memory: the certificates trusted, and the path called."""
+"""kube-apiserver and the server in memory call a webhook behind HTTPS alike: the certificates that they trust, and the path."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PATHS = ["//path", "//a//b/", "/a/../b", "//a%2Fb", ""]
 
 @asynccontextmanager
 async def _webhook() -> AsyncIterator[tuple[str, str]]:
-    """Serve a webhook that refuses everything and names the path that was called; yields its address and its own certificate."""
+    """Serve a webhook that rejects everything and names the called path; yields its address and its own certificate."""
     serving = trustme.CA().issue_cert("127.0.0.1")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serving.configure_cert(context)

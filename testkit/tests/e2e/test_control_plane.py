@@ -1,4 +1,4 @@
-"""The real control plane: that it works, and that nothing of it is left."""
+"""The real control plane: it works, and nothing of it is left afterwards."""
 
 from __future__ import annotations
 

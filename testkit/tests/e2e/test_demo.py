@@ -1,4 +1,4 @@
-"""`konverge demo` as people run it: the whole of it, on an API server in memory and on a control plane of its own."""
+"""`konverge demo` as users run it: completely, on an API server in memory and on a control plane of its own."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:
 
 @contextmanager
 def serving(answer: bytes, *, stalls: bool) -> Iterator[str]:
-    """A server that sends this to its one client; then it hangs up, or sends nothing more."""
+    """A server that sends this to its only client; then it hangs up, or sends nothing more."""
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
 

@@ -1,4 +1,4 @@
-"""`konverge control-plane install` as a process, with a pretended Go; no control plane and no network is needed."""
+"""`konverge control-plane install` as a process, with a fake Go; no control plane and no network is needed."""
 
 from __future__ import annotations
 

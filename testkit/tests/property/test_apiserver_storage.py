@@ -1,7 +1,7 @@
 """The in-memory server's store and watches under random histories: a client that lists, watches, is cut off and resumes knows every object.
 
-Each client keeps what a reflector keeps (names with versions, and the version to go on from), and checks the server's promises on the way:
-versions only grow, ADDED is new to it, MODIFIED and DELETED are known. In the end every client's picture is the store's.
+Each client keeps the state of a reflector (names with versions, and the version to resume from), and checks the server's promises on the
+way: versions only grow, ADDED is new to it, MODIFIED and DELETED are known. In the end every client's picture is the store's.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(180 * ROUNDS)]
 
 
 class Watched:
-    """A fleet, and the copies that it makes."""
+    """A fleet, and the copies that it creates."""
 
     def __init__(self, fleet: Fleet, client: Client) -> None:
         self.fleet = fleet
@@ -54,7 +54,7 @@ class Watched:
                     await asyncio.sleep(0.02)
 
     async def all_run(self) -> None:
-        """Start the replicas that have ended again; nothing is promised about how long Python takes for that."""
+        """Start the ended replicas again; Python's start time is not limited."""
         ended = [member.operator for member in self.fleet.members.values() if not member.operator.running]
         for operator in ended:
             await operator.start()
@@ -111,7 +111,7 @@ async def renewals_refused(watched: Watched, leader: Member) -> None:
 
 
 async def renewals_late(watched: Watched, leader: Member) -> None:
-    """Each renewal arrives when the leader has given it up and stopped to write, the last of them after another replica has taken over."""
+    """Each renewal arrives after the leader has given up and stopped writing, and the last renewal after a take-over."""
     _, renew, _ = SHORT
     leader.proxy.delay(lambda call: call.resource == "leases" and call.method != "GET", renew * 1.25)
     await watched.taken_over(leader)
@@ -210,7 +210,7 @@ async def test_a_leader_that_sleeps_for_a_minute_with_the_default_times_stands_b
                 leader.signal(signal.SIGCONT)
                 await watched.copied(await watched.source())
                 assert not await watched.fleet.leads(leader)
-                await asyncio.sleep(20)  # so long that each would have renewed, had both believed that they lead
+                await asyncio.sleep(20)  # long enough that both would have renewed, had both believed that they lead
                 assert not await watched.fleet.leads(leader)
             finally:
                 leader.signal(signal.SIGCONT)

@@ -55,7 +55,7 @@ async def eventually(test: Any, *, timeout: float = 60.0) -> None:
 
 
 def restarts(lab: Lab, cause: str, of: str) -> float:
-    """Return how often lists and watches of a kind were begun again for this cause."""
+    """Return how often lists and watches of a kind were restarted for this cause."""
     labels = {"group": "", "version": "v1", "kind": "ConfigMap"}
     if of == "Widget":
         labels = {"group": "tests.konverge.dev", "version": "v1", "kind": "Widget"}

@@ -100,7 +100,7 @@ def writes(plane: ControlPlane, lab: Lab) -> list[Audited]:
 
 
 async def settled(plane: ControlPlane, lab: Lab) -> int:
-    """Wait until the daemon has not written for a second; returns how often it had."""
+    """Wait until the daemon has not written for a second; returns the number of its writes before."""
     seen, now = -1, len(writes(plane, lab))
     for _ in range(30):
         if now == seen:

@@ -1,4 +1,4 @@
-"""Passes on a cache that is behind the controller's own writes, made certain by holding the watches back."""
+"""Reconciles with a cache that is behind the controller's own writes; the tests hold the watches back to make sure of it."""
 
 from __future__ import annotations
 

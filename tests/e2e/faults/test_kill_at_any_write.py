@@ -127,7 +127,7 @@ async def test_the_backup_operator_may_be_killed_at_any_write(stage: Stage) -> N
     for run in runs:
         assert run.starts == 2
         assert run.created == reference.created, f"killed at {run.struck}"
-        # An Event is sent after the status that it reports: a crash between the two may lose it, and never doubles it.
+        # An Event is sent after the status that it reports: a crash between the two may lose the Event, and never duplicates it.
         assert run.events <= reference.events, f"killed at {run.struck}"
 
 
@@ -180,7 +180,7 @@ async def test_the_daemon_may_be_killed_at_any_write_of_an_application(stage: St
     assert set(reference.created.values()) == {1}
     assert len(reference.created) == len(SHOP.kinds)
     assert reference.pictures[-1] == {}, "something was left behind"
-    # Statuses that follow each other quickly may be one write or two, as the cluster's pace has it.
+    # Statuses in quick succession may be one write or two, depending on the speed of the cluster.
     assert len(runs) >= len(reference.writes) - 2 >= 8
     for run in runs:
         assert run.starts == 2

@@ -49,7 +49,7 @@ def says(type_: str, status: str, reason: str) -> Callable[[ApplicationInstance]
 
 @pytest_asyncio.fixture
 async def bare() -> AsyncIterator[Lab]:
-    """A lab on a plane that has never heard of Flux."""
+    """A lab on a plane without Flux's kinds."""
     async with ControlPlane(ControlPlaneConfig()) as plane:
         config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
         async with Client(config, name="lab-user") as client, Lab(client, config, "default", patience=PATIENCE) as lab:

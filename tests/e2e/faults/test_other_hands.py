@@ -40,7 +40,7 @@ def last_pass(lab: Lab) -> Any:
 
 
 async def test_field_sets_that_another_writer_wiped_cost_one_apply_and_no_loop(lab: Lab) -> None:
-    """`kubectl patch --patch '{"metadata":{"managedFields":[{}]}}'` is what people do about odd conflicts."""
+    """Users run `kubectl patch --patch '{"metadata":{"managedFields":[{}]}}'` against unexpected conflicts."""
     await lab.start(build)
     await lab.create(widget())
     await lab.until(Widget, "one", kv.is_true("Ready"))
@@ -111,7 +111,7 @@ async def test_a_finalizer_that_another_writer_removed_ends_the_object_and_its_r
 
 
 async def test_a_namespace_that_ends_takes_its_objects_along(lab: Lab, control_plane: ControlPlane) -> None:
-    """Nothing can be created in it any more; reconciles fail until their objects go too, and no RBAC rule is blamed for that."""
+    """Nothing can be created in the namespace any more; reconciles fail until their objects are deleted too, and no RBAC rule is blamed."""
 
     async def finalize(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         return kv.Done()

@@ -1,4 +1,4 @@
-"""The proxies of the test kit: what they promise about writes, streams and silence."""
+"""The proxies of the test kit: their promises about writes, streams and silence."""
 
 from __future__ import annotations
 

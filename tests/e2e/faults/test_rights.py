@@ -66,7 +66,7 @@ class Guarded:
     rules: list[dict[str, Any]]
 
     async def withdraw(self, resource: str, *verbs: str) -> None:
-        """Take verbs on a resource out of the role."""
+        """Remove verbs on a resource from the role."""
         left = [
             {
                 **rule,
@@ -137,7 +137,7 @@ async def guarded(lab: Lab, control_plane: ControlPlane, client_for: ClientFor) 
 
 
 def rule_in(text: str) -> list[dict[str, Any]]:
-    """Return the rule that ends an obstacle's words, read as the YAML that it is."""
+    """Return the rule at the end of an obstacle's text, parsed as YAML."""
     found: list[dict[str, Any]] = yaml.safe_load(text[text.index("- apiGroups:") :])
     return found
 

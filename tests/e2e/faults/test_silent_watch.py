@@ -1,7 +1,7 @@
 """A watch whose connection is dead and stays open: noticed by the read-idle limit, counted, replaced.
 
 The limit is 70 s by default (the server sends bookmarks about once a minute), so that a dead watch is repaired within 75 s; here it is two
-seconds. The connections of the calls die with it; their limit is the timeout of a request.
+seconds. The connections of the calls die too; their limit is the timeout of a request.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def build(manager: kv.Manager) -> None:
 
 @dataclass(frozen=True)
 class Wired:
-    """A manager in a lab, and the wire that all of its connections go over."""
+    """A manager in a lab, and the proxy for all of its connections."""
 
     lab: Lab
     wire: SilentWire

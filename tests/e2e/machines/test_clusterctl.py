@@ -1,4 +1,4 @@
-"""clusterctl itself reads the components of the provider from a repository in a folder, and a real API server accepts what it makes of them."""
+"""clusterctl itself reads the components of the provider from a repository in a folder, and a real API server accepts its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`clusterctl move` between two real control planes with Cluster API and our provider: the servers notice nothing of it."""
+"""`clusterctl move` between two real control planes with Cluster API and our provider: the servers do not notice it."""
 
 from __future__ import annotations
 

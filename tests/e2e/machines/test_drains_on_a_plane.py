@@ -111,7 +111,7 @@ async def show(plane: MachinesPlane, name: str, *, ready: bool) -> None:
 
 
 async def budget_of(plane: MachinesPlane, **state: int) -> Object:
-    """Wait until the disruption controller shows this state."""
+    """Wait until the disruption controller writes this state."""
     return await plane.lab.until(
         BUDGET, "web", lambda one: state.items() <= (one.get("status", default={}) or {}).items(), timeout=60
     )

@@ -118,7 +118,7 @@ def about(name: str) -> Callable[[ProxiedRequest], bool]:
 
 
 async def test_the_operator_may_be_killed_at_each_of_its_writes_about_a_machine(plane: MachinesPlane) -> None:
-    """The finalizer, the id, the id of the provider, the status, the end: before each is stored, and after it was."""
+    """The finalizer, the id, the provider id, the status, the end: the process dies before and after each of these writes."""
     lab = plane.lab
     await plane.order("m0")
     await plane.runs("m0")

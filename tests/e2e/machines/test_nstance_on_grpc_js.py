@@ -38,7 +38,7 @@ from konverge.reconcilers.machines.shards.messages import (
 from konverge_testing.nstance import NstanceWorld
 from konverge_testing.nstance.pki import public_pem
 
-pytestmark = pytest.mark.timeout(60, func_only=True)  # a first fetch of the packages takes its own time
+pytestmark = pytest.mark.timeout(60, func_only=True)  # the first fetch of the packages is slow
 
 PROGRAM = "nstance-on-grpc-js"
 SOURCE = Path(__file__).parents[2] / "support" / "nstance_grpc_js"
@@ -89,7 +89,7 @@ def build(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def world() -> NstanceWorld:
-    """The authority and its certificates: Node can sign none."""
+    """The authority and its certificates: Node cannot sign certificates."""
     return NstanceWorld(random=Random(1))
 
 
@@ -150,7 +150,7 @@ async def program(build: Path, world: NstanceWorld, numbers: tuple[int, int], tm
 
 @pytest.fixture
 async def operator(program: Program, world: NstanceWorld) -> AsyncIterator[Linked]:
-    """A link that has enrolled and heard the server."""
+    """A link that has enrolled and received a report of the server."""
     shards = shards_at({"a": (program.addresses["operator"], program.addresses["registration"])})
     async with linked(shards, ca=world.authority.certificate, nonce=world.nonce()) as made:
         await made.until(lambda: "a" in made.heard.groups)

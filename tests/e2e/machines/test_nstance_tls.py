@@ -114,7 +114,7 @@ async def test_a_silent_network_swallows_calls_and_handshakes_and_a_refusing_one
 
 
 class Reached:
-    """A listener that keeps which shards are reachable."""
+    """A listener that records which shards are reachable."""
 
     def __init__(self) -> None:
         self.now: dict[str, bool] = {}
@@ -169,7 +169,7 @@ async def test_shards_are_lost_and_found_over_tls_and_a_renewed_certificate_conn
 
 @pytest.fixture
 async def operator(world: NstanceWorld) -> AsyncIterator[Linked]:
-    """A link that has enrolled and heard two shards."""
+    """A link that has enrolled and received reports of two shards."""
     await world.add_shard("b").listen()
     shards = shards_at(
         {name: (shard.address.operator, shard.address.registration) for name, shard in world.shards.items()}
@@ -180,7 +180,7 @@ async def operator(world: NstanceWorld) -> AsyncIterator[Linked]:
 
 
 async def watched(operator: Linked, world: NstanceWorld, times: int) -> None:
-    """Wait until every shard was connected so often."""
+    """Wait until every shard was connected this many times."""
     await operator.until(lambda: {shard.called("WatchGroups") for shard in world.shards.values()} == {times})
 
 

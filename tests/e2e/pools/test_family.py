@@ -31,7 +31,7 @@ KEPT: Final = {"Secret/*-admin", "Secret/*-redis", "Secret/*-db-app", "Cluster/*
 
 @pytest.fixture
 async def family(lab: Lab) -> AsyncIterator[Family]:
-    """The kit with moto for the buckets; in the end nothing of it holds up other tests of the same server."""
+    """The kit with moto for the buckets; at the end nothing of it blocks other tests of the same server."""
     connections = HttpS3Connections()
     here = Family(lab)
     here.below.databases.seconds = 0.5

@@ -42,7 +42,7 @@ def tenant(member: str) -> str:
 
 
 class Rivals(Fleet):
-    """Processes that elect no leader: POOLS has the pools, each other one the Nextclouds of a tenant."""
+    """Processes without leader election: POOLS has the pools, and each other process the Nextclouds of a tenant."""
 
     def operator(self, name: str, kubeconfig: Path) -> Operator:
         return Operator(
@@ -76,7 +76,7 @@ async def instance(client: Client, number: int) -> str:
 
 
 async def pool_of(client: Client, members: list[str]) -> None:
-    """Create a pool with these members in its record; no process fills it."""
+    """Create a pool with these members in its record; no process fills the pool."""
     await client.create(NextcloudPool.decode({"metadata": {"name": "race"}, "spec": {"allowedNamespaces": ALL}}))
     record = {"status": {"members": members}}
     await client.patch(NextcloudPool, "race", patch=record, style="merge", subresource="status")
@@ -133,7 +133,7 @@ async def test_p3_of_100_claims_of_two_processes_on_10_instances_exactly_10_win_
         await install_crds(client, [crd(one) for one in KINDS])
         await pool_of(client, await asyncio.gather(*(instance(client, number) for number in range(INSTANCES))))
         async with fleet.member(MEMBERS[0]) as one, fleet.member(MEMBERS[1]) as two:
-            # Each write that takes an instance is held up, so that many have chosen it before the first arrives.
+            # Each write that takes an instance is delayed, so that many processes have chosen the instance before the first write arrives.
             for member in (one, two):
                 member.proxy.delay(is_lock, 0.3)
             await asyncio.gather(*(claim(client, number) for number in range(CLAIMS)))
@@ -232,6 +232,6 @@ async def until_pool(client: Client, name: str, *, ready: int, assigned: int) ->
 
 
 async def _free(client: Client, what: type[Nextcloud | NextcloudInstance], name: str, namespace: str) -> None:
-    """Delete an object, which holds up no other test of this server."""
+    """Delete an object without blocking other tests of this server."""
     await client.patch(what, name, namespace, patch={"metadata": {"finalizers": None}}, style="merge")
     await client.delete(what, name, namespace)

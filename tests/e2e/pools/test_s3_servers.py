@@ -1,4 +1,4 @@
-"""Buckets on S3 servers that others wrote: moto's in this process, and versitygw as a program."""
+"""Buckets on independent S3 servers: moto's in this process, and versitygw as a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program of the README and its life: what a user's first operator does on a real API server."""
+"""The program of the README and its life: a user's first operator on a real API server."""
 
 from __future__ import annotations
 

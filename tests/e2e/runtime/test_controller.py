@@ -1,4 +1,4 @@
-"""One controller on a real API server: passes, children, finalizers, invalid objects, the barrier."""
+"""One controller on a real API server: reconciles, children, finalizers, invalid objects, the barrier."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_a_plan_without_children_leaves_them_untouched(lab: Lab) -> None:
 
 
 async def test_no_reconcile_runs_on_a_cache_that_is_behind_its_own_writes(lab: Lab) -> None:
-    """Counts children in the cache and adds the next: on a stale cache it would apply one twice, or one too many."""
+    """Counts children in the cache and adds the next: with a stale cache it would repeat a number, or create one child too many."""
     applied: list[str] = []
 
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
@@ -149,7 +149,7 @@ class StrictSpec(kv.Model):
 
 
 def strict_widget() -> type[kv.CustomResource[StrictSpec, WidgetStatus]]:
-    """The same kind, read by a program that allows fewer values than the installed schema."""
+    """The same kind in a program that allows fewer values than the installed schema."""
 
     @kv.resource("tests.konverge.dev/v1", conditions=("Ready", "Blocked"))
     class Widget(kv.CustomResource[StrictSpec, WidgetStatus]):

@@ -1,4 +1,4 @@
-"""Conditions of kinds that are not ours on a real API server, whose OpenAPI document and whose own controllers are what counts."""
+"""Conditions of foreign kinds on a real API server, with its OpenAPI document and its own controllers."""
 
 from __future__ import annotations
 

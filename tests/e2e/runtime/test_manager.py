@@ -39,7 +39,7 @@ class Gadget(kv.CustomResource[GadgetSpec, kv.Status]):
 
 
 async def uninstall_gadgets(lab: Lab) -> None:
-    """Remove the CRD and wait until the server serves it no more: other tests may have left it there."""
+    """Remove the CRD and wait until the server no longer serves it: other tests may have left the CRD."""
     await lab.client.delete(CRD, "gadgets.tests.konverge.dev")
     async with asyncio.timeout(90):
         while True:

@@ -26,7 +26,7 @@ Reconcile = Callable[[kv.Object, kv.Context[kv.Object]], Awaitable[Any]]
 
 
 class Calls:
-    """A reconciler made of one function; remembers what it raised."""
+    """A reconciler with a single function; remembers its exception."""
 
     def __init__(self, function: Reconcile) -> None:
         self._function = function

@@ -62,7 +62,7 @@ class Stage:
         return await self.fleet.settled(*(names or self.alive))
 
     async def recorded(self, wanted: Callable[[Record], object]) -> Record:
-        """Wait until the record is as wanted, and return it."""
+        """Wait until the record meets a test, and return the record."""
         async with asyncio.timeout(PATIENCE):
             while not wanted(record := await self.fleet.record()):
                 pass
@@ -94,7 +94,7 @@ async def stage_of(plane: ControlPlane, namespace: str, folder: Path, times: Tim
 
 
 async def keep_changing(fleet: ShardFleet) -> None:
-    """Change objects all the time, so that each owner always has something to write."""
+    """Change objects continuously, so that each owner always has something to write."""
     number = 0
     while True:
         number += 1
@@ -117,7 +117,7 @@ def terms(stage: Stage, *names: str) -> dict[str, str]:
 
 
 async def s3_s6_a_replica_joins_while_reconciles_run(stage: Stage) -> None:
-    """Only its share moves, and a busy object moves after the end of its reconcile.
+    """Only the new replica's share moves, and a busy object moves after the end of its reconcile.
 
     The busy objects are held until the new replica has reconciled an idle object, however slow the machine is.
     """
@@ -166,7 +166,7 @@ async def s4_a_replica_is_killed(stage: Stage, within: timedelta | None = None) 
 
 
 async def s4_s14_replicas_are_killed_and_restarted(stage: Stage, count: int, within: timedelta | None = None) -> None:
-    """Their objects are reconciled by replicas that live, although the newcomers find the Leases of the dead."""
+    """Live replicas reconcile their objects, although the newcomers find the Leases of the dead."""
     before = await stage.settled()
     victims, began = stage.alive[:count], wall_clock()
     await asyncio.gather(*map(stage.kill, victims))
@@ -184,7 +184,7 @@ async def s4_s14_all_are_killed_and_restarted(stage: Stage) -> None:
 
 
 async def s5_a_replica_is_stopped(stage: Stage) -> None:
-    """It releases its Lease at its end, and others reconcile its objects; no replica counts it as dead."""
+    """The replica releases its Lease at its end, and others reconcile its objects; no replica counts it as dead."""
     before = await stage.settled()
     leaver = stage.alive[0]
     mine = {name for name, owner in before.items() if owner == leaver}
@@ -207,7 +207,7 @@ async def s5_a_replica_is_stopped(stage: Stage) -> None:
 
 
 async def s7_a_replica_is_paused_in_the_midst_of_a_reconcile(stage: Stage, seconds: float = 0.0) -> None:
-    """When it wakes it writes nothing of that reconcile, and owns nothing."""
+    """After the pause the replica writes nothing of that reconcile, and owns nothing."""
     before = await stage.settled()
     sleeper = stage.alive[0]
     busy, user, since = (
@@ -234,7 +234,7 @@ async def s7_a_replica_is_paused_in_the_midst_of_a_reconcile(stage: Stage, secon
 
 
 async def s8_a_replica_is_cut_off(stage: Stage) -> None:
-    """It stops itself before others take its objects over."""
+    """The replica stops before others take its objects."""
     before = await stage.settled()
     lost = stage.alive[0]
     mine, user = {name for name, owner in before.items() if owner == lost}, stage[lost].user
@@ -274,7 +274,7 @@ async def s10_two_join_and_one_leaves(stage: Stage) -> None:
 
 
 async def s14_all_restart(stage: Stage) -> None:
-    """Everything is owned after a stop of all, and nothing is created twice."""
+    """Every object is owned after all replicas have stopped, and nothing is created twice."""
     names = stage.alive
     await asyncio.gather(*(stage.stop(name) for name in names))
     await stage.join(3)
@@ -284,7 +284,7 @@ async def s14_all_restart(stage: Stage) -> None:
 
 
 async def members_by_state(stage: Stage) -> dict[str, dict[str, float]]:
-    """How many members each replica sees in each state."""
+    """The number of members in each state, as each replica sees them."""
     return {name: await stage[name].operator.gauge("konverge_shard_members", "state") for name in stage.alive}
 
 
@@ -305,7 +305,7 @@ async def members(stage: Stage) -> set[str]:
 
 
 async def reconciled(stage: Stage, sources: set[str], since: datetime, former: str) -> Record:
-    """Wait until each of these objects was reconciled by another replica than the former, and return the record."""
+    """Wait until another replica than the former has reconciled each of these objects, and return the record."""
     return await stage.recorded(
         lambda record: all(record.first_after(source, since, other_than=former) for source in sources)
     )

@@ -1,4 +1,4 @@
-"""WorkspaceClaims that daemons share as processes on a real control plane: one is killed while claims are served, and nothing is lost."""
+"""WorkspaceClaims that daemons share as processes on a real control plane: a daemon is killed at work, and nothing is lost."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ MOST_WRITES = 40
 
 @dataclass
 class Deployment:
-    """Replicas that are replaced as a Deployment with maxSurge 1 replaces them, on an API server in memory."""
+    """Replicas that are replaced like the pods of a Deployment with maxSurge 1, on an API server in memory."""
 
     client: Client
     kubeconfig: Path
@@ -124,7 +124,7 @@ class Deployment:
             await load.advance(1)
 
     def errors(self) -> list[str]:
-        """Return the lines of the logs that report an error, and whatever is not a line of the log."""
+        """Return the lines of the logs that report an error, and the lines that are not log lines."""
         lines = [
             f"{replica.log.name}: {line}" for replica in self.started for line in replica.log.read_text().splitlines()
         ]

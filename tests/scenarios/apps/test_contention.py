@@ -23,7 +23,7 @@ BLOCKED = says("Blocked", "True", "PolicyDenied")
 
 
 class Careless(ApplicationInstanceReconciler):
-    """The fault: it does not ask whose the Helm release is."""
+    """The fault: it does not check which instance owns the Helm release."""
 
     async def keeper(self, *_: Any) -> str:
         return ""
@@ -47,7 +47,7 @@ async def start(
 
 
 def applied(apps: Apps) -> set[str]:
-    """Return the HelmReleases that the family ever applied."""
+    """Return the HelmReleases that the family has applied."""
     writes = [write for made in apps.reconciles() for write in made]
     return {write.rpartition("/")[2] for write in writes if write.startswith("apply HelmRelease ")}
 

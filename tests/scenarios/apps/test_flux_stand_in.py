@@ -1,11 +1,11 @@
-"""The stand-in for Flux writes what Flux was recorded writing.
+"""The stand-in for Flux writes the same as the recorded Flux.
 
-Compared with each of the 17 recordings: the sequence of condition states (type, status, reason; without repetitions) of the HelmRelease and of
-each source, and for the HelmRelease also what freshness is judged by: the observedGeneration of each condition, generation,
-lastAttemptedGeneration and -Revision, observedGeneration, lastHandledReconcileAt, failures, length and newest entry of the history.
-Not compared: texts, times, how writes of different objects interleave, digests, and older entries of the history.
+Compared with each of the 17 recordings: the sequence of condition states (type, status, reason; without repetitions) of the HelmRelease and
+of each source, and for the HelmRelease also the fields that freshness depends on: the observedGeneration of each condition, generation,
+lastAttemptedGeneration and -Revision, observedGeneration, lastHandledReconcileAt, failures, length and newest entry of the history. Not
+compared: texts, times, how writes of different objects interleave, digests, and older entries of the history.
 
-Each scenario is a script of what was done from outside; how often Flux tried again in the time of the recording is part of the script.
+Each scenario is a script of the actions from outside; the number of Flux's retries during the recording is part of the script.
 """
 
 from __future__ import annotations

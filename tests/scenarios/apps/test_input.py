@@ -29,7 +29,7 @@ async def older(lab: Lab) -> AsyncIterator[Lab]:
 
 
 def nested(levels: int) -> dict[str, Any]:
-    """Return maps in maps, of so many levels."""
+    """Return nested maps with so many levels."""
     found: dict[str, Any] = {}
     for _ in range(levels - 1):
         found = {"a": found}

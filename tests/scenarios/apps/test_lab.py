@@ -1,4 +1,4 @@
-"""The life of an ApplicationInstance as the lab plays it: `make test` once and quick, `make lab` under every plan."""
+"""The life of an ApplicationInstance under the lab's faults: `make test` quickly, `make lab` with every plan."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TOKENS = (
 
 
 def forget_tokens(data: dict[str, Any]) -> None:
-    """Take out notes made of uids and versions (of the source, of the Secret with the values): these differ from run to run."""
+    """Remove annotations with uids and versions (of the source, of the Secret with the values): these differ from run to run."""
     for name in TOKENS:
         (data["metadata"].get("annotations") or {}).pop(name, None)
     (data.get("status") or {}).pop("lastHandledReconcileAt", None)

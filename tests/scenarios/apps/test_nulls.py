@@ -1,4 +1,4 @@
-"""A null in inline values reaches the HelmRelease, since Helm deletes a default of the chart by it."""
+"""A null in inline values reaches the HelmRelease, since a null deletes a default of the chart in Helm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pull mode as the lab plays it: `make test` once, `make lab` under every plan, with a crash before and after each write."""
+"""Pull mode under the lab's faults: `make test` once, `make lab` with every plan, with a crash before and after each write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from konverge_testing import Lab
 
 
 def forget_credentials(data: dict[str, Any]) -> None:
-    """Take out credentials, which are drawn, times of what was done once, and the journal, which names uids."""
+    """Remove random credentials, times of one-time actions, and the journal, which names uids."""
     if data["kind"] == "Secret":
         data.pop("data", None)
         data["metadata"].pop("annotations", None)
@@ -28,11 +28,11 @@ def forget_credentials(data: dict[str, Any]) -> None:
 
 
 async def done(lab: Lab, here: Plane, payload: dict[str, Any]) -> None:
-    """Send a job until it is done, as a control plane does: what the API server refuses for a while fails."""
+    """Send a job until it succeeds, as a control plane does: while the API server rejects requests, the job fails."""
     for _ in range(100):
         result = await here.plane.result(here.plane.submit("intent", payload), timeout=lab.limit(100_000))
         if result.outcome in (Outcome.SUCCEEDED, Outcome.NOOP) or result.reason == JobReason.NAMESPACE_MISSING:
-            return  # only a plan deletes the namespace, and nothing brings it back
+            return  # only a plan deletes the namespace, and it stays deleted
         await asyncio.sleep(10)
     raise AssertionError(f"the job fails again and again: {result}")
 

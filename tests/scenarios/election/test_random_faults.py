@@ -30,7 +30,7 @@ async def kill(replicas: Replicas, one: Replica, random: Random) -> None:
     replicas.kill(one.name)
     await asyncio.sleep(random.uniform(0, 20))
     await replicas.start(f"{one.name}+")
-    one.wire.alive = True  # so that its tasks can end; it is a standby by now
+    one.wire.alive = True  # so that its tasks can end; it is already a standby
     await replicas.stop(one.name)
 
 

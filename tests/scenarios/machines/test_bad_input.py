@@ -193,7 +193,7 @@ async def write_authority(farm: Farm, authority: bytes) -> None:
 
 
 async def watched(farm: Farm, times: int) -> None:
-    """Wait until each shard was connected so often."""
+    """Wait until each shard was connected this many times."""
     await farm.until(lambda: [farm[name].called("WatchGroups") for name in "abc"] == [times] * 3, timeout=40)
 
 

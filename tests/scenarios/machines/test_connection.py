@@ -48,7 +48,7 @@ def text_of(secret: Object) -> dict[str, Any]:
 
 
 async def user_of(farm: Farm, secret: Object) -> str:
-    """Return whose token a kubeconfig holds, "" if the API server refuses it."""
+    """Return the user of a kubeconfig's token, "" if the API server rejects it."""
     token = text_of(secret)["users"][0]["user"]["token"]
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
     answer = json.loads(await farm.lab.client.raw("POST", "/apis/authentication.k8s.io/v1/tokenreviews", body=review))
@@ -58,7 +58,7 @@ async def user_of(farm: Farm, secret: Object) -> str:
 async def test_by_default_cluster_api_sees_nodes_at_once_and_removes_that_of_a_deleted_machine(
     connecting: Farm,
 ) -> None:
-    """As the recording control-plane-stub has it; without a control plane no Node is noticed, and the Node of a Machine stays."""
+    """As in the recording control-plane-stub; without a control plane Cluster API ignores Nodes, and the Node of a Machine stays."""
     await start(connecting)
     lab = connecting.lab
     stub = await lab.until(NstanceControlPlane, NAME, lambda one: one.status.initialization is not None)

@@ -1,5 +1,5 @@
-"""The objects of the family as the contract of Cluster API and the original's definitions name them: finalizers, labels, references,
-conditions and reasons, in plain text and not by our own words.
+"""The objects of the family against the contract of Cluster API and the original's definitions: finalizers, labels, references,
+conditions and reasons, as literal text and not by our own constants.
 """
 
 from __future__ import annotations

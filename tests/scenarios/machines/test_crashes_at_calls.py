@@ -1,6 +1,6 @@
-"""The operator is killed at calls to the servers, before and after the server acted: everything ends as without the crash.
+"""The operator is killed at calls to the servers, before and after the server acted: the end state is the same as without the crash.
 
-The predicates of `Farm` watch every write: no second instance, no id that was not stored, no import before every shard was heard, no
+The predicates of `Farm` check every write: no second instance, no id before it is stored, no import before every shard has reported, no
 replicas from a server.
 """
 
@@ -54,7 +54,7 @@ async def come_and_go(farm: Farm) -> None:
 
 
 async def drain_and_renew(farm: Farm) -> None:
-    """A Node is drained whose budget blocks for a while, and the certificate is renewed."""
+    """A Node with a temporarily blocking budget is drained, and the certificate is renewed."""
     one = await farm.add_instance("a", node="n1")
     await farm.add_pod("web", "n1", labels={"app": "web"})
     await farm.add_budget("web", allowed=0, app="web")
@@ -150,7 +150,7 @@ async def test_each_method_that_the_operator_calls_is_met_by_a_crash(farm: Farm,
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Choose the numbers of calls: all under `--lab=full`, else a few of each story."""
+    """Choose the numbers of calls: all with `--lab=full`, else a few of each story."""
     if "at_call" in metafunc.fixturenames:
         first, step = (1, 1) if metafunc.config.getoption("--lab") == "full" else (4, 9)
         chosen = [(name, number) for name, story in STORIES.items() for number in range(first, story.calls + 1, step)]

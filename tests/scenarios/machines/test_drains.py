@@ -74,7 +74,7 @@ async def test_a_pod_that_ends_slowly_is_waited_for(farm: Farm, drained: Instanc
 async def test_a_budget_that_blocks_is_reported_delays_no_other_drain_and_is_tried_again(
     farm: Farm, drained: Instance
 ) -> None:
-    """The original drains in the reader of the stream, and tries each eviction once."""
+    """The original drains in the stream's reader, and tries each eviction once."""
     farm.set_static("b", 1)
     other = await farm.add_instance("b", node="n2")
     await farm.add_pod("web", "n1", labels={"app": "web"})
@@ -117,7 +117,7 @@ async def test_two_budgets_for_one_pod_are_tried_again(farm: Farm, drained: Inst
 async def test_an_eviction_that_is_refused_for_another_reason_than_a_budget_keeps_no_other_pod_on_the_node(
     farm: Farm, drained: Instance, status: int
 ) -> None:
-    """An admission webhook may refuse one pod, and a right be missing in one namespace."""
+    """An admission webhook may reject a pod, and a right may be missing in a namespace."""
     await farm.add_pod("a-held", "n1")
     await farm.add_pod("free", "n1")
     refused = Rule(Match(verbs=("create",), resources=("pods",), name="a-held", subresource="eviction"), Refuse(status))
@@ -190,7 +190,7 @@ async def test_events_that_come_twice_begin_one_drain(farm: Farm, drained: Insta
 
 
 async def test_a_provider_id_of_two_nodes_drains_neither_and_is_given_up_in_time(farm: Farm, drained: Instance) -> None:
-    """Names of instances repeat among the zones of GCE: a guess would empty the Node of another instance."""
+    """Names of instances repeat in the zones of GCE: a guess would drain the Node of another instance."""
     await farm.add_node("n2", f"gce://other/zone/{drained.provider_id}")
     await farm.add_pod("web", "n2")
     farm.drain("a", drained)

@@ -28,7 +28,7 @@ async def running(farm: Farm) -> Farm:
 
 
 async def test_a_machine_gets_an_instance_and_the_fields_that_cluster_api_reads(running: Farm) -> None:
-    """The original sets neither spec.providerID nor initialization.provisioned, and looks no second time after CreateInstance."""
+    """The original sets neither spec.providerID nor initialization.provisioned, and never checks again after CreateInstance."""
     await running.create_machine("m1", instanceType="c7.large", vars={"zone": "a"})
     made = await running.machine("m1")
     assert list(running.on_demand().values()) == ["running"]
@@ -88,7 +88,7 @@ async def test_the_id_of_the_node_replaces_the_bare_one_and_its_addresses_are_sh
 
 @pytest.fixture
 async def unconnected(farm: Farm) -> Farm:
-    """The core of Cluster API has no connection to the cluster of the Nodes, so it pairs none."""
+    """The core of Cluster API has no connection to the cluster of the Nodes, so it pairs no Node."""
     for name in farm.world.shards:
         farm.set_static(name, 0)
     await farm.start()
@@ -97,7 +97,7 @@ async def unconnected(farm: Farm) -> Farm:
 
 
 async def test_the_node_is_written_into_the_machine_and_outlives_it(unconnected: Farm) -> None:
-    """As the recording machine-noderef-by-provider has it: phase Running without a connection, and the Node stays."""
+    """As in the recording machine-noderef-by-provider: phase Running without a connection, and the Node stays."""
     lab = unconnected.lab
     await unconnected.create_machine("m1")
     bare = (await unconnected.machine("m1")).status.provider_id

@@ -1,4 +1,4 @@
-"""The life of pools as the lab plays it: `make test` once, `make lab` under every plan, with a crash before and after each write."""
+"""The life of pools under the lab's faults: `make test` once, `make lab` with every plan, with a crash before and after each write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from konverge_testing import Lab
 
 
 def forget(data: dict[str, Any]) -> None:
-    """Take out random and timed fields: keys, certificates, provider ids, the time of the last sync; and the generation of a MachinePool,
+    """Remove random and timed fields: keys, certificates, provider ids, the time of the last sync; and the generation of a MachinePool,
     which starts at 1 after a recreation.
     """
     if data["kind"] in ("Secret", "ConfigMap"):

@@ -37,7 +37,7 @@ def claims_of(data: dict[str, Any]) -> Any:
 
 
 def judge(data: dict[str, Any]) -> None:
-    """Take out what is drawn or read from a clock. Of the operator's kubeconfig stays whose token it holds, and whether that is alive.
+    """Remove random values and times. Of the operator's kubeconfig only the subject of its token stays, and whether the token has expired.
 
     The times in annotations are masked before.
     """

@@ -19,7 +19,7 @@ from konverge_testing.nstance.instances import DELETED, DELETING
 
 
 def forget(data: dict[str, Any]) -> None:
-    """Take out what is drawn or read from a clock: keys, certificates, provider ids, and the time of the last sync."""
+    """Remove random values and times: keys, certificates, provider ids, and the time of the last sync."""
     if data["kind"] in ("Secret", "ConfigMap"):
         data.pop("data", None)
     names = (("spec", "providerIDList"), ("spec", "providerID"), ("status", "providerIDs"), ("status", "lastSyncTime"))
@@ -28,7 +28,7 @@ def forget(data: dict[str, Any]) -> None:
 
 
 def ids(pool: NstanceMachinePool) -> set[str]:
-    """Return what the cloud calls the instances of a pool."""
+    """Return the cloud's ids of the instances of a pool."""
     return {one.rpartition("/")[2] for one in pool.spec.provider_id_list}
 
 
@@ -46,7 +46,7 @@ async def guarded(lab: Lab) -> Farm:
 async def test_a_node_is_drained_whose_budget_blocks_while_its_server_restarts(lab: Lab) -> None:
     farm = await guarded(lab)
     fleet = farm["a"].state.fleet
-    fleet.pace.drain_timeout = 12_000.0  # longer than a plan keeps the operator away
+    fleet.pace.drain_timeout = 12_000.0  # longer than a plan stops the operator
     for what in (NstanceMachinePool, NstanceShardGroup):
         lab.may_differ(what, "status.replicas", why="a size that is sent again replaces the instance")
     farm.set_static("a", 1)

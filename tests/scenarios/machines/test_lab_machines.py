@@ -1,4 +1,4 @@
-"""The life of Machines, Nodes and shards as the lab plays it, with the double of Cluster API's core: `make lab` plays every plan."""
+"""The life of Machines, Nodes and shards under the lab's faults, with the double of Cluster API's core: `make lab` runs every plan."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RANDOM = {
 
 
 def forget(data: dict[str, Any]) -> None:
-    """Take out what is drawn, made of uids, or read from a clock."""
+    """Remove random values, values from uids, and times."""
     if data["kind"] in ("Secret", "ConfigMap"):
         data.pop("data", None)
     for part, names in RANDOM.items():
@@ -50,7 +50,7 @@ def forget_owner(data: dict[str, Any]) -> None:
 
 
 def forget_places(data: dict[str, Any]) -> None:
-    """Take out what follows from uids, too: shards of instances, and the volume of the token in a pod."""
+    """Also remove what depends on uids: the shards of instances, and the volume of the token in a pod."""
     forget(data)
     for label in (MachinesLabel.POD_UID, MachinesLabel.SHARD):
         (data["metadata"].get("labels") or {}).pop(label, None)
@@ -154,7 +154,7 @@ async def test_nodes_of_a_pool_are_paired_and_stay_while_a_shard_is_added_and_an
 async def test_the_nodes_of_a_deleted_pool_go_with_their_instances(lab: Lab) -> None:
     farm = await guarded(lab, deletes_pools=True)
     for shard in farm.world.shards.values():
-        shard.state.fleet.pace.drain_timeout = 12_000.0  # longer than a plan keeps the operator away
+        shard.state.fleet.pace.drain_timeout = 12_000.0  # longer than a plan stops the operator
     await farm.start()
     await farm.start_core()
     await farm.create_pool("gpu", replicas=2, shards=["a", "b"])

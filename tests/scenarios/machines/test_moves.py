@@ -1,4 +1,4 @@
-"""`clusterctl move` on the source: it pauses the Cluster, takes the finalizers off each object, and deletes it."""
+"""`clusterctl move` on the source: it pauses the Cluster, removes the finalizers of each object, and deletes it."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ async def until_nodes(farm: Farm, *names: str, timeout: float = 200.0) -> None:
 
 
 async def test_the_nodes_of_a_deleted_pool_go_with_their_instances(farm: Farm) -> None:
-    """Cluster API leaves them: the recording pool-deleted."""
+    """Cluster API leaves the Nodes: recording pool-deleted."""
     await farm.start()
     await farm.start_core()
     await farm.create_pool("gpu", replicas=2, shards=["a", "b"])

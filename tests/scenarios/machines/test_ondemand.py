@@ -1,4 +1,4 @@
-"""Pods on demand with the doubles of Nstance and of Cluster API: their Machines, names, ends, and an operator that was down."""
+"""Pods on demand with the doubles of Nstance and of Cluster API: their Machines, names, ends, and a stopped operator."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_a_pod_that_is_deleted_gives_its_instance_back(running: Farm) -> N
 async def test_a_pod_that_is_deleted_while_the_operator_is_down_is_found_by_the_labels_of_its_machine(
     running: Farm,
 ) -> None:
-    """The original holds each Pod by a finalizer, so that no such Pod can be deleted while it is down."""
+    """The original has a finalizer on each Pod, so no such Pod can be deleted while the original is down."""
     pod, stays = await running.demand("job", "web"), await running.demand("stays")
     for name in ("on-demand-job", "on-demand-stays"):
         await running.machine(name)
@@ -151,7 +151,7 @@ async def test_a_machine_whose_infrastructure_the_cache_does_not_show_is_kept(ru
     await running.lab.until(MACHINE, "on-demand-job", bool)
     [first] = await running.machines_of(pod)
     for number in range(6):
-        await asyncio.sleep(10)  # in all longer than a reconcile waits for a cache that lags
+        await asyncio.sleep(10)  # longer in total than a reconcile waits for a lagging cache
         await running.lab.patch(MACHINE, "on-demand-job", {"metadata": {"labels": {"touched": str(number)}}})
     assert [(one.metadata.uid, one.metadata.deleting) for one in await running.machines_of(pod)] == [
         (first.metadata.uid, False)

@@ -103,7 +103,7 @@ async def test_a_shard_that_is_added_pauses_imports_until_it_was_heard(farm: Far
 
 
 async def test_a_dead_shard_delays_no_other_is_shown_and_catches_up(farm: Farm) -> None:
-    """The original has calls without a deadline, and never takes ShardReachable=False back."""
+    """The original calls servers without a deadline, and never resets ShardReachable=False."""
     await farm.start()
     await farm.create_pool(replicas=3)
     await farm.pool()
@@ -146,7 +146,7 @@ async def test_readiness_names_the_shards_that_are_away_and_stays_ready(farm: Fa
 
 
 async def test_a_pool_is_not_ready_for_a_change_that_no_shard_has_accepted(farm: Farm) -> None:
-    """The original takes Ready from conditions of the settings before."""
+    """The original derives Ready from conditions of the former settings."""
     await farm.start()
     await farm.create_pool(replicas=3)
     await farm.pool()
@@ -171,7 +171,7 @@ async def test_a_change_or_deletion_on_the_server_is_undone(farm: Farm) -> None:
 
 
 async def test_settings_of_the_server_are_shown_and_never_written_into_a_spec(farm: Farm) -> None:
-    """The original writes vars and instance types of servers into specs, and they flap between shards."""
+    """The original copies vars and instance types from servers into specs, which then flap between shards."""
     await farm.start()
     await farm.create_pool(replicas=3, shards=["c", "b", "a"])
     pool = await farm.pool()
@@ -195,7 +195,7 @@ def config_valid(group: NstanceShardGroup) -> tuple[bool, str]:
 
 
 async def test_a_var_that_was_removed_is_shown_as_one_that_the_server_keeps(farm: Farm) -> None:
-    """The original leaves it on the server without a word."""
+    """The original leaves the group on the server without a report."""
     await farm.start()
     await farm.create_pool(replicas=3, vars={"zone": "b", "tier": "x"})
     await farm.pool()
@@ -268,7 +268,7 @@ async def test_full_provider_ids_are_published_and_stay_when_their_node_goes(far
 async def test_of_two_pools_with_a_group_the_younger_is_a_duplicate_and_its_deletion_touches_no_server(
     farm: Farm,
 ) -> None:
-    """The original marks both, and deleting the duplicate deletes the group of the other."""
+    """The original marks both duplicates, and the deletion of the duplicate deletes the group of the other pool."""
     await farm.start()
     await farm.create_pool(replicas=3)
     await farm.pool()
@@ -301,7 +301,7 @@ async def test_a_duplicate_takes_over_when_the_other_pool_is_gone(farm: Farm) ->
 
 
 async def test_a_deleted_pool_deletes_its_group_once_on_each_shard_and_does_not_come_back(farm: Farm) -> None:
-    """In the original pool and shard groups both delete the group."""
+    """In the original both the pool and its shard groups delete the group."""
     await farm.start()
     await farm.create_pool(replicas=3)
     await farm.pool()
@@ -322,7 +322,7 @@ async def test_a_deleted_pool_deletes_its_group_once_on_each_shard_and_does_not_
 
 
 async def test_a_shard_that_left_the_document_blocks_no_deletion(farm: Farm) -> None:
-    """The original waits for it for ever."""
+    """The original waits for the shard for ever."""
     await farm.start()
     await farm.create_pool(replicas=3)
     await farm.pool()
@@ -462,7 +462,7 @@ async def test_a_pool_without_machine_pool_gets_one_that_scales_nothing(farm: Fa
 
 
 async def test_a_node_keeps_its_id_in_the_pool_until_its_drained_instance_is_gone(farm: Farm) -> None:
-    """Cluster API deletes the Node of an id that leaves: its pods would be lost before they are drained."""
+    """Cluster API deletes the Node of a removed id: its pods would be lost before the drain."""
     for shard in farm.world.shards.values():
         shard.state.fleet.pace.drain_timeout = 120
         shard.faults.add("AcknowledgeDrained", CallFault.UNAVAILABLE, times=1000)  # so the drain lasts until its end
@@ -485,7 +485,7 @@ async def test_a_node_keeps_its_id_in_the_pool_until_its_drained_instance_is_gon
 
 
 async def test_a_node_that_comes_up_after_its_instance_gets_its_full_id_into_the_pool_at_once(farm: Farm) -> None:
-    """Its kubelet may also register it first, and learn the provider id later."""
+    """The Node's kubelet may also register it first, and learn the provider id later."""
     await farm.start()
     await farm.create_pool(replicas=2, shards=["a"])
     pool = await farm.pool(test=lambda one: len(one.spec.provider_id_list) == 2)
@@ -532,7 +532,7 @@ FILTER = {"cluster.x-k8s.io/watch-filter": "blue"}
 async def test_with_a_filter_only_objects_that_have_its_label_are_reconciled_and_all_that_are_made_have_it(
     farm: Farm,
 ) -> None:
-    """As providers of Cluster API do with --watch-filter: another instance of the operator reconciles the others."""
+    """Like --watch-filter of Cluster API's providers: another instance of the operator reconciles the others."""
     farm.settings = farm.settings.model_copy(update={"watch_filter": "blue"})
     farm.set_static("a", 2)
     await farm.start()

@@ -49,7 +49,7 @@ def deletions(farm: Farm) -> list[str]:
 
 
 async def forge(farm: Farm, model: Any, name: str = "evil", namespace: str = ATTACKER, **metadata: Any) -> Any:
-    """Create an object as its user would."""
+    """Create an object as a user."""
     whole = {"metadata": {"name": name, "namespace": namespace, **metadata}, "spec": FORGED[model]}
     return await farm.lab.client.create(model.decode(whole))
 
@@ -79,7 +79,7 @@ async def test_an_object_of_another_namespace_reports_so_and_reaches_no_server(v
 
 @pytest.mark.parametrize("model", list(FINALIZERS), ids=lambda one: one.__name__)
 async def test_a_finalizer_in_another_namespace_holds_nothing_and_deletes_nothing(victim: Farm, model: Any) -> None:
-    """An earlier release has held such objects."""
+    """An earlier release put its finalizer on such objects."""
     await forge(victim, model, finalizers=[FINALIZERS[model]])
     await ready_of(victim, model)
     await victim.lab.client.delete(model, "evil", ATTACKER)
@@ -184,7 +184,7 @@ async def test_a_shard_group_with_the_name_of_a_share_is_not_adopted(farm: Farm)
 
 
 async def taken_over(farm: Farm, instance: Instance, namespace: str = "", shard: str = "a", **status: Any) -> str:
-    """Create an NstanceMachine that names a foreign instance in each place that a writer has; returns the reason of Ready."""
+    """Create an NstanceMachine that names a foreign instance in each writable field; returns the reason of Ready."""
     place = {MachinesAnnotation.INSTANCE: f"{shard}/{instance.id}"}
     space = namespace or farm.lab.namespace
     await forge(farm, NstanceMachine, namespace=space, annotations=place)
@@ -210,7 +210,7 @@ async def test_an_annotation_with_a_foreign_instance_deletes_nothing(victim: Far
 
 
 async def test_an_instance_of_another_object_is_left_to_it(victim: Farm) -> None:
-    """The other object exists: the copy gets an instance of its own."""
+    """The other object exists, so the copy gets an instance of its own."""
     await victim.create_machine("m1", failure_domain="a")
     first = await victim.machine("m1")
     assert first.status.instance_id is not None
@@ -253,7 +253,7 @@ async def test_an_instance_that_counts_for_a_group_is_not_taken_over_even_if_ado
 async def test_a_moved_object_takes_its_instance_over_only_if_an_administrator_allows_it(
     farm: Farm, adopts: bool
 ) -> None:
-    """`clusterctl move` creates the object under another uid, with its annotation and without its status."""
+    """`clusterctl move` creates the object with another uid, with its annotation and without its status."""
     farm.settings = farm.settings.model_copy(update={"adopt_instances": adopts})
     farm.set_static("a", 0)
     await farm.start()
@@ -280,7 +280,7 @@ async def test_a_moved_object_takes_its_instance_over_only_if_an_administrator_a
 
 
 async def test_a_machine_of_an_earlier_release_keeps_its_instance_by_its_uid(victim: Farm) -> None:
-    """The status may be missing, as before its first write; id and uid belong together."""
+    """The status may be missing, as before its first write; the id is bound to the uid."""
     await victim.create_machine("m1")
     made = await victim.machine("m1")
     await victim.lab.stop()
@@ -292,7 +292,7 @@ async def test_a_machine_of_an_earlier_release_keeps_its_instance_by_its_uid(vic
 
 
 async def test_a_machine_of_the_original_operator_keeps_the_instance_of_its_status(victim: Farm) -> None:
-    """The original lets the server choose the id, and writes it into the status only."""
+    """In the original the server chooses the id, and the id is stored only in the status."""
     theirs = victim["b"].state.fleet.create(victim.world.tenant, "workers", managed=False)
     await victim.pause(True)
     await forge(victim, NstanceMachine, "m1", victim.lab.namespace)

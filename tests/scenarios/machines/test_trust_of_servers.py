@@ -65,7 +65,7 @@ async def test_a_drain_of_another_shards_machine_touches_no_node(farm: Farm, vic
 
 
 async def test_a_drained_instance_of_a_pool_stays_bound_to_the_shards_of_the_pool(farm: Farm, victim: Instance) -> None:
-    """A draining instance is listed no more, so only the list of its pool records it."""
+    """The server no longer lists a draining instance, so only its pool's list records it."""
     group = (await farm.lab.get(NstanceShardGroup, "workers--a")).status
     assert victim.provider_id in group.provider_ids
     await farm.lab.patch(POD, "web", {"metadata": {"finalizers": ["example.com/held"]}})
@@ -86,7 +86,7 @@ async def test_a_drained_instance_of_a_pool_stays_bound_to_the_shards_of_the_poo
 async def test_a_listing_with_another_shards_instance_does_not_reach_a_pool(
     farm: Farm, victim: Instance, form: str
 ) -> None:
-    """Cluster API deletes the Node of an id that a pool listed and lists no more."""
+    """Cluster API deletes the Node of an id that a pool no longer lists."""
     hostile = await farm.add_instance("c", group="gpu")
     hostile.provider_id = names(victim, form)
     await farm.scale("gpu", 2)

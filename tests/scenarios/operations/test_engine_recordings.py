@@ -42,7 +42,7 @@ def end_of(operation: Operation) -> str:
 
 
 def objects_of(engine: str) -> set[tuple[str, str, str]]:
-    """Return every object in the recordings of an engine that an Operation could have made: engine, recording, `Kind/name#nth`."""
+    """Return every recorded object that could belong to an Operation: engine, recording, `Kind/name#nth`."""
     found: set[tuple[str, str, str]] = set()
     for path in (RECORDINGS / engine).glob("*.jsonl"):
         uids: dict[str, list[str]] = {}

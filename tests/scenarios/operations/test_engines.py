@@ -110,7 +110,7 @@ async def test_x6_a_restore_of_another_tenants_backup_is_refused(shop: EngineSho
 
 
 async def operate(shop: EngineShop, namespace: str, name: str, type_: str, parameters: dict[str, Any]) -> Operation:
-    """Perform an Operation by Velero in another namespace than the lab's; returns it at its end."""
+    """Perform an Operation with Velero in another namespace than the lab's; returns it at its end."""
     ref = {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance", "name": "shop"}
     spec = {"targetRef": ref, "type": type_, "engine": "velero", "parameters": parameters}
     metadata = {"name": name, "namespace": namespace}
@@ -382,7 +382,7 @@ async def test_a_copy_is_restored_into_the_volume(shop: EngineShop) -> None:
 
 
 async def test_the_engine_snapshot_is_refused_and_volsync_makes_the_snapshot(shop: EngineShop) -> None:
-    """The original documents an engine `snapshot` that its schema does not admit."""
+    """The original documents an engine `snapshot`, but its schema rejects it."""
     await shop.open()
     with pytest.raises(Invalid, match="Unsupported value"):
         await shop.lab.create(

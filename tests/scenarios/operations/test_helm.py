@@ -160,7 +160,7 @@ async def test_values_beside_the_patch_may_be_changed_before_the_release_reaches
 
 
 async def suspended_upgrade_of_values(apps: Apps) -> None:
-    """Let an Upgrade edit the values of a release that is suspended."""
+    """Let an Upgrade edit the values of a suspended release."""
     await replace_values(apps, BEFORE)
     await apps.until(READY)
     await apps.edit_release({"suspend": True})
@@ -172,7 +172,7 @@ async def suspended_upgrade_of_values(apps: Apps) -> None:
 
 
 async def replace_values(apps: Apps, inline: dict[str, Any]) -> None:
-    """Write all inline values, as an author does who applies a manifest."""
+    """Write all inline values, as if an author applied a manifest."""
     while True:
         instance = Object((await apps.lab.get(ApplicationInstance, "shop")).to_dict())
         data = instance.to_dict()
@@ -269,7 +269,7 @@ async def acting(lab: Lab, stack: AsyncExitStack) -> None:
 
 
 async def release_shows(lab: Lab, *, history: bool = False, **conditions: tuple[str, str]) -> None:
-    """Write what helm-controller writes of the present generation: conditions, and with `history` the end of the upgrade."""
+    """Write helm-controller's status for the current generation: conditions, and with `history` the end of the upgrade."""
     release = await lab.get(HELM_RELEASE, "shop")
     generation, now = release.metadata.generation, rfc3339(wall_clock())
     status: dict[str, Any] = {

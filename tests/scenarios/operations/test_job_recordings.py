@@ -1,6 +1,7 @@
 """The 19 recordings of the Job controller through the translation, line by line, and through the whole reconciler.
 
-`ENDS` is how each must end, `NEVER` the states and reasons that must not show on the way, by the table of tests/recordings/job/README.md.
+`ENDS` has the end of each recording, `NEVER` the states and reasons that must not appear on the way (table in
+tests/recordings/job/README.md).
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def test_a_recording_ends_as_its_table_says(scenario: str) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_only_the_last_condition_of_a_recording_is_an_end(scenario: str) -> None:
-    """No end shows before Complete or Failed, or, of a cancelled Job, before its last pod has ended; none is taken back."""
+    """An end appears only after Complete or Failed, or, for a cancelled Job, after the end of its last pod; no end is taken back."""
     final = {"Succeeded", "Failed", "Cancelled"}
     seen = [state for state, _ in states(scenario)]
     ends = [state for state in seen if state in final]

@@ -1,7 +1,7 @@
-"""The life of Operations as the lab plays it: `make test` once and quick, `make lab` under every plan.
+"""The life of Operations under the lab's faults: `make test` quickly, `make lab` with every plan.
 
-After every write: never two objects at work for one target whose Operations exclude each other, no object made twice for one Operation,
-and no phase leaves a terminal one.
+After every write: no two objects of Operations that exclude each other run for a target; an Operation has never created two objects; a
+terminal phase never changes.
 """
 
 from __future__ import annotations

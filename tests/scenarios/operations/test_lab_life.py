@@ -1,7 +1,7 @@
-"""Approval and retention of Operations, and an upgrade, as the lab plays them: `make test` once and quick, `make lab` under every plan.
+"""Approval and retention of Operations, and an upgrade, under the lab's faults: `make test` quickly, `make lab` with every plan.
 
-After every write: never two objects at work for one target whose Operations exclude each other, no object made twice for one Operation, no
-phase leaves a terminal one, and nothing begins without an approval of the parameters that it begins with.
+After every write: no two objects of Operations that exclude each other run for a target; an Operation has never created two objects; a
+terminal phase never changes; no Operation begins without an approval of its current parameters.
 """
 
 from __future__ import annotations

@@ -456,7 +456,7 @@ async def test_nothing_is_written_at_rest_and_each_transition_is_one_event(ops: 
         ops.lab.manager.runner("operation").resync_now()
         await ops.lab.settled()
     assert (await ops.get()).metadata.resource_version == done.metadata.resource_version
-    await ops.lab.stop()  # which sends the Events that are left
+    await ops.lab.stop()  # which sends the remaining Events
     events = [
         one for one in await ops.lab.client.list(EVENT, ops.lab.namespace) if one.get("regarding", "name") == "run"
     ]

@@ -1,4 +1,4 @@
-"""A Job whose pods cannot run: its Operation waits for what is missing, or reports the cause within a minute."""
+"""A Job whose pods cannot run: its Operation waits for the missing object, or reports the cause within a minute."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ OUTSIDE = shows("Blocked", "True", "OutsideMaintenanceWindow")
 
 
 def times(opens_in: timedelta, lasts: timedelta = timedelta(hours=1)) -> str:
-    """A daily window that opens so long after now, to the minute."""
+    """A daily window that opens this long after now, to the minute."""
     opens = wall_clock() + opens_in
     return f"{opens:%H:%M}-{opens + lasts:%H:%M}"
 

@@ -99,7 +99,7 @@ async def test_another_operation_of_the_target_runs_while_one_may_not_read_its_o
 
 
 async def claimed_by_an_earlier_process(shop: EngineShop, *, made: bool, days: int = 0) -> Operation:
-    """Leave a command as a crash would between the creation of its Job and the report of that; returns it."""
+    """Leave a command as after a crash between the creation of its Job and the report of it; returns the command."""
     operation = await command(shop)
     job = await shop.job_of()
     found = await shop.get()
@@ -149,7 +149,7 @@ async def test_an_operation_whose_object_may_exist_unseen_keeps_its_turn_and_say
 
 
 async def test_an_object_that_may_have_been_made_and_removed_again_is_not_made_a_second_time(shop: EngineShop) -> None:
-    """A finished Job is kept for a day: later a list that does not show it proves nothing."""
+    """A finished Job is kept for a day: later a list without the Job proves nothing."""
     operation = await claimed_by_an_earlier_process(shop, made=False, days=2)
     deny(shop.lab, "get", *JOBS)
     await shop.restarted()
@@ -190,7 +190,7 @@ async def test_an_operation_whose_engine_may_not_be_watched_takes_no_turn_and_st
     shop: EngineShop,
 ) -> None:
     denied = [deny(shop.lab, verb, *BACKUPS) for verb in ("list", "watch")]
-    await asyncio.sleep(1000)  # until the watch that is open ends
+    await asyncio.sleep(1000)  # until the open watch ends
     await shop.backup()
     found = await shop.until("backup", LACKING)
     assert not found.status.started_at
@@ -218,7 +218,7 @@ async def test_an_engine_that_may_not_be_listed_from_the_start_holds_back_its_ow
 
 
 async def test_an_operation_that_has_to_stop_does_not_end_while_its_object_may_exist_unlisted(shop: EngineShop) -> None:
-    """The first list is refused, then fails: the kind is not known to be absent, so its object may be at work."""
+    """The first list is rejected, then fails: the kind may exist, so its object may be running."""
     await command(shop)
     job = await shop.run_job()
     await shop.lab.stop()

@@ -1,4 +1,4 @@
-"""Operations on a target that is broken: they mend it, and none of them breaks it further."""
+"""Operations on a broken target: they repair it, and no Operation damages it further."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def repair(apps: Apps, name: str) -> None:
 
 
 async def broken_by(apps: Apps, fault: str) -> None:
-    """Leave the target in a failure that no controller ends."""
+    """Leave the target in a permanent failure."""
     lab = apps.lab
     charts: dict[str, Any] = {"chart": OCI_CHART} if fault == "no such tag" else {}
     await apps.create(**charts)

@@ -94,7 +94,7 @@ async def test_an_operation_whose_object_may_not_be_made_gives_its_turn_back_and
 
 
 async def test_an_own_entry_of_the_lease_that_is_old_is_written_anew_before_the_turn(lab: Lab) -> None:
-    """Another process may have read it as unconfirmed, and be about to drop it."""
+    """Another process may have read the entry as unconfirmed, and may be about to drop it."""
     ops = await Operations(lab).start(FREE.model_copy(update={"approval_types": frozenset({"RunCommand"})}))
     await ops.target()
     made = await ops.create()

@@ -1,4 +1,4 @@
-"""The rows of docs/reference/operations.md#rows: the order of Operations on one target, and what no later event changes."""
+"""The rows of docs/reference/operations.md#rows: the order of Operations on one target, and the results that no later event changes."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ async def test_operations_of_different_targets_do_not_wait_for_each_other(ops: O
 
 
 async def test_an_operation_that_cannot_start_lets_a_younger_one_overtake(ops: Operations) -> None:
-    """The older one waits for an approval: it is not in line."""
+    """The older Operation waits for an approval: it is not in the queue."""
     await ops.start(FREE.model_copy(update={"approval_types": frozenset({"Restore"})}), rows=JOBS_FOR_ALL)
     await ops.target()
     await ops.create("older", "Restore")

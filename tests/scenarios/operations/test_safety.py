@@ -1,4 +1,4 @@
-"""The invariant of the lab sees two objects at work that exclude each other, whatever engines made them."""
+"""The invariant of the lab detects two running objects that exclude each other, with any engines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SPECS: dict[str, dict[str, Any]] = {
 
 
 async def made_for(ops: Operations, name: str, type_: str, kind: str) -> Object:
-    """Make an Operation, and an object of an engine for it."""
+    """Create an Operation, and an object of an engine for it."""
     operation = await ops.create(name, type_)
     shown = {JOB.kind: JOB, **KINDS}[kind]
     labels, annotations = {UID: operation.metadata.uid}, {NAME: f"{ops.lab.namespace}/{name}"}

@@ -139,7 +139,7 @@ async def test_a_server_that_validates_its_location_is_waited_for_however_long_i
 
 
 async def test_a_process_whose_clock_is_hours_ahead_waits_for_a_server_that_lives(shop: EngineShop) -> None:
-    """To it, every write of another process and every validation of a location is hours old."""
+    """For a process with a fast clock every write of another process and every validation of a location is hours old."""
     await begin(shop, "velero")
     await shop.cancel("run")
     await shop.lab.stop()

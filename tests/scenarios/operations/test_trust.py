@@ -56,7 +56,7 @@ def _ref(job: Object, **changes: Any) -> dict[str, Any]:
 
 
 async def payroll(ops: Operations, namespace: str, operation: Operation, *, marked: bool) -> Object:
-    """Create a Job that no Operation made; `marked`: with the label and the annotation of this Operation."""
+    """Create a Job without an Operation; `marked`: with the label and the annotation of this Operation."""
     marks: dict[str, Any] = {}
     if marked:
         marks["labels"] = {OpLabel.OPERATION: operation.metadata.uid}
@@ -151,7 +151,7 @@ async def test_object_of_another_spec_is_not_taken_over(ops: Operations, digest:
 
 
 async def _made_for(ops: Operations, operation: Operation, digest: str | None) -> Object:
-    """Create the Job of an Operation at its place, before the operator does."""
+    """Create an Operation's Job under its name, before the operator does."""
     request = request_for(operation, Target(operation.namespace, "later", ""), FREE, wall_clock())
     annotations = {OpAnnotation.OPERATION_NAME: f"{operation.namespace}/{operation.name}"}
     if digest is not None:
@@ -195,7 +195,7 @@ async def test_turns_are_kept_only_in_the_operators_namespace(ops: Operations) -
     lab = ops.lab
     await lab.create(LEASE.new("operations-shop", lab.namespace, annotations={OpAnnotation.HOLDERS: "[]"}))
     await ops.create("first", "Restore")
-    await asyncio.sleep(1)  # the order of two that were created in one second is the order of their uids
+    await asyncio.sleep(1)  # two Operations created in the same second are ordered by their uids
     await ops.create("second", "Restore")
     await ops.job_of("first")
     (holder,) = holders_of(await lab.get(LEASE, lease_name(lab.namespace), lab.config.namespace))
@@ -206,7 +206,7 @@ async def test_turns_are_kept_only_in_the_operators_namespace(ops: Operations) -
 
 
 async def test_operation_that_an_earlier_release_started_holds_the_next_up(ops: Operations) -> None:
-    """Another process started it under another Lease, and the cache does not show that yet."""
+    """Another process started it with another Lease, and the cache does not show that yet."""
     lab = ops.lab
     await ops.create("first", "Restore", approvals={"required": True})
     await ops.until("first", shows("Blocked", "True", "AwaitingApproval"))
@@ -251,7 +251,7 @@ def _reconciles(ops: Operations) -> float:
 
 @pytest.mark.parametrize("frozen", [False, True], ids=["not approved", "approved"])
 async def test_operation_without_parameters_is_changed_and_stays_frozen(ops: Operations, frozen: bool) -> None:
-    """A program that is not ours leaves the field out."""
+    """A foreign program leaves the field out."""
     made = Operation.decode(
         {
             "metadata": {"name": "bare", "namespace": ops.lab.namespace},

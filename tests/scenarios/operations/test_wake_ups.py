@@ -1,4 +1,4 @@
-"""Which Operations the events of other objects wake: those that wait for that very object, and no others."""
+"""Which Operations the events of other objects wake: only the Operations that wait for that very object."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The process dies at every single write of a claim and of its release, in each mode: before the write, and after it.
 
-`--lab=quick` draws some of these plans; this runs all of them but those that the lab prunes: a crash before a write leaves the same state
+`--lab=quick` draws some of these plans; this runs all plans that the lab does not prune: a crash before a write leaves the same state
 as a crash after the previous write, if nothing was stored between them.
 """
 

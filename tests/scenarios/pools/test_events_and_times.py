@@ -124,7 +124,7 @@ async def test_a_nextcloud_that_waits_for_its_profile_does_not_hold_up_others_an
     await here.says("old", "False", "PoolExhausted")
     await here.claim("young")
     await here.says("young", "False", "PoolExhausted")
-    # The older one may not be served: while it waits for a profile it is out of the line, and back in it, it is the first again.
+    # The older Nextcloud may be unservable: while it waits for a profile it leaves the queue, and afterwards it is first again.
     await here.patch(Nextcloud, "old", {"spec": {"profile": "none"}})
     await here.says("old", "False", "ProfileNotFound")
     await here.member("one", FREE)

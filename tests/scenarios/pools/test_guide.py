@@ -63,7 +63,7 @@ async def test_each_of_the_four_modes_of_the_guide_does_what_the_page_says(cloud
 
 
 def migration_patch(kind: str, words: dict[str, str]) -> dict[str, Any]:
-    """Return the patch of the page for a kind and the name of its object, with the words in capitals replaced."""
+    """Return the page's patch for a kind and the name of its object, with the placeholders in capitals replaced."""
     page = (GUIDE / "pools-migration.md").read_text()
     [found] = re.findall(rf"patch {kind} --type merge -p '(\{{\n.*?)'\n", page, re.DOTALL)
     patch: dict[str, Any] = json.loads(re.sub("|".join(words), lambda word: words[word[0]], found))

@@ -19,7 +19,7 @@ from konverge_testing import Lab
 
 
 def forget(data: dict[str, Any]) -> None:
-    """Take out moments, passwords, and notes made of UIDs and versions: these differ from run to run."""
+    """Remove times, passwords, and annotations with UIDs and versions: these differ from run to run."""
     for name in ("applied-intent-hash", "applied-source", "last-applied-generation"):
         (data["metadata"].get("annotations") or {}).pop(f"vworkspace.io/{name}", None)
     (data["metadata"].get("labels") or {}).pop("konverge.dev/owner-uid", None)

@@ -87,7 +87,7 @@ async def test_a_nextcloud_with_a_profile_is_created_once_and_goes_with_its_inst
 
 
 class NothingTakenGoes:
-    """The safety predicate of a pool at work: an instance that has a claim is not deleted; nothing else deletes one here."""
+    """The safety predicate of a pool at work: an instance with a claim is never deleted: only pools delete instances here."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -107,7 +107,7 @@ async def test_two_claims_race_the_end_of_the_instances_that_are_too_old(lab: La
     await the_end(here, ready=2, assigned=0)
     members = [member_of(one, wall_clock()) for one in await here.instances()]
     first = min(one.created + age_limit(one, timedelta(hours=1)) for one in members)
-    # The pool has listed its members and deletes the first; the claims take both while the request is on its way.
+    # The pool has listed its members and deletes the first; the claims take both before the request arrives.
     slow = Match(verbs=("delete",), resources=("nextcloudinstances.k8s.bnerd.com",))
     lab.server.faults.add(Rule(slow, Delay(seconds=3), count=1))
     await asyncio.sleep(max(0.0, (first - wall_clock()).total_seconds()) + 1)
@@ -125,7 +125,7 @@ async def test_two_claims_race_the_end_of_the_instances_that_are_too_old(lab: La
 
 
 class AtMostAQuarter:
-    """The safety predicate of a roll: once the pool was full, all but a quarter of its instances, or one, are ready at every moment."""
+    """The safety predicate of a roll: once the pool is full, all but a quarter of its instances (or one) are ready at every moment."""
 
     def __init__(self, lab: Lab, replicas: int) -> None:
         self._lab = lab

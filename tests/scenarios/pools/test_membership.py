@@ -1,4 +1,6 @@
-"""Members of pools and instances of Nextclouds by the operator's records: what another writer puts on an instance proves nothing."""
+"""Members of pools and instances of Nextclouds by the operator's records: another writer's labels and annotations on an instance prove
+nothing.
+"""
 
 from __future__ import annotations
 

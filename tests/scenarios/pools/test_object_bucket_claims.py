@@ -40,13 +40,13 @@ class OwnerSpec(kv.Model):
 
 @kv.resource("example.com/v1", conditions=("BucketReady",))
 class Owner(kv.CustomResource[OwnerSpec, OwnerStatus]):
-    """An object that has a bucket, as long as it is to be present."""
+    """An object with a bucket, for as long as the bucket is wanted."""
 
 
 class Keeper:
     async def reconcile(self, owner: Owner, ctx: kv.Context[Owner]) -> kv.Outcome:
         provider = ClaimedBuckets("ceph-bucket")
-        instances = cast("kv.Context[NextcloudInstance]", ctx)  # the provider uses nothing of the model
+        instances = cast("kv.Context[NextcloudInstance]", ctx)  # the provider uses no field of the model
         wanted = BucketRequest(
             name=f"{owner.name}-1f2e",
             owner=owner.metadata.uid,

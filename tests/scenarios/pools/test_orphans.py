@@ -33,7 +33,7 @@ async def assigned(here: Clouds, policy: str = "Delete") -> str:
 
 
 async def vanish(here: Clouds) -> None:
-    """Delete the Nextcloud as one does who takes its finalizer out."""
+    """Delete the Nextcloud, with its finalizer removed by hand."""
     await here.patch(Nextcloud, "main", {"metadata": {"finalizers": None}})
     await here.lab.delete(Nextcloud, "main")
 

@@ -1,4 +1,4 @@
-"""A pool with its template and its profile, and its instances if the profile changes, is swapped, or is missing."""
+"""A pool with its template and its profile, and its instances if the profile is changed, replaced, or missing."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_without_the_flag_a_changed_profile_is_recorded_and_only_new_insta
     await here.assigned()
     await here.filled()
     assert sorted((await versions(here)).values()) == ["32", "32", "33"]
-    # With the flag those that are left of the former profile are replaced, and the assigned one stays.
+    # With the flag the remaining instances of the former profile are replaced, and the assigned instance stays.
     await here.patch(NextcloudPool, "small", {"spec": {"lifecycle": {"recreateOnProfileChange": True}}}, "")
     await asyncio.sleep(120)
     assert sorted((await versions(here)).values()) == ["32", "33", "33"]

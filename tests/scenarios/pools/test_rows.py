@@ -1,6 +1,6 @@
 """The rows of the family: what a claim and a pool must do, one test for each.
 
-After every write, also of other programs, `OneTenant` holds: no instance has two tenants, none is handed out twice.
+After every write, also of other programs, `OneTenant` holds: no instance has two tenants, and none is assigned twice.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ async def test_p3_of_two_claims_that_have_both_chosen_the_same_instance_the_firs
         await lab.start(partial(serve, instances=lab.namespace, tenant=one), name=f"of-{one}", settings=everywhere)
         for one in tenants
     ]
-    # Neither process knows of the other's claim, and both have chosen the instance when the first write arrives.
+    # Neither process knows the other's claim, and both have chosen the instance when the first write arrives.
     slow = Match(verbs=("patch",), resources=("nextcloudinstances.k8s.bnerd.com",))
     held = lab.server.faults.add(Rule(slow, Delay(seconds=3), count=2))
     selector = {"matchLabels": {"tier": "small"}}
@@ -207,7 +207,7 @@ async def test_a_claim_that_got_a_second_instance_keeps_its_first_and_the_second
     await here.member("one", FREE)
     claim = await here.claim(replicas=4)
     await here.assigned()
-    # The lock of a process that stopped to lead arrives late.
+    # The lock of a process that no longer leads arrives late.
     late = await here.lab.get(INSTANCE, "an-older-one")
     await here.patch(INSTANCE, "an-older-one", lock_patch(claim, late.metadata, "Delete"))
     await here.patch(Nextcloud, "main", {"spec": {"replicas": 5}})
@@ -477,7 +477,7 @@ async def test_an_instance_that_was_taken_before_its_spec_was_recorded_has_the_v
     recorded = await here.lab.get(INSTANCE, taken.name)
     await asyncio.sleep(600)
     assert (await here.lab.get(INSTANCE, taken.name)).metadata.resource_version == recorded.metadata.resource_version
-    # One field that the tenant had set before is removed, and two that it sets only now.
+    # The tenant removes a field from before, and two fields that it sets only now.
     await here.patch(Nextcloud, "main", {"spec": {"apps": ["mail"], "s3": {"enabled": True}}})
     await here.lab.until(INSTANCE, taken.name, lambda one: bool(one.get("spec", "s3", "enabled")))
     gone = dict.fromkeys(("apps", "replicas", "version", "s3"))

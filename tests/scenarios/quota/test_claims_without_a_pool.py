@@ -1,4 +1,4 @@
-"""Claims that leave spec.pool empty, in the queue of a pool: the scheduling rows of Capsule's own suite, whose claims name none."""
+"""Claims that leave spec.pool empty, in the queue of a pool: the scheduling rows of Capsule's own suite, whose claims name no pool."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HARD = {"limits.cpu": "2", "limits.memory": "2Gi", "requests.cpu": "2", "request
 
 @dataclass(frozen=True)
 class Asks:
-    """A claim that is created, and the reason that its status then has, "" for bound."""
+    """A claim to create, and its expected reason afterwards, "" for bound."""
 
     where: str
     name: str
@@ -37,7 +37,7 @@ class Grows:
 
 @dataclass(frozen=True)
 class Says:
-    """The present reason of an earlier claim, "" for bound."""
+    """The expected reason of an earlier claim, "" for bound."""
 
     where: str
     name: str
@@ -47,7 +47,7 @@ class Says:
 
 @dataclass(frozen=True)
 class Shares:
-    """The present allocation of the pool and the grant of each namespace."""
+    """The current allocation of the pool and the grant of each namespace."""
 
     used: dict[str, str]
     grants: dict[str, dict[str, str]]

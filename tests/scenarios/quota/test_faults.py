@@ -250,7 +250,7 @@ async def test_a_quota_is_applied_once_although_the_removal_of_foreign_keys_meet
     await here.pool()
     await here.grants("a", {})
     match = Match(verbs=("write",), resources=("resourcequotas",), namespace=here.ns("a"))
-    # The first is the edit below, the second the apply that it causes, the third removes the key.
+    # The first write is the edit below, the second the resulting apply, and the third removes the key.
     refused = lab.server.faults.add(Rule(match, Refuse(409), nth=3, count=1))
     foreign = {"spec": {"hard": {"count/secrets": "9"}}}
     await lab.client.patch(RESOURCE_QUOTA, QUOTA, here.ns("a"), patch=foreign, style="merge")
@@ -289,7 +289,7 @@ async def test_x29_pods_that_come_and_go_in_a_settled_pool_trigger_no_reconcile(
     await lab.settled()
     before = here.passes()
     for number in range(50):
-        await here.pod("a", f"pod-{number}", "10m")  # what is used is given back late on a real server
+        await here.pod("a", f"pod-{number}", "10m")  # a real server releases used amounts late
         await lab.client.delete(POD, f"pod-{number}", here.ns("a"))
     await lab.settled()
     assert here.passes() == before

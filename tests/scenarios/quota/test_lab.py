@@ -1,4 +1,4 @@
-"""Lives of pools, claims and namespaces; `pytest --lab=quick` plays each again under every fault.
+"""Lives of pools, claims and namespaces; `pytest --lab=quick` repeats each with every fault.
 
 After every write, also of other programs, nothing is held twice (`HeldByTheRule`).
 """
@@ -68,7 +68,7 @@ async def test_a_released_claim_is_made_smaller_and_moves(lab: Lab) -> None:
 
 @pytest.mark.lab_on("memory")
 def test_x27_a_process_that_dies_at_any_write_of_a_release_and_a_move_leaves_nothing_held_twice() -> None:
-    # A plan that recreates the claim changes which claim is served, so not every plan can end the same: these do.
+    # A plan that recreates the claim changes which claim is served. Not all of these plans have the same end, but these plans do.
     reference = run(is_released_made_smaller_and_moved, Plan(name="reference"))
     assert reference.problems == []
     plans = [

@@ -21,7 +21,7 @@ QUOTA = "capsule-pool-p"
 
 
 def past_admission(lab: Lab, resource: str, namespace: str, name: str, change: Any) -> None:
-    """Change a stored object in spite of the API server's rules."""
+    """Change a stored object, bypassing the API server's rules."""
     entry = lab.server.store.get(("capsule.clastix.io", resource), namespace, name)
     assert entry is not None
     data = entry.object()
@@ -303,7 +303,7 @@ async def test_foreign_claims_of_no_namespace_in_a_pools_status_are_removed_and_
     written = {"gone": [{"name": "n", "uid": "u", "claims": {CPU: "1"}}]}
     path = f"/apis/{kind_of(ResourcePool).api_version}/resourcepools/p/status"
     await lab.client.raw("PATCH", path, body={"status": {"claims": written}}, content_type=MERGE)
-    lab.manager.runner("resourcepool").resync_now()  # a pool's own status wakes it no sooner
+    lab.manager.runner("resourcepool").resync_now()  # a pool's own status does not wake it earlier
     await asyncio.sleep(5)
     assert not (await lab.client.get(ResourcePool, "p")).status.claims
     assert len(lab.manager.runner("resourcepool").history.recent()) < 20

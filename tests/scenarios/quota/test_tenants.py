@@ -43,7 +43,7 @@ async def of_the_victim(here: Quotas) -> dict[str, Any]:
 
 
 async def forge(here: Quotas, victim: dict[str, Any], pool: ResourcePool, where: str, what: str) -> str:
-    """Create a claim with something that the tenant cannot prove; returns its name."""
+    """Create a claim with a forged field; returns its name."""
     reference = {"apiVersion": "capsule.clastix.io/v1beta2", "kind": "ResourcePool", "name": "p", "uid": pool.uid}
     entry = victim["claim"]
     status = {

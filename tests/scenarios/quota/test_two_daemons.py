@@ -1,4 +1,4 @@
-"""Two daemons without election on one cluster: whatever the order of their requests and the age of their caches, no pool is exceeded."""
+"""Two daemons without election on one cluster: no pool is exceeded for any order of their requests and any age of their caches."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def test_two_daemons_without_election_never_exceed_a_pool(lab: Lab, seed: 
 async def test_a_second_daemon_does_not_grant_what_the_first_is_about_to_grant(
     lab: Lab, late: Match, fight: bool
 ) -> None:
-    if fight:  # for 20 s the first daemon takes the claim that it does not see for deleted
+    if fight:  # for 20 s the first daemon treats the claim that it does not see as deleted
         lab.expects(Contested)
     here = await Quotas(lab).start("a", "b")
     lab.always.append(HeldByTheRule(lab))

@@ -1,4 +1,4 @@
-"""Records that another writer wiped or edited while pods use the amounts: no field of a status and no annotation gives them away."""
+"""Records that another writer wiped or edited while pods use the amounts: no status field and no annotation releases used amounts."""
 
 from __future__ import annotations
 

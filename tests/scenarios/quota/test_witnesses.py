@@ -23,7 +23,7 @@ async def wipe(here: Quotas, what: Any, where: str, name: str, part: str = "") -
 
 
 async def two_claims_and_an_older_one_that_waits(lab: Lab, **config: Any) -> Quotas:
-    """In a: c, which is allocated, and an older claim that would take its place."""
+    """In a: c, which is allocated, and an older claim that would replace it."""
     here = await Quotas(lab).start("a", "b")
     await here.pool("p", {CPU: 4}, **config)
     await here.claim("b", "first", cpu=4)

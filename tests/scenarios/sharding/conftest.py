@@ -1,6 +1,7 @@
 """Replicas here run on virtual time: hours of an election take milliseconds.
 
-A seed decides how requests, names and hashes fall out. Each test runs with one seed, and with `--lab=full` (`make lab`) with `SEEDS` more.
+A seed decides the order of requests, the names and the hashes. Each test runs with one seed, and with `--lab=full` (`make lab`) with
+`SEEDS` more.
 """
 
 from __future__ import annotations

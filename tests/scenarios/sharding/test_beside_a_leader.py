@@ -1,4 +1,4 @@
-"""Controllers that are not shared run on an elected leader, beside those that are."""
+"""Controllers that are not shared run on an elected leader, beside shared controllers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wall clocks that jump, replicas that take themselves for one another, and renewals that are slow: none makes two owners."""
+"""Wall clocks that jump, replicas with the same identity, and slow renewals: no disturbance leads to two owners."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _seconds_from_now(renewed: str) -> float:
 
 
 class Doubled(Shards):
-    """Replicas that all call themselves `a`, and are distinguished by the test."""
+    """Replicas that are all named `a`; the test distinguishes them."""
 
     def __init__(self, sharding: ShardingSettings) -> None:
         super().__init__(sharding=sharding)
@@ -136,7 +136,7 @@ async def test_two_replicas_of_one_name_are_two_members_and_never_work_on_one_ob
 async def test_of_two_replicas_that_draw_one_identity_too_one_waits_and_takes_over_when_the_other_is_dead(
     mode: ShardingSettings,
 ) -> None:
-    """As if a machine was cloned: the name of the member, and in `coordinator` of the replica, is the same."""
+    """As if a machine was cloned: the name of the member is the same, and in `coordinator` the name of the replica."""
     async with Doubled(mode) as shards:
         shards.cost = lambda: 0.5
         await shards.begin("first", random=Random(7))
@@ -149,7 +149,7 @@ async def test_of_two_replicas_that_draw_one_identity_too_one_waits_and_takes_ov
                 await shards.change(f"source-{number}", str(value))
         await asyncio.sleep(10)
         assert {span.replica for span in shards.spans} == {"first"}
-        # In `coordinator` they draw at other moments: two members, whose replicas have one name.
+        # In `coordinator` the members draw their names at different moments: two members, whose replicas have the same name.
         assert len(await members(shards)) == (1 if mode.mode == "hash" else 2)
         killed = asyncio.get_running_loop().time()
         shards.kill("first")

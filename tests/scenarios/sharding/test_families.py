@@ -1,4 +1,4 @@
-"""Families of the daemon whose objects replicas share: what is decided over several objects stays right."""
+"""Families of the daemon whose objects replicas share: decisions that involve several objects stay right."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_operations_of_one_target_on_several_replicas_run_one_after_anothe
         replicas.server.store.observers.append(watch)
         await asyncio.gather(*(replicas.client.create(operation(f"run-{number}", "shop")) for number in range(9)))
         await asyncio.sleep(5)
-        # By their hashes, one of three may own none of nine.
+        # By their hashes, a replica of three may own none of nine objects.
         assert len(owners(list(await replicas.client.list(Operation, NAMESPACE)))) >= 2
         await replicas.stop("a")
         await all_of(replicas, Operation, lambda one: one.status.phase == "Succeeded")

@@ -23,7 +23,7 @@ DEATH = 35.0
 
 
 def forged(number: int) -> str:
-    """The stamp of a member that never was."""
+    """The stamp of a member that never existed."""
     return f"{member_name('operator', f'forged-{number % 7}', number)}/1"
 
 

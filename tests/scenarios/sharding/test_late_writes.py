@@ -1,4 +1,4 @@
-"""Writes that are late, refused or without a response, while objects move: each would make two owners, or lose an update."""
+"""Writes that are late, rejected or without a response, while objects move: each could lead to two owners, or lose an update."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def started(shards: Shards, *names: str) -> None:
 
 
 def late(seconds: float, word: str) -> Callable[[Request], float]:
-    """Writes with this word in them take so long to arrive, others no time."""
+    """Writes that contain this word are delayed, others are not."""
     return lambda request: seconds if word.encode() in (request.body or b"") else 0.0
 
 
@@ -30,7 +30,7 @@ def count(shards: Shards, replica: str, series: str, result: str) -> float | Non
 
 
 def block(shards: Shards, names: set[str]) -> Callable[[], None]:
-    """Let the reconciles of these objects wait; returns what lets them go on."""
+    """Block the reconciles of these objects; returns a function that releases them."""
     shards.blocked = {name: asyncio.Event() for name in names}
     events = list(shards.blocked.values())
 
@@ -107,7 +107,7 @@ async def test_s13_a_stamp_that_is_removed_while_the_object_waits_to_be_handed_o
         await asyncio.sleep(1)
         await started(shards, "b")
         await asyncio.sleep(5)
-        shards.delays["a"] = late(3.0, STAMP)  # the owner writes its stamp again, too late to win a race
+        shards.delays["a"] = late(3.0, STAMP)  # the owner also writes its stamp again, too late to win a race
         for name in names:
             await shards.stamp(name, None)
         await asyncio.sleep(2)
@@ -164,7 +164,7 @@ async def test_s8_a_reconcile_that_resists_its_end_writes_nothing_after_its_repl
 async def test_s12_the_next_owner_reads_the_last_writes_of_the_owner_before_although_its_watch_is_behind(
     mode: ShardingSettings,
 ) -> None:
-    """Each reconcile for a new value counts one up from what the cache shows: on an old cache it would write a number again."""
+    """Each reconcile for a new value adds one to the cached number: with a stale cache it would repeat a number."""
 
     class Counting(Shards):
         def _add(self, manager: kv.Manager) -> None:

@@ -20,7 +20,7 @@ async def started(shards: Shards, *names: str) -> None:
 
 
 def whole(replica: Replica) -> set[str]:
-    """The objects whose bodies are in the cache of a replica."""
+    """The objects with a body in the cache of a replica."""
     store = replica.manager.runner("configmap")._watches.primary.store
     found = (store.get(*path) for path in store.keys())  # noqa: SIM118  # no dict
     return {one.metadata.name for one in found if one is not None and not one.metadata_only}
@@ -60,7 +60,7 @@ async def test_the_first_list_of_a_replica_that_joins_brings_no_body_of_the_obje
         await started(shards, "a", "b")
         await shards.objects(20)
         await shards.settled("ab")
-        release = [shards.stall(name, "/leases") for name in "ab"]  # they do not see it, and keep their objects
+        release = [shards.stall(name, "/leases") for name in "ab"]  # they do not notice, and keep their objects
         joined = await shards.start("c")
         await asyncio.sleep(5)
         assert whole(joined) == set()

@@ -1,4 +1,4 @@
-"""Replicas that are killed and started again, as a kubelet does: no object waits for longer than 35 s, whatever returns and when."""
+"""Replicas that are killed and restarted, as by a kubelet: no object waits for longer than 35 s, for any restarts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def now() -> float:
 
 
 async def longest_wait(shards: Shards, begun: dict[str, float], dead: Collection[str] = ()) -> float:
-    """Return the longest time from these times until a replica that lives has reconciled the objects; fails after `LIMIT`."""
+    """Return the longest time from these times until a live replica has reconciled the objects; fails after `LIMIT`."""
 
     def ends(name: str) -> list[float]:
         spans: list[Span] = [span for span in shards.spans if span.name == name and span.replica not in dead]

@@ -71,7 +71,7 @@ async def test_s4_the_objects_of_a_replica_that_died_are_reconciled_by_others_wi
 
 
 def keeps_its_own(before: Mapping[str, str], owners: Mapping[str, str]) -> None:
-    """Assert that replica a, which stops, has given no object away yet."""
+    """Assert that replica a, which is stopping, has given no object away yet."""
     assert {name for name in before if owners[name] == "a"} == {name for name in before if before[name] == "a"}
     assert {name: owners[name] for name in before} == before
 
@@ -448,7 +448,7 @@ async def test_s16_from_a_leader_to_a_ring_and_back_with_all_replicas_stopped_in
             await started(shards, *names)
             await asyncio.sleep(30)
             worked = {span.replica for span in shards.spans if span.replica in names}
-            # By their hashes, one of three may own none of twelve objects.
+            # By their hashes, a replica of three may own none of twelve objects.
             assert len(worked) == 1 if sharding is led else len(worked) >= 2
             await asyncio.gather(*(shards.stop(name) for name in names))
         loading.cancel()

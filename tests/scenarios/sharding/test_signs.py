@@ -1,4 +1,4 @@
-"""Metrics, Events and log lines of replicas that share objects, for what people and other writers do to a ring."""
+"""Metrics, Events and log lines of replicas that share objects, for changes of a ring by people and other writers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sample(shards: Shards, replica: str, name: str) -> float | None:
 
 
 async def told(shards: Shards) -> list[tuple[str, str]]:
-    """The reasons of the Events about Leases, and the members whose they are."""
+    """The reasons of the Events about Leases, and their members."""
     found = await shards.client.list(EVENT, NAMESPACE)
     return sorted(
         (one.data["reason"], one.data["regarding"]["name"])

@@ -1,4 +1,4 @@
-"""WorkspaceClaims that replicas share: no call of a former owner reaches the provider after one of the next."""
+"""WorkspaceClaims that replicas share: no call of a former owner reaches the provider after a call of the next owner."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ SHARED: Final = {"poolSelector": {"matchLabels": {"tier": "shared"}}}
 
 
 def nested(levels: int) -> dict[str, Any]:
-    """Return a map within a map, and so on."""
+    """Return nested maps."""
     value: dict[str, Any] = {}
     for _ in range(levels):
         value = {"a": value}

@@ -1,4 +1,4 @@
-"""Random moves of a tenant beside a victim: all that the role allows, in any order, reaches no other tenant.
+"""Random moves of a tenant beside a victim: no sequence of allowed requests reaches another tenant.
 
 More examples: `KONVERGE_TRUST_EXAMPLES=500 .venv/bin/pytest tests/scenarios/trust`.
 """
@@ -23,7 +23,7 @@ HELD: Final = 0.1
 
 
 class Theatre:
-    """One stage for many examples, replaced as soon as an example has changed it for good."""
+    """A stage for many examples, replaced as soon as an example has changed it permanently."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner(loop_factory=VirtualTimeLoop)
@@ -31,7 +31,7 @@ class Theatre:
         self._here: Scene | None = None
 
     def play(self, drawn: list[Move]) -> tuple[list[str], float, str]:
-        """Make the moves; return the findings, the longest step of the daemon, and its callback."""
+        """Send the moves; return the findings, the longest step of the daemon, and its callback."""
         return self._runner.run(self._play(drawn))
 
     async def _play(self, drawn: list[Move]) -> tuple[list[str], float, str]:
@@ -85,7 +85,7 @@ def test_random_moves_of_a_tenant_reach_no_other_tenant() -> None:
     def check(drawn: list[Move]) -> None:
         found, longest, where = theatre.play(drawn)
         for _ in range(2):
-            if longest > HELD:  # once may be another program's doing: a step is too long if it is so each time
+            if longest > HELD:  # another program may cause a single long step: a step has to be long each time
                 _, again, where = theatre.play(drawn)
                 longest = min(longest, again)
         for move in drawn:

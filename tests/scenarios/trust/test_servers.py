@@ -1,4 +1,4 @@
-"""Servers that others name: the credentials of kcp's root go to its own server only.
+"""Servers in the fields of other users: the credentials of kcp's root are sent only to its own server.
 
 The servers that a Nextcloud names are attacks of tests/support/trust/rows/pools.py.
 """

@@ -36,7 +36,7 @@ CLAIM = ClaimOfWorkspace("acme", "uid-of-claim")
 
 
 class Kcp:
-    """kcp, as far as a provider sees it."""
+    """kcp, with the part that a provider uses."""
 
     def __init__(self, root: ApiServer, workspace: ApiServer) -> None:
         self.servers = {"": root, URL: workspace}

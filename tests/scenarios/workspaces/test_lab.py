@@ -1,4 +1,4 @@
-"""The life of claims as the lab plays it: `make test` once, `make lab` under every plan, with a crash before and after each write."""
+"""The life of claims under the lab's faults: `make test` once, `make lab` with every plan, with a crash before and after each write."""
 
 from __future__ import annotations
 

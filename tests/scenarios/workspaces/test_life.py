@@ -160,7 +160,7 @@ async def test_without_a_kubeconfig_of_kcp_the_setting_is_named(lab: Lab) -> Non
 
 
 class _Refusing(MemoryWorkspaces):
-    """A provider that describes its workspaces in a way that is not trusted."""
+    """A provider with an untrusted description of its workspaces."""
 
     async def ensure(self, claim: ClaimOfWorkspace) -> WorkspaceState:
         raise WorkspaceRefused("kcp gives the workspace a URL that is not used: name the host in workspaces.hosts")

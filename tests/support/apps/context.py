@@ -58,8 +58,8 @@ class FakeLive:
 class FakeContext:
     """Keeps objects in a dict and records the calls; versions and preconditions are real.
 
-    For single steps of a reconciler, whose state in between no API server shows; `tests/scenarios/apps` has whole reconciles on the in-memory
-    API server.
+    For single steps of a reconcile, which an API server does not show; `tests/scenarios/apps` has whole reconciles on the in-memory API
+    server.
     """
 
     def __init__(self, *objects: Object, unserved: tuple[str, ...] = ()) -> None:

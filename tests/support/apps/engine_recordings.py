@@ -1,4 +1,4 @@
-"""Recordings of engines through the whole reconciler: the recorded statuses are written into the objects that Operations made.
+"""Recordings of engines through the whole reconciler: the recorded statuses are written into the objects that Operations created.
 
 Every recorded object has an Operation and a target of its own, and all are played at once, in virtual time and at the recorded distances.
 """
@@ -43,7 +43,7 @@ class Story:
         return f"{self.recording}-{self.which.partition('/')[2]}-{self.which[:3].lower()}-{self.nth}"
 
     def lines(self) -> list[Line]:
-        """Return the events of the object, and the step of the cancel, each state once."""
+        """Return the events of the object, and the step of the cancel, without repeated states."""
         recorded = lines(self.engine, self.recording)
         uids = list(dict.fromkeys(line.object["metadata"]["uid"] for line in recorded if line.is_of(self.which)))
         found: list[Line] = []

@@ -105,7 +105,7 @@ class EngineReplay:
     request: EngineRequest = field(default_factory=request_of)
 
     def seen(self) -> list[Seen]:
-        """Return every observation up to the end of the recording, those after the end of the Operation too."""
+        """Return every observation up to the end of the recording, including observations after the end of the Operation."""
         return list(self._observe())
 
     def states(self) -> list[str]:

@@ -1,4 +1,6 @@
-"""How an ApplicationInstance ends in each recording of Flux, and what it never shows on the way, by the table of their README."""
+"""The final conditions of an ApplicationInstance for each recording of Flux, and the conditions that never appear on the way (table in
+their README).
+"""
 
 from __future__ import annotations
 

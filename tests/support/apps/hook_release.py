@@ -1,4 +1,4 @@
-"""A release that is deployed, with the record that Helm keeps of it: hooks for the engine helmHookJob to read."""
+"""A deployed release with Helm's record of it: hooks for the engine helmHookJob."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def record(hooks: list[dict[str, Any]], *, packed: bool = True) -> str:
 
 
 async def deploy(lab: Lab, *, deployed: str = "deployed", secret: str | None = "") -> None:
-    """Make the HelmRelease `shop` as Flux leaves it, and the Secret with its record; None: without it."""
+    """Create the HelmRelease `shop` as Flux leaves it, and the Secret with its record; None: without the Secret."""
     await install_crds(lab.client, flux_crds())
     release = await lab.create(
         HELM_RELEASE.new(

@@ -19,7 +19,7 @@ ENDS = frozenset({"Complete", "Failed"})
 
 
 def ended(job: Object) -> bool:
-    """Whether a Job has its last condition."""
+    """Whether a Job has a terminal condition."""
     return any(one.type in ENDS and one.is_true for one in job.conditions)
 
 

@@ -66,7 +66,7 @@ class Apps:
         return await self.lab.patch(ApplicationInstance, "shop", {"spec": spec})
 
     async def until(self, *tests: Callable[[ApplicationInstance], bool], name: str = "shop") -> ApplicationInstance:
-        """Wait until the conditions of the present generation meet all tests."""
+        """Wait until the conditions of the current generation meet all tests."""
 
         def all_hold(found: ApplicationInstance) -> bool:
             return found.status.observed_generation == found.generation and all(test(found) for test in tests)

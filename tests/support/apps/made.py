@@ -40,7 +40,7 @@ def make_condition(
 
 
 def make_release(*conditions: dict[str, Any], **changes: Any) -> Object:
-    """A HelmRelease that runs 1.0.0 at rest, unless `changes` say otherwise."""
+    """A HelmRelease that runs 1.0.0 at rest, with `changes`."""
     generation = changes.get("generation", 1)
     status: dict[str, Any] = {
         "conditions": list(conditions),
@@ -94,7 +94,7 @@ def make_source(
     fetched: int | None = None,
     revision: str = "sha256:index",
 ) -> Object:
-    """A source whose generation `fetched` was fetched last, by default the present one."""
+    """A source whose generation `fetched` was fetched last, by default the current generation."""
     name = "team-shop" if kind == "HelmChart" else "shop"
     metadata: dict[str, Any] = {
         "name": name,
@@ -151,7 +151,7 @@ def make_facts(release: Object | None, **changes: Any) -> ReleaseFacts:
 
 
 def make_instance(**changes: Any) -> ApplicationInstance:
-    """A managed instance of chart shop 1.0.0 from a Helm repository, unless `changes` say otherwise."""
+    """A managed instance of chart shop 1.0.0 from a Helm repository, with `changes`."""
     spec: dict[str, Any] = {
         "appRef": {"catalogId": "shop"},
         "chart": {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"},

@@ -1,4 +1,4 @@
-"""ApplicationInstances as they are written by hand, conditions that they have, and the CRD of an older release."""
+"""ApplicationInstances as users write them, conditions for them, and the CRD of an older release."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ _STOPPED_BY_DELETION = ("batch", "volsync.backube")
 
 @lru_cache(maxsize=1024)
 def _decoded(raw: bytes) -> dict[str, Any]:
-    """Decode an object, which the caller must not change: after each write all but one are as they were."""
+    """Decode an object, which the caller must not change: the result is cached, since a write changes a single object."""
     found: dict[str, Any] = msgspec.json.decode(raw)
     return found
 
@@ -109,7 +109,7 @@ class Safety:
                 assert not (target == where and excludes), f"{name} and {other} are at work at once"
 
     def _operations(self) -> list[tuple[str, str, bool, str]]:
-        """Check the phases; returns the Operations that are at work without an object of their own."""
+        """Check the phases; returns the running Operations that have no object of their own."""
         working = []
         for one in self._stored("ops.vworkspace.io", "operations"):
             status = one.get("status") or {}

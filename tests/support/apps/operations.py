@@ -76,7 +76,9 @@ class Operations:
         reason: str = "Placeholder",
         offers: dict[str, str] | None = None,
     ) -> None:
-        """Make an ApplicationInstance as the family would leave it, and the account of pods; without the condition if `ready` is None."""
+        """Create an ApplicationInstance in the state that the family would leave, and the account of pods; without the condition if `ready`
+        is None.
+        """
         await self.create_account()
         verbs = OFFERS if offers is None else offers
         made = await self.lab.create(

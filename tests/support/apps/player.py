@@ -1,4 +1,4 @@
-"""Plays recordings of Flux on a real API server, onto the objects that the reconciler under test made.
+"""Plays recordings of Flux on a real API server, onto the objects of the reconciler under test.
 
 The recorded statuses are written in order, with the server's generations in place of the recorded generations. Actions from outside are
 done as a user of konverge would do them: a new version, values or deletion through the instance, a suspension on the release, a Secret as
@@ -158,7 +158,7 @@ class Player:
         if after.get("suspend") != before.get("suspend"):
             await self.lab.patch(HELM_RELEASE, "shop", {"spec": {"suspend": after.get("suspend")}})
         if not version and not values and after.get("suspend") == before.get("suspend"):
-            # Something of the release that is not ours to render, as its strategies are: a person's edit.
+            # A person edited a field of the release that konverge does not render, such as a strategy: edit such a field.
             release = await self.lab.get(HELM_RELEASE, "shop")
             await self.lab.patch(HELM_RELEASE, "shop", {"spec": {"maxHistory": release.metadata.generation + 10}})
 
@@ -232,7 +232,7 @@ class Player:
             if kind == HELM_CHART:
                 await self.lab.delete(kind, name)
 
-    # --- reports ----- --------------------------------------------------------------------------------------------------------
+    # --- reports --------------------------------------------------------------------------------------------------------------
 
     async def _rest(self) -> None:
         await self.lab.settled(quiet=QUIET)

@@ -64,7 +64,7 @@ class Said:
 
 
 class Replay:
-    """One recording, fed as far as a test wants."""
+    """A recording, fed step by step."""
 
     def __init__(self, name: str, *, token: Callable[[float], str] = lambda _: "steady") -> None:
         self.entries = read(name)

@@ -1,4 +1,4 @@
-"""A provisioner of ObjectBucketClaims below the lab, as Rook is one: a claim gets a bucket, a Secret and a ConfigMap, which go with it."""
+"""A provisioner of ObjectBucketClaims below the lab, like Rook: a claim gets a bucket, a Secret and a ConfigMap; all three end with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FINALIZER: Final = "objectbucket.io/finalizer"
 
 
 class BucketProvisioner(StandIn):
-    """Plays the provisioner until its `async with` ends; `buckets` has those that exist."""
+    """Plays the provisioner until its `async with` ends; `buckets` has the existing buckets."""
 
     NAME: ClassVar[str] = "bucket-provisioner"
     KINDS: ClassVar[Mapping[str, Kind[Object]]] = {"ObjectBucketClaim": OBJECT_BUCKET_CLAIM}

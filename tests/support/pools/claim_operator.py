@@ -43,7 +43,7 @@ def build(manager: kv.Manager) -> None:
 
 
 def serve(manager: kv.Manager, instances: str, tenant: str) -> None:
-    """Add the controller of Nextclouds for those of one namespace."""
+    """Add the controller of Nextclouds, limited to one namespace."""
     settings = PoolSettings(instance_namespace=instances, claims_at_once=8)
     metrics = PoolMetrics.within(manager.metrics)
     controller = claim_controller(settings, metrics).reconciled_by(OfOneTenant(settings, metrics, tenant))
@@ -51,7 +51,7 @@ def serve(manager: kv.Manager, instances: str, tenant: str) -> None:
 
 
 def _within(tenant: str, index: Indexed) -> Indexed:
-    """Leave the Nextclouds of other namespaces out of the line of those that wait."""
+    """Leave the Nextclouds of other namespaces out of the queue."""
 
     def values(nextcloud: Any) -> Iterable[str]:
         return index.values(nextcloud) if nextcloud.namespace == tenant else ()

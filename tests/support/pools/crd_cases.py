@@ -41,7 +41,7 @@ def _case(
     status: dict[str, Any] | None = None,
     name: str = "x",
 ) -> Case:
-    """Return a spec that is created, then replaced."""
+    """Return a case: a spec that is created, then replaced."""
     obj = {"apiVersion": f"{GROUP}/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
     return Case(obj, words, None if after is None else {"spec": after}, status or {})
 

@@ -109,14 +109,14 @@ class Family(Clouds):
         )
 
     async def run(self) -> None:
-        """Run the process; the first time also play the operators below."""
+        """Run the daemon; the first time also play the operators below."""
         if not self._played:
             self._played = True
             await self.below.prepare()
         await super().run()
 
     async def full_pool(self, *, replicas: int = 1, policy: str = "Delete", **spec: Any) -> None:
-        """Create a pool of instances that have everything."""
+        """Create a pool of instances with all parts."""
         await self.pool(replicas=replicas, template={**FULL, **spec}, lifecycle={"reclaimPolicy": policy})
 
     async def ready(self, name: str = "main") -> str:
@@ -148,7 +148,7 @@ class Family(Clouds):
 
 
 def whole_family(lab: Lab) -> Family:
-    """Return the kit with both predicates, and with the differences that every run has."""
+    """Return the kit with both predicates, ignoring the differences between any two runs."""
     here = Family(lab)
     lab.always += [OneTenant(lab), DataKept(here.below)]
     random = "the names of instances are random, and so are those of all that is theirs"

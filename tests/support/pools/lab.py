@@ -85,7 +85,7 @@ class StandIn:
 
 
 def guarded(lab: Lab, creates: int = 10) -> Clouds:
-    """Return the kit with its predicate, and with the differences that every run has; a pool may create so many instances in a minute."""
+    """Return the kit with its predicate, ignoring the differences between any two runs; a pool may create so many instances in a minute."""
     lab.may_differ(
         INSTANCE, why="the names of instances are random, and which of them is taken depends on when the process was up"
     )
@@ -103,7 +103,7 @@ def guarded(lab: Lab, creates: int = 10) -> Clouds:
 
 
 def forget_names(data: dict[str, Any]) -> None:
-    """Take the messages out of a status: they name instances."""
+    """Remove the messages from a status: they name instances."""
     for condition in (data.get("status") or {}).get("conditions") or []:
         condition.pop("message", None)
 
@@ -208,7 +208,7 @@ class Clouds:
         await self.patch(NextcloudPool, pool, {"metadata": {"annotations": {PoolsAnnotation.ADOPT_MEMBERS: wish}}}, "")
 
     async def nominate(self, claim: Nextcloud, instance: Object) -> None:
-        """Record an instance in the status of a Nextcloud, as the operator does it before it takes the instance."""
+        """Record an instance in the status of a Nextcloud, as the operator does before it takes the instance."""
         record = {"name": instance.name, "namespace": instance.namespace, "uid": instance.metadata.uid}
         await self.lab.patch(Nextcloud, claim.name, {"status": {"nominatedInstance": record}}, subresource="status")
 
@@ -220,7 +220,7 @@ class Clouds:
         return await self.says(name, "True", "")
 
     async def says(self, name: str, status: str, reason: str) -> Nextcloud:
-        """Wait until InstanceAssigned of a Nextcloud is this, for its present generation."""
+        """Wait until InstanceAssigned of a Nextcloud has this state, for its current generation."""
 
         def holds(found: Nextcloud) -> bool:
             said = found.find_condition("InstanceAssigned")
@@ -254,7 +254,7 @@ class Clouds:
         return found[0]
 
     async def wait(self, test: Callable[[], Awaitable[bool]], seconds: float = 600) -> None:
-        """Wait until a test holds; a wait of hours, as the process may be down in a plan, does not look more often than a short one."""
+        """Wait until a test holds; a wait of hours, since a plan may keep the process down, does not poll more often than a short wait."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         async with asyncio.timeout(self.lab.limit(seconds)):

@@ -94,7 +94,7 @@ class UsersKept:
                 home = plural == "namespaces" and metadata["name"] == self._lab.namespace
                 owned = "k8s.bnerd.com/instance" in (metadata.get("labels") or {})
                 if home and owned:
-                    self._seen.clear()  # given to the instance since, with everything in it
+                    self._seen.clear()  # the instance owns it now, with its content
                 if (theirs or home) and not owned and "deletionTimestamp" not in metadata:
                     present[plural, metadata["name"]] = metadata["uid"]
         present |= {
@@ -174,7 +174,7 @@ class Materials:
         return self
 
     async def prepare(self, without: Sequence[type[Any]] = (), *, databases: bool = True) -> None:
-        """Install the definitions, play the operators below, and create the keys of S3; without `databases` CloudNativePG is the test's part."""
+        """Install the definitions, play the operators below, and create the keys of S3; with `databases` also play CloudNativePG."""
         ours = [crd(one) for one in KINDS if one not in without]
         await install_crds(self.lab.client, [*ours, *flux_crds(), *cnpg_crds()])
         if databases:
@@ -253,7 +253,7 @@ class Materials:
         await self.lab.until_gone(NextcloudInstance, NAME, timeout=seconds)
 
     async def left(self) -> set[str]:
-        """Return what exists beside the instance and what users have, as kind and name."""
+        """Return the objects beside the instance and the users' objects, as kind and name."""
         kinds = (SECRET, CNPG_CLUSTER, SCHEDULED_BACKUP, HELM_RELEASE, VOLUME_CLAIM, CRON_JOB)
         found: set[str] = set()
         for one in kinds:
@@ -262,7 +262,7 @@ class Materials:
         return {one for one in found if "/theirs" not in one}
 
     async def volume(self, name: str, **labels: str) -> Object:
-        """Create a volume claim, as a chart leaves one behind."""
+        """Create a volume claim like a chart's leftover."""
         spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         found = {key.replace("__", "/").replace("_", "."): value for key, value in labels.items()}
         return await self.lab.create(VOLUME_CLAIM.new(name, self.lab.namespace, labels=found, spec=spec))

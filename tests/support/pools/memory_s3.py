@@ -15,7 +15,7 @@ __all__ = ["MemoryBucket", "MemoryS3"]
 
 @dataclass
 class MemoryBucket:
-    """One bucket: the access key of its account, and what is in it."""
+    """A bucket: the access key of its account, and its content."""
 
     account: str
     tags: dict[str, str] = field(default_factory=dict)
@@ -27,8 +27,8 @@ class MemoryBucket:
 class MemoryS3:
     """A server: `S3Connections` to each of its accounts.
 
-    `fail` queues failures of one operation, "" of any; `down` is the failure of every operation while it is set. `log` has the operations
-    that were done, `versions_deleted` how many versions.
+    `fail` queues failures of one operation, "" of any; `down` is the failure of every operation while it is set. `log` has the executed
+    operations, `versions_deleted` the number of deleted versions.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class MemoryS3:
 
     @property
     def made(self) -> list[str]:
-        """The buckets but those of users, whose names begin with theirs."""
+        """The buckets except users' buckets, whose names begin with `theirs`."""
         return [name for name in self.buckets if not name.startswith("theirs")]
 
     def fail(self, failure: BucketFailure, operation: str = "", *, times: int = 1) -> None:
@@ -55,7 +55,7 @@ class MemoryS3:
         self._failures += [(operation, failure)] * times
 
     def fill(self, bucket: str, versions: int, *, account: str = "ours") -> MemoryBucket:
-        """Make a bucket with this many versions."""
+        """Create a bucket with this many versions."""
         made = self.buckets.setdefault(bucket, MemoryBucket(account))
         made.versions.extend(ObjectVersion(f"file-{number % 100}", str(number)) for number in range(versions))
         return made

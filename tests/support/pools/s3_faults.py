@@ -1,4 +1,4 @@
-"""A proxy before an S3 server that refuses requests, responds to them too late, or loses responses to what the server carried out."""
+"""A proxy before an S3 server that rejects requests, delays responses, or drops responses of executed requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FaultyS3:
         """How many requests met a fault."""
 
     def refuse(self, pattern: str, code: str, status: int, *, times: int = 1) -> None:
-        """Refuse requests with an error code; the server does not see them."""
+        """Reject requests with an error code; the server does not see them."""
         self._faults += [(re.compile(pattern.encode()), code, status)] * times
 
     def lose(self, pattern: str, *, times: int = 1) -> None:
@@ -47,7 +47,7 @@ class FaultyS3:
         self._faults += [(re.compile(pattern.encode()), "", _HANG)] * times
 
     def heal(self) -> None:
-        """Drop the faults that were not met."""
+        """Drop the faults that have not happened."""
         self._faults.clear()
 
     def _fault(self, head: bytes) -> tuple[str, int] | None:

@@ -1,4 +1,4 @@
-"""moto's S3 server in this process, reached over HTTP, and what a test does behind it: objects are put directly into its memory."""
+"""moto's S3 server in this process, reached over HTTP, and direct access to its memory for tests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MotoServer:
         return s3_backends[account or DEFAULT_ACCOUNT_ID]["aws"]
 
     def put(self, bucket: str, key: str, *, versions: int = 1, keys: int = 1, account: str = "") -> None:
-        """Put versions of objects into a bucket; of several keys each has a number."""
+        """Put versions of objects into a bucket; with several keys each key ends with a number."""
         backend = self._of_account(account)
         backend.put_bucket_versioning(bucket, "Enabled")
         for number in range(versions):

@@ -1,6 +1,6 @@
 """A stand-in for Capsule's quotas of a tenant with `spec.resourceQuotas`, as far as a migration needs them; and the tenant of its page.
 
-    Capsule.pass_      one level-triggered pass: label and list namespaces, make, resize or remove the tenant's ResourceQuotas
+    Capsule.pass_      one level-triggered pass: label and list namespaces, create, resize or remove the tenant's ResourceQuotas
     migration_world    the tenant `migration` with pods in three namespaces, as the migration begins
     (docs/reference/capsule.md#the-page-of-capsule)
 
@@ -117,7 +117,7 @@ class Capsule:
                 for quota in quotas
             )
 
-        for _ in range(2):  # what was counted in the first round changes what the others may use
+        for _ in range(2):  # the first round's counts change what the others may use
             await until(agree, "the quotas of the tenant are counted")
 
 
@@ -140,7 +140,7 @@ def pod(name: str, namespace: str) -> Object:
 
 
 async def migration_world(client: Client) -> Capsule:
-    """Make the tenant of Capsule's page, its namespaces, Capsule's quotas and seven pods; return Capsule."""
+    """Create the tenant of Capsule's page, its namespaces, Capsule's quotas and seven pods; return Capsule."""
     await install_crds(client, documents("0_crds.yaml"))
     [tenant] = documents("1_tenant.yaml")
     await client.apply(TENANT, {key: value for key, value in tenant.items() if key != "status"})
@@ -162,7 +162,7 @@ async def _accounts(client: Client) -> bool:
 
 
 async def _placed(client: Client, wanted: Object) -> None:
-    """Create a pod as soon as quota admission allows it: a new quota allows nothing before it was counted."""
+    """Create a pod as soon as quota admission allows it: a new quota allows nothing before its first count."""
 
     async def made() -> bool:
         try:

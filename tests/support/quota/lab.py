@@ -36,7 +36,7 @@ def spends(quota: Object) -> dict[str, Any]:
 
 
 def without_uids(data: dict[str, Any]) -> None:
-    """Take out the uids that a status repeats: they differ from run to run."""
+    """Remove the uids from a status: they differ from run to run."""
     status = data.get("status") or {}
     if data.get("kind") == "ResourcePoolClaim":
         for place in ("pool", "queue"):
@@ -220,7 +220,7 @@ class Quotas:
             raise AssertionError(f"{where}/{name}: waited in vain for {test.__qualname__}\n{shown}") from None
 
     async def says(self, where: str, name: str, reason: str, text: str = "") -> ResourcePoolClaim:
-        """Wait until a claim's status has this reason for its present generation."""
+        """Wait until a claim's status has this reason for its current generation."""
 
         def holds(claim: ResourcePoolClaim) -> bool:
             said = claim.status.condition
@@ -242,7 +242,7 @@ class Quotas:
         return found
 
     async def tells(self, where: str, name: str, type_: str, reason: str, text: str = "") -> ResourcePoolClaim:
-        """Wait until one of a claim's conditions, in the semantics of v0.14, has this reason for the present generation."""
+        """Wait until one of a claim's conditions, in the semantics of v0.14, has this reason for the current generation."""
 
         def holds(claim: ResourcePoolClaim) -> bool:
             said = claim.status.find_condition(type_)

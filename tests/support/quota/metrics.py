@@ -1,4 +1,4 @@
-"""The metrics that queries about the quota family may name: `words.py` declares its own, with labels and the values of some labels."""
+"""The metrics that queries about the quota family may name: the family's own from `words.py`, with labels and the values of some labels."""
 
 from __future__ import annotations
 

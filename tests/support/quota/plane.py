@@ -1,8 +1,8 @@
 """The quota family on a real control plane: its world, the tables that kubectl prints, and every stored state, in order.
 
-`Plane` is `Quotas` on a plane that the tests of a session share: it begins by removing what other tests left of pools and claims, and
-ends, while the family still runs, with the removal of its own. `History` keeps every event of ResourceQuotas, pods and one pool. Versions
-of etcd are one count for all objects, so the three streams sorted by version have the order of the writes, and the rule of
+`Plane` is `Quotas` on a plane that the tests of a session share: at its start it removes other tests' pools and claims, and at its end its
+own, while the family still runs. `History` keeps every event of ResourceQuotas, pods and one pool. Versions of etcd are a single counter
+for all objects, so the three streams sorted by version have the order of the writes, and the rule of
 docs/reference/capsule.md#shrink-first-credit-later is checked after each of them.
 """
 
@@ -37,7 +37,7 @@ _LOOK = 0.1
 _PATIENCE = 90.0
 
 
-# --- what kubectl prints ---------------------------------------------------------------------------------------------------------
+# --- output of kubectl -----------------------------------------------------------------------------------------------------------
 
 
 def cells(printed: str) -> list[dict[str, str]]:
@@ -85,7 +85,7 @@ class Plane(Quotas):
         return name if name in self._named else super().ns(name)
 
     async def named(self, *names: str, tenant: str) -> None:
-        """Make namespaces with exactly these names, of exactly this tenant; they stay until the plane ends."""
+        """Create namespaces with exactly these names, of exactly this tenant; they stay until the plane ends."""
         for name in names:
             self._named.add(name)
             try:
@@ -109,7 +109,7 @@ class Plane(Quotas):
                 await asyncio.sleep(_LOOK)
 
     async def _has_account(self, namespace: str) -> None:
-        """Wait for the account without which no pod is admitted."""
+        """Wait for the default account: without it no pod is admitted."""
         async with asyncio.timeout(_PATIENCE):
             while "default" not in {account.name for account in await self.lab.client.list(_ACCOUNT, namespace)}:
                 await asyncio.sleep(_LOOK)
@@ -347,7 +347,7 @@ class History:
         return any(event.path == path and event.version >= int(version) for event in self.events)
 
     async def check(self) -> int:
-        """Replay all writes; returns the number of states. Fails if one of them holds more than the pool has.
+        """Replay all writes; returns the number of states. Fails if a state holds more than the pool has.
 
         An object that existed at the start is counted from its next change on.
         """

@@ -92,12 +92,12 @@ class DryWorld:
         self.semantics = Semantics.V012
         self._uids = 0
 
-    # --- what users do ------------------------------------------------------------------------------------------------------
+    # --- users --------------------------------------------------------------------------------------------------------------
 
     def claim(
         self, namespace: str, name: str, amounts: Mapping[str, Any] | None = None, *, at: int = 0, **more: Any
     ) -> ClaimView:
-        """Create a claim, or replace the spec of one; `cpu=2` is short for requests.cpu."""
+        """Create a claim, or replace a claim's spec; `cpu=2` is short for requests.cpu."""
         wanted = read({CPU if name == "cpu" else name: value for name, value in {**(amounts or {}), **more}.items()})
         before = self.claims.get((namespace, name))
         if before is not None:
@@ -233,7 +233,7 @@ class DryWorld:
         writes = plan_writes(self.see(), again)
         return observing and bool(writes.applies or writes.claim_statuses or again.releasing != self.record.releasing)
 
-    # --- what is asserted ----------------------------------------------------------------------------------------------------
+    # --- assertions ----------------------------------------------------------------------------------------------------------
 
     def held(self) -> dict[str, int]:
         """Return the amounts that all namespaces hold, by the formula of docs/reference/capsule.md#shrink-first-credit-later on the stored data."""

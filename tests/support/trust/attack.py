@@ -3,7 +3,7 @@
     ATTACKS = (Attack("a claim selects a pool of the victim", ("Nextcloud spec.poolSelector",), select_private),)
 
 Guarantees: after each row the attacker's objects are deleted and the stage is at rest again, so a row finds the stage as the first row did.
-A row whose request the API server refuses, although the row does not expect it, is a finding: such a row would test nothing.
+If the API server unexpectedly rejects the request of a row, that is a finding: such a row would test nothing.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Scene:
         await self.stage.lab.settled(timeout=900)
 
     async def clean(self) -> None:
-        """Delete what the attacker has, the objects of the families first; at last those that a finalizer of the attacker holds."""
+        """Delete the attacker's objects, the objects of the families first; at last objects that a finalizer of the attacker holds."""
         groups = {kind_of(model).group for model in own_resources()}
         for ours, force in ((True, False), (False, False), (True, True)):
             for (resource, namespace, name), data in list(self.judge.objects()):
@@ -95,7 +95,7 @@ Act = Callable[[Scene], Awaitable[Sequence[str] | None]]
 
 @dataclass(frozen=True)
 class Attack:
-    """One attack: the rows of docs/reference/trust.md that it tries, and what it does.
+    """An attack: the rows of docs/reference/trust.md that it tries, and its actions.
 
     `act` returns findings of its own, if it has any. `refused` is the API server's expected error.
     """
@@ -123,7 +123,7 @@ async def scene(*, seed: int = 0) -> AsyncIterator[Scene]:
         await furnish(stage)
         stage.meter.reset()
         gc.collect()
-        gc.freeze()  # the heap of the server and the stand-ins, whose collection is not the daemon's work
+        gc.freeze()  # the heap of the server and the stand-ins; its collection is not the daemon's work
         try:
             yield Scene(stage, mallory, landlord, wanda)
         finally:

@@ -26,7 +26,7 @@ _MACHINES: Final = ("machines.cluster.x-k8s.io", "nstancemachines.infrastructure
 
 
 class Judge:
-    """Compares the stage with what it was at the last `rebase`."""
+    """Compares the stage with its state at the last `rebase`."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -68,13 +68,13 @@ class Judge:
         self._workspaces.add(workspace)
 
     def rebase(self) -> None:
-        """Take the present state for the state before the attack: an attack itself does so after an act of others."""
+        """Take the current state for the state before the attack: an attack calls it after an act of another user."""
         self._before = self.snapshot()
         self._data = self.data()
         self._accesses = len(self._stage.s3.accesses)
 
     def begin(self) -> None:
-        """Take the present state for the state before the next attack, which has written nothing yet."""
+        """Take the current state for the state before the next attack, which has written nothing yet."""
         self.known.clear()
         self._written.clear()
         self.rebase()
@@ -146,7 +146,7 @@ class Judge:
     def _allowed(self, key: Key, data: Mapping[str, Any]) -> bool:
         """Whether an object outside the attacker's namespace may exist for the sake of the attacker's objects.
 
-        Instances of its Nextclouds, and those that fill their places in the shared pool; backups and restores of its Operations in
+        Instances of its Nextclouds, and new instances that replace them in the shared pool; backups and restores of its Operations in
         Velero's namespace; the Secret of a workspace that it claimed; machines for its pods in the daemon's namespace, at most as many as
         the administrators allow.
         """
@@ -210,7 +210,7 @@ class Judge:
 
 
 def _written(data: Mapping[str, Any]) -> Any:
-    """Return what a user wrote of an object."""
+    """Return the parts of an object that a user wrote."""
     if "note" in data:
         return None
     metadata = {name: value for name, value in data["metadata"].items() if name != "managedFields"}

@@ -185,7 +185,7 @@ def _move(draw: st.DrawFn) -> Move:
 
 
 def moves(count: int) -> st.SearchStrategy[list[Move]]:
-    """Draw a sequence of moves; its first creates an application, without which no Operation begins."""
+    """Draw a sequence of moves; its first move creates an application, which every Operation needs."""
     first = Move(
         "create",
         ApplicationInstance,
@@ -196,7 +196,7 @@ def moves(count: int) -> st.SearchStrategy[list[Move]]:
 
 
 async def make_move(here: Scene, move: Move, names: Mapping[str, str]) -> str:
-    """Make a move; return what is wrong with the response of the API server, "" if nothing is."""
+    """Send a move; return what is wrong with the response of the API server, "" if nothing is."""
     if move.verb == "wait":
         await here.rest(move.seconds)
         return ""

@@ -1,6 +1,7 @@
 """The objects outside the attacker's namespace, and the parts of them that an attack may change.
 
-Guarantees: pure. A difference names the object and the path. Resource versions, managed fields and moments are left out. Objects that tenants share have a part for each tenant, and the victim's part has to stay.
+Guarantees: pure. A difference names the object and the path. Resource versions, managed fields and times are left out. Objects that tenants
+share have a part for each tenant, and the victim's part has to stay.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def part_of(resource: str, data: Mapping[str, Any], victim: str) -> dict[str, Any] | None:
-    """Return the part of an object that an attack must not change; None: nothing of it."""
+    """Return the part of an object that an attack must not change; None for an object that it may change as a whole."""
     if resource in _IGNORED:
         return None
     kept = {name: value for name, value in data.items() if name not in ("apiVersion", "kind", "status")}

@@ -1,6 +1,6 @@
-"""The whole daemon on the in-memory API server with the rights of its ServiceAccount, and the controllers of other people below it.
+"""The whole daemon on the in-memory API server with the rights of its ServiceAccount, and the controllers of other projects below it.
 
-The families run with Flux, CloudNativePG, Velero, VolSync, Argo, the Job controller, Nstance, S3, kcp and a control plane played.
+The families run with Flux, CloudNativePG, Velero, VolSync, Argo, the Job controller, Nstance, S3, kcp and a control plane, all simulated.
 
 Guarantees: the daemon has exactly the rights that `konverge rbac` prints, so a confused deputy shows as a write by the daemon.
 """
@@ -94,7 +94,7 @@ class KeptAccesses(MemoryS3):
 
 
 class KeptOwners(MemoryWorkspaces):
-    """Workspaces in memory whose owners a test can read."""
+    """Workspaces in memory, with their owners readable by tests."""
 
     def owner(self, name: str) -> str:
         """Return the UID of the claim that a workspace belongs to."""
@@ -156,7 +156,7 @@ class Stage:
         await self._stack.aclose()
 
     def build(self, manager: Manager) -> None:
-        """Add all families, as the daemon does, with other people's servers played."""
+        """Add all families, as the daemon does, with simulated servers of other projects."""
         apps.install(manager, apps.Settings(namespace=HOME, service_account="installer"))
         clusters.install(manager, clusters.Settings(namespace=HOME), connect=self.plane.connect)
         chosen = PoolSettings(instance_namespace=INSTANCES, namespaces=(PRIVATE,), instances=_INSTANCES)

@@ -1,4 +1,4 @@
-"""Tenants: users with exactly the rights of the chart's role `konverge-edit` in one namespace, and what they send.
+"""Tenants: users with exactly the rights of the chart's role `konverge-edit` in one namespace, and their requests.
 
 Guarantees: the role is read from the files of the chart, so a kind that the chart gives to tenants is part of every attack.
 """

@@ -1,4 +1,4 @@
-"""The webhook: what the schema cannot see is refused before it is stored, in the words of the condition; and nothing else is."""
+"""The webhook rejects what the schema cannot check, before it is stored and with the text of the condition, and rejects nothing else."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def test_inline_secrets_are_refused_at_admission_and_blocked_without_the_w
         with pytest.raises(Invalid, match=r"spec\.values\.inline\.db\.password look like secrets"):
             await here.create(**SECRET)
         assert await lab.find(ApplicationInstance, "shop") is None
-        lab.server.webhooks.clear()  # what the API server calls is refused
+        lab.server.webhooks.clear()  # the API server's requests are rejected
         await here.create(**SECRET)
         blocked = await here.until(says("Blocked", "True", "ValidationFailed"))
         assert "hunter2" not in str(blocked.status)

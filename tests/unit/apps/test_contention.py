@@ -1,4 +1,4 @@
-"""One Helm release, several instances: who keeps it, what the others say, and what happens to a HelmRelease that has to yield."""
+"""Several instances of the same Helm release: which instance keeps it, the conditions of the others, and a HelmRelease that must yield."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def test_before_its_first_apply_the_older_instance_reads_live_whether_a_ri
     make: Any, context: Any
 ) -> None:
     ctx = context(this(make, ago=60), rival(make))
-    ctx.stored = {**ctx.objects, ("HelmRelease", "other"): owned_by(make, "other")}  # what the cache does not show yet
+    ctx.stored = {**ctx.objects, ("HelmRelease", "other"): owned_by(make, "other")}  # the cache does not show it yet
     await RECONCILER.reconcile(make.instance(), ctx)
     assert ctx.calls == ["list HelmRelease", "carry out"]
     assert ctx.says()["Blocked"] == "True/PolicyDenied"
@@ -186,7 +186,7 @@ async def test_deleting_the_younger_of_two_owners_uninstalls_nothing(make: Any, 
 async def test_a_release_that_was_deleted_without_an_uninstall_is_not_resumed_while_it_waits_for_flux(
     make: Any, context: Any
 ) -> None:
-    """Resumed, Flux would uninstall the workload of the other instance."""
+    """After a resume Flux would uninstall the workload of the other instance."""
     ctx = context(this(make), rival(make, ago=60), owned_by(make, "shop"), owned_by(make, "other"))
     await RECONCILER.finalize(make.instance(), ctx)
     assert ctx.objects["HelmRelease", "shop"].metadata.deleting

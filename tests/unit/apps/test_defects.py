@@ -1,8 +1,8 @@
 """Defects of the original operator, and known traps of Flux: regression tests for each.
 
-The numbers are those of docs/reference/apps.md#defects-of-the-original and docs/reference/flux.md#traps. Tests that need an
-API server are in tests/scenarios/apps and, on a real one, in tests/e2e/test_apps*.py: Flux's own schemas, field conflicts, watches, the order of
-an uninstall, missing CRDs.
+The numbers are from docs/reference/apps.md#defects-of-the-original and docs/reference/flux.md#traps. Tests that need an API server are in
+tests/scenarios/apps and, on a real one, in tests/e2e/test_apps*.py: Flux's own schemas, field conflicts, watches, the order of an
+uninstall, missing CRDs.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def test_defect_6_documented_reasons_are_set(make: Any, row: str, says: dict[str
 
 
 async def test_integrations_have_no_effect_and_endpoints_are_not_written(make: Any, context: Any) -> None:
-    """Parts of the original that this family leaves out (docs/guide/apps.md#departures): the schema admits them, and they change nothing."""
+    """Parts of the original that this family leaves out (docs/guide/apps.md#departures): the schema admits them without any effect."""
     every = {
         "externalSecrets": {"enabled": True},
         "certManager": {"enabled": True},

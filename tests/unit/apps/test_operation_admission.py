@@ -23,7 +23,7 @@ from konverge_testing.volsync import volsync_crds
 
 
 def nested(levels: int) -> dict[str, Any]:
-    """Return maps in maps, of so many levels."""
+    """Return nested maps with so many levels."""
     found: dict[str, Any] = {}
     for _ in range(levels - 1):
         found = {"a": found}
@@ -142,7 +142,7 @@ async def test_an_approval_of_another_digest_is_admitted_and_waits() -> None:
 
 
 def target(mode: str = "managed", inline: dict[str, Any] | None = None) -> Object:
-    """Return the target of an Upgrade, as the webhook's cache has it."""
+    """Return the target of an Upgrade, as in the webhook's cache."""
     chart = {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"}
     managed = {
         "chart": chart,

@@ -1,4 +1,4 @@
-"""Claims of approvals that no person would write: each is refused with the remedy, and none raises."""
+"""Malformed approvals: each is rejected with the remedy, and none raises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of Operations: their number of series does not depend on the objects that tenants make."""
+"""The metrics of Operations: their number of series does not depend on the objects that tenants create."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ FIRST = {
 
 @pytest.mark.parametrize("which", FIRST)
 def test_the_first_failure_is_a_rise_of_a_series_that_was_there_before(which: str) -> None:
-    """`increase` in the alerts sees no series that begins at 1."""
+    """`increase` in the alerts misses a series that begins at 1."""
     instruments, name, failures = FIRST[which]
     registry = CollectorRegistry()
     instruments(Metrics(registry))

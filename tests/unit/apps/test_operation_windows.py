@@ -1,4 +1,4 @@
-"""Maintenance windows: when they are open, when the next window opens, and the errors for invalid texts."""
+"""Maintenance windows: when they are open, when the next window opens, and the errors of invalid texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The content that runs is from the present URL, or Ready has a warning."""
+"""The running content is from the current URL, or Ready has a warning."""
 
 from __future__ import annotations
 

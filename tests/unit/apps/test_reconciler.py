@@ -290,7 +290,7 @@ async def test_without_the_right_to_read_secrets_the_status_follows_flux(make: A
 async def test_with_watch_secrets_off_no_secret_is_read_and_flux_reports_a_missing_one(make: Any, context: Any) -> None:
     chosen = Settings(watch_secrets=False)
     instance = make.instance(spec=SECRET_VALUES)
-    ctx = context()  # it has no such Secret: nothing looks
+    ctx = context()  # it has no such Secret: nothing is read
     ctx.live_errors["Secret"] = [AssertionError("a Secret was read")]
     await reconcile(instance, ctx, chosen)
     assert ctx.says()["Ready"] == "False/Installing"

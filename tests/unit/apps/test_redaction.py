@@ -212,6 +212,6 @@ async def test_the_status_after_a_refused_child_does_not_contain_its_values(make
     "text", ["x" * 1_000_000, "a." * 500_000, "Get://" + "a" * 1_000_000, 'Service "' + "a" * 1_000_000]
 )
 def test_searching_a_long_text_for_urls_takes_linear_time(text: str) -> None:
-    """From each letter of it on, a scheme used to be sought up to its end."""
+    """For each letter of it a scheme used to be searched up to the end of the text."""
     assert without_queries(text) == text
     assert without_queries(f"{text} 1https://bot:hunter2@a.example.com/b?c=d") == f"{text} 1https://a.example.com/b"

@@ -1,4 +1,4 @@
-"""The children: what is in them, and what is never."""
+"""The children: their fields, and the fields that they never have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets among inline values, by key and by look."""
+"""Secrets among inline values, recognised by key and by form."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ NOT_FOUND: tuple[Any, ...] = (
     {"credentials": {"username": "shop", "region": "eu", "existingSecret": "shop-db"}},
     {"credentials": {"secretRef": "shop-db"}, "existingCredentials": "shop-db", "passwords": {}},
     {"passwords": {"admin": "${ADMIN}"}, "credentials": [], "pass": ""},
-    # a name that only begins or sounds so
+    # a name that only resembles a secret's
     {"tokenLifetime": "1h", "maxTokens": 4096},
     {"accessKeys": 3},
     {"secrets": {"create": True}},
@@ -167,6 +167,6 @@ def test_secrets_are_found_at_any_depth() -> None:
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("text", ["x" * 1_000_000, "a." * 500_000, "a://" * 250_000, "-----BEGIN " * 90_000])
 def test_searching_a_long_text_for_secrets_takes_linear_time(text: str) -> None:
-    """From each letter of it on, a scheme used to be sought up to its end: half a megabyte held the daemon for two minutes."""
+    """For each letter of it a scheme used to be searched up to its end: half a megabyte held the daemon for two minutes."""
     assert secrets({"motd": text}, ".values") == []
     assert secrets({"motd": f"{text} a://b:hunter2@c"}, ".values") == [".values.motd"]

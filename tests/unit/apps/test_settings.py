@@ -1,4 +1,4 @@
-"""Settings: durations as people write them, ranges that are read at once."""
+"""Settings: durations in the usual notation, ranges that are checked at the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another URL of the source, with the same version: what runs is not from there before Flux has fetched from there."""
+"""Another URL of the source, with the same version: the running content is from the new URL only after Flux has fetched from it."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_another_digest_under_the_same_tag_is_ready_once_it_is_deployed(
     ],
 )
 def test_a_source_that_was_rolled_out_from_needs_no_second_fetch(make: Any, fetched: int, noted: str, row: str) -> None:
-    """Changed to a dead URL and back; or suspended, which moves its generation too."""
+    """The URL is changed to a dead server and back; or the source is suspended, which changes its generation too."""
     source = make.source("HelmRepository", generation=3, fetched=fetched)
     assert helm(make, source, annotations={"vworkspace.io/applied-source": noted}).row == row
 

@@ -63,7 +63,7 @@ def test_a_spec_that_the_schema_cannot_check_is_refused_with_the_remedy(
 
 @pytest.mark.parametrize("levels", [100, 101, 200, 900])
 def test_values_have_at_most_a_hundred_levels(make: Any, levels: int) -> None:
-    """900 is about what the API server stores and this program still decodes."""
+    """900 levels are about the most that the API server stores and this program still decodes."""
     values: Any = 1
     for number in range(levels):
         values = {"a": values} if number % 2 else [values]

@@ -1,4 +1,4 @@
-"""The arithmetic of the peers benchmark: percentiles, ranges, the order of the runs, what others used of the machine."""
+"""The arithmetic of the peers benchmark: percentiles, ranges, the order of the runs, the CPU time of other processes."""
 
 from __future__ import annotations
 

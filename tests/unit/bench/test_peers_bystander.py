@@ -1,4 +1,4 @@
-"""The machine's share of a stall: an idle process reports how late it was woken."""
+"""The machine's share of a stall: an idle process measures the delay of its wake-ups."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ RUN = Run(plan.QUICK[0], BY_NAME["konverge"], 0)
 
 
 def measuring(monkeypatch: pytest.MonkeyPatch, *foreign: float) -> list[float]:
-    """Let the runs that follow have had so much foreign CPU; returns what is left of them."""
+    """Give the following runs so much foreign CPU time; returns the remaining values."""
     left = list(foreign)
 
     def measured(run: Run, _programs: Any) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def test_the_role_that_joins_the_clusters_admin_has_no_namespaced_kind(family: s
 def test_a_kind_is_closed_to_tenants_unless_its_declaration_names_them() -> None:
     @kv.resource("example.com/v1")
     class Closed(kv.CustomResource[kv.Model, kv.Status]):
-        """A kind without a word about its writers."""
+        """A kind without a declaration of its writers."""
 
     @kv.resource("example.com/v1", written_by="tenants")
     class Open(kv.CustomResource[kv.Model, kv.Status]):

@@ -1,4 +1,4 @@
-"""The mounted ServiceAccount and other files that change under our feet."""
+"""The mounted ServiceAccount and other files that change while the client uses them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def mount(tmp_path: Path) -> Path:
 
 
 def swap(path: Path, content: str) -> None:
-    """Replace a file as the kubelet does: another inode under the same name, here with the old one's time."""
+    """Replace a file as the kubelet does: a new inode under the same name, here with the old file's time."""
     before = path.stat()
     fresh = path.with_suffix(".new")
     fresh.write_text(content)

@@ -57,7 +57,7 @@ async def test_an_object_that_is_nested_too_deeply_costs_its_neighbours_in_a_wat
     names = []
     async for events in stream:
         for given_ in decoder.events(events):
-            names += [change.name for change in given_.changes]  # type: ignore[union-attr] # all are Items
+            names += [change.name for change in given_.changes]  # type: ignore[union-attr]  # all are Items
     assert names == ["a", "deep", "b"]
 
 

@@ -1,4 +1,4 @@
-"""Connections that end with a TCP reset, on real sockets: a request whose first byte was read may have been done."""
+"""Connections that end with a TCP reset, on real sockets: a request may have been executed if the server read its first byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which calls may go over the bare connection, and what is written there."""
+"""Which calls may use the bare connection, and the bytes that are written to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slots, deadlines, retries and doubt, on virtual time."""
+"""Slots, deadlines, retries and unknown outcomes, on virtual time."""
 
 from __future__ import annotations
 

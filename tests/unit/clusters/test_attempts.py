@@ -1,4 +1,4 @@
-"""When a job that the API server did not carry out is tried again."""
+"""When a job that the API server rejected is retried."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def entry(job_id: str) -> JournalEntry:
 
 
 class Shortest(Random):
-    """Chance that takes each pause as short as it may be."""
+    """A random source that always draws the shortest pause."""
 
     def uniform(self, a: float, b: float) -> float:
         return a

@@ -1,4 +1,4 @@
-"""The limits of jobs: namespaces, words that permit or limit the operator, approvals."""
+"""The limits of jobs: namespaces, labels and annotations that the operator obeys, approvals."""
 
 from __future__ import annotations
 

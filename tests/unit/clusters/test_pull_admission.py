@@ -1,4 +1,4 @@
-"""The webhook of Clusters refuses an endpoint that the agent would not use, in the words of the condition."""
+"""The webhook of Clusters rejects an endpoint that the agent would not use, with the text of the condition."""
 
 from __future__ import annotations
 

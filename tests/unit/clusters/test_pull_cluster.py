@@ -218,7 +218,7 @@ async def test_a_cluster_that_is_deleted_is_terminating_until_its_agent_has_ende
 
 
 async def test_a_controller_of_the_operator_that_does_not_work_is_named(lab: Lab) -> None:
-    """The other families of this operator do the work that jobs ask for."""
+    """The other families of this operator execute the jobs."""
     here = Plane(lab)
 
     def build(manager: Any) -> None:

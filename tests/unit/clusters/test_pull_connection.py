@@ -1,4 +1,4 @@
-"""The error rules of the protocol, registration and rotation, offline and back, and what is never read or written."""
+"""The error rules of the protocol, registration and rotation, offline and online again, and what is never read or written."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def unknown(world: World) -> int:
 
 
 async def test_a_job_that_the_control_plane_does_not_know_any_more_is_dropped() -> None:
-    """Known no more at the acknowledgement: it is not carried out. At the result: it is done, and not reported again."""
+    """If the acknowledgement gets a 404, the job is not executed. If the result gets a 404, the job is done, and not reported again."""
     async with World() as world:
         agent = await world.start()
         world.plane.faults.add(path="/ack", status=404)

@@ -89,7 +89,7 @@ async def test_without_a_crash_every_job_is_acknowledged_and_reported_once() -> 
     world, made, _ = await play()
     assert outcomes(world) == EXPECTED
     assert all(job.repeated == 0 for job in world.plane.state.jobs.values())
-    # A job that the agent refuses, or has done before, has a result at once.
+    # A job that the agent rejects, or has executed before, has a result at once.
     at_once = {"again", "late", "bad"}
     assert {name: job.acks for name, job in world.plane.state.jobs.items()} == {
         n: int(n not in at_once) for n in EXPECTED

@@ -1,4 +1,4 @@
-"""docs/reference/pull-protocol.json is what the models say, and every exchange between agent and server is of its form."""
+"""docs/reference/pull-protocol.json matches the models, and every exchange between agent and server matches the document."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TYPES: dict[str, Any] = {"object": dict, "array": list, "string": str, "integer"
 
 
 def problems(value: Any, schema: dict[str, Any], at: str = "$") -> Iterator[str]:
-    """Yield where a value breaks a schema, as far as the document uses JSON Schema."""
+    """Yield the places where a value breaks a schema, for the document's part of JSON Schema."""
     if "$ref" in schema:
         schema = DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     if "anyOf" in schema:
@@ -63,7 +63,7 @@ def body_problems(content: dict[str, Any] | None, body: bytes | None, at: str) -
 
 
 def breaks(exchange: Exchange) -> Iterator[str]:
-    """Yield how an exchange differs from the document."""
+    """Yield the differences of an exchange from the document."""
     request, response = exchange.request, exchange.response
     template = re.sub(r"/jobs/[^/]+/", "/jobs/{id}/", request.path)
     at = f"{request.method} {template} {response.status}"

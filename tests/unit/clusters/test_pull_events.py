@@ -1,4 +1,4 @@
-"""Events: which transitions they tell, how many wait, and what is sent again; row X9."""
+"""Events: which transitions they report, how many wait, and which are sent again; row X9."""
 
 from __future__ import annotations
 

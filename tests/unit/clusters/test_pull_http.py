@@ -159,7 +159,7 @@ async def test_no_credential_is_in_a_log_an_event_a_status_a_metric_an_error_or_
                 world.plane.submit("intent", {"intent": "rotate-operator-credentials"}, job_id="rotate")
                 await world.plane.result("rotate")
                 credential = world.plane.state.valid
-                # A control plane that quotes the credential in its refusal.
+                # A control plane that quotes the credential in its error message.
                 world.plane.faults.add(status=401, reason=credential, times=100)
                 await world.plane.until(lambda: world.plane.exchanges[-1].response.status == 401)
                 await asyncio.sleep(1)

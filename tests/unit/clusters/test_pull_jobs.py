@@ -46,7 +46,7 @@ async def test_an_intent_becomes_an_object_that_names_its_source() -> None:
 
 
 async def test_a_signature_is_reserved_and_a_job_that_has_one_is_carried_out_as_any() -> None:
-    """The original documents signed jobs and reads no signature. Here the field is part of the form, and vouches for nothing."""
+    """The original documents signed jobs and reads no signature. Here the field is accepted, and proves nothing."""
     async with World() as world:
         await world.start()
         job = world.plane.submit("intent", ensure())
@@ -214,7 +214,7 @@ async def test_jobs_that_have_no_form_at_all_stop_nothing() -> None:
 
 
 def hostile(payload: str, number: int) -> bytes:
-    """Return a job with a payload that is not encoded from values."""
+    """Return a job with a raw payload."""
     head = f'"id": "hostile-{number}", "kind": "intent", "idempotencyKey": "hostile-{number}"'
     times = '"createdAt": "2030-01-01T00:00:00Z", "expiresAt": "2040-01-01T00:00:00Z"'
     return f'{{{head}, {times}, "payload": {payload}}}'.encode("utf-8", "surrogateescape")
@@ -331,7 +331,7 @@ async def test_an_error_that_speaks_of_a_conflict_is_none(status: int) -> None:
 async def test_a_job_whose_journal_could_not_be_stored_is_not_taken_for_known(
     moment: Literal["before", "after"],
 ) -> None:
-    """`after`: the journal is stored, and the agent hears of an error."""
+    """`after`: the journal is stored, but the agent gets an error."""
     async with World() as world:
         await world.start()
         await world.plane.result(world.plane.submit("intent", ensure("first")))
@@ -425,14 +425,14 @@ async def test_a_journal_full_of_bad_jobs_keeps_no_good_one_waiting_and_loses_no
 
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A journal with 10 places for jobs that wait, and 10 jobs in a response at most."""
+    """A journal with 10 places for waiting jobs, and 10 jobs in a response at most."""
     monkeypatch.setattr(room, "MOST_WAITING", 10)
     monkeypatch.setattr(job_worker, "_MOST_ASKED", 10)
 
 
 @pytest.mark.usefixtures("narrow")
 async def test_any_number_of_bad_jobs_keeps_no_good_one_waiting() -> None:
-    """15 have a place to wait, and fifteen times as many as a response takes stay with the control plane."""
+    """15 jobs have a place in the queue, and fifteen times as many as a response has stay with the control plane."""
     async with World(most_pending=5) as world:
         await world.start()
         world.server.faults.add(refuses("bad*", 100_000))
@@ -521,7 +521,7 @@ def stored_version(found: dict[str, Any]) -> str:
 async def test_jobs_of_one_object_keep_their_order_while_the_first_has_no_place_to_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One job has a place, and one response has the others."""
+    """One job has a place, and a response has the others."""
     monkeypatch.setattr(room, "MOST_WAITING", -2)
     async with World(most_pending=3) as world:
         await world.start()
@@ -547,7 +547,7 @@ async def test_jobs_of_one_object_keep_their_order_while_the_first_has_no_place_
 async def test_a_deletion_without_a_place_to_wait_that_has_begun_spares_a_successor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It stays in the journal with the uid that it deletes, although others have to stay with the control plane."""
+    """The job stays in the journal with the uid that it deletes, although other jobs have to stay with the control plane."""
     monkeypatch.setattr(room, "MOST_WAITING", 0)
     async with World(most_pending=1) as world:
         await world.start()
@@ -575,7 +575,7 @@ async def test_a_deletion_without_a_place_to_wait_that_has_begun_spares_a_succes
 async def test_a_job_that_was_given_up_is_not_carried_out_when_it_is_delivered_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A crash between the result and its delivery, too: the result is in the journal before a new job takes the place."""
+    """Also a crash between the result and its delivery: the result is in the journal before a new job replaces the job."""
     monkeypatch.setattr(room, "MOST_WAITING", 0)
     async with World(most_pending=1) as world:
         await world.start()

@@ -77,7 +77,7 @@ def test_a_stored_journal_that_cannot_be_read_says_how_to_begin_anew(part: str, 
 
 
 def heavy(name: str, kilobytes: int) -> dict[str, Any]:
-    """Return a job of about this size whose values differ from every other one's."""
+    """Return a job of about this size with values that differ from every other job's."""
     return ensure(name, values={"source": "inline", "inline": {"text": name * (1024 * kilobytes // len(name))}})
 
 

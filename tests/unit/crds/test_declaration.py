@@ -215,7 +215,7 @@ def test_spec_and_status_are_models() -> None:
     with pytest.raises(SchemaError, match=r"A: \.spec: write a model"):
 
         @resource("example.com/v1")
-        class A(CustomResource[str, Status]):  # type: ignore[type-var]  # what mypy refuses, the check refuses too
+        class A(CustomResource[str, Status]):  # type: ignore[type-var]  # the check rejects it, as mypy does
             pass
 
     with pytest.raises(SchemaError, match=r"B: \.status: write a model, class BStatus\(Status\)"):

@@ -138,7 +138,7 @@ def loaded(name: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType
     return module
 
 
-# -- what is found ----------------------------------------------------------------------------------------------------
+# -- results ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_docstring_under_a_field_is_its_description() -> None:
@@ -286,13 +286,13 @@ def test_a_model_made_by_exec_has_no_descriptions(monkeypatch: pytest.MonkeyPatc
     assert described(module.Part) == {}
     monkeypatch.setitem(sys.modules, module.__name__, module)
     assert described(module.Part) == {}
-    # The name of a class of this file, but none of its fields.
+    # The name of a class in this file, but with other fields.
     monkeypatch.setattr(module.Part, "__module__", __name__)
     assert described(module.Part) == {}
 
 
 def test_a_program_from_an_archive_is_described_and_a_compiled_one_is_not(tmp_path: Path) -> None:
-    """`python -m zipapp` keeps sources, a folder of .pyc files does not; neither raises."""
+    """`python -m zipapp` keeps sources, a folder of .pyc files does not; no case raises."""
     (tmp_path / "models.py").write_text(
         textwrap.dedent('''
             import konverge as kv

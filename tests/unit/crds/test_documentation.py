@@ -31,7 +31,7 @@ def test_every_public_name_has_a_docstring_with_an_example_or_is_data() -> None:
         for name in konverge.crds.__all__
         if ">>>" not in (getattr(getattr(konverge.crds, name), "__doc__", None) or "")
     ]
-    # Data, and what programs that only declare resources never call. Condition belongs to the ground floor.
+    # Data, and functions that programs which only declare resources never call. Condition belongs to the ground floor.
     rare = {"Declaration", "Duration", "all_manifests", "crd_manifests", "declaration_of", "own_resources", "schema_of"}
     assert set(without) - {"Condition"} == rare
 

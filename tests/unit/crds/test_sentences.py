@@ -1,4 +1,4 @@
-"""No sentence of pydantic or of errno reaches a user: each violation of each model of each family has our own words."""
+"""No sentence of pydantic or of errno reaches a user: each violation of each model of each family has a message of our own."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def all_models() -> list[type[BaseModel]]:
 
 
 def violations(model: type[BaseModel]) -> Iterator[Any]:
-    """Yield values that the model may refuse: each field with each wrong value, and the whole."""
+    """Yield values that the model may reject: each field with each wrong value, and wrong values of the whole object."""
     yield from WRONG
     for name, field in model.model_fields.items():
         for value in WRONG:

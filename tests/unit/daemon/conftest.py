@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def untouched_imports() -> Iterator[None]:
-    """Undo what loading a user's module does to this process."""
+    """Undo the changes to this process by a user's module."""
     path = list(sys.path)
     yield
     sys.path[:] = path

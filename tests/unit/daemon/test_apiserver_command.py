@@ -1,4 +1,4 @@
-"""`konverge apiserver run` before it serves: the definitions that it finds, and the mistakes that it refuses."""
+"""`konverge apiserver run` before it serves: the definitions that it finds, and the mistakes that it rejects."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def test_an_assignment_has_a_path_and_a_value(text: str) -> None:
         parse_assignment(text)
 
 
-# --- what there is ------------------------------------------------------------------------------------------------------------
+# --- settings -----------------------------------------------------------------------------------------------------------------
 
 
 def test_every_setting_is_documented() -> None:

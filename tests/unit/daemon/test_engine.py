@@ -126,7 +126,7 @@ def test_settings_reach_the_manager() -> None:
 
 
 class Coming:
-    """A manager that becomes ready, or ends without having been."""
+    """A manager that becomes ready, or ends before."""
 
     def __init__(self, *, ready: bool) -> None:
         self.event = asyncio.Event()
@@ -141,7 +141,7 @@ class Coming:
 @pytest.mark.parametrize("ready", [True, False])
 async def test_a_process_settles_once_everything_is_ready_and_not_if_the_manager_ends_before(ready: bool) -> None:
     manager, settled = Coming(ready=ready), list[str]()
-    waiting = asyncio.ensure_future(_settled(manager, lambda: settled.append("settled")))  # type: ignore[arg-type] # only its readiness is used
+    waiting = asyncio.ensure_future(_settled(manager, lambda: settled.append("settled")))  # type: ignore[arg-type]  # only its readiness is used
     await asyncio.sleep(0)
     assert settled == []
     manager.event.set()

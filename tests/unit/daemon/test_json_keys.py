@@ -96,7 +96,7 @@ def daemon(body: bytes) -> Iterator[str]:
 
 
 async def busy(lab: Lab) -> None:
-    """Objects that are ready, that fail and wait for their retry, and that are being reconciled; and a kind that is not served."""
+    """Ready objects, failed objects that wait for their retry, and objects in a reconcile; and a kind that is not served."""
 
     async def reconcile(found: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         if found.spec.mode == "hangs":

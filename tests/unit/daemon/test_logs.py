@@ -16,7 +16,7 @@ from konverge.daemon.logs import HIDDEN, configure, hide_secrets
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    """A stream to log to; the process's logging is put back afterwards."""
+    """A stream for logs; the process's logging is restored afterwards."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     before = structlog.get_config()

@@ -22,7 +22,7 @@ EXAMPLE = str(Path(__file__).parents[3] / "examples" / "backup_operator.py")
 
 @pytest.fixture(autouse=True)
 def _untouched_imports() -> Iterator[None]:
-    """Undo what loading a user's module does to this process. Installed packages stay: half of them would be loaded twice."""
+    """Undo the changes to this process by a user's module. Installed packages stay: half of them would be loaded twice."""
     path, modules = list(sys.path), set(sys.modules)
     yield
     sys.path[:] = path

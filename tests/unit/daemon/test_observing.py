@@ -1,6 +1,6 @@
 """Dashboards and alerts of deploy/, as tables over their files: every metric and label exists, Prometheus accepts each query, alerts fire.
 
-Those of quota have tests of their own for the words of that family and for what its panels show.
+The dashboards and alerts of quota have tests of their own for the words of that family and the values of its panels.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def by(label: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def scraped(lab: Lab, each_minute: Callable[[int], Awaitable[None]]) -> Scrapes:
-    """Scrape for ten minutes; `each_minute` is called 15 seconds after the begin of each."""
+    """Scrape for ten minutes; `each_minute` is called 15 seconds after the begin of each minute."""
     scrapes = Scrapes(lab.metrics.registry, job="konverge", instance="konverge-0")
     loop = asyncio.get_running_loop()
     start = loop.time()
@@ -101,7 +101,9 @@ def values_of(queries: Mapping[str, str], scrapes: Scrapes, folder: Path) -> dic
 
 
 def panels(name: str) -> dict[str, str]:
-    """Each query by the title of its panel, and its letter from the second on, as Grafana sends it if everything is chosen in its variables."""
+    """Each query by the title of its panel (and its letter from the second query on), as Grafana sends it with all values of its variables
+    chosen.
+    """
     found = json.loads((DEPLOY / "dashboards" / f"{name}.json").read_text())["panels"]
     return {
         panel["title"] + (f" {target['refId']}" if number else ""): filled(target["expr"])
@@ -116,7 +118,7 @@ def alerts(name: str) -> dict[str, str]:
 
 
 def passed(lab: Lab, controller: str) -> list[ReconcileRecord]:
-    """The reconciles of the last five minutes, as the controller's own history has them."""
+    """The reconciles of the last five minutes in the controller's own history."""
     since = wall_clock() - WINDOW
     return [record for record in lab.manager.runner(controller).history.recent() if record.started > since]
 
@@ -202,7 +204,7 @@ async def an_app_changes_every_minute(apps: Apps) -> Scrapes:
 
 
 def cut_watches(lab: Lab, resource: str) -> None:
-    """Cut the open watches of a resource; they are begun again at once."""
+    """Cut the open watches of a resource; they are reopened at once."""
     faults = lab.server.faults
     faults.remove(faults.add(Rule(Match(verbs=("watch",), resources=(resource,)), Drop(watches=True))))
 
@@ -292,7 +294,7 @@ async def test_the_panels_of_the_clusters_dashboard_show_what_happened(lab: Lab,
         "How long a job takes": {"{}": pytest.approx(0.5, abs=0.5)},
         "Event buffer": {'{instance="konverge-0"}': 0.2},
     }
-    # Of the last five minutes: one job was refused, three were carried out.
+    # In the last five minutes one job was rejected, and three were executed.
     assert {one: rate * 300 for one, rate in jobs.items() if rate} == {
         '{kind="intent", outcome="succeeded"}': pytest.approx(3, rel=0.1),
         '{kind="unknown", outcome="failed"}': pytest.approx(1, rel=0.1),
@@ -425,7 +427,7 @@ async def test_the_panels_of_the_daemon_dashboard_show_what_happened(lab: Lab, t
         manager.add(kv.Controller.of(CONFIG_MAP).named("hanging").with_(timeout=3600).reconciled_by(By(hangs)))
 
     async def each_minute(minute: int) -> None:
-        lab.metrics.loop_lag.observe(0.2)  # on a loop whose time is virtual nothing is late
+        lab.metrics.loop_lag.observe(0.2)  # on a loop with virtual time nothing is late
         if minute == 5:
             for name in ("one", "two", "three"):
                 await lab.create(CONFIG_MAP.new(name))

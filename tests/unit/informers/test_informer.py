@@ -70,7 +70,7 @@ async def test_a_plain_list_is_paged_and_watched_from_its_first_page(
         assert (page.query.limit, page.query.continue_) == (2, "more")
         page.answer(
             api.body("c", 5), version="12"
-        )  # unlike any kube-apiserver; a watch from there could miss the events between
+        )  # unlike any kube-apiserver; a watch from this version could miss the events between
         stream = await api.next_watch()
         assert (stream.query.resource_version, stream.query.send_initial_events, stream.query.match) == ("9", False, "")
         assert informer.synced
@@ -218,7 +218,7 @@ async def test_a_watch_that_ends_without_error_is_restarted_from_the_same_versio
 async def test_a_version_that_goes_back_within_a_watch_loses_no_change(
     api: Any, make_set: Any, selection: Selection, heard: Any, by: str
 ) -> None:
-    """The API server promises an order that this breaks. The next watch begins at the older version, and the server sends the rest again."""
+    """This server breaks the promised order. The next watch begins at the older version, and the server sends the rest again."""
     async with make_set() as informers:
         informer = informers.acquire(selection)
         informer.add_handler("h", heard)
@@ -247,7 +247,7 @@ async def test_versions_that_are_not_numbers_are_taken_in_the_order_of_the_strea
         informer = informers.acquire(selection)
         stream = await api.synced_stream(
             api.body("a", "q9"), version="q10"
-        )  # as an aggregated API server may have them
+        )  # as an aggregated API server may send them
         stream.send(api.modified("a", "c3"), api.bookmark("b2"))
         await asyncio.sleep(60)
         assert informer.store.get("web", "a").version == "c3"

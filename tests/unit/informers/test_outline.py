@@ -42,7 +42,7 @@ def body(spec: str) -> bytes:
 
 
 def cached(text: bytes) -> bytes:
-    """Return what is cached of an object that a watch shows."""
+    """Return the cached form of a watch event's object."""
     decoder = Decoder(Selection(WIDGET), frozenset({"konverge"}), lambda *_: pytest.fail("an object was dropped"))
     (items,) = decoder.events([WatchEvent("ADDED", text)])  # type: ignore[arg-type]  # msgspec decodes bytes as well as Raw
     (change,) = items.changes  # type: ignore[union-attr]  # the decoder returns items for an event

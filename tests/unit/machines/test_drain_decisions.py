@@ -1,4 +1,4 @@
-"""Which pods a drain waits for, and until when."""
+"""Which pods a drain waits for, and for how long."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_without_a_time_the_default_holds() -> None:
 
 
 def test_the_refusal_of_a_budget_is_an_answer_and_other_429s_are_tried_again() -> None:
-    """Five tries for each pod that a budget blocks would hold up the others."""
+    """Five tries for each pod with a blocking budget would delay the other pods."""
     said = b'{"kind":"Status","code":429,"reason":"TooManyRequests","message":"Cannot evict pod.","details":{"causes":[%s]}}'
     budget = status_error(said % b'{"reason":"DisruptionBudget","message":"it needs 1 healthy pods"}', code=429)
     busy = status_error(said % b"", code=429)

@@ -1,4 +1,4 @@
-"""The settings that are sent for a group, and the status of a pool: the decisions as tables."""
+"""The settings sent for a group, and the status of a pool: the decisions as tables."""
 
 from __future__ import annotations
 

@@ -399,7 +399,7 @@ async def test_a_renewal_that_fails_is_repeated_until_a_shard_leads_again() -> N
 
 
 def failures(stage: Stage) -> dict[str, list[str]]:
-    """Return the failures that were heard, by shard."""
+    """Return the reported failures by shard."""
     heard = {name: stage.heard.all(name, ShardFailure) for name in stage.world.shards}
     return {
         name: [one.said for one in found if isinstance(one, ShardFailure)] for name, found in heard.items() if found

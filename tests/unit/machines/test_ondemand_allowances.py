@@ -1,4 +1,4 @@
-"""Which pods may ask for an instance: the decision as a table, and the limit of a namespace."""
+"""Which pods may request an instance: the decision as a table, and the limit of a namespace."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ PODS = [PodRef(space, name, f"{space}-{name}-{number}") for space in "ab" for na
 def test_no_pod_ever_has_two_machines_and_in_the_end_those_that_wait_have_one_and_those_that_ended_none(
     data: st.DataObject,
 ) -> None:
-    """Steps are cut off at any point, as by a crash; objects that are deleted go at any later time."""
+    """Steps are interrupted at any point, as by a crash; deletions complete at any later time."""
     infra: dict[str, MadeObject] = {}
     owners: dict[str, MadeObject] = {}
     # At most one Pod of a name exists in a namespace: the others have ended.
@@ -274,7 +274,7 @@ def _apply(step: OnDemandStep, infra: dict[str, MadeObject], owners: dict[str, M
 
 
 def _collect(infra: dict[str, MadeObject], owners: dict[str, MadeObject], name: str) -> None:
-    """Let a deleted pair go, the infrastructure first, as Cluster API does."""
+    """Complete the deletion of a pair, the infrastructure first, as Cluster API does."""
     if name in owners and owners[name].deleting:
         if name in infra:
             del infra[name]

@@ -1,4 +1,4 @@
-"""On which shard an instance is: the decision about an id that a server names, as tables."""
+"""The shard of an instance: the decision about an id that a server names, as tables."""
 
 from __future__ import annotations
 

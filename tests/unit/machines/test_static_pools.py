@@ -1,4 +1,4 @@
-"""The definition itself refuses what no server does to a static group, also without the webhook, which decides the same.
+"""The definition itself rejects changes of a static group that no server supports, also without the webhook, which decides the same.
 
 The same table runs on kube-apiserver in tests/e2e/machines/test_static_pools_on_a_server.py.
 """

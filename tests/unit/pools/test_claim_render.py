@@ -1,4 +1,4 @@
-"""The intent of a Nextcloud for its instance: which annotations of another writer it passes over, and which values it can give back."""
+"""The intent of a Nextcloud for its instance: which annotations of another writer it ignores, and which values it can restore."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def test_an_instance_without_a_stamp_is_as_old_as_the_recorded_digest(
     state = PoolState(replicas=1, members=many(1, stamp=stamp), digest="new", observed_digest=observed, recreate=True)
     plan = decide_pool(state, NOW, LIMITS)
     assert bool(plan.delete) == stale
-    # Only where the recorded digest is still needed to know a stale instance, the new one is not recorded yet.
+    # Only if the recorded digest is still needed to find a stale instance, the new digest is not recorded yet.
     assert plan.digest == (None if stale and not stamp else "new")
 
 

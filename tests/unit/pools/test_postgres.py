@@ -122,7 +122,7 @@ def test_a_database_that_was_lost_at_the_end_of_the_calendar_has_the_deadline_fr
 
 
 def shapes(events: list[Object]) -> list[tuple[str, tuple[tuple[str, str, str], ...]]]:
-    """Phase and conditions of each state, without repetitions: Secrets and the like change the status between two of them."""
+    """Phase and conditions of each state, without repetitions: other changes of the status, such as Secrets, are ignored."""
     found = [
         (
             str(one.get("status", "phase") or ""),

@@ -1,4 +1,4 @@
-"""The rights on Secrets, volume claims, namespaces and whatever else an instance consists of are given by namespace."""
+"""The rights on Secrets, volume claims, namespaces and other parts of an instance are granted by namespace."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def provider(server: MemoryS3, **options: Any) -> S3Buckets:
 
 
 def filled(server: MemoryS3, versions: int) -> MemoryBucket:
-    """Make the bucket of the request, with content."""
+    """Create the bucket of the request, with content."""
     made = server.fill(WANTED.name, versions)
     made.tags[OWNER_TAG] = WANTED.owner
     return made
@@ -85,7 +85,7 @@ async def test_the_bucket_of_another_owner_is_neither_used_nor_emptied(
     server.fill(WANTED.name, 7)
     with pytest.raises(BucketFailure) as raised:
         await getattr(provider(server), verb)(WANTED, CTX)
-    # Without a body a HEAD cannot tell another's bucket from refused keys; the response to a create does.
+    # A HEAD has no body, so it cannot distinguish a foreign bucket from rejected keys; the response to a create does.
     expected = reason or (BucketReason.TAKEN if verb == "ensure" else BucketReason.CREDENTIALS)
     assert raised.value.reason == expected
     assert len(server.buckets[WANTED.name].versions) == 7

@@ -1,4 +1,4 @@
-"""A bucket is emptied whatever its keys are: also keys with characters that no XML can carry."""
+"""A bucket is emptied for any keys, including keys with characters that XML cannot carry."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def backup(**s3: Any) -> dict[str, Any]:
     ],
 )
 def test_field_of_the_administrators_is_refused_with_its_name(spec: dict[str, Any], words: str) -> None:
-    InstanceSettings.model_validate(spec)  # the definition does not refuse a stored one
+    InstanceSettings.model_validate(spec)  # the definition does not reject a stored object
 
     assert words in refusal(spec, policy_of({}, Settings()))
 

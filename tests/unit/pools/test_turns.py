@@ -1,4 +1,4 @@
-"""Who takes which instance: the pure decision of claims, and what an instance is given."""
+"""Which claim takes which instance: the pure decision of claims, and the fields that the instance gets."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_no_instance_has_two_turns_and_no_claim_has_two(
     found = turns(claims, instances, to_all)
     assert len({one.uid for one, _ in found}) == len(found) == len({instance.uid for _, instance in found})
     assert all(matches(one.selector, instance) for one, instance in found)
-    # An instance is left only if no claim that is left matches it.
+    # An instance stays free only if no waiting claim matches it.
     rest = [instance for instance in instances if instance.uid not in {taken.uid for _, taken in found}]
     left = [one for one in claims if one.uid not in {served.uid for served, _ in found}]
     assert not any(matches(one.selector, instance) for one in left for instance in rest)

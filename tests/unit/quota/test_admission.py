@@ -165,7 +165,7 @@ async def test_the_webhook_decides_by_the_present_content_of_the_pool_cache() ->
     assert (await admit(webhook, claim(), cache=[])).patch == ()
 
 
-# --- how the family serves it ------------------------------------------------------------------------------------------------------
+# --- the webhook in the family ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ SERVED = QuotaSettings(assign_at_admission=True)
 
 
 def asked(lab: Lab) -> float:
-    """The number of requests to the webhook."""
+    """The number of requests that the webhook has received."""
     name = "controller_runtime_webhook_requests_total"
     families = (family for family in lab.metrics.registry.collect())
     return sum(sample.value for family in families for sample in family.samples if sample.name == name)
@@ -48,7 +48,7 @@ async def test_x16_fifty_claims_without_a_pool_go_to_the_lowest_name(lab: Lab) -
 
 async def test_without_its_webhook_the_controller_assigns_in_the_status_alone(lab: Lab) -> None:
     here = await two_pools(lab)
-    lab.server.webhooks.clear()  # what the API server calls is refused
+    lab.server.webhooks.clear()  # the API server's requests are rejected
     claim = await here.claim("a", "small", pool=None, cpu=1)
     assert claim.spec.pool is None
     bound = await here.bound("a", "small")

@@ -1,4 +1,4 @@
-"""The alert rules in deploy/alerts/quota.yaml: every word in them is declared; with promtool, what they say of given series."""
+"""The alert rules in deploy/alerts/quota.yaml: every word in them is declared; with promtool, their results for given series."""
 
 from __future__ import annotations
 

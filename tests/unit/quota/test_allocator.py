@@ -501,7 +501,7 @@ def test_a_terminating_namespace_holds_until_it_is_gone() -> None:
     assert here.record.releasing == {}
 
 
-# --- failures ------- ---------------------------------------------------------------------------------------------------------------
+# --- failures -----------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_claim_that_says_bound_but_was_not_recorded_goes_before_older_ones() -> None:

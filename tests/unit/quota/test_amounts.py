@@ -14,7 +14,7 @@ FORMATS: tuple[Format, ...] = ("BinarySI", "DecimalExponent", "DecimalSI")
 
 
 def stored(text: str) -> Quantity:
-    """Return the amount that the API server keeps: it reads the text and prints the amount again."""
+    """Return the amount that the API server stores: it parses the text and formats the amount again."""
     read = Quantity.parse(text)
     return Quantity.parse(str(Quantity(read.billionths, read.format)))
 

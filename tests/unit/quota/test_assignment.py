@@ -1,4 +1,6 @@
-"""The writer of a claim's status, and the pool of a claim that names none: docs/reference/capsule.md#assignment, docs/reference/capsule.md#one-writer."""
+"""The writer of a claim's status, and the pool of a claim without a pool in its spec: docs/reference/capsule.md#assignment,
+docs/reference/capsule.md#one-writer.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,7 @@ def test_an_assigned_claim_belongs_to_its_pool_while_the_pool_exists() -> None:
 
 
 def test_a_waiting_claim_that_is_edited_after_its_assignment_is_assigned_again() -> None:
-    """For example its pool was removed. An allocated claim cannot be edited, and a claim that names its pool belongs to it."""
+    """For example its pool was removed. An allocated claim cannot be edited, and a claim that names its pool belongs to that pool."""
     waits = Condition(type="Bound", status="False", reason="PoolExhausted", observed_generation=1)
     edited = replace(claim(assigned=("p", "p-1")), condition=waits, generation=2)
     assert not belongs(edited, "p", "p-1")
@@ -114,7 +116,7 @@ def test_a_waiting_claim_that_is_edited_after_its_assignment_is_assigned_again()
 
 
 def test_install_rejects_a_manager_that_sees_one_namespace_only() -> None:
-    """It would mistake the claims of all other namespaces for deleted."""
+    """Such a cache would show the claims of all other namespaces as deleted."""
     with pytest.raises(UsageError, match="without a namespace"):
         install(Manager("konverge", settings=ManagerSettings(namespace="web")))
 

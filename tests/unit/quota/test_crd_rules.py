@@ -110,7 +110,7 @@ def test_a_fraction_that_no_double_holds_passes_the_definition_and_is_refused_by
     assert "whole number" in problem_in(read(amounts))
 
 
-# The first example compiles every rule, which takes a busy machine longer than any other.
+# The first example compiles every rule, which takes longest on a busy machine.
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(RESOURCES, AMOUNTS, min_size=1, max_size=3))
 @example({"pods": "-0"})
@@ -141,7 +141,7 @@ def respelt(amount: str | int) -> str:
 
 
 async def test_definitions_that_capsule_left_are_replaced_whole() -> None:
-    """Nothing of another schema stays: neither its required fields, nor its columns, nor fields that ours lacks."""
+    """Nothing of another schema stays: no required fields, no columns, and no fields that ours lacks."""
     theirs = crd(ResourcePoolClaim)
     version = theirs["spec"]["versions"][0]
     spec, status = (version["schema"]["openAPIV3Schema"]["properties"][name] for name in ("spec", "status"))

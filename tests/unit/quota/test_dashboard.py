@@ -1,4 +1,4 @@
-"""The Grafana dashboard in deploy/dashboards/quota.json: every word in it is declared; with promtool, what its panels show."""
+"""The Grafana dashboard in deploy/dashboards/quota.json: every word in it is declared; with promtool, the values of its panels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DASHBOARD: dict[str, Any] = json.loads(FILE.read_text())
 PANELS: dict[str, dict[str, Any]] = {panel["title"]: panel for panel in DASHBOARD["panels"]}
 VARIABLES: dict[str, dict[str, Any]] = {variable["name"]: variable for variable in DASHBOARD["templating"]["list"]}
 TARGETS = [(panel["title"], target) for panel in DASHBOARD["panels"] for target in panel["targets"]]
-# Shown as numbers of their own by the panels that compute the same from the amounts.
+# Panels show these numbers too, but compute them from the amounts.
 LEFT_OUT = {
     *("capsule_pool_usage_percentage", "capsule_pool_namespace_usage_percentage", "capsule_pool_exhaustion_percentage"),
     "capsule_claim_resource",

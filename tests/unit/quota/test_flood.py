@@ -1,4 +1,4 @@
-"""The longest admitted input, and input stored before the rules, still gives statuses that the API accepts."""
+"""The longest admitted input, and input stored before the rules existed, still gives statuses that the API accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/guide/quota.md is true: its examples are accepted, and its table names every field, condition and metric and no other."""
+"""docs/guide/quota.md is accurate: its examples are accepted, and its table names exactly the existing fields, conditions and metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`konverge quota migrate` on the tenant of Capsule's page, with Capsule's part played by a double."""
+"""`konverge quota migrate` on the tenant of Capsule's page, with a double of Capsule."""
 
 from __future__ import annotations
 

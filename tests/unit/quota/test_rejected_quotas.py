@@ -1,4 +1,4 @@
-"""Rejected ResourceQuotas are remembered until their cause may have gone."""
+"""Rejected ResourceQuotas are remembered until their cause may have ended."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ MEMORY = "requests.memory"
 
 
 def settled() -> DryWorld:
-    """The pool of the metrics that Capsule's page prints."""
+    """The pool in the metrics on Capsule's page."""
     here = DryWorld(pool({"limits.cpu": 2, MEMORY: "2Gi"}), "solar-prod", "solar-test")
     here.claim("solar-test", "skip-the-line", {MEMORY: "512Mi"}, at=2)
     here.claim("solar-prod", "large", {MEMORY: "10Gi"}, at=1)

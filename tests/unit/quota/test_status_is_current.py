@@ -1,4 +1,4 @@
-"""When the stored status of a claim already shows a decision, so that it is not written."""
+"""When the stored status of a claim already shows a decision, so no write is needed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEW = ClaimView(name="c", namespace="a", uid="u", generation=3)
 
 
 def stored(semantics: str, generation: int) -> ClaimView:
-    """Return the claim at this generation with the status that was written for generation 3."""
+    """Return the claim at this generation with the status written for generation 3."""
     return claim_view(
         CLAIM.decode(
             {

@@ -1,4 +1,4 @@
-"""The changes that trigger a reconcile and those that do not: predicates and the wake index, without a server."""
+"""The changes that trigger a reconcile and the changes that do not: predicates and the wake index, without a server."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def stored(data: dict[str, Any], owned: Any, *, version: str = "1", generation: 
 
 
 class Server:
-    """Answers applies: with a fixed object, or a conflict."""
+    """Responds to applies with a fixed object, or a conflict."""
 
     def __init__(self, answer: dict[str, Any] | None = None, conflict: ApplyConflict | None = None) -> None:
         self.answer = answer
@@ -51,7 +51,7 @@ class Server:
 
 
 def applier(server: Server, now: float = 0.0) -> Applier:
-    return Applier(server, controller="backup", metrics=Metrics(), now=lambda: now)  # type: ignore[arg-type] # the only call that is used
+    return Applier(server, controller="backup", metrics=Metrics(), now=lambda: now)  # type: ignore[arg-type]  # the only call used
 
 
 def answer(data: dict[str, Any], owned: Any) -> dict[str, Any]:
@@ -193,7 +193,7 @@ async def test_a_held_conflict_is_reported_and_not_sent_again_until_something_ch
 async def test_a_held_apply_is_tried_again_at_a_slow_pace_where_only_the_version_moves() -> None:
     conflict = ApplyConflict("conflict", conflicts=(FieldConflict("kubectl", ".data.k"),))
     server, clock = Server(conflict=conflict), [0.0]
-    made = Applier(server, controller="backup", metrics=Metrics(), now=lambda: clock[0])  # type: ignore[arg-type] # the only call that is used
+    made = Applier(server, controller="backup", metrics=Metrics(), now=lambda: clock[0])  # type: ignore[arg-type]  # the only call used
     for at, version, sent in ((0.0, "1", 1), (1.0, "2", 1), (HELD_RETRY + 1, "2", 2)):
         clock[0] = at
         with pytest.raises(FieldsHeld) as caught:

@@ -1,4 +1,4 @@
-"""Work of a manager that no controller does: when it runs, ends and begins again."""
+"""Work of a manager outside of controllers: when it runs, ends and restarts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONFIG_MAP = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
 
 
 class Work:
-    """Notes when it begins and ends; fails at its first `failures` calls."""
+    """Records when it begins and ends; fails at its first `failures` calls."""
 
     def __init__(self, failures: int = 0) -> None:
         self.notes: list[str] = []

@@ -1,4 +1,4 @@
-"""The barrier and a cache of objects with a label: a write to an object that the cache never shows holds nothing up."""
+"""The barrier and a cache of objects with a label: a write to an object that the cache never shows delays no reconcile."""
 
 from __future__ import annotations
 

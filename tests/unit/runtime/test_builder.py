@@ -22,7 +22,7 @@ NAMESPACE = kind("v1", "Namespace", namespaced=False)
 VOLUME = kind("v1", "PersistentVolume", namespaced=False)
 
 
-def untyped(value: Any) -> Any:  # what the type checker would refuse, as an untyped caller could pass it
+def untyped(value: Any) -> Any:  # an error for the type checker, which an untyped caller could pass
     return value
 
 

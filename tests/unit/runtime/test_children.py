@@ -1,4 +1,4 @@
-"""The creation of a child: in one request if it does not exist, and never over an object of another owner."""
+"""The creation of a child: a single request if the child does not exist, and never over an object of another owner."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ async def test_a_status_that_cannot_be_written_is_replaced_by_one_that_says_so(
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         ctx.status.set_condition("Ready", True, "Fine")
         if w.spec.mode == "odd":
-            ctx.status.draft.__dict__["parts"] = parts  # past the model, which would refuse it
+            ctx.status.draft.__dict__["parts"] = parts  # past the model, which would reject it
             ctx.status.draft.model_fields_set.add("parts")
         return kv.Done()
 
@@ -156,7 +156,7 @@ async def test_a_status_that_cannot_be_written_is_replaced_by_one_that_says_so(
 
 
 def write_note(w: Widget, ctx: kv.Context[Widget], message: str) -> None:
-    """Report a failure in a field, as a kind does whose status has no condition Ready."""
+    """Report a failure in a field, like a kind without the condition Ready."""
     ctx.status.draft.note = f"{w.name}: {message}"
 
 

@@ -125,7 +125,7 @@ async def test_a_client_of_the_context_does_everything_else_and_is_seen_by_barri
         operation = {"op": "replace", "path": "/data/a", "value": "c"}
         await ctx.client.patch(CONFIG_MAP, "one", w.namespace, patch=[operation], style="json")
         pending.extend(write.name for write in ledger.pending(("widget", ctx.key)))
-        async with ctx.client as client:  # leaving it must not close the connections of the manager
+        async with ctx.client as client:  # its end must not close the connections of the manager
             await client.get(CONFIG_MAP, "one", w.namespace)
         return kv.Done()
 

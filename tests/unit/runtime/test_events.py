@@ -1,4 +1,4 @@
-"""The recorder's task: what reaches the client, when, and what becomes of errors."""
+"""The recorder's task: the requests to the client, their times, and the handling of errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def always(error: Exception) -> Behaviour:
 
 
 class Client:
-    """Keeps what was sent; `fails` gives the error of the n-th request, or None."""
+    """Keeps the sent requests; `fails` gives the error of the n-th request, or None."""
 
     def __init__(self, fails: Behaviour = lambda _number: None, seconds: float = 0.01) -> None:
         self.fails = fails
@@ -92,7 +92,7 @@ async def test_an_event_is_created_as_the_api_wants_it(metrics: Metrics) -> None
     client = Client()
     async with recorder(client, metrics) as events:
         events.record(NIGHTLY, "Scheduled", "copies are made by nightly")
-        assert client.created == []  # nothing is sent before the caller gives up control
+        assert client.created == []  # nothing is sent before the caller yields
         await asyncio.sleep(1)
         (event,) = client.created
         assert event.namespace == "web"

@@ -61,7 +61,7 @@ class Recorder:
         return self.core.record(what or identity(), note, self.now, self.wall)
 
     def deliver(self, answer: WriteResult = WriteResult.STORED) -> list[EventWrite]:
-        """Send everything that waits; returns what was sent."""
+        """Send all waiting entries; returns the sent requests."""
         self.core.due(self.now)
         sent = []
         while (entry := self.core.take()) is not None:
@@ -180,7 +180,7 @@ def test_neither_the_note_nor_the_version_of_the_object_makes_another_event() ->
     assert counts(recorder.deliver()) == [("create", 2)]
 
 
-# --- what is written ----------------------------------------------------------------------------------------------------------
+# --- writes -------------------------------------------------------------------------------------------------------------------
 
 
 def test_the_body_is_what_the_events_api_wants() -> None:
@@ -443,7 +443,7 @@ _STEPS = st.lists(
 
 
 class Server:
-    """Answers one write as a server could, and keeps the counts that it holds."""
+    """Gives a write a possible response of a server, and keeps the stored counts."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder

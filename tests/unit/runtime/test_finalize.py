@@ -1,4 +1,4 @@
-"""The finalizer is removed only after `finalize` returned Done: whatever else ends it, the object stays and finalize is called again."""
+"""The finalizer is removed only after `finalize` returned Done: after any other end the object stays and finalize is called again."""
 
 from __future__ import annotations
 

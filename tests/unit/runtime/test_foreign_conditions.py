@@ -1,4 +1,4 @@
-"""Conditions of kinds that are not ours: each kind has its own fields, and some keep their conditions as one value."""
+"""Conditions of foreign kinds: each kind has its own fields, and some keep their conditions as one value."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_a_condition_of_a_kind_that_is_not_ours_is_written_once_and_leaves
     assert [one.error for one in runner.history.recent()] == [""] * len(runner.history.recent())
     assert sum(one.writes == ("status",) for one in runner.history.recent()) == 1
 
-    # The other writer writes again: no value of either is lost, and neither undoes the other.
+    # The other writer writes again: no value of either writer is lost, and neither undoes the other.
     theirs = {**OTHERS, "status": "False"}
     whole = [theirs, *(one for one in found.get("status", "conditions") if one["type"] == "Seen")]
     await lab.client.patch(

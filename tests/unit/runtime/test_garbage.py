@@ -1,7 +1,7 @@
 """The garbage collector does not track the state of each key, since a full collection blocks the loop.
 
-The rules are CPython's own: tuples are let go of once a collection has seen that nothing in them is tracked,
-and dicts are not tracked as long as nothing in them is, the latter up to Python 3.13.
+The rules are CPython's own: a collection untracks tuples that contain nothing tracked, and (up to Python 3.13) a dict is untracked as long
+as it contains nothing tracked.
 """
 
 from __future__ import annotations

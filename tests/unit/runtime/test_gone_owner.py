@@ -29,7 +29,7 @@ async def make_parts(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
 
 
 async def started(lab: Lab) -> Counter[str]:
-    """Run the operator with an object that is Ready; returns the creations of each part from then on."""
+    """Run the operator with a Ready object; returns the later creations of each part."""
     controller = kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(make_parts))
     await lab.start(lambda manager: manager.add(controller))
     await lab.create(widget(parts=2))

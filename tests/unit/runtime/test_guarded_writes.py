@@ -17,7 +17,7 @@ MAP = "shared"
 
 
 async def race(lab: Lab, what: str) -> None:
-    """Write the shared ConfigMap as another client does between a read and a write."""
+    """Write the shared ConfigMap, like another client between a read and a write."""
     if what == "changed":
         await lab.client.patch(CONFIG_MAP, MAP, lab.namespace, patch={"data": {"by": "other"}}, style="merge")
     if what in ("deleted", "recreated"):

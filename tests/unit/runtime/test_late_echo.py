@@ -1,4 +1,4 @@
-"""A status of its own that a controller sees only after the barrier gave up is news, and no echo: found by the lab (`make mutants`)."""
+"""A controller's own status that arrives only after the barrier has timed out is news, and no echo: found by the lab (`make mutants`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LampSpec(kv.Model):
 
 @kv.resource("late.example.com/v1", conditions=("Ready",))
 class Lamp(kv.CustomResource[LampSpec, kv.Status]):
-    """It shines while there is a Secret."""
+    """A lamp that shines while a Secret exists."""
 
 
 class LampReconciler:
@@ -49,7 +49,7 @@ async def switched(lab: Lab) -> None:
 
 def test_a_status_event_that_comes_after_the_barrier_timed_out_enqueues_the_object() -> None:
     match = {"verbs": ["watch"], "resources": ["lamps.late.example.com"], "user_agent": "lab *"}
-    # Lines of the watch: the end of an empty list, created, Ready, not Ready. The last one stays away for longer than the barrier waits.
+    # Lines of the watch: the end of an empty list, created, Ready, not Ready. The last line is delayed for longer than the barrier waits.
     rule = {"match": match, "fault": {"type": "freeze", "lines": 3, "seconds": 20.0}, "count": 1}
     disturbed = run(switched, Plan(name="its second status comes 20 s late", rules=(Timed(rule=rule),)))
     assert disturbed.problems == []

@@ -1,4 +1,4 @@
-"""Listeners under callers that send little, slowly, or nothing: over real sockets on loopback, with deadlines of a twentieth of a second."""
+"""Listeners with callers that send little, slowly, or nothing: over real sockets on loopback, with deadlines of a twentieth of a second."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_the_next_head_has_the_same_deadline_and_a_pause_before_it_a_longer_one(
             for _ in range(2):
                 writer.write(REQUEST)
                 assert b"ok" in await reader.readuntil(b"ok")
-                await asyncio.sleep(2 * SOON)  # idle for longer than a head may take
+                await asyncio.sleep(2 * SOON)  # idle for longer than the limit for a head
             writer.write(REQUEST[:-2])
             assert await cut(reader) == b""
             writer.close()
@@ -202,7 +202,7 @@ def test_a_new_connection_is_cut_if_all_others_have_a_request_in_progress() -> N
 
 @contextmanager
 def no_more_files() -> Iterator[None]:
-    """Let this process open no further file."""
+    """Limit this process to its open files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest = os.dup(0)
     os.close(lowest)
@@ -224,7 +224,7 @@ def test_errors_of_accept_are_one_line_a_minute_and_the_caller_is_served_afterwa
                 with no_more_files():
                     await loop.sock_connect(caller, ("127.0.0.1", port))
                     await loop.sock_sendall(caller, REQUEST)
-                    await asyncio.sleep(0.2)  # it tries every twentieth of a second
+                    await asyncio.sleep(0.2)  # it retries every twentieth of a second
                 assert (await loop.sock_recv(caller, 100)).startswith(b"HTTP/1.1 200 ")
 
     run(work)

@@ -1,4 +1,4 @@
-"""Who may read metrics over TLS: the decisions on the in-memory API server in virtual time, and the server over real sockets."""
+"""The users who may read metrics over TLS: the decisions on the in-memory API server in virtual time, and the server over real sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status after a reconcile that raised: a mistake of the program drops what it set, a deliberate error keeps it."""
+"""The status after a reconcile that raised: an error of the program drops its changes, a deliberate error keeps them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""None of a nullable field is applied as null by every verb, and no other None is sent."""
+"""Every verb applies None of a nullable field as null, and sends no other None."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ FIRST, SECOND = named_by("first"), named_by("second")
 
 
 class Reads:
-    """Owns a generated Secret, and notes what the cache of Secrets shows."""
+    """Owns a generated Secret, and records the cached Secrets."""
 
     def __init__(self, *, generates: bool) -> None:
         self.generates = generates

@@ -1,4 +1,4 @@
-"""The filter of own applies of children, `.owns(KIND, own_writes=False)`: their events enqueue nothing, every other event of a child does."""
+"""The filter of own applies of children, `.owns(KIND, own_writes=False)`: only the events of own applies do not enqueue the owner."""
 
 from __future__ import annotations
 

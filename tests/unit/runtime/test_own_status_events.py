@@ -1,4 +1,4 @@
-"""The filter of our own status writes, in a running manager: their watch events enqueue nothing, every other event of the object does."""
+"""The filter of our own status writes, in a running manager: only the events of own status writes do not enqueue the object."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TOUCHES: Final[dict[str, dict[str, Any]]] = {
 
 
 class Seen:
-    """Reconciles of widgets: the reasons of each, and the object that it was given."""
+    """Reconciles of widgets: the reasons of each, and its object."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
@@ -65,7 +65,7 @@ async def touch(lab: Lab, what: str) -> None:
 
 
 def shows(w: Widget, what: str) -> bool:
-    """Whether an object that was reconciled has the change of this touch."""
+    """Whether a reconciled object has the change of this touch."""
     return {
         "its status": w.status.note == "theirs",
         "its labels": bool(w.metadata.labels),
@@ -102,7 +102,7 @@ async def test_our_own_status_write_enqueues_nothing_when_the_watch_begins_again
     seen = await started(lab)
     held = lab.server.faults.add(Rule(STATUS, Delay(seconds=SECONDS), count=1))
     await lab.create(widget("one", parts=1))
-    await asyncio.sleep(SECONDS / 2)  # the reconcile has begun, and its status is on the way
+    await asyncio.sleep(SECONDS / 2)  # the reconcile has begun, and its status write is in flight
     outage = lab.server.faults.add(Rule(READS, Drop(watches=True)))
     await lab.until(Widget, "one", lambda w: w.status.parts == 1)
     await asyncio.sleep(SECONDS)

@@ -80,7 +80,7 @@ def test_a_back_reference_leads_back_across_namespaces() -> None:
     child = Metadata(name="c", namespace="velero", labels=labels, annotations=annotations)
     assert owner_of(BACKUP, child) == Key("", BACKUP, "web", "nightly")
     assert owner_of(JOB, child) is None
-    assert list(by_back_reference(BACKUP)(child, None)) == [Key("", BACKUP, "web", "nightly")]  # type: ignore[arg-type] # caches are not read
+    assert list(by_back_reference(BACKUP)(child, None)) == [Key("", BACKUP, "web", "nightly")]  # type: ignore[arg-type]  # caches are not read
 
 
 def test_a_cluster_scoped_owner_is_found_by_its_back_reference() -> None:

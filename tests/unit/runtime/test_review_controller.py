@@ -45,7 +45,7 @@ class Passes:
     async def __call__(self, object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
         self.seen.append(object_)
         self.contexts.append(ctx)
-        if len(self.seen) > 30:  # a loop without end would keep virtual time from moving
+        if len(self.seen) > 30:  # an endless loop would stop virtual time
             await asyncio.sleep(1e6)
         outcome = None if self._then is None else await self._then(object_, ctx)
         return kv.Done() if outcome is None else outcome
@@ -70,7 +70,7 @@ async def test_a_predicate_never_hides_that_the_finalizer_came_or_that_deletion_
 
 
 async def test_a_status_that_another_writer_wrote_just_before_ours_still_enqueues_the_object() -> None:
-    """The event of their write is merged with ours: to filter it by our version would hide their words for ever."""
+    """The event of another writer is merged with ours: a filter by our version would hide the other writer's change for ever."""
 
     async def counts(w: Widget, ctx: kv.Context[Widget]) -> None:
         ctx.status.draft.parts = len(passes.seen)
@@ -370,7 +370,7 @@ async def test_stopping_does_not_wait_for_a_thread_that_does_not_end() -> None:
         harness.put(placed())
         await asyncio.sleep(0)
         await asyncio.to_thread(began.wait, 10)
-        loop.call_later(30, release.set)  # the thread would end by itself then
+        loop.call_later(30, release.set)  # the thread would then end by itself
         harness.runner.stop()
         await asyncio.wait(harness._tasks, timeout=5)
         ended = all(task.done() for task in harness._tasks)
@@ -414,7 +414,7 @@ async def test_the_apply_of_a_foreign_status_carries_only_the_fields_that_the_re
 
 
 async def test_a_failed_reconcile_keeps_the_validity_condition_that_the_reconciler_set() -> None:
-    """The reason is the same as the runtime's own; a moment of bad network must not flip the condition."""
+    """The reason is the same as the runtime's own; a short network failure must not flip the condition."""
 
     async def judges(w: Widget, ctx: kv.Context[Widget]) -> None:
         if len(passes.seen) == 2:
@@ -476,7 +476,7 @@ async def test_a_condition_that_is_cut_in_production_is_logged() -> None:
 
 
 async def test_an_object_that_has_a_controller_of_its_own_can_be_a_child() -> None:
-    """A pool makes instances; the instance's own controller writes their status and finalizers. That is not a second writer."""
+    """A pool creates instances; the instance's own controller writes their status and finalizers. That controller does not compete."""
 
     async def makes(pool: kv.Object, ctx: kv.Context[kv.Object]) -> None:
         await ctx.own(placed(parts=int(pool.get("data", "parts"))))
@@ -588,7 +588,7 @@ async def test_a_missing_right_to_remove_the_finalizer_is_an_error_whatever_the_
 @pytest.mark.parametrize(
     ("causes", "passes"),
     [
-        ((), 60),  # a test of the patch did not hold: the event of the change is on its way
+        ((), 60),  # a test of the patch failed: the event of the change is on its way
         ((("spec.parts", "Invalid value"),), 12),  # the stored object breaks its schema: backing off, 5 ms doubling
     ],
 )

@@ -1,4 +1,4 @@
-"""The server over real sockets on loopback, on a loop with real time; nothing here waits for time."""
+"""The server over real sockets on loopback, on a loop with real time; no test here sleeps."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Source:
 
 @dataclass
 class World:
-    """One server and everything that was given to it."""
+    """A server and the objects that it was created with."""
 
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     source: Source = field(default_factory=Source)
@@ -106,7 +106,7 @@ async def fetch(url: str, **headers: str) -> Reply:
 
 
 def get(server: ProbeServer, part: str, path: str, **headers: str) -> Reply:
-    """Start the server, ask once, stop it."""
+    """Start the server, send one request, stop it."""
     replies: list[Reply] = []
 
     async def use(server: ProbeServer) -> None:
@@ -297,7 +297,7 @@ def test_a_large_exposition_is_made_off_the_loop(world: World, monkeypatch: pyte
         assert replies[0].text == replies[1].text
 
     with_server(world.server(thread_bytes=10), use)
-    assert len(threads) == 1  # the size is known from the first
+    assert len(threads) == 1  # the size is known from the start
 
 
 # --- health -------------------------------------------------------------------------------------------------------------------
@@ -481,7 +481,7 @@ def test_a_flood_of_scrapes_gets_503(world: World, monkeypatch: pytest.MonkeyPat
 
     async def use(server: ProbeServer) -> None:
         url = server.addresses["metrics"] + "/metrics"
-        assert (await fetch(url)).status == 200  # from the first on the size is known
+        assert (await fetch(url)).status == 200  # the size is known from the start
         first = asyncio.create_task(fetch(url))
         await begun.wait()
         refused = await fetch(url)

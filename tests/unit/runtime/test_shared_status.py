@@ -21,7 +21,7 @@ EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 
 
 async def leave(_: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-    """The widget's own controller, which has nothing to say now."""
+    """The widget's own controller, which has no report at the moment."""
     ctx.status.set_condition("Ready", False, "NotMyTurn")
     ctx.status.skip_write()
     return kv.Done()

@@ -1,4 +1,4 @@
-"""Children that another writer changed, or whose write has an unknown outcome, while the cache is behind: no reconcile is lost or runs too early."""
+"""Children with a foreign change or a write of unknown outcome, while the cache is stale: no reconcile is lost or runs too early."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def placed(**spec: Any) -> Widget:
 
 
 def showing_the_owner(harness: ControllerHarness) -> Callable[[], None]:
-    """Return a hook after which the cache shows the status that was written; children are shown by the tests."""
+    """Return a hook that lets the cache show the written status; the tests show children."""
 
     def show() -> None:
         if harness.server.calls[-1] == "apply Widget one/status":
@@ -73,7 +73,7 @@ async def test_after_the_barrier_gave_up_the_late_event_of_an_own_child_enqueues
     spec = kv.Controller.of(Widget).owns(CONFIG_MAP, own_writes=False).with_(barrier=1.0).reconciled_by(By(owner))
     async with ControllerHarness(spec) as harness:
         harness.server.after = showing_the_owner(harness)
-        harness.put(part(9, "web"))  # a cache that is at some version
+        harness.put(part(9, "web"))  # a cache at some version
         harness.put(placed(), generation=1)
         await harness.settle()
         harness.runner.enqueue(KEY)
@@ -87,7 +87,7 @@ async def test_after_the_barrier_gave_up_the_late_event_of_an_own_child_enqueues
 
 
 async def test_after_the_barrier_gave_up_a_status_is_not_taken_back_to_what_the_outdated_copy_shows() -> None:
-    """The failed reconcile writes the observedGeneration of its copy; after an own write it would carry the version of that write."""
+    """The failed reconcile writes the observedGeneration of its copy; after an own write it would have the version of that write."""
     runs = []
 
     async def fails_at_last(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

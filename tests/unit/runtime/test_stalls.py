@@ -1,4 +1,4 @@
-"""The watch over the event loop. It is about real time, so these tests run loops of their own, and block them on purpose.
+"""The watch over the event loop. It measures real time, so these tests run loops of their own, and block them on purpose.
 
 A test waits until the watch has seen the stall or the loop has responded to the watch, never for time to pass.
 """
@@ -47,7 +47,7 @@ def pings(metrics: Metrics) -> float:
 
 
 def block_until(seen: Callable[[], object]) -> None:
-    """Keep the loop from turning until the watch has seen it."""
+    """Block the loop until the watch has noticed it."""
     checked = threading.Event()
     for _ in range(int(PATIENCE / 0.005)):
         if seen():

@@ -1,4 +1,4 @@
-"""Defaults of a status model, which are defaults of the CRD too: the server fills them in."""
+"""Defaults of a status model, which are also defaults of the CRD: the server fills them in."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ async def change_twice(lab: Lab) -> None:
 
 
 async def slow(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-    """Own something first, so that there is a moment between what was seen and what is written."""
+    """Own a child first, so that time passes between the read and the status write."""
     await ctx.apply(kv.kind("v1", "ConfigMap").new(f"of-{w.name}", data={"generation": str(w.metadata.generation)}))
     return await mark_seen(w, ctx)
 

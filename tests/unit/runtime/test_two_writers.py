@@ -1,4 +1,4 @@
-"""Two writers of one object that undo each other: found by a plain running manager, with both writers, the object and the fields."""
+"""Two writers of one object that undo each other: any running manager reports both writers, the object and the fields."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def two_managers_of_one_process(lab: Lab) -> None:
 
 
 class Meddler:
-    """Another program: writes the shared ConfigMap every ten seconds, so many times."""
+    """Another program, which writes the shared ConfigMap every ten seconds, so many times."""
 
     def __init__(self, lab: Lab, name: str, *, times: int = 100, every: float = 10.0, patch: bool = False) -> None:
         self._lab = lab
@@ -200,7 +200,7 @@ async def one_that_changes_its_mind(lab: Lab) -> None:
 
 
 async def one_that_hands_over(lab: Lab) -> None:
-    """The first widget leaves the object to the second one for good, and takes it back once."""
+    """The first widget leaves the object to the second widget, and takes it back once."""
 
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         if w.spec.mode == "holds":
@@ -246,7 +246,7 @@ async def test_the_last_writer_of_one_manager_stands_and_the_other_says_why_in_i
     assert ready.message.startswith("ConfigMap lab/shared has two writers: controller '")
     applies = lab.metrics.applies
     sent = [applies.labels(controller=name, kind="ConfigMap", result="sent")._value.get() for name in ("left", "right")]
-    assert 4 <= sum(sent) <= 2 + 3 * 3  # the first two, and three that were undone in each ten minutes of half an hour
+    assert 4 <= sum(sent) <= 2 + 3 * 3  # the first two, and three reverts per ten minutes for half an hour
 
 
 async def test_a_writer_outside_of_the_manager_is_logged_once_in_ten_minutes_and_counted(lab: Lab) -> None:

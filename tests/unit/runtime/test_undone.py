@@ -1,4 +1,4 @@
-"""Who undid an apply: only the decision."""
+"""The decision that names the writer who undid an apply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An object with more values than a reconcile may hold the event loop for is reported, and its neighbours do not wait."""
+"""An object whose number of values would block the event loop for too long is reported, and its neighbours do not wait."""
 
 from __future__ import annotations
 

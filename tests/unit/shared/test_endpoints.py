@@ -77,7 +77,7 @@ def test_public_https_host_is_allowed_without_a_list(url: str) -> None:
         "https://[64:ff9b:1::1.1.1.1]",
         "https://[2002:7f00:1::]",
         "https://[2001:0:7f00:1::]",
-        # the same addresses in the spellings that libraries accept
+        # the same addresses in other spellings that libraries accept
         "https://127.1",
         "https://2130706433",
         "https://0x7f000001",

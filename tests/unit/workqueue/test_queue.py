@@ -15,7 +15,7 @@ def now() -> float:
 
 
 async def turns(count: int = 3) -> None:
-    """Run all tasks that are ready, without a step of the time."""
+    """Run all ready tasks, without advancing the time."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -260,8 +260,8 @@ async def test_a_getter_whose_item_was_taken_by_another_goes_on_waiting() -> Non
     waiting = asyncio.create_task(queue.get())
     await turns()
     quick = asyncio.create_task(queue.get())
-    await asyncio.sleep(0)  # the quick one has yielded once and is about to take an item
-    queue.add("a", reason="created")  # wakes the waiting one, which runs after it
+    await asyncio.sleep(0)  # the quick worker has yielded once and is about to take an item
+    queue.add("a", reason="created")  # wakes the waiting worker, which runs after it
     assert (await quick).key == "a"
     await turns()
     assert not waiting.done()
@@ -454,7 +454,7 @@ async def test_a_worker_may_drain_its_own_queue_with_a_timeout() -> None:
     queue = WorkQueue[str]()
     queue.add("a", reason="created")
     await queue.get()
-    assert await queue.drain(1.0) is False  # its own work is not done; no deadlock beyond the timeout
+    assert await queue.drain(1.0) is False  # its own work is not done; without a timeout this would deadlock
     queue.done("a")
 
 

@@ -1,4 +1,4 @@
-"""When a credential is due, and what cannot be read of a Secret."""
+"""When a credential is due, and unreadable Secrets."""
 
 from __future__ import annotations
 

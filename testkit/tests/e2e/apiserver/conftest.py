@@ -90,7 +90,7 @@ async def kubectl(
 
 @dataclass(frozen=True)
 class Place:
-    """A server that clients find by a kubeconfig, a namespace of the test's own, and a folder for what a client keeps."""
+    """A server that clients find by a kubeconfig, a namespace of the test's own, and a folder for the client's files."""
 
     kubeconfig: Path
     namespace: str
@@ -98,7 +98,7 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of a program: nothing of the caller's, so that no proxy and no other cluster is used."""
+        """The environment of a program: nothing of the caller's, which could name a proxy or another cluster."""
         return {"PATH": os.environ["PATH"], "HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig)}
 
 

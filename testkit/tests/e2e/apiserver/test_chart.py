@@ -1,4 +1,6 @@
-"""charts/konverge on both servers: installed, upgraded, rolled back, tested and removed, with what an uninstallation leaves."""
+"""charts/konverge on both servers: installed, upgraded, rolled back, tested and removed, with the objects that stay after an
+uninstallation.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,7 @@ async def test_a_release_is_installed_upgraded_rolled_back_and_removed_and_its_d
 
 
 def chart_of_version(folder: Path, version: str) -> Path:
-    """Return a copy of the chart that calls itself another version."""
+    """Return a copy of the chart with another version."""
     for path in CHART.rglob("*"):
         if path.is_file():
             copy = folder / "newer" / path.relative_to(CHART)

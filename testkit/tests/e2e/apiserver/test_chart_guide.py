@@ -53,7 +53,7 @@ def sections() -> dict[str, list[tuple[str, str]]]:
 
 
 class Reader:
-    """Types the commands of the guide, in a folder that holds what a clone and the examples hold."""
+    """Runs the commands of the guide, in a folder with the content of a clone and of the examples."""
 
     def __init__(self, programs: dict[str, Path], kubeconfig: Path, folder: Path) -> None:
         self._programs = programs

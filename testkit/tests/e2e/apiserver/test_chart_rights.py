@@ -1,4 +1,4 @@
-"""The rights that the chart gives for values beside the defaults, against the audit log of daemons that run with them.
+"""The rights that the chart gives for other values than the defaults, against the audit log of daemons that run with them.
 
 tests/e2e/test_deploy.py does the same for the default values.
 """
@@ -121,7 +121,7 @@ class Release:
 
 
 def manifests(rendered: Rendered) -> list[dict[str, Any]]:
-    """Return what the daemon runs with. The webhooks are registered for no object: nothing routes the traffic of Services here."""
+    """Return the daemon's environment. The webhooks are registered for no object: nothing routes the traffic of Services here."""
     found = [one for one in rendered.objects if one["kind"] in OF_THE_CHART]
     for one in rendered.objects:
         if one["kind"].endswith("WebhookConfiguration"):
@@ -169,7 +169,7 @@ async def in_effect(client: Client, rights: Iterable[Right], user: str) -> None:
 
 
 async def scrape(release: Release, plane: ControlPlane) -> None:
-    """Have metrics read with no token, with one of an account that may, and with one of another."""
+    """Have metrics read without a token, with an authorized account's token, and with another account's token."""
     await plane.kubectl(
         *("create", "clusterrolebinding", f"{release.name}-scraper"),
         *("--clusterrole", f"{release.name}-metrics-reader", "--serviceaccount", f"{NAMESPACE}:scraper"),
@@ -200,7 +200,7 @@ async def read_metrics(release: Release, token: str = "") -> int:
 
 
 async def at_work(release: Release, plane: ControlPlane, config: ClientConfig, client: Client) -> None:
-    """Have a daemon do all that it may have to do."""
+    """Have a daemon do everything that it may have to do."""
     work: list[Any] = [scrape(release, plane)] if release.secure else []
     async with AsyncExitStack() as stack:
         lab = await stack.enter_async_context(Lab(client, config, release.name))
@@ -223,7 +223,7 @@ async def at_work(release: Release, plane: ControlPlane, config: ClientConfig, c
 
 
 def named(right: Right) -> tuple[str, str]:
-    """Return verb and resource as the audit log has them."""
+    """Return verb and resource as they are in the audit log."""
     _, group, resource, _, verb = right
     main, slash, below = resource.partition("/")
     return verb, f"{main}.{group}{slash}{below}" if group else resource
@@ -236,7 +236,7 @@ def needs(one: Audited, right: Right) -> bool:
 
 
 def left_over(rights: Iterable[Right], requests: list[Audited]) -> set[tuple[str, str]]:
-    """Return the rights that no request needed, as the table of reasons names them."""
+    """Return the rights that no request needed, in the notation of the table of reasons."""
     return {named(right) for right in rights if not any(needs(one, right) for one in requests)}
 
 
@@ -274,16 +274,16 @@ async def test_nothing_is_denied_and_every_right_is_used_or_has_a_reason(
 
 
 def is_about_the_ring(right: Right) -> bool:
-    """Whether a right is that to write Events in the namespace of the ring: they tell of edits of its Leases, which are not made here."""
+    """Whether a right allows to write Events in the ring's namespace: they report edits of its Leases, which do not happen here."""
     namespace, group, *_ = right
     return (namespace, group) == (NAMESPACE, "events.k8s.io")
 
 
 def with_a_reason(release: Release) -> set[tuple[str, str]]:
-    """Return the rights that have a reason not to be used.
+    """Return the rights that may stay unused for a reason.
 
-    A new leader lists what it watches, to know that its caches are current. Without an election `list` is for API servers that do not stream
-    the first list of a watch. The Lease of a member is deleted a minute after its end.
+    A new leader lists the kinds that it watches, to know that its caches are current. Without an election `list` is for API servers that do
+    not stream the first list of a watch. The Lease of a member is deleted a minute after its end.
     """
     given = {named(right) for right in release.rendered.rights}
     reasons = (

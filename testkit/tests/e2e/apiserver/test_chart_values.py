@@ -1,4 +1,4 @@
-"""charts/konverge rendered by helm: each value has an effect, a bad one is refused with its path, and the rights are those of `konverge rbac`."""
+"""charts/konverge rendered by helm: values have effects, a bad value is rejected with its path, and the rights equal `konverge rbac`."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def settings_of(rendered: Rendered) -> DaemonSettings:
 
 
 def effective(rights: set[Right]) -> set[Right]:
-    """Return the rights without those on named objects that a right on all objects includes: that on the Leases of members is one."""
+    """Return the rights without rights on named objects that a right on all objects includes, such as the right on members' Leases."""
     return {right for right in rights if not right[3] or (*right[:3], (), right[4]) not in rights}
 
 

@@ -40,7 +40,7 @@ async def client(place: Place) -> AsyncIterator[Any]:
 
 
 def test_the_clients_are_as_young_as_the_control_plane() -> None:
-    """It is what lets an install of both compile the libraries once."""
+    """Equal versions let an install of both compile the libraries once."""
     module = (Path(go_clients_runner.__file__).with_name("go_clients") / "go.mod").read_text()
     assert f"k8s.io/client-go v0{KUBERNETES_VERSION.removeprefix('1')}\n" in module
 

@@ -53,7 +53,7 @@ async def eventually(ask: Callable[[], Awaitable[object]]) -> None:
 
 
 def test_the_stand_ins_know_no_flag_that_envtest_looks_for(tmp_path: Path) -> None:
-    """An API server that lists --insecure-port is a very old one to envtest."""
+    """envtest treats an API server with --insecure-port as a very old API server."""
     for program in stand_ins(tmp_path):
         done = subprocess.run([program, "--help"], capture_output=True, text=True, check=False, timeout=60)
         assert (done.returncode, done.stdout + done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""helm on both servers: a release with one of each kind that needs no node, from its installation to its end."""
+"""helm on both servers: a release with an object of each kind that needs no node, from its installation to its end."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ async def client(place: Place, group: str) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def operator(place: Place, group: str) -> AsyncIterator[None]:
-    """Run the operator as a person would, until the block has ended."""
+    """Run the operator like a user, until the block has ended."""
     log = place.home / "kopf.log"
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(

@@ -100,9 +100,9 @@ def rows(text: str) -> list[list[str]]:
 
 @asynccontextmanager
 async def defined(kubectl: Kubectl) -> AsyncIterator[str]:
-    """Install a CRD of the test's own, and take it away in the end; gives its group.
+    """Install a CRD of the test's own, and remove it at the end; yields its group.
 
-    Other tests on this server have no kind `Welder`, and no group with one is left over: short names would have two meanings.
+    Other tests on this server have no kind `Welder`, and no group with this kind is left over: short names would have two meanings.
     """
     group = f"{kubectl.namespace}.example.com"
     found = ("api-resources", "-o", "name", f"--api-group={group}", "--cached=false")
@@ -399,7 +399,7 @@ async def test_auth_tells_who_one_is_and_what_one_may(kubectl: Kubectl) -> None:
     reader = f"--as=system:serviceaccount:{kubectl.namespace}:reader"
     ran = await kubectl.run("auth", "can-i", "delete", "secrets", reader)
     assert (ran.code, ran.out) == (1, "no\n")
-    for _ in range(50):  # a real server's RBAC sees a binding a moment later
+    for _ in range(50):  # a real server's RBAC needs a moment for a new binding
         ran = await kubectl.run("auth", "can-i", "list", "configmaps", reader)
         if ran.code == 0:
             break

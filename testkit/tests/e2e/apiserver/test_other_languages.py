@@ -1,4 +1,4 @@
-"""The examples in Go, Rust and JavaScript on `konverge apiserver run`, and on a real control plane, so that they show what a cluster does."""
+"""The examples in Go, Rust and JavaScript on `konverge apiserver run`, and on a real control plane, so that the results match a cluster."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def language(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def build(language: str, request: pytest.FixtureRequest) -> Path:
-    """The folder of a language's build; a test is skipped with one line if it cannot be had on this machine."""
+    """The folder of a language's build; a test is skipped with one line if the build is impossible on this machine."""
     return built_or_skipped(language, request.config)
 
 
@@ -53,7 +53,7 @@ async def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIte
 
 
 async def gone(client: Client) -> None:
-    """Wait until the definition that every example makes has been removed."""
+    """Wait until the definition that every example creates has been removed."""
     async with asyncio.timeout(60):
         with contextlib.suppress(NotFound):
             while True:
@@ -75,7 +75,7 @@ async def test_a_client_in_another_language_creates_watches_applies_and_deletes(
     language: str, build: Path, kubeconfig: Path, tmp_path: Path
 ) -> None:
     words, folder = command(language, build, tmp_path)
-    # Nothing of the caller's, so that no proxy and no other cluster can be meant.
+    # Nothing of the caller's, which could name a proxy or another cluster.
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),

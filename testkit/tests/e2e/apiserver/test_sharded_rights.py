@@ -131,7 +131,7 @@ async def edit_leases(client: Client) -> None:
 
 
 async def a_life(mode: str, rendered: Rendered) -> Daemons:
-    """Go through what happens to replicas, and return what they sent."""
+    """Run all events of replicas' lives, and return the requests of the replicas."""
     async with ApiServer(random=Random(1), namespaces=(NAMESPACE,), rbac=True) as server:
         async with Client(server.config(), name="test", random=Random(2)) as client:
             await install(client, rendered)

@@ -1,4 +1,4 @@
-"""The CronJob of the kubebuilder tutorial: an operator that the clock drives, and whose end state depends on time and history.
+"""The CronJob of the kubebuilder tutorial: an operator that depends on the clock, and whose end state depends on time and history.
 
 https://book.kubebuilder.io/cronjob-tutorial/controller-implementation
 """
@@ -98,7 +98,7 @@ def build(manager: kv.Manager) -> None:
 
 
 class JobRunner:
-    """In place of the Job controller and the kubelet: a Job is complete after a minute."""
+    """Replaces the Job controller and the kubelet: a Job is complete after a minute."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab

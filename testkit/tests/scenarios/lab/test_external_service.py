@@ -1,4 +1,4 @@
-"""An operator whose truth is an HTTP service outside of the cluster: real sockets in virtual time, under every plan."""
+"""An operator whose state is in an HTTP service outside of the cluster: real sockets in virtual time, under every plan."""
 
 from __future__ import annotations
 

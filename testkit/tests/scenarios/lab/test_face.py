@@ -1,4 +1,4 @@
-"""The tests of a user's first operator as the documents draw them: no mark, no option, nothing but `lab`.
+"""The tests of a user's first operator as in the documents: no mark, no option, only `lab`.
 
 The same functions run on the in-memory API server and on a real control plane if there is one.
 """

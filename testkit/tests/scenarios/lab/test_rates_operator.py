@@ -1,4 +1,4 @@
-"""An operator that the clock drives: it fetches a rate each hour from an HTTP service that limits the number of requests."""
+"""An operator that depends on the clock: it fetches a rate each hour from an HTTP service that limits the number of requests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RateStatus(kv.Status):
 
 @kv.resource("example.com/v1", conditions=("Ready",))
 class Rate(kv.CustomResource[RateSpec, RateStatus]):
-    """A rate of exchange, not older than an hour."""
+    """An exchange rate, at most an hour old."""
 
 
 class RateReconciler:
@@ -65,7 +65,7 @@ class RateReconciler:
 
 
 class RateService:
-    """The service; it counts the requests that it refused."""
+    """The service; it counts the requests that it rejected."""
 
     def __init__(self) -> None:
         self.refused = 0

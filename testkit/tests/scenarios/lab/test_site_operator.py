@@ -1,4 +1,4 @@
-"""The example of a pure decision: its plan names the whole set of children, and a page that leaves the spec is deleted."""
+"""The example of a pure decision: its plan names the whole set of children, and a page that is removed from the spec is deleted."""
 
 from __future__ import annotations
 

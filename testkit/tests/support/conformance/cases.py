@@ -48,7 +48,7 @@ VERBS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of resource, and an example of it for the cases that every kind has."""
+    """A kind of resource, and an example of it for the generic cases."""
 
     alias: str
     api: str
@@ -122,7 +122,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Some steps on one namespace, and the cells `verb kind feature` of the matrix that they fill."""
+    """Some steps in a namespace, and the cells `verb kind feature` of the matrix that they fill."""
 
     name: str
     cells: tuple[str, ...]

@@ -158,7 +158,7 @@ def _watches(k: KindLines) -> Iterator[Case]:
 
 
 def _updates(k: KindLines) -> Iterator[Case]:
-    fixed = k.alias in ("job", "po")  # a PUT without what was filled in is refused
+    fixed = k.alias in ("job", "po")  # a PUT without the fields that the server filled in is rejected
     yield k.case(
         "update",
         "changed, unchanged, and dry",

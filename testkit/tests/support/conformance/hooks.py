@@ -48,7 +48,7 @@ async def end_serving(runner: web.AppRunner) -> None:
 
 
 class HookServer:
-    """Answers reviews as the cases say, and keeps them by path (`/NAMESPACE/NAME`). It begins to listen when it is first needed."""
+    """Responds to reviews as the cases specify, and keeps the reviews by path (`/NAMESPACE/NAME`). It begins to listen on first use."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {}

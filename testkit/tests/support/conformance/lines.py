@@ -1,4 +1,4 @@
-"""The lines of conformance cases for one kind: its path, its smallest body, and how a case of it is put together."""
+"""The lines of conformance cases for one kind: its path, its smallest body, and the assembly of a case."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Masks the values of a case's record that differ between any two servers: uids, versions, times, generated names, addresses, tokens.
 
-Guarantees: pure. `mask` works on the whole record of one case, so that what is the same twice stays the same twice: uids become numbers by
-first appearance, versions numbers by their order. The version of a list, a table or a bookmark is masked without a number, since others write too.
+Guarantees: pure. `mask` works on the whole record of a case, so that equal values stay equal: uids become numbers by first appearance,
+versions numbers by their order. The version of a list, a table or a bookmark is masked without a number, since others write too.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _uids(data: Any) -> Iterator[str]:
 
 
 def _collective(data: dict[str, Any]) -> bool:
-    """Tell whether the metadata of this is of a list or a bookmark."""
+    """Tell whether this is the metadata of a list or a bookmark."""
     kind = data.get("kind")
     if isinstance(kind, str) and (kind.endswith("List") or kind == "Table") and ("items" in data or "rows" in data):
         return True
@@ -109,7 +109,7 @@ class _Masker:
                     for one in data
                 ]
             items = [self.walk(one, "") for one in data]
-            if key == "causes":  # one for each check of the real server that finds it
+            if key == "causes":  # the real server repeats a cause for each failed check
                 items = [one for number, one in enumerate(items) if one not in items[:number]]
             return sorted(items, key=_ORDERS[key]) if key in _ORDERS else items
         return self._text(data, key) if isinstance(data, str) else data
@@ -124,7 +124,7 @@ class _Masker:
             and _PROSE.match(str(masked.get("description", "")))
             and not masked["description"].startswith(_CUSTOM_COLUMN)
         ):
-            masked["description"] = ""  # the words of Kubernetes' own documentation are not repeated in memory
+            masked["description"] = ""  # the server in memory does not repeat Kubernetes' documentation
         if _collective(data) and isinstance(masked.get("metadata"), dict):
             metadata = dict(masked["metadata"])
             if "resourceVersion" in metadata:

@@ -1,4 +1,4 @@
-"""The matrix verb x kind x feature: which cells the cases fill, which are absent and why; and how two records differ. Pure."""
+"""The matrix verb x kind x feature: which cells the cases fill, which are absent and why; and the differences of two records. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WIDTH: Final = 600
 
 
 def differences(real: Any, memory: Any) -> list[str]:
-    """Return where two records differ, a line each."""
+    """Return the differences of two records, a line each."""
     found = list(_differences(real, memory, ""))
     return found[:_LINES] + ([f"... and {len(found) - _LINES} more"] if len(found) > _LINES else [])
 
@@ -55,7 +55,7 @@ def expected_cells() -> set[str]:
 
 
 def reasons() -> dict[str, str]:
-    """Return why the cells of a feature, or of a kind, that are not expected are absent."""
+    """Return the reasons why cells are not expected, by feature or by kind."""
     matrix = _matrix()
     found = {feature: row["why"] for part in ("common", "special") for feature, row in matrix[part].items()}
     return {**found, **matrix["alone"]}
@@ -66,7 +66,7 @@ def _matrix() -> Any:
 
 
 def report(cases: Sequence[Case], failed: Collection[str]) -> str:
-    """Draw the matrix: a table a feature would be too long, so verbs by kinds with the count of features, then features by verbs."""
+    """Draw the matrix as verbs by kinds with the count of features, then features by verbs, since a table per feature would be too long."""
     filled = Counter(cell for case in cases for cell in case.cells)
     lines = [f"{len(cases)} cases, {sum(len(case.steps) for case in cases)} requests, {len(filled)} cells", ""]
     lines += _table("features by kind and verb", filled, list(KINDS), 1)

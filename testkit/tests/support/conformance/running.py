@@ -59,7 +59,7 @@ class Runner:
         self._saved: dict[str, Any] = {}
         self._configurations: list[str] = []
 
-    # --- what is sent --------------------------------------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------------------------------------
 
     def _text(self, text: str) -> str:
         for name, value in self._variables.items():
@@ -178,7 +178,7 @@ class Runner:
         return record
 
     async def close(self) -> None:
-        """Take the webhooks of the case away."""
+        """Remove the webhooks of the case."""
         while self._configurations:
             await self.run(Step(f"DELETE {self._configurations.pop()}"))
 
@@ -260,7 +260,7 @@ def _expected(step: Step, status: int) -> bool:
 
 
 def _undescribed(data: Any, *, names: bool = False) -> Any:
-    """Return data without the descriptions of schemas; a property of this name is none."""
+    """Return data without the descriptions of schemas; a property named `description` stays."""
     if isinstance(data, list):
         return [_undescribed(one) for one in data]
     if not isinstance(data, dict):
@@ -312,7 +312,9 @@ def _drop(data: Any, path: list[str]) -> None:
 
 
 def at(data: Any, path: str) -> Any:
-    """Return what is at a path: names and list indices with dots between; `[a=b]` is the item whose `a` is b, `#` the length; None if absent."""
+    """Return the value at a path: names and list indices with dots between; `[a=b]` is the item whose `a` is b, `#` the length; None if
+    absent.
+    """
     here = data
     for step in filter(None, re.split(r"\.(?![^\[]*\])", path)):
         if step == "#":

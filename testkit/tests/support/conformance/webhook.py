@@ -120,7 +120,7 @@ async def _broken(_: web.Request) -> web.Response:
 
 @asynccontextmanager
 async def conversion_webhook() -> AsyncIterator[dict[str, str]]:
-    """Serve the webhook on loopback; gives the variables of cases that name it."""
+    """Serve the webhook on loopback; yields the variables for cases."""
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)

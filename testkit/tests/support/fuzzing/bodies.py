@@ -20,7 +20,7 @@ Data = dict[str, Any]
 
 @st.composite
 def changed(draw: st.DrawFn, base: Data, node: Node) -> Data:
-    """Draw a good object in which up to three fields, known to its schema or not, are replaced or removed."""
+    """Draw a good object with up to three fields replaced or removed; its schema may know these fields or not."""
     made = copy.deepcopy(base)
     for _ in range(draw(st.sampled_from([0, 1, 1, 2, 2, 3, 5]))):
         _change(draw, made, node)
@@ -134,7 +134,7 @@ _SPOILS: Final[tuple[Callable[[bytes], bytes], ...]] = (
 
 @st.composite
 def carried(draw: st.DrawFn, document: Any, *, yaml_too: bool = False) -> bytes:
-    """Draw the bytes of a document: as JSON, or as YAML, as they should be or spoiled."""
+    """Draw the bytes of a document: as JSON, or as YAML, valid or corrupted."""
     if yaml_too and draw(st.integers(0, 3)) == 0:
         body = yaml.safe_dump(document).encode("utf-8", "surrogatepass")
     else:

@@ -1,6 +1,6 @@
 """Requests, as hypothesis strategies: every place that the server's discovery names, and places, options and headers that no client sends.
 
-The good objects that the bodies begin with are those that the conformance cases create.
+The bodies are based on the good objects of the conformance cases.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Script:
-    """Requests on one resource, which a good object of its kind precedes if there is one."""
+    """Requests on a resource, after the creation of a good object of its kind if there is one."""
 
     place: Place
     seed: Data
@@ -119,7 +119,7 @@ def places() -> tuple[Place, ...]:
 
 @cache
 def _ruled_places() -> tuple[Place, ...]:
-    """Return the places whose kinds have rules beyond their schema: those that cases create."""
+    """Return the resources whose kinds have rules beyond their schema: the resources of the cases."""
     return tuple(place for place in places() if place.seeds)
 
 

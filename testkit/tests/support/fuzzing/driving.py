@@ -66,7 +66,7 @@ async def _problems(script: Script) -> list[str]:
 
 
 def _served_by(script: Script) -> Iterator[Sent]:
-    """Give requests for the kind that a drawn definition defines, if there is one."""
+    """Yield requests for the kind that a drawn definition defines, if there is one."""
     if script.place.plural != "customresourcedefinitions":
         return
     try:

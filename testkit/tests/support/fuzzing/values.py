@@ -161,7 +161,7 @@ _DEEPEST: Final = 6
 
 @st.composite
 def fitting(draw: st.DrawFn, node: Node, depth: int = 0) -> Any:
-    """Draw a value of the type that a schema names; now and then anything else, at any depth."""
+    """Draw a value of the type that a schema names; occasionally another value, at any depth."""
     if draw(st.integers(0, 19)) == 19:
         return draw(anything)
     if node.int_or_string:

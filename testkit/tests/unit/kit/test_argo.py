@@ -1,4 +1,4 @@
-"""The stand-in for Argo writes what the workflow-controller was recorded writing.
+"""The stand-in for Argo writes the same as the recorded workflow-controller.
 
 Compared for each Workflow of a recording: phase, message, shutdown, suspension and the phase of Suspend nodes, in their order and without
 repetitions. Not compared: times, other nodes, progress, and texts of the API server.

@@ -1,4 +1,4 @@
-"""The webhooks of the double complete MachinePools and Machines as those of Cluster API were recorded doing."""
+"""The webhooks of the double set the same defaults on MachinePools and Machines as Cluster API in the recordings."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The double of Cluster API's core does what the real controller was recorded doing.
+"""The double of Cluster API's core acts like the recorded controller.
 
-Each recording is played: the double gets what users and the provider did, step by step in the recorded time, and at the end of each step
-every object must show what the recorded one showed: owners, label, finalizers, phases, ids, replicas, paired Nodes, conditions, and whether
-it exists.
+Each recording is played: the double gets the actions of users and the provider, step by step at the recorded times. At the end of each step
+every object must match the recorded object: owners, label, finalizers, phases, ids, replicas, paired Nodes, conditions, and whether it
+exists.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ async def test_the_double_does_what_the_core_was_recorded_doing(lab: Lab, name: 
     assert len(compared) >= 2
     for text, recorded, played in compared:
         if text.startswith("set-up"):
-            continue  # the recordings go on before the core has seen all of it
+            continue  # the recordings continue before the core has seen everything
         for at in recorded.keys() | played.keys():
             assert played.get(at) == recorded.get(at), f"{at} at the end of {text!r}"
 
@@ -66,7 +66,7 @@ def test_the_defaults_of_the_double_are_those_that_the_webhooks_were_recorded_wr
 
 
 def test_an_infrastructure_machine_of_a_machine_set_waits_for_its_machine() -> None:
-    """A MachineSet owns its clone first; the Machine takes its place."""
+    """A MachineSet owns its clone first; later the Machine owns it."""
     owners = []
     for made in objects("machineset-clones"):
         if made["kind"] == "NstanceMachine" and made["metadata"]["name"] == "ms-77w4r":

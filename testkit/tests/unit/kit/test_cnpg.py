@@ -14,7 +14,7 @@ async def test_a_cluster_that_is_made_again_at_once_gets_a_secret_of_its_own(lab
     await install_crds(lab.client, cnpg_crds())
     await lab.enter(CnpgOperator(lab.config, world=CnpgWorld(seconds=10.0), namespace=lab.namespace))
     await lab.client.create(cluster)
-    for _ in range(100):  # no time passes: both make their Secrets at one moment
+    for _ in range(100):  # no time passes: both create their Secrets at the same moment
         await asyncio.sleep(0)
     await lab.delete(KINDS["Cluster"], "db")
     again = await lab.client.create(cluster)

@@ -11,7 +11,7 @@ from konverge_testing.commands import ConsoleProgress, control_plane
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
-    """An empty cache on a machine without Go and without a network to speak of."""
+    """An empty cache on a machine without Go and without a usable network."""
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     monkeypatch.setattr("konverge_testing.binaries.SYSTEM_DIRECTORY", tmp_path / "system")
     monkeypatch.setenv("KONVERGE_CACHE", str(tmp_path / "cache"))

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not EXAMPLES.exists(), reason="the documents are
 
 
 def modules_in(document: Path) -> list[str]:
-    """Return the blocks of a document that are whole modules of tests for the lab: they import what they use."""
+    """Return the blocks of a document that are whole modules of tests for the lab, recognised by their imports."""
     blocks = BLOCK.findall(document.read_text(encoding="utf-8"))
     return [
         block for block in blocks if "async def test_" in block and re.search(r"^(import|from) ", block, re.MULTILINE)

@@ -123,7 +123,7 @@ def test_a_step_that_only_seems_to_succeed_ends_the_install() -> None:
 
 @pytest.fixture(autouse=True)
 def _no_system_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep what this machine may have in the system's folder out of the tests."""
+    """Hide this machine's system folder from the tests."""
     monkeypatch.setattr("konverge_testing.binaries.SYSTEM_DIRECTORY", tmp_path / "system")
 
 

@@ -111,7 +111,7 @@ print(*sorted(name for name in set(sys.modules) - before))
 
 
 def test_client_fixtures_exist_only_with_pytest_asyncio(empty_machine: pytest.Pytester) -> None:
-    # In processes of their own: a fixture function keeps its wrapping by pytest-asyncio for the life of a process.
+    # In separate processes: a fixture function keeps its wrapping by pytest-asyncio for the life of a process.
     empty_machine.runpytest_subprocess("--fixtures").stdout.fnmatch_lines(["admin --*", "client_for --*"])
     without = empty_machine.runpytest_subprocess("--fixtures", "-p", "no:asyncio", "-o", "addopts=", "-c", "/dev/null")
     without.stdout.fnmatch_lines(["control_plane*"])
@@ -180,7 +180,7 @@ FORGETFUL = """
 
 @pytest.fixture
 def lab_suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A suite of coroutine tests that ask for the lab, beside others; pytest-asyncio is strict, as it is by default."""
+    """A suite of coroutine tests with the lab, beside others; pytest-asyncio is strict, as it is by default."""
     monkeypatch.delenv("CI", raising=False)
     pytester.makepyfile(test_things=LAB_SUITE)
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")

@@ -1,4 +1,4 @@
-"""The processes of a test run share the tests so that none waits at the end for a long one."""
+"""The processes of a test run share the tests so that no process waits at the end for a long test."""
 
 from __future__ import annotations
 

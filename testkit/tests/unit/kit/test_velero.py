@@ -1,4 +1,4 @@
-"""The stand-in for Velero writes what Velero was recorded writing.
+"""The stand-in for Velero writes the same as the recorded Velero.
 
 Compared for each object of a recording: phase, place in the queue, errors, warnings, finalizer and deletion, in their order and without
 repetitions. Not compared: times, texts, progress, and how writes of different objects interleave.

@@ -1,4 +1,4 @@
-"""The stand-in for VolSync writes what VolSync was recorded writing.
+"""The stand-in for VolSync writes the same as the recorded VolSync.
 
 Compared for each object of a recording: the condition, its message if it is an Error, lastManualSync, whether a run is under way, the
 mover's result, the image, and token and pause of the spec, in their order and without repetitions. Not compared: times, logs, and a
@@ -40,7 +40,7 @@ def fact(type_: str, made: Json) -> Any:
 
 
 def steady(events: list[Event]) -> list[Event]:
-    """Leave out the Error of a moment."""
+    """Leave out a momentary Error."""
     return [event for event in events if "Operation cannot be fulfilled" not in str(event.object.get("status"))]
 
 

@@ -1,4 +1,4 @@
-"""Calls that block the loop are findings, wherever they hide; work in threads may block."""
+"""Calls that block the loop are findings, wherever they are in the code; work in threads may block."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from konverge_testing.loop import VirtualTimeLoop
 
 
 def current_sleep() -> Callable[[float], None]:
-    """Return the function that the module `time` has now."""
+    """Return the current function of the module `time`."""
     found: Callable[[float], None] = attrgetter("sleep")(time)
     return found
 
 
 def on_a_virtual_loop(call: Callable[[], Any]) -> list[str]:
-    """Run a function in a task; return what was reported."""
+    """Run a function in a task; return the reported findings."""
     found = list[str]()
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""The verdict on a run, from what it was and what the reference was."""
+"""The verdict on a run, from its result and the reference's result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kind whose CRD is not installed is seen at the start: it is installed if it is a model, and else the test fails with its name."""
+"""A kind whose CRD is not installed is detected at the start: a model is installed, and otherwise the test fails with the kind's name."""
 
 from __future__ import annotations
 

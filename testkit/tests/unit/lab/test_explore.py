@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 async def numbered(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-    """Makes one child, under a number that it takes before it writes it down: a crash between the two leaves a second one."""
+    """Creates a child under a number, and records the number afterwards: a crash in between leaves a second child."""
     number = owner.status.parts
     if number is None:
         number = len(ctx.cache(CONFIG_MAP).keys(owner.namespace))
@@ -155,7 +155,7 @@ def test_an_end_state_that_depends_on_the_order_of_ready_tasks_is_a_finding() ->
 
 
 def time_for(turns: int) -> Callable[[CpuBudget], bool]:
-    """Return a `CpuBudget.left` that is True so many times."""
+    """Return a `CpuBudget.left` that is True for this number of calls."""
     numbers = count(1)
     return lambda _: next(numbers) <= turns
 
@@ -276,7 +276,7 @@ def test_without_pruning_the_pruned_plans_run_too() -> None:
 
 async def skips_what_it_holds_for_done(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
     if w.status.observed_generation == w.metadata.generation:
-        return kv.Done()  # the mistake: a deleted or edited child stays so
+        return kv.Done()  # the mistake: a deleted or edited child is not repaired
     for number in range(2):
         await ctx.own(part(number, w.namespace))
     ctx.status.set_condition("Ready", True, "Made")

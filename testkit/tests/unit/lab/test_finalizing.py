@@ -1,4 +1,4 @@
-"""Calls of `finalize` that a plan makes raise, or lets a cancellation through: the object stays until one of them has really ended."""
+"""Plans that let calls of `finalize` raise, or interrupt them by a cancellation: the object stays until a call has really ended."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ async def test_an_object_that_is_made_again_belongs_to_its_applier_only_if_that_
 
 
 class OwnerBetweenRequests:
-    """A client after whose first patch the owner of the object adds its finalizer again, as a reconcile may do at any moment."""
+    """A client whose first patch makes the owner of the object add its finalizer again, as a reconcile may do at any moment."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -92,7 +92,7 @@ def together(
     plans: tuple[Plan, ...] = PLANS,
     more: Callable[[], bool] = always,
 ) -> dict[int, Any]:
-    """Let plans share their beginning; returns what is judged of each."""
+    """Let plans share their beginning; returns the verdict on each plan."""
 
     def work(batch: Batch, link: Link) -> None:
         if batch.shared:

@@ -93,7 +93,7 @@ async def test_settled_waits_for_busy_controllers_and_times_out_on_one_that_neve
 
 
 async def test_no_request_of_a_killed_process_reaches_the_server(lab: Lab) -> None:
-    """It dies between two writes of one reconcile: from then on its requests reach nothing."""
+    """The process dies between two writes of a reconcile: from then on its requests have no effect."""
     first, reached = True, False
 
     async def counting(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
@@ -237,7 +237,7 @@ async def test_a_timeout_shows_the_mistakes_so_far(lab: Lab) -> None:
 
 
 async def test_a_halted_manager_sends_nothing_and_retries_nothing(lab: Lab) -> None:
-    """It is halted while a request is on its way, and while other keys wait for their retry."""
+    """The process is halted while a request is in flight, and while other keys wait for their retry."""
     called: list[str] = []
 
     async def failing(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

@@ -1,4 +1,4 @@
-"""End states are compared under masks: what differs from run to run is not seen, everything else is."""
+"""End states are compared under masks: differences of any two runs are ignored, everything else is compared."""
 
 from __future__ import annotations
 

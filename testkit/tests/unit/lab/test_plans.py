@@ -1,4 +1,4 @@
-"""Plans as files: they travel through JSON without loss, and what is wrong in one is named with its place."""
+"""Plans as files: they are converted to JSON and back without loss, and an error names its place in the plan."""
 
 from __future__ import annotations
 

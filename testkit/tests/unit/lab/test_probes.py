@@ -1,4 +1,4 @@
-"""Rules that ask before they strike: they count like any other, and a no leaves no trace."""
+"""Rules that call a probe before the fault: they count like any other rule, and a refusal of the probe leaves no trace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LINES = [
 
 
 class Asked:
-    """Says the same each time, and counts."""
+    """Returns the same result each time, and counts the calls."""
 
     def __init__(self, answer: bool) -> None:
         self.answer = answer

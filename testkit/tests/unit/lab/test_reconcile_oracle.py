@@ -1,4 +1,4 @@
-"""Work that only the resync does, and errors that nothing reports, are findings: in the undisturbed run and under plans."""
+"""Work that only the resync does, and errors without a report, are findings: in the undisturbed run and under plans."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_an_error_that_stays_reported_passes_at_each_reconcile() -> None:
         await lab.start(lambda manager: manager.add(controller(reports)))
         await lab.create(widget())
         await lab.until(Widget, "one", kv.is_true("Ready"))
-        await lab.patch(Widget, "one", {"spec": {"parts": -7}})  # part--7 is a valid name, and the write is refused
+        await lab.patch(Widget, "one", {"spec": {"parts": -7}})  # part--7 is a valid name, and the write is rejected
         for number in range(3):
             await lab.patch(Widget, "one", {"metadata": {"labels": {"n": str(number)}}})
             await asyncio.sleep(5)

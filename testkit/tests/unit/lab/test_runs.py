@@ -1,4 +1,4 @@
-"""One run of a scenario: the same seed gives the same bytes, whatever the interpreter's own chance."""
+"""One run of a scenario: the same seed gives the same bytes, for any hash seed of the interpreter."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ REFERENCE = Plan(name="reference")
 
 
 def test_the_rest_until_a_run_has_converged_is_slept_through_in_one_step_at_any_moment() -> None:
-    """A rest that the rounding of floats leaves over is lost in the sum with the clock: the run would wait without end."""
+    """A remainder from the rounding of floats is lost in the sum with the clock: the run would wait without end."""
     for milliseconds in range(0, 4_000_000, 997):
         last_write = milliseconds / 1000.0 / 3.0
         began = last_write + 0.1
@@ -376,7 +376,7 @@ def test_a_run_has_not_converged_while_the_process_is_down_after_the_end_of_the_
 
 
 async def makes_parts_later(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-    """Is Ready with one part, and makes two more ten minutes later: after the end of a scenario that waits for Ready."""
+    """Is Ready with one part, and creates two more ten minutes later: after the end of a scenario that waits for Ready."""
     await ctx.own(part(0, owner.namespace))
     ctx.status.set_condition("Ready", True, "Made")
     made = owner.metadata.created
@@ -406,7 +406,7 @@ def test_a_fault_at_a_write_after_the_end_of_the_scenario_is_waited_for_as_any_o
 
 
 async def waits_for_its_peer(owner: Widget, ctx: kv.Context[Widget], never: threading.Event) -> kv.Outcome:
-    """Hangs in a thread if it finds its child made and no status: after a crash between the two."""
+    """Hangs in a thread if its child exists without a status, as after a crash between the two writes."""
     if owner.status.parts is None and ctx.cache(CONFIG_MAP).find(owner.namespace, "part-0") is not None:
         await asyncio.to_thread(never.wait)
     return await make_parts(owner, ctx)

@@ -1,4 +1,4 @@
-"""The seeded scheduler of the loop: other seeds, other orders of what is ready; the same seed, the same order."""
+"""The seeded scheduler of the loop: another seed gives another order of ready tasks, and the same seed the same order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from konverge_testing.loop import VirtualTimeLoop
 
 
 def order(seed: int | None, tasks: int = 6) -> list[tuple[int, int]]:
-    """Run tasks that are all ready at once, three steps each; returns who took which step, in order."""
+    """Run tasks that are all ready at once, three steps each; returns the task of each step, in order."""
     steps: list[tuple[int, int]] = []
 
     async def one(number: int) -> None:

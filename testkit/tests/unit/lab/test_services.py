@@ -1,4 +1,4 @@
-"""Requests to a service that a scenario enters are disturbed: 503, no response, a response that is lost."""
+"""Requests to a service of a scenario are disturbed: 503, no response, a lost response."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFERENCE = Plan(name="reference")
 
 
 class Tickets:
-    """A service with one ticket for each POST, or for each name of a PUT."""
+    """A service that issues a ticket for each POST, or for each name of a PUT."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -91,7 +91,7 @@ def plans(how: str) -> list[Plan]:
 
 
 def failing(how: str) -> list[str]:
-    """Return what the failing plans of an operator do."""
+    """Return the faults in the failing plans of an operator."""
     report = explore(scenario(how), only=plans(how))
     assert report.ran == 3
     return sorted(fault.do for failure in report.failures for fault in failure.plan.services)

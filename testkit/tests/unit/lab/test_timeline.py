@@ -8,7 +8,7 @@ from konverge_testing.lab.timeline import Timeline, TimelineEntry, first_differe
 
 
 def timeline(*texts: str) -> Timeline:
-    """Writes, apart from texts that begin with a dot."""
+    """Return a timeline of writes; a text that begins with a dot is a commit."""
     made = Timeline()
     for number, text in enumerate(texts):
         kind = "commit" if text.startswith(".") else "write"

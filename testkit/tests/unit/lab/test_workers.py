@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not possible(), reason="processes cannot be fork
 
 
 def each(do: Callable[[int], Any]) -> Work:
-    """Work that does its places one by one."""
+    """Work that runs its items one by one."""
 
     def work(batch: Batch, link: Link) -> None:
         for place in batch.places:

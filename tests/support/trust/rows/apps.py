@@ -1,4 +1,4 @@
-"""Attacks by ApplicationInstances: the charts that Flux installs, and with whose rights."""
+"""Attacks by ApplicationInstances: the charts that Flux installs, and the rights of these installations."""
 
 from __future__ import annotations
 

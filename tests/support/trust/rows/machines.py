@@ -39,7 +39,7 @@ async def create_as_tenant(here: Scene) -> None:
 
 
 async def forge_place(here: Scene) -> None:
-    """Objects that carry the id of a foreign instance, then go."""
+    """Objects with the id of a foreign instance, which are then deleted."""
     for number, (place, instance) in enumerate(instances(here).items()):
         body = {"metadata": {"name": f"place-{number}", "annotations": {MachinesAnnotation.INSTANCE: place}}}
         await here.landlord.create(NstanceMachine, {**body, "spec": {"groupRef": "workers"}})
@@ -110,7 +110,7 @@ async def second_pool(here: Scene) -> None:
 
 
 async def demand_all(here: Scene) -> None:
-    """A tenant's pods ask for instances of their own: what a namespace gets is bounded by an administrator."""
+    """A tenant's pods request instances of their own: an administrator limits the number for a namespace."""
     for number in range(20):
         annotations = {MachinesAnnotation.ON_DEMAND_GROUPS[0]: "workers"}
         body = {"metadata": {"name": f"pod-{number}", "annotations": annotations}, "spec": POD_SPEC}

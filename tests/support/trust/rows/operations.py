@@ -92,7 +92,7 @@ async def restore_over_victim(here: Scene) -> None:
 
 
 async def forged_backup(here: Scene) -> None:
-    """Even a Backup in Velero's namespace that claims to be of the attacker's Operation is restored within the attacker's namespace."""
+    """Even a Backup in Velero's namespace that claims to belong to the attacker's Operation is restored within the attacker's namespace."""
     await target(here)
     namespace = await here.admin.get(kind("v1", "Namespace", namespaced=False, plural="namespaces"), ATTACKER)
     annotations = {
@@ -257,7 +257,7 @@ async def forged_metadata(here: Scene) -> None:
 
 
 async def window(here: Scene) -> Sequence[str]:
-    """The window of the namespace is the platform's; the annotation of a target opens no other."""
+    """The window of the namespace is the platform's; a target's annotation opens no other window."""
     namespace = kind("v1", "Namespace", namespaced=False, plural="namespaces")
     closed = {"metadata": {"annotations": {"ops.vworkspace.io/maintenance-window": "Sat 22:00-22:01 UTC"}}}
     await here.admin.patch(namespace, ATTACKER, patch=closed, style="merge")

@@ -73,7 +73,7 @@ async def denied_namespaces(here: Scene) -> list[str]:
 
 
 async def denied_by_another_field(here: Scene) -> list[str]:
-    """The namespace of a release, of a target or of a reference is another than the job's."""
+    """A job names another namespace for its release, target or reference."""
     await prepare(here)
     body = manifest()
     here.stage.plane.submit(

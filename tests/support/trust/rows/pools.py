@@ -270,7 +270,7 @@ async def write_status_and_delete(here: Scene) -> None:
 
 
 async def hold_up(here: Scene) -> Sequence[str]:
-    """Older claims that are refused, or wait for nothing that exists, keep no claim of the victim waiting."""
+    """Older claims that are rejected, or wait for something that does not exist, do not delay a claim of the victim."""
     parts: tuple[dict[str, Any], ...] = (
         {"helm": {"values": {"a": 1}}},
         {"mail": {"enabled": True, "credentialsSecret": "smtp-of-victim"}},
@@ -349,7 +349,7 @@ async def forge_claim_ref(here: Scene) -> Sequence[str]:
 
 
 async def forge_name(here: Scene) -> None:
-    """An instance of the same name as the victim's, in another namespace, is taken down."""
+    """An instance with the name of the victim's instance, in another namespace, is deleted."""
     _, instance = await victims_instance(here)
     await forge(here, instance, spec={"database": {"type": "postgresql", "managed": True, "deleteOnCleanup": True}})
     await here.rest()

@@ -1,4 +1,4 @@
-"""Rollouts as the engine `helm` reports them: from a cache that lags, and while the Operation has to stop."""
+"""Rollouts as the engine `helm` reports them: from a lagging cache, and while the Operation has to stop."""
 
 from __future__ import annotations
 

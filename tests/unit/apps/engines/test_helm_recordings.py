@@ -1,6 +1,6 @@
-"""Flux's recordings through the engine helm: the way of an Upgrade from its edit on, event by event, until it ends.
+"""Flux's recordings through the engine helm: an Upgrade from its edit to its end, event by event.
 
-The instance shows what its reconciler makes of each event (tests/support/apps/replay.py), and the engine reads that.
+The instance has the status that its reconciler derives from each event (tests/support/apps/replay.py), and the engine reads this status.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def job(settings: OperationSettings | None = None, **parameters: Any) -> dict[st
 
 
 def test_the_pods_of_a_command_keep_the_restricted_pod_security_standard_and_are_never_restarted() -> None:
-    """The whole pod: a field beside these would be a hole in the contract, so it fails here first."""
+    """The whole pod: an additional field would be a hole in the contract, so it fails here first."""
     assert job(command=["true"], args=["-v"], env={"A": "1"})["template"] == {
         "spec": {
             "restartPolicy": "Never",

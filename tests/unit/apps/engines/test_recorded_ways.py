@@ -1,4 +1,4 @@
-"""Recordings of Velero, Argo and VolSync through the translation of their engine: the whole way of each object, state by state."""
+"""Recordings of Velero, Argo and VolSync through the translation of their engine: each object, state by state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backups and Restores as the engine renders them, and what it refuses or waits for."""
+"""Backups and Restores as the engine renders them, its rejections, and its waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReplicationSources and ReplicationDestinations as the engine renders them, and what it refuses."""
+"""ReplicationSources and ReplicationDestinations as the engine renders them, and its rejections."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def count(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, labels)
 
 
-# --- what a handler may say ---------------------------------------------------------------------------------------------------
+# --- handlers' responses ------------------------------------------------------------------------------------------------------
 
 
 async def yes(_: Any) -> kv.Allow:

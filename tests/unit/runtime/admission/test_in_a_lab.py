@@ -1,4 +1,4 @@
-"""A manager's webhooks in the way of what is written, on the API server in memory and in virtual time."""
+"""A manager's webhooks between clients and storage, on the API server in memory and in virtual time."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ async def test_the_cache_of_a_kind_that_is_not_served_makes_the_webhooks_unready
 
 
 async def crashing(lab: Lab) -> None:
-    """A user's writes while the operator dies at every write: the webhook ignores failures, so nothing depends on it."""
+    """A user's writes while the operator crashes at every write: the webhook's failure policy is Ignore, so nothing depends on it."""
     lab.may_differ(Widget, "spec.mode", why="it is set only if the webhook can be called")
     await lab.start(build_of(MUTATING.ignoring_failures().handled_by(marked)))
     await lab.create(widget(parts=1))

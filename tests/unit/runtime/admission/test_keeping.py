@@ -155,7 +155,7 @@ async def test_a_change_in_between_makes_the_patch_fail_and_be_tried_again(admin
     assert b"" in await bundles(admin)
 
 
-# --- what is put where, purely ------------------------------------------------------------------------------------------------
+# --- pure functions -----------------------------------------------------------------------------------------------------------
 
 OURS = {"ours.example.com": {"service": {"namespace": "web", "name": "hooks", "path": "/x", "port": 443}}}
 BUNDLE = base64.b64encode(b"new").decode()

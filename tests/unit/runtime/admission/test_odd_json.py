@@ -49,7 +49,7 @@ def nested(levels: int, *, lists: bool = False) -> str:
 
 
 def review(object_: str = "null", old: str = "null", **fields: str) -> bytes:
-    """A review as text, because the values are often no JSON that Python writes."""
+    """A review as text, because Python does not write most of these values as JSON."""
     request = {"uid": '"u1"', "operation": '"UPDATE"', "name": '"one"', "namespace": '"web"', **fields}
     parts = ",".join(f'"{name}":{value}' for name, value in {**request, "object": object_, "oldObject": old}.items())
     head = '"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"'
@@ -86,7 +86,7 @@ def test_deep_json_gets_400_and_no_line_in_the_log(
 @pytest.mark.parametrize("levels", [*range(100, 1_000, 50), 1_000, 3_000, 5_000])
 @pytest.mark.parametrize("webhook", WEBHOOKS)
 def test_at_no_depth_is_a_trace_logged(webhook: kv.Webhook[Any], levels: int, lists: bool, logs: list[Any]) -> None:
-    # From some depth on, which depends on the version of Python, an object cannot be followed.
+    # Beyond some depth, which depends on the version of Python, an object cannot be traversed.
     deep = widget(nested(levels, lists=lists))
     response = ask(webhook, review(deep, deep))
     assert response.status in ((200,) if levels < 250 else (200, 400))

@@ -1,4 +1,4 @@
-"""From a changed object to a JSON patch: what changed, and nothing else."""
+"""From a changed object to a JSON patch: the changes, and nothing else."""
 
 from __future__ import annotations
 

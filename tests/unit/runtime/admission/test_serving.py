@@ -1,4 +1,4 @@
-"""The server over real TLS on loopback, on a loop with real time: certificates that change while requests go on, limits, the end."""
+"""The server over real TLS on loopback, on a loop with real time: certificates that change during requests, limits, the end."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class World:
             return answer.status, await answer.text()
 
     async def served(self, serving: Serving) -> bytes:
-        """The certificate that a new connection is shown."""
+        """The certificate that a new connection gets."""
         port = int(serving.address.rpartition(":")[2])
         _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=self.context)
         shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)

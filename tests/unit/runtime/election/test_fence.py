@@ -1,4 +1,4 @@
-"""No byte of a write leaves the process behind the fence, and reads go on."""
+"""No byte of a write leaves the process after the fence has closed, and reads continue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length
 
 
 class SlowServer:
-    """Answers small requests at once; reads a large one only when it is let."""
+    """Responds to small requests at once; reads a large request only when the test allows it."""
 
     def __init__(self) -> None:
         self.received = 0

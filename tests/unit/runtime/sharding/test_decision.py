@@ -1,4 +1,4 @@
-"""The decision on one object, row by row; that no interleaving of members breaks it is searched in test_model."""
+"""The decision on one object, row by row; test_model searches all interleavings of members."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ LONGEST = 15.0
 
 
 def attacked(forgeries: Forgeries, pause: float, seconds: float) -> list[float]:
-    """Change the stamp of an object at each `pause`, write it again as soon as that is allowed, and return the times of the writes."""
+    """Change the stamp of an object at each `pause`, write it again as soon as allowed, and return the times of the writes."""
     written: list[float] = []
     for number in range(int(seconds / pause)):
         now = number * pause

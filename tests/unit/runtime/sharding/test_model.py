@@ -39,7 +39,7 @@ def test_no_two_members_reconcile_an_object_at_once_and_epochs_increase(model: M
 def test_with_two_objects_no_two_members_reconcile_one_at_once_and_each_is_in_a_state_that_it_can_reach_alone(
     model: Model, at_least: int
 ) -> None:
-    """So a search of one object is one of any number of them that have its faults and writes among them."""
+    """So a search of one object covers any number of objects with these faults and writes among them."""
     found = search_all(model, limit=4_000_000)
     assert found.states > at_least
     assert found.of_one <= search_all(replace(model, objects=1)).of_one
@@ -74,7 +74,7 @@ def test_with_labels_of_a_coordinator_no_two_members_reconcile_an_object_at_once
 
 
 def label_of_the_next(*_: Any, desired: str, **__: Any) -> Assignment:
-    """Give an object to the member that should have it, although another owns it."""
+    """Give an object to its rightful member, although another member owns it."""
     return Assignment(desired)
 
 

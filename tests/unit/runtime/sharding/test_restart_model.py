@@ -1,4 +1,6 @@
-"""Replicas that end and start again, in every order: an object waits for 30 s at most, and no member takes what another works on."""
+"""Replicas that end and start again, in every order: an object waits for 30 s at most, and no member takes an object that another member
+reconciles.
+"""
 
 from __future__ import annotations
 

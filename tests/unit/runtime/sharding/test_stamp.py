@@ -1,4 +1,4 @@
-"""A stamp is read only if a member can have written it, and epochs increase whatever was done to it by hand."""
+"""A stamp is read only if a member can have written it, and epochs increase after any edit by hand."""
 
 from __future__ import annotations
 

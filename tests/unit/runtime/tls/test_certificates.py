@@ -1,4 +1,4 @@
-"""Self-signed certificates: what is due when, and that clients trust the generated certificates."""
+"""Self-signed certificates: when each is due, and that clients trust the generated certificates."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def serving(material: Material) -> x509.Certificate:
 
 
 def signer(material: Material) -> int:
-    """Which of the trusted authorities signed what is served."""
+    """The trusted authority that signed the serving certificate."""
     for index, one in enumerate(authorities(material)):
         try:
             serving(material).verify_directly_issued_by(one)

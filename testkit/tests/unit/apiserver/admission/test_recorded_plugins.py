@@ -60,7 +60,7 @@ def _refused(call: AdmissionCall, objects: Stored) -> Data | None:
 
 
 def _unnamed(status: Data | None) -> Any:
-    """Hide the name that a real server had made up before it refused."""
+    """Hide the name that a real server had generated before it rejected the object."""
     text = json.dumps(status)
     start = text.find("made-")
     return json.loads(text) if start < 0 else json.loads(text.replace(text[start : start + 10], "made-xxxxx"))
@@ -108,7 +108,7 @@ def _pod_admission(accounts: ServiceAccounts = "full") -> Admission:
 
 
 async def _outcome(action: Awaitable[Any]) -> tuple[Any, Data | None]:
-    """Return what an action returned, or the status that it was refused with."""
+    """Return the result of an action, or the status of its rejection."""
     try:
         return await action, None
     except StatusError as error:

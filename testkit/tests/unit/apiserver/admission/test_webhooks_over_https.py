@@ -1,4 +1,4 @@
-"""Webhooks behind real TLS on loopback: what only a connection does, as a real server words it (see `tools/record/admission/recorder.py`)."""
+"""Webhooks behind real TLS on loopback: connection errors, with a real server's messages (see `tools/record/admission/recorder.py`)."""
 
 from __future__ import annotations
 

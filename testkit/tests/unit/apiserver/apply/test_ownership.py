@@ -151,7 +151,7 @@ def test_an_apply_is_unchanged_if_only_the_times_of_owners_differ() -> None:
 
 
 def test_a_time_that_moves_an_owner_behind_another_one_is_written() -> None:
-    # As kube-apiserver does: it compares the owners pair by pair, in their order, which is by time and then by name.
+    # As in kube-apiserver, which compares the owners pair by pair, ordered by time and then by name.
     def owned(*owners: tuple[str, str]) -> dict[str, Any]:
         found = [{"manager": name, "operation": "Update", "apiVersion": V1, "time": time} for name, time in owners]
         return {**widget(), "metadata": {"name": "a", "managedFields": found}}

@@ -49,7 +49,7 @@ RECORDED = list(recorded())
 
 
 def steps(*does: str, refused: bool = True) -> pytest.MarkDecorator:
-    """The recorded steps of these kinds; without those that were refused, where owners are not counted."""
+    """The recorded steps of these kinds; without rejected steps if owners are not compared."""
     found = [
         pytest.param(kind, step, id=name)
         for kind, name, step in RECORDED
@@ -149,7 +149,7 @@ def test_a_write_is_tracked_as_by_the_real_server(kind: str, step: Data) -> None
     metadata.pop("managedFields", None)
     if kind == "Service" and step["do"] == "create":
         for allocated in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-            del new["spec"][allocated]  # the registry fills them in when owners are counted already
+            del new["spec"][allocated]  # the registry fills them in after the owners are computed
     sent = owners(step["before"]) if step["sent"] == "live" else None if step["sent"] == "none" else step["sent"]
     if sent is not None:
         metadata["managedFields"] = sent

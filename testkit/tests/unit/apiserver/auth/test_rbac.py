@@ -1,4 +1,4 @@
-"""RBAC beyond what was recorded: freshness, the check on updates, aggregation, and what a decision costs."""
+"""RBAC beyond the recordings: freshness, the check on updates, aggregation, and the cost of a decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rights as a real server decided them (see `tools/record/admission/recorder.py`): the same decisions, reasons and words."""
+"""Rights as a real server decided them (see `tools/record/admission/recorder.py`): the same decisions, reasons and messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _rbac() -> auth.Rbac:
 
 
 def _outcome(action: Callable[[], Any]) -> tuple[Any, Data | None]:
-    """Return what an action returned, or the status that it was refused with."""
+    """Return the result of an action, or the status of its rejection."""
     try:
         return action(), None
     except StatusError as error:

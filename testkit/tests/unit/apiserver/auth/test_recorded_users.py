@@ -62,7 +62,7 @@ class Desk:
 
 
 def _outcome(action: Callable[[], Any]) -> tuple[Any, Data | None]:
-    """Return what an action returned, or the status that it was refused with."""
+    """Return the result of an action, or the status of its rejection."""
     try:
         return action(), None
     except StatusError as error:
@@ -146,7 +146,7 @@ def test_a_token_review_says_what_a_real_server_says(desk: Desk, name: str) -> N
 
 def _masked(status: Data) -> Data:
     if "error" in status:
-        # Uids differ from run to run, and so do the words around them.
+        # Uids differ from run to run, and so does the text around them.
         words = status["error"]
         return {**status, "error": words.partition("service account UID (")[0] if "UID (" in words else words}
     user = {**status["user"], "uid": "", "extra": sorted(status["user"]["extra"])}

@@ -1,4 +1,4 @@
-"""The rules of the definitions that this repository makes and ships."""
+"""The rules of the definitions that this repository generates and ships."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ OWNER: dict[str, Any] = {"helmReleaseRef": {"name": "a", "namespace": "b"}}
 
 
 def stored(spec: dict[str, Any], name: str = "a", **status: Any) -> dict[str, Any]:
-    """Return an ApplicationInstance as it is stored, whatever the rules say."""
+    """Return a stored ApplicationInstance, without a check of the rules."""
     return {"metadata": {"name": name}, "spec": spec, **({"status": status} if status else {})}
 
 

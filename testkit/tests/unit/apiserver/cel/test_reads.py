@@ -1,4 +1,4 @@
-"""A rule gets only the parts that it reads, with the same results."""
+"""A rule gets only the fields that it reads, with the same results."""
 
 from __future__ import annotations
 

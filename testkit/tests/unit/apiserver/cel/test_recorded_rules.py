@@ -23,7 +23,7 @@ def causes(errors: Iterable[FieldError]) -> list[dict[str, str]]:
 
 
 def named(entry: dict[str, Any]) -> str:
-    """Return what a test is called by."""
+    """Return the name of a test."""
     return str(entry["schema"]["x-kubernetes-validations"][0]["rule"])[:60]
 
 

@@ -1,4 +1,4 @@
-"""How discovery chooses a form, keeps what it made, and notices new resources."""
+"""How discovery chooses a form, caches its responses, and notices new resources."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Replays the recorded results of patches on a real API server (`tools/record/patch.py`).
 
-The server fills in defaults after patching; what it may have added so is listed here. Refusals after patching (validation, decoding) do
-not concern the patch: in these cases only the merge is compared.
+The server fills in defaults after patching; this file lists the fields that it may have added. Refusals after patching (validation,
+decoding) do not concern the patch: in these cases only the merge is compared.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def patched(entry: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
 
 
 def settled(value: Any, real: Any) -> Any:
-    """Return our result with what the server has defaulted, and without what Go leaves out."""
+    """Return our result with the fields that the server has defaulted, and without the fields that Go leaves out."""
     if value is None and real == "":
         return ""  # what Go decodes null to
     if isinstance(value, dict) and isinstance(real, dict):
@@ -79,7 +79,7 @@ def settled(value: Any, real: Any) -> Any:
 
 
 def told(entry: dict[str, Any]) -> str:
-    """Return what a test is called by."""
+    """Return the name of a test."""
     return f"{entry['kind']}-{entry['type'].split('/')[1].split('-')[0]}-{json.dumps(entry['patch'])[:60]}"
 
 

@@ -98,7 +98,7 @@ class Player:
             if "write" in step:
                 self.write(step)
             if "forget" in step:
-                # A restarted server knows the past only from its own first lists on; things happened before these.
+                # A restarted server knows the history only since its own first lists; the script's writes happened before.
                 self.store.jump(5)
                 self.store.forget()
             for write in step.get("writes", ()):

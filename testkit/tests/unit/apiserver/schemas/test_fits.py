@@ -19,7 +19,7 @@ from konverge_testing.apiserver.schemas.pruning import prune_value
 
 
 def surely_fits(node: Node, value: Any) -> bool:
-    """Ask often enough for the type to be there."""
+    """Validate often enough for the type to be compiled."""
     return any(fits(node, value) for _ in range(10))
 
 

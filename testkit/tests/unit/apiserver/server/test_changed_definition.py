@@ -1,4 +1,4 @@
-"""Objects whose definition has changed since they were written: read in today's form, by a GET, a list, a watch and every write."""
+"""Objects whose definition has changed since they were written: read in the current form, by a GET, a list, a watch and every write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every value that the server draws for a field is declared: two servers with other seeds and versions differ in nothing that is compared."""
+"""Every value that the server draws for a field is declared: two servers with other seeds and versions have no other difference."""
 
 from __future__ import annotations
 

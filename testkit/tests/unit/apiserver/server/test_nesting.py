@@ -1,4 +1,4 @@
-"""Bodies that are nested deeper than this server, or any, reads."""
+"""Bodies that are nested deeper than this server, or any server, allows."""
 
 from __future__ import annotations
 

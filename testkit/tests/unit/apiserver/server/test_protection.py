@@ -1,4 +1,4 @@
-"""Classes of volume attributes that are in use stay while they are."""
+"""Classes of volume attributes that are in use are not deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The in-memory API server as its users meet it: through the client, on virtual time, all rooms together."""
+"""The in-memory API server as its users use it: through the client, on virtual time, all rooms together."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ async def test_a_write_whose_answer_is_lost_was_done_and_a_refused_one_was_not(
     await client.create(CONFIG_MAP.new("a", "default", data={"x": "1"}))
     intent = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
     lost = server.faults.add(Rule(Match(verbs=("apply",)), Drop(moment="after"), count=1))
-    await client.apply(CONFIG_MAP, {**intent, "data": {"y": "2"}})  # sent again by the client, which changes nothing
+    await client.apply(CONFIG_MAP, {**intent, "data": {"y": "2"}})  # repeated by the client, which changes nothing
     assert len(lost.hits) == 1
     assert (await client.get(CONFIG_MAP, "a", "default")).get("data", "y") == "2"
     server.faults.add(Rule(Match(verbs=("apply",)), Refuse(409), count=1))

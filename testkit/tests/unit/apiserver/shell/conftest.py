@@ -1,4 +1,4 @@
-"""Tests here run on virtual time, apart from those over sockets (`test_http*`): there time is real, and nothing waits for it."""
+"""Tests here run on virtual time, apart from the tests over sockets (`test_http*`), which use real time and never wait for it."""
 
 from __future__ import annotations
 

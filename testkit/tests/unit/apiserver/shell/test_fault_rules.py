@@ -1,4 +1,4 @@
-"""Rules as data: what they mean, and their way through JSON."""
+"""Rules as data: their meaning, and their conversion to and from JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shell over real sockets: what reaches the handler, what reaches the client, and what is left behind."""
+"""The shell over real sockets: the requests at the handler, the responses at the client, and the cleanup."""
 
 from __future__ import annotations
 

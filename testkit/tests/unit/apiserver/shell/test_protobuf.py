@@ -1,4 +1,4 @@
-"""Bodies as Go's typed clients write them; what kubectl really sends is tried in testkit/tests/e2e/apiserver."""
+"""Bodies as Go's typed clients encode them; testkit/tests/e2e/apiserver has the real bodies of kubectl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store: versions, compare-and-swap, history, and who hears of what."""
+"""The store: versions, compare-and-swap, history, and the events for each watch."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_lists_are_sorted_as_keys_in_etcd_are() -> None:
 
 
 def history() -> Store:
-    """Versions 2 to 7: a, b and a node made, a changed, b gone, c made."""
+    """Versions 2 to 7: a, b and a node created, a changed, b deleted, c created."""
     store = Store()
     a, b = (store.create(MAPS, configmap(name)) for name in "ab")
     store.create(NODES, node("n"))

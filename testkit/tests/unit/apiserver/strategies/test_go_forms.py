@@ -1,4 +1,4 @@
-"""How Go decodes and encodes: zero values, times, base64, cron schedules, and the numbers that services are given."""
+"""How Go decodes and encodes: zero values, times, base64, cron schedules, and the allocation of service ports."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _found(case: Data) -> tuple[Resource, Version]:
 
 
 def _conformed(case: Data) -> Data:
-    """Do what the registry does with a body, in its order; the server's own metadata is what was recorded."""
+    """Run the steps of the registry on a body, in order; the server's own metadata are taken from the recording."""
     resource, version = _found(case)
     data: Data = copy.deepcopy(case["request"])
     wrong = decode_errors(resource.kind, version.name, version.schema, data)
@@ -93,7 +93,7 @@ _UNREADY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def _without_admission(shown: Data) -> None:
-    """Take away what the admission plugins of a real server add to new objects."""
+    """Remove the fields that the admission plugins of a real server add to new objects."""
     kept = [name for name in shown["metadata"].pop("finalizers", []) if name not in _BY_ADMISSION]
     shown["metadata"].update({"finalizers": kept} if kept else {})
     if shown["kind"] == "Pod":

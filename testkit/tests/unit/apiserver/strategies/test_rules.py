@@ -89,6 +89,6 @@ def test_errors_have_the_order_of_the_rows() -> None:
 )
 def test_each_checks_the_items_of_a_list(rule: Rule, items: list[Any], expected: list[str]) -> None:
     check = each(rule)
-    for _ in range(2):  # a list knows nothing of the values of another list
+    for _ in range(2):  # a list does not see the values of another list
         assert errors(check, items, "") == expected
     assert errors(check, None, "") == []
