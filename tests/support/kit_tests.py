@@ -102,9 +102,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Record the folders whose tests all ran and passed. A selection by names, or an earlier failure, records nothing."""
     config = session.config
-    if exitstatus != 0 or hasattr(config, "workerinput") or _selects(config):
+    root = config.rootpath
+    if exitstatus != 0 or hasattr(config, "workerinput") or _selects(config) or not (root / _TESTS).is_dir():
         return
-    root, passed = config.rootpath, _read(config.rootpath)
+    passed = _read(root)
     for folder in sorted((root / _TESTS).iterdir()):
         if folder.is_dir() and any(_covers(root / argument, folder) for argument in config.args):
             passed.setdefault(_options(config), {})[folder.name] = config.stash[_DIGEST]

@@ -91,11 +91,13 @@ def test_every_example_is_run_by_a_test() -> None:
         "embed_fastapi": __file__,
         "embed_kopf": __file__,
         "invoices": "testkit/tests/scenarios/lab/test_guide.py",
+        "runner_operator": "testkit/tests/unit/kit/test_documents.py",
         "shared_workspaces": "tests/e2e/examples/test_shared_workspaces.py",
         "site_operator": "testkit/tests/scenarios/lab/test_site_operator.py",
         "team_operator": "testkit/tests/scenarios/lab/test_team_operator.py",
         "test_backup_admission": "tests/unit/runtime/admission/test_guide.py",
         "test_invoices": "testkit/tests/scenarios/lab/test_guide.py",
+        "test_runner": "testkit/tests/unit/kit/test_documents.py",
         "test_team": "testkit/tests/unit/kit/test_documents.py",
     }
     assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(tested)
