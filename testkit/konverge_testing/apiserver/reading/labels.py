@@ -57,7 +57,7 @@ class Requirement:
     bound: int = 0
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether these labels satisfy the requirement."""
+        """Tell whether these labels satisfy the selector term."""
         value = labels.get(self.key)
         match self.operator:
             case "=" | "==" | "in":
