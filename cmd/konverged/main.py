@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -104,7 +103,6 @@ class _Group(click.Group):
             raise click.ClickException(str(error)) from error
 
 
-@cache
 def _added() -> Mapping[str, EntryPoint]:
     """Return the commands of other distributions; a command of ours keeps its name."""
     from importlib.metadata import entry_points
