@@ -457,7 +457,7 @@ _STATUS: Final = (
         "key_of_object",
         "change.new.metadata.resource_version in own_versions",
         "own_versions",
-        ("backup",),
+        test="tests/unit/runtime/test_sources.py::test_a_status_that_another_writer_wrote_enqueues_the_object",
     ),
     Mutant(
         "echo-not-filtered",
