@@ -164,15 +164,27 @@ async def test_a_machine_whose_infrastructure_the_cache_does_not_show_is_kept(ru
 async def test_no_machine_is_made_while_the_cluster_is_being_deleted_and_the_next_cluster_gets_one(
     running: Farm,
 ) -> None:
+    created: set[str] = set()
+
+    def record() -> None:
+        entries = running.lab.server.store.list(("cluster.x-k8s.io", "machines"))
+        created.update(entry.uid for entry in entries if entry.name == "on-demand-job")
+
+    running.lab.always.append(record)
     pod = await running.demand("job", "web")
     await running.machine("on-demand-job")
     [first] = await running.machines_of(pod)
     cluster = await running.lab.get(CLUSTER, NAME)
+    finalizers = [*cluster.metadata.finalizers, "example.com/slow"]
+    await running.lab.patch(CLUSTER, NAME, {"metadata": {"finalizers": finalizers}})
     await running.lab.delete(CLUSTER, NAME)
+    await asyncio.sleep(120)
+    assert created == {first.metadata.uid}, "none while the Cluster is being deleted"
+    await running.lab.patch(CLUSTER, NAME, {"metadata": {"finalizers": []}})
     await running.lab.until(CLUSTER, NAME, lambda one: one.metadata.uid != cluster.metadata.uid, timeout=100)
     await running.machine("on-demand-job", timeout=400)
     [second] = await running.machines_of(pod)
-    assert second.metadata.uid != first.metadata.uid
+    assert created == {first.metadata.uid, second.metadata.uid}, "one Machine of each Cluster"
     assert len(running.on_demand()) == 2, "one instance of each Cluster"
 
 
