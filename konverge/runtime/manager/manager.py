@@ -209,18 +209,16 @@ class Manager(Supervised):
         async with contextlib.AsyncExitStack() as stack:
             for part in self._parts:
                 await stack.enter_async_context(part.open())
-            try:
-                for part in self._parts:
-                    part.start()
-                self._started.set()
-                core.readiness.notify()
-                while not self._stopping.is_set():
-                    core.changed.clear()
-                    tasks = [task for part in self._parts for task in part.tasks()]
-                    await wait_first(self._stopping.wait(), core.changed.wait(), *tasks)
-            finally:
-                for part in reversed(self._parts):
-                    await part.drain()
+            for part in self._parts:
+                stack.push_async_callback(part.drain)  # the stack runs each drain, even if another drain fails
+            for part in self._parts:
+                part.start()
+            self._started.set()
+            core.readiness.notify()
+            while not self._stopping.is_set():
+                core.changed.clear()
+                tasks = [task for part in self._parts for task in part.tasks()]
+                await wait_first(self._stopping.wait(), core.changed.wait(), *tasks)
 
     @property
     def client(self) -> Client:

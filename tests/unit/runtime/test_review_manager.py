@@ -131,6 +131,21 @@ async def test_a_supervisor_that_is_cancelled_leaves_no_task_behind(shell: Shell
     assert {task for task in asyncio.all_tasks() & before if task is not asyncio.current_task()} == set()
 
 
+async def test_failed_drain_of_a_part_keeps_no_other_part_from_draining(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail() -> None:
+        raise OSError("no route")
+
+    running = manager(config_maps())
+    monkeypatch.setattr(running._background, "drain", fail)  # the first part that drains
+    await running.start()
+    await running.stop()
+    with pytest.raises(OSError, match="no route"):
+        await running.wait()
+    assert ours() == set()
+
+
 async def test_a_controller_is_not_added_again_while_its_predecessor_still_drains(shell: Shell) -> None:
     running = 0
     most = 0
