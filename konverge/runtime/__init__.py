@@ -43,7 +43,7 @@ from konverge.runtime.manager.manager import Manager
 from konverge.runtime.manager.settings import ElectionSettings, ManagerSettings, ShardingSettings
 from konverge.runtime.observability.readiness import ControllerReport, Report, State
 from konverge.runtime.reconcile.context import Context, HasStatus
-from konverge.runtime.reconcile.plan import ConditionUpdate, Delete, Plan
+from konverge.runtime.reconcile.plan import Apply, ConditionUpdate, Delete, Patch, Plan, PlannedEvent
 from konverge.runtime.reconcile.status import StatusEditor
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "Allow",
     "Applied",
     "Applier",
+    "Apply",
     "Caches",
     "Child",
     "Context",
@@ -71,7 +72,9 @@ __all__ = [
     "ConditionUpdate",
     "Numbers",
     "OnConflict",
+    "Patch",
     "Plan",
+    "PlannedEvent",
     "Predicate",
     "Reader",
     "Report",

@@ -247,7 +247,6 @@ class Children:
         namespace: str,
         *,
         uid: str = "",
-        resource_version: str = "",
         expect: Resource | Metadata | None = None,
         propagation: Propagation = "Background",
     ) -> bool:
@@ -258,7 +257,6 @@ class Children:
             name,
             namespace,
             uid=uid,
-            resource_version=resource_version,
             expect=expect,
             propagation=propagation,
             writer=self._trace.writer,

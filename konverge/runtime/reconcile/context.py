@@ -26,7 +26,7 @@ from konverge.runtime.cache.readers import Live, Reader
 from konverge.runtime.events.core import Regarding
 from konverge.runtime.observability.history import ReconcileLog
 from konverge.runtime.reconcile.children import Children
-from konverge.runtime.reconcile.plan import Plan
+from konverge.runtime.reconcile.plan import Delete, Patch, Plan, PlannedEvent
 from konverge.runtime.reconcile.services import ReconcileServices
 from konverge.runtime.reconcile.status import StatusEditor
 from konverge.runtime.reconcile.trace import Effect, ReconcileTrace
@@ -441,10 +441,14 @@ class Context(Generic[R_co]):
         applied = (
             await self._children.apply_all(_as_children(plan.children)) if plan.children is not None else Applied()
         )
+        for apply in plan.applies:
+            await self.apply(apply.object, force=apply.force, subresource=apply.subresource)
+        for patch in plan.patches:
+            await self._patch(patch)
         for delete in plan.deletes:
-            await self._children.delete(
-                delete.kind, delete.name, delete.namespace, uid=delete.uid, resource_version=delete.resource_version
-            )
+            await self._delete(delete)
+        for event in plan.events:
+            self._record(event)
         for type_ in plan.remove_conditions:
             self._status.remove_condition(type_)
         for mark in plan.set_conditions:
@@ -456,6 +460,22 @@ class Context(Generic[R_co]):
                 self.trace.look_again = min(self.trace.look_again, plan.outcome.delay)
             raise FieldsHeld(applied.held[0])
         return plan.outcome
+
+    def _patch(self, patch: Patch) -> Effect[Any]:
+        if patch.expect is None:
+            return self.patch(patch.kind, patch.name, patch.namespace, patch=patch.patch, subresource=patch.subresource)
+        return self.patch(patch.kind, expect=patch.expect, patch=patch.patch, subresource=patch.subresource)
+
+    def _delete(self, delete: Delete) -> Effect[bool]:
+        if delete.expect is None:
+            return self.delete(delete.kind, delete.name, delete.namespace, uid=delete.uid)
+        return self.delete(delete.kind, expect=delete.expect)
+
+    def _record(self, event: PlannedEvent) -> None:
+        if event.kind is None or event.about is None:
+            self.event(event.reason, event.message, type_=event.type_)
+        else:
+            self.event_about(event.kind, event.about, event.reason, event.message, type_=event.type_)
 
 
 def _as_children(children: tuple[Child | Resource, ...]) -> tuple[Child, ...]:

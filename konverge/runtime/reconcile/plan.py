@@ -1,22 +1,23 @@
 """Plans: the decision of a reconcile as frozen data.
 
-A pure `decide(seen, now) -> Plan` needs no loop, no server and no fixture to be tested; Only `Context.execute` converts a plan to writes.
-It applies children in the order of the plan, deletes owned children outside the plan (if `children` is not None and none is held), deletes
-`deletes`, then sets conditions and draft. The status is written once, at the end of the reconcile.
+A pure `decide(observed, now) -> Plan` needs no loop, no server and no fixture to be tested. Only `Context.execute` converts a plan to
+writes, in the order of the fields of `Plan`. The status is written once, at the end of the reconcile.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from konverge.conditions import Truth, truth
 from konverge.kinds import Kind, Resource
 from konverge.model import Model
+from konverge.objects import Metadata
 from konverge.outcome import Done, Outcome
 from konverge.runtime.apply.conflicts import Child
 
-__all__ = ["ConditionUpdate", "Delete", "Plan"]
+__all__ = ["Apply", "ConditionUpdate", "Delete", "Patch", "Plan", "PlannedEvent"]
 
 St = TypeVar("St", bound=Model)
 R = TypeVar("R", bound=Resource)
@@ -42,35 +43,87 @@ class ConditionUpdate:
 
 
 @dataclass(frozen=True, slots=True)
+class Apply:
+    """One object to server-side apply without an owner reference (`Context.apply`).
+
+    >>> from konverge.kinds import kind
+    >>> Apply(kind("v1", "ConfigMap").new("a", "web"), force=True).object.metadata.path
+    'web/a'
+    """
+
+    object: Resource
+    force: bool = False
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """One merge patch (`Context.patch`), of the object with this name or of exactly the version `expect`.
+
+    >>> from konverge.kinds import kind
+    >>> read = Metadata(name="a", namespace="web", uid="0a1b", resource_version="7")
+    >>> Patch(kind("apps/v1", "Deployment"), {"spec": {"paused": True}}, expect=read).expect.path
+    'web/a'
+    """
+
+    kind: Kind[Any] | type[Any]
+    patch: Mapping[str, Any]
+    name: str = ""
+    namespace: str = ""
+    expect: Resource | Metadata | None = None
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Delete:
-    """One object to delete; `uid` and `resource_version` are preconditions.
+    """One object to delete (`Context.delete`); `uid` is a precondition, `expect` names exactly one version of one object.
 
     >>> from konverge.kinds import kind
     >>> Delete(kind("v1", "ConfigMap"), "a", "web", uid="0a1b").name
     'a'
     """
 
-    kind: Kind[Any]
-    name: str
+    kind: Kind[Any] | type[Any]
+    name: str = ""
     namespace: str = ""
     uid: str = ""
-    resource_version: str = ""
+    expect: Resource | Metadata | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEvent:
+    """One Kubernetes Event about the reconciled object, or about the object of `kind` with the metadata `about`.
+
+    >>> PlannedEvent("Copied", "3 files were copied").type_
+    'Normal'
+    """
+
+    reason: str
+    message: str
+    type_: str = "Normal"
+    kind: Kind[Any] | type[Any] | None = None
+    about: Metadata | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(Generic[St]):
-    """The decision of one reconcile.
+    """The decision of one reconcile, carried out in the order of these fields. A write that raises ends the execution.
 
-    `children` None leaves children untouched (a plan with Blocked or an invalid spec); a tuple, even an empty one, is the whole set.
-    `draft` is a status whose set fields replace the fields of the present status. `remove_conditions` names conditions to remove.
+    `children` None leaves children untouched (a plan with Blocked or an invalid spec); a tuple, even an empty one, is the whole set:
+    owned children outside the set are deleted, unless a child is held. Events precede conditions, so an Event replaces the Event of the
+    transition with the same reason. `remove_conditions` names conditions to remove. `draft` is a status whose set fields replace the
+    fields of the present status.
 
     >>> Plan(set_conditions=(ConditionUpdate("Ready", True, "Scheduled"),)).children is None
     True
     """
 
     children: tuple[Child | Resource, ...] | None = None
+    applies: tuple[Apply, ...] = ()
+    patches: tuple[Patch, ...] = ()
     deletes: tuple[Delete, ...] = ()
-    set_conditions: tuple[ConditionUpdate, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
     remove_conditions: tuple[str, ...] = ()
+    set_conditions: tuple[ConditionUpdate, ...] = ()
     draft: St | None = None
     outcome: Outcome = field(default_factory=Done)
