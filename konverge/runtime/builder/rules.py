@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["may_read_live", "rules_of"]
 
 _WATCH = ("list", "watch")  # `list` for API servers that do not stream the first list
+_WRITES = frozenset({"*", "create", "delete", "patch", "update"})
 
 
 def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
@@ -44,8 +45,19 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
         ]
     watched = READ if controller.live is None else _WATCH
     places = _places(controller.watched)
+    written = {
+        (rule.group, plural)
+        for rule in controller.rules
+        if not _WRITES.isdisjoint(rule.verbs)
+        for plural in rule.resources
+    }
     for kind, verbs in (
         *((watch.kind, watched) for watch in controller.watched),
+        *(
+            (watch.kind, ("get",))
+            for watch in controller.watched
+            if (watch.kind.group, plural_of(watch.kind)) in written
+        ),
         *((kind, ("get",)) for kind in controller.live or ()),
     ):
         rules += [Rule(kind.group, (plural_of(kind),), verbs, namespace=place) for place in places.get(kind, ("",))]

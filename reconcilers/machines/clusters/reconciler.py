@@ -64,13 +64,12 @@ class NstanceClusterReconciler:
             return self._again(document, ours=ours)
         if MachinesAnnotation.EXTERNALLY_MANAGED not in (cluster.metadata.annotations or {}):
             await self._provision(cluster, ctx)
-        if ours:
-            await self._import(cluster, ctx)
-        return self._again(document, ours=ours)
+        refused = ours and await self._import(cluster, ctx)
+        return self._again(document, ours=ours, refused=refused)
 
-    def _again(self, document: str, *, ours: bool) -> Outcome:
+    def _again(self, document: str, *, ours: bool, refused: bool = False) -> Outcome:
         """Reconcile again while a problem lasts that sends no event."""
-        if ours and (document or self._service.problem):
+        if refused or (ours and (document or self._service.problem)):
             return RequeueAfter(timedelta(seconds=self._service.settings.unreachable_retry))
         return Done()
 
@@ -114,7 +113,9 @@ class NstanceClusterReconciler:
             MachinesCondition.READY, True, ClusterReason.PROVISIONED, "there is nothing to provision for a Cluster"
         )
 
-    async def _import(self, cluster: NstanceCluster, ctx: Context[NstanceCluster]) -> None:
+    async def _import(self, cluster: NstanceCluster, ctx: Context[NstanceCluster]) -> bool:
+        """Create the missing pools; returns whether the API server refused a pool, which a webhook may admit later."""
+        refused = False
         plan = self._plan(ctx.cache(POOL).list(namespace=cluster.namespace))
         if plan.pools:
             plan = self._plan(await ctx.live(POOL).list(cluster.namespace))
@@ -134,11 +135,13 @@ class NstanceClusterReconciler:
                 first = misfits(error)[0]
                 self._report(found.group, f"{path_of(first['loc'])}: {problem_words(first)}", ctx)
             except (BadRequest, Invalid) as error:
+                refused = True
                 self._report(found.group, str(error), ctx)
             else:
                 ctx.event(MachinesEvent.IMPORTED, f"group {found.group} of {', '.join(found.shards)} is now a pool")
         for name in plan.refused:
             self._report(name, "it is not an identifier, so no object can have its name", ctx)
+        return refused
 
     def _plan(self, pools: Iterable[Object]) -> ImportPlan:
         states = self._service.states

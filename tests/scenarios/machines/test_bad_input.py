@@ -14,6 +14,7 @@ from konverge.errors import Invalid
 from konverge.kinds import kind
 from konverge.reconcilers.machines.kinds import CLUSTER, CONFIG_MAP, MACHINE_POOL
 from konverge.runtime import ManagerSettings
+from konverge_testing.apiserver.faults.rules import Match, Refuse, Rule
 from konverge_testing.nstance import CallFault, GroupSpec, NstanceWorld
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
@@ -103,6 +104,16 @@ async def test_a_group_whose_name_no_object_can_have_is_reported_once_and_the_ot
     await farm.pool()
     (note,) = await notes(farm, "NotImported")
     assert note == "group 'Not_A_Group' is not imported: it is not an identifier, so no object can have its name"
+
+
+@pytest.mark.parametrize("status", [400, 422])
+async def test_a_refused_import_is_tried_again(farm: Farm, status: int) -> None:
+    refused = Rule(Match(verbs=("create",), resources=("nstancemachinepools.*",)), Refuse(status), count=1)
+    farm.lab.server.faults.add(refused)
+    farm.set_static("a", 1)
+    await farm.start()
+    assert (await farm.pool()).spec.group == "workers"
+    assert len(await notes(farm, "NotImported")) == 1
 
 
 async def test_a_name_that_a_pool_of_another_group_has_is_reported_and_taken_from_none(farm: Farm) -> None:

@@ -185,6 +185,14 @@ def test_if_live_reads_are_declared_a_kind_that_is_only_watched_needs_no_right_t
     assert "get" in rules["example.com", "backups"] & rules["batch", "cronjobs"], "the runtime gets what it writes"
 
 
+@pytest.mark.parametrize("verb", ["create", "update", "patch", "delete", "*"])
+def test_a_watched_kind_that_the_declared_rules_write_may_be_got(verb: str) -> None:
+    """The barrier reads an object from the server if the response to its write was lost."""
+    controller = whole().watches(CONFIG_MAP, to=nobody, metadata_only=True).reads_live()
+    rules = rules_of(controller.needs(Rule("", ("configmaps",), (verb,))))
+    assert "get" in {got for rule in rules if "configmaps" in rule.resources for got in rule.verbs}
+
+
 async def test_an_undeclared_live_read_is_an_error_that_says_what_to_add(lab: Lab) -> None:
     said: list[str] = []
 
