@@ -271,7 +271,7 @@ BY_TEST: Final = (
     Mutant(
         "own-status-hides-others",
         "an own status write hides a change of another writer that came before it",
-        "konverge.runtime.reconcile.status_write",
+        "konverge.runtime.reconcile.status_step",
         "StatusWriter._apply",
         "locked or only_status_changed(cached, response.metadata, response.body)",
         "True",

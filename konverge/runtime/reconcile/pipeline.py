@@ -1,39 +1,62 @@
 """The pipeline of one reconcile: from a cached object to the outcome for the queue.
 
-Each step is a function in a file of this folder, and each may end the reconcile:
+Each step may end the reconcile:
 
-    1. finalizer    ignore, add the finalizer, reconcile or finalize    finalizers.py
-    2. decode       a private copy of the cached object                 reconciler_call.py
-    3. editor       the status that the reconcile will write            reconciler_call.py, status.py
+    1. finalizer    ignore, add the finalizer, reconcile or finalize    `Finalizers`
+    2. decode       a private copy of the cached object                 `decode_object`
+    3. editor       the status that the reconcile will write            `StatusEditors` in status_step.py, status.py
     4. context      the reads and writes of the reconciler              context.py (children.py applies the children)
-    5. reconciler   `reconcile` or `finalize` under the deadline        reconciler_call.py
-    6. failure      a condition that reports or clears a failure        failure_report.py
-    7. status       one apply, and an Event for each transition         status_write.py
+    5. reconciler   `reconcile` or `finalize` under the deadline        `ReconcilerCall`
+    6. failure      a condition that reports or clears a failure        `FailureReport` in status_step.py
+    7. status       one apply, and an Event for each transition         `StatusWriter` in status_step.py
 
-The outcome becomes a requeue in `konverge.runtime.controller.requeue`. An exception of a step ends its own reconcile and nothing else.
+The outcome becomes a requeue in `konverge.runtime.controller.requeue`. An exception of a step ends its own reconcile and nothing else. A
+stored object is an input: an exception of its model ends this object's reconcile and no other.
+
+A finalizer is added before the first reconcile, and removed once `finalize` is done. Rules (tested on a real server): a JSON patch adds the
+finalizer and tests the state that the cache showed; an object under deletion never gets a finalizer. A JSON patch that tests the list
+removes it. A deleted object, or another uid, counts as removed.
+
+Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/. An object under deletion takes no new finalizer:
+https://github.com/kubernetes/kubernetes/issues/32339, https://github.com/kubernetes-sigs/cluster-api/issues/8946
 """
 
 from __future__ import annotations
 
+import asyncio
+import enum
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
 
+from konverge.client import LEFT_OUT
+from konverge.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    InvalidObject,
+    NotAnOutcome,
+    NotFound,
+    ReconcileTimeout,
+    RetryAfter,
+)
 from konverge.informers import Cached
 from konverge.keys import Key
-from konverge.outcome import Done, Outcome
+from konverge.objects import Metadata, Object
+from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.consistency.own_writes import StalenessBarrier
 from konverge.runtime.observability.history import ReconcileLog
 from konverge.runtime.reconcile.context import Context
-from konverge.runtime.reconcile.failure_report import FailureReport
-from konverge.runtime.reconcile.finalizers import Finalizers, FinalizerStep
-from konverge.runtime.reconcile.reconciler_call import ReconcilerCall, StatusEditors, decode_object
+from konverge.runtime.reconcile.failure_message import TOO_DEEP
 from konverge.runtime.reconcile.services import ReconcileServices
-from konverge.runtime.reconcile.status_write import StatusWriter
+from konverge.runtime.reconcile.status_step import FailureReport, StatusEditors, StatusWriter
 from konverge.runtime.reconcile.trace import ReconcileTrace
 
-__all__ = ["ReconcilePipeline", "Result"]
+__all__ = ["FinalizerStep", "ReconcilePipeline", "Result", "adding", "check_outcome", "next_step", "removing"]
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -112,3 +135,202 @@ class ReconcilePipeline:
     def forget(self, key: Key) -> None:
         """Drop the failures of a deleted object."""
         self._failures.forget(key)
+
+
+class FinalizerStep(enum.Enum):
+    """The step that an object needs before `reconcile` may see it."""
+
+    RECONCILE = "reconcile"
+    ADD = "add the finalizer, then wait for the event"
+    FINALIZE = "finalize"
+    IGNORE = "ignore: it is being deleted and not held by us"
+
+
+def next_step(metadata: Metadata, finalizer: str, *, also_deleting: bool = False) -> FinalizerStep:
+    """Decide by deletionTimestamp and finalizers; `finalizer` "" means that the controller declared none.
+
+    With `also_deleting` a controller without a finalizer reconciles objects under deletion too.
+    """
+    held = bool(finalizer) and finalizer in metadata.finalizers
+    if metadata.deleting and not also_deleting:
+        return FinalizerStep.FINALIZE if held else FinalizerStep.IGNORE
+    return FinalizerStep.RECONCILE if held or not finalizer else FinalizerStep.ADD
+
+
+def adding(metadata: Metadata, finalizer: str) -> list[dict[str, Any]]:
+    """Return the JSON patch that adds a finalizer to exactly this version of the list."""
+    guard = {"op": "test", "path": "/metadata/uid", "value": metadata.uid}
+    if metadata.finalizers:
+        return [
+            guard,
+            {"op": "test", "path": "/metadata/finalizers", "value": list(metadata.finalizers)},
+            {"op": "add", "path": "/metadata/finalizers/-", "value": finalizer},
+        ]
+    return [
+        guard,
+        {"op": "test", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
+        {"op": "add", "path": "/metadata/finalizers", "value": [finalizer]},
+    ]
+
+
+def removing(metadata: Metadata, finalizer: str) -> list[dict[str, Any]]:
+    """Return the JSON patch that removes a finalizer from exactly this list."""
+    position = metadata.finalizers.index(finalizer)
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": metadata.uid},
+        {"op": "test", "path": f"/metadata/finalizers/{position}", "value": finalizer},
+        {"op": "remove", "path": f"/metadata/finalizers/{position}"},
+    ]
+
+
+class Finalizers:
+    """The finalizer of one controller."""
+
+    def __init__(self, spec: Controller[Any], services: ReconcileServices) -> None:
+        self._spec = spec
+        self._services = services
+
+    async def begin(self, key: Key, cached: Cached, trace: ReconcileTrace) -> tuple[FinalizerStep, Exception | None]:
+        """Return the step of an object, and the error if its finalizer could not be added."""
+        spec = self._spec
+        step = next_step(cached.metadata, spec.finalizer_name, also_deleting=spec.also_deleting)
+        if step is not FinalizerStep.ADD:
+            return step, None
+        if spec.may_hold is not None and not spec.may_hold(cached.metadata, self._services.caches):
+            return FinalizerStep.RECONCILE, None  # the reconciler reports why
+        trace.write(f"add finalizer to {key}")
+        try:
+            await self._patch(key, adding(cached.metadata, spec.finalizer_name), trace)
+        except (Invalid, Forbidden) as error:
+            return step, None if "being deleted" in error.message else error
+        except Exception as error:  # noqa: BLE001  # counted and retried as the outcome of the reconcile
+            return step, error
+        return step, None
+
+    async def end(self, key: Key, cached: Cached, trace: ReconcileTrace) -> Exception | None:
+        """Remove the finalizer; return the error if it could not be removed."""
+        trace.writes.append(f"remove finalizer from {key}")
+        try:
+            await self._patch(key, removing(cached.metadata, self._spec.finalizer_name), trace)
+        except Exception as error:  # noqa: BLE001  # counted and retried as the outcome of the reconcile
+            return error
+        return None
+
+    async def _patch(self, key: Key, patch: list[dict[str, Any]], trace: ReconcileTrace) -> None:
+        try:
+            await self._services.client.patch(
+                key.kind, key.name, key.namespace, patch=patch, style="json", writer=trace.writer
+            )
+        except NotFound:
+            return
+        except Invalid as error:
+            if error.causes:
+                raise  # the stored object no longer fits its schema, or is under deletion
+            # A failed test of the patch is a conflict with another status code; the event of the change follows.
+            race = Conflict(error.message, status=error.status)
+            raise RetryAfter(1, f"{key} changed while its finalizers were patched: {error.message}") from race
+
+
+def decode_object(key: Key, cached: Cached, model: type[Any] | None) -> tuple[Any, InvalidObject | None]:
+    """Return the object for the reconciler, and the error if its stored form does not decode."""
+    try:
+        if LEFT_OUT not in cached.body:
+            return cached.decode(key.kind), None
+        invalid = InvalidObject(f"{key.kind.kind} {key.path}", ".", TOO_DEEP)
+    except InvalidObject as error:
+        invalid = error
+    except Exception as error:  # noqa: BLE001  # a stored object is an input, whatever its model raises
+        problem = TOO_DEEP if isinstance(error, RecursionError) else f"decoding it failed with {type(error).__name__}"
+        invalid = InvalidObject(f"{key.kind.kind} {key.path}", ".", problem)
+        invalid.__cause__ = error
+    undecoded = getattr(model, "undecoded", None)
+    try:
+        data = cached.data()
+    except RecursionError:
+        data = {"metadata": msgspec.to_builtins(cached.metadata)}
+    return (Object(data) if undecoded is None else undecoded(data, invalid)), invalid
+
+
+class ReconcilerCall:
+    """Calls the reconciler of one controller."""
+
+    def __init__(self, spec: Controller[Any], services: ReconcileServices) -> None:
+        self._spec = spec
+        self._services = services
+        self._limit = spec.numbers.timeout
+        # Looked up once for all reconciles.
+        self._verbs: dict[FinalizerStep, tuple[str, Any, bool]] = {}
+
+    async def run(self, step: FinalizerStep, object_: Any, ctx: Context[Any]) -> Outcome | Exception:
+        """Call `reconcile` or `finalize` under the deadline, and return its outcome or exception. The context is closed afterwards."""
+        verb, method, is_coroutine = self._verbs.get(step) or self._verb(step)
+        limit = self._limit
+        try:
+            async with asyncio.timeout(limit) as deadline:
+                if is_coroutine:
+                    returned = await method(object_, ctx)
+                else:
+                    returned = await self._in_thread(method, object_, ctx, deadline)
+            outcome = check_outcome(self._spec.name, verb, returned)
+            ctx.trace.check_awaited(self._spec.name)
+            if self._services.observer is not None:
+                self._services.observer.check_reconcile()
+        except TimeoutError as error:
+            if not deadline.expired():
+                return error
+            ctx.close("it took too long")
+            return ReconcileTimeout(f"{verb} of {ctx.key} took longer than {limit:g} s and was cancelled")
+        except Exception as error:  # noqa: BLE001  # an exception of the reconciler is its outcome
+            return error
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # Without this return the cancellation would end the worker and the controller in silence.
+            failure = RuntimeError(
+                f"{verb} of {ctx.key} let a cancellation through: something that it awaited was cancelled"
+            )
+            failure.__cause__ = error
+            return failure
+        finally:
+            ctx.close("it is over")
+        return outcome
+
+    def _verb(self, step: FinalizerStep) -> tuple[str, Any, bool]:
+        verb = "finalize" if step is FinalizerStep.FINALIZE else "reconcile"
+        method = getattr(self._spec.reconciler, verb)
+        entry = self._verbs[step] = (verb, method, inspect.iscoroutinefunction(method))
+        return entry
+
+    async def _in_thread(
+        self, method: Callable[[Any, Any], Any], object_: Any, ctx: Context[Any], deadline: asyncio.Timeout
+    ) -> Any:
+        """Run a blocking reconciler. A cancellation closes its context, so that nothing more is sent.
+
+        At the deadline the key stays in work until the thread has ended; a stop does not wait for the thread.
+        """
+        call = asyncio.get_running_loop().run_in_executor(self._services.threads.executor(), method, object_, ctx)
+        try:
+            returned = await asyncio.shield(call)
+        except asyncio.CancelledError:
+            ctx.close("it was cancelled")
+            call.add_done_callback(partial(_log_exception, ctx.log))
+            if deadline.expired():
+                await asyncio.wait({call})
+            raise
+        return await returned if isinstance(returned, Awaitable) else returned
+
+
+def check_outcome(controller: str, verb: str, returned: Any) -> Outcome:
+    """Return the outcome of `reconcile` or `finalize`. Any other value raises NotAnOutcome, which names the legal outcomes."""
+    if isinstance(returned, Done | RequeueAfter):
+        return returned
+    raise NotAnOutcome(
+        f"{verb} of controller {controller!r} returned {returned!r}, which is no Outcome; end with return Done() or "
+        "return RequeueAfter(seconds), or raise: RetryAfter(seconds), Terminal(message), or any exception to back off"
+    )
+
+
+def _log_exception(log: Any, call: asyncio.Future[Any]) -> None:
+    if not call.cancelled() and call.exception() is not None:
+        log.warning("a cancelled reconcile raised", error=repr(call.exception()))

@@ -23,7 +23,7 @@ from konverge.errors import Forbidden, ForgottenAwait, KonvergeError, ReconcileT
 from konverge.keys import Key
 from konverge.runtime.observability.failures import Failure
 from konverge.runtime.observability.history import ReconcileRecord
-from konverge.runtime.reconcile.failure_report import is_mistake
+from konverge.runtime.reconcile.failure_message import is_mistake
 from konverge_testing.apiserver.storage import Event
 from konverge_testing.frames import line_of_error
 from konverge_testing.lab.invariants import QUIET, broken
