@@ -24,8 +24,7 @@ LANDMARKS = (
     "client/sender.py",
     "client/round_tripper.py",
     "runtime/events/recorder.py",
-    "runtime/controller/requeue.py",
-    "runtime/controller/reports.py",
+    "runtime/controller/aftermath.py",
 )
 STEPS = (
     "KeyWorker._pass_barrier",
@@ -40,7 +39,7 @@ STEPS = (
     "KeyWorker._finish",
     "requeue_decision",
 )
-MOST_FILES = 50
+MOST_FILES = 45
 MOST_WRAPPERS = 15
 
 

@@ -474,7 +474,7 @@ _PASSES: Final = (
     Mutant(
         "error-swallowed",
         "a reconcile that raised is not retried",
-        RUNTIME + "controller.requeue",
+        RUNTIME + "controller.aftermath",
         "requeue_decision",
         "RequeueDecision(Action.BACK_OFF, 'error', error=ended, unexpected=not isinstance(ended, KonvergeError))",
         "RequeueDecision(Action.FORGET, 'error', error=ended, unexpected=not isinstance(ended, KonvergeError))",
@@ -493,7 +493,7 @@ _PASSES: Final = (
     Mutant(
         "retry-after-lost",
         "RetryAfter is not retried",
-        RUNTIME + "controller.requeue",
+        RUNTIME + "controller.aftermath",
         "requeue_decision",
         "RequeueDecision(Action.ADD_AFTER, 'error', ended.delay, error=ended)",
         "RequeueDecision(Action.FORGET, 'error', ended.delay, error=ended)",

@@ -24,16 +24,16 @@ from konverge.informers import Cached
 from konverge.keys import Key
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.consistency.own_writes import BarrierWaits
+from konverge.runtime.controller.aftermath import Action, ReconcileReports, RequeueDecision, requeue_decision
 from konverge.runtime.controller.event_handlers import EventHandlers
 from konverge.runtime.controller.metrics import ControllerMetrics
-from konverge.runtime.controller.reports import ReconcileReports
-from konverge.runtime.controller.requeue import Action, RequeueDecision, requeue_decision
 from konverge.runtime.controller.watches import ControllerWatches
 from konverge.runtime.hooks.object_gate import ObjectGate
 from konverge.runtime.observability.failures import Failure
-from konverge.runtime.observability.history import ReconcileLog, ReconcileRecord
+from konverge.runtime.observability.record import ReconcileRecord
 from konverge.runtime.reconcile.pipeline import ReconcilePipeline, Result
 from konverge.runtime.reconcile.services import ManagerServices
+from konverge.runtime.reconcile.trace import ReconcileLog
 from konverge.words import Why
 from konverge.workqueue import Item, WorkQueue
 

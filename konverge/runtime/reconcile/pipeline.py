@@ -10,7 +10,7 @@ Each step may end the reconcile:
     6. failure      a condition that reports or clears a failure        `FailureReport` in status_step.py
     7. status       one apply, and an Event for each transition         `StatusWriter` in status_step.py
 
-The outcome becomes a requeue in `konverge.runtime.controller.requeue`. An exception of a step ends its own reconcile and nothing else. A
+The outcome becomes a requeue in `konverge.runtime.controller.aftermath`. An exception of a step ends its own reconcile and nothing else. A
 stored object is an input: an exception of its model ends this object's reconcile and no other.
 
 A finalizer is added before the first reconcile, and removed once `finalize` is done. Rules (tested on a real server): a JSON patch adds the
@@ -49,12 +49,11 @@ from konverge.objects import Metadata, Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.consistency.own_writes import StalenessBarrier
-from konverge.runtime.observability.history import ReconcileLog
 from konverge.runtime.reconcile.context import Context
 from konverge.runtime.reconcile.failure_message import TOO_DEEP
 from konverge.runtime.reconcile.services import ReconcileServices
 from konverge.runtime.reconcile.status_step import FailureReport, StatusEditors, StatusWriter
-from konverge.runtime.reconcile.trace import ReconcileTrace
+from konverge.runtime.reconcile.trace import ReconcileLog, ReconcileTrace
 
 __all__ = ["FinalizerStep", "ReconcilePipeline", "Result", "adding", "check_outcome", "next_step", "removing"]
 

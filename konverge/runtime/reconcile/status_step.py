@@ -27,11 +27,11 @@ from konverge.keys import Key
 from konverge.outcome import Outcome, RequeueAfter
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.consistency.own_writes import StalenessBarrier, only_own_changes, only_status_changed
-from konverge.runtime.observability.history import ReconcileLog
 from konverge.runtime.reconcile.context import Context
 from konverge.runtime.reconcile.failure_message import failure_message, is_mistake
 from konverge.runtime.reconcile.services import ReconcileServices
 from konverge.runtime.reconcile.status import Ours, StatusEditor, transitions
+from konverge.runtime.reconcile.trace import ReconcileLog
 from konverge.words import ConditionType, EventType, LogKey, Reason
 
 __all__ = ["ABNORMAL", "FailureReport", "FailureStreaks", "StatusEditors", "StatusWriter", "failure_condition"]
