@@ -72,7 +72,7 @@ class ReconcilePipeline:
     def __init__(self, spec: Controller[Any], services: ReconcileServices) -> None:
         self._spec = spec
         self._services = services
-        self.barrier = StalenessBarrier(spec.name, services.client, services.caches, services.own_versions)
+        self.barrier = StalenessBarrier(spec.name, services.client, services.caches.informers, services.own_versions)
         self._finalizers = Finalizers(spec, services)
         self._editors = StatusEditors(spec, services)
         self._call = ReconcilerCall(spec, services)
