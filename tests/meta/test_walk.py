@@ -39,7 +39,7 @@ STEPS = (
     "KeyWorker._finish",
     "requeue_decision",
 )
-MOST_FILES = 45
+MOST_FILES = 38
 MOST_WRAPPERS = 15
 
 

@@ -24,9 +24,9 @@ import msgspec
 from konverge.client import Client, Write, WriteState
 from konverge.errors import KonvergeError, NotFound
 from konverge.informers import Cached, Informer
-from konverge.keys import Key, compare_versions
+from konverge.keys import Key
 from konverge.kinds import Kind
-from konverge.objects import Metadata
+from konverge.objects import Metadata, compare_versions
 from konverge.runtime.builder.predicates import meaning
 from konverge.runtime.cache.narrowed import Narrowed
 from konverge.selectors import LabelSelector
