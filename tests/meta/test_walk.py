@@ -19,7 +19,7 @@ LANDMARKS = (
     "runtime/consistency/own_writes.py",
     "workqueue/queue.py",
     "runtime/controller/worker.py",
-    "runtime/reconcile/pipeline.py",
+    "runtime/controller/pipeline.py",
     "runtime/apply/applier.py",
     "client/sender.py",
     "client/round_tripper.py",

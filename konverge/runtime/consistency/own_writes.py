@@ -27,7 +27,6 @@ from konverge.informers import Cached, Informer
 from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.objects import Metadata, compare_versions
-from konverge.runtime.builder.predicates import meaning
 from konverge.runtime.cache.narrowed import Narrowed
 from konverge.selectors import LabelSelector
 
@@ -39,6 +38,7 @@ __all__ = [
     "StalenessBarrier",
     "View",
     "look",
+    "meaning",
     "only_own_apply",
     "only_own_changes",
     "only_status_changed",
@@ -157,6 +157,17 @@ def _by_type(conditions: Any) -> dict[str, Any] | None:
     ):
         return None
     return {str(entry["type"]): entry for entry in conditions}
+
+
+def meaning(metadata: Metadata) -> tuple[object, ...]:
+    """Return the part of metadata that is more than bookkeeping."""
+    return (
+        metadata.labels or {},
+        metadata.annotations or {},
+        metadata.finalizers,
+        metadata.owner_references,
+        metadata.deletion_timestamp,
+    )
 
 
 def only_status_differs(old: Metadata, new: Metadata) -> bool:

@@ -4,8 +4,8 @@ Each step may end the reconcile:
 
     1. finalizer    ignore, add the finalizer, reconcile or finalize    `Finalizers`
     2. decode       a private copy of the cached object                 `decode_object`
-    3. editor       the status that the reconcile will write            `StatusEditors` in status_step.py, status.py
-    4. context      the reads and writes of the reconciler              context.py (children.py applies the children)
+    3. editor       the status that the reconcile will write            `StatusEditors` in status_step.py, reconcile/status.py
+    4. context      the reads and writes of the reconciler              reconcile/context.py (children.py: the children)
     5. reconciler   `reconcile` or `finalize` under the deadline        `ReconcilerCall`
     6. failure      a condition that reports or clears a failure        `FailureReport` in status_step.py
     7. status       one apply, and an Event for each transition         `StatusWriter` in status_step.py
@@ -49,10 +49,10 @@ from konverge.objects import Metadata, Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.consistency.own_writes import StalenessBarrier
+from konverge.runtime.controller.failure_message import TOO_DEEP
+from konverge.runtime.controller.status_step import FailureReport, StatusEditors, StatusWriter
 from konverge.runtime.reconcile.context import Context
-from konverge.runtime.reconcile.failure_message import TOO_DEEP
 from konverge.runtime.reconcile.services import ReconcileServices
-from konverge.runtime.reconcile.status_step import FailureReport, StatusEditors, StatusWriter
 from konverge.runtime.reconcile.trace import ReconcileLog, ReconcileTrace
 
 __all__ = ["FinalizerStep", "ReconcilePipeline", "Result", "adding", "check_outcome", "next_step", "removing"]

@@ -1,7 +1,7 @@
 """The status of a reconcile: its editor, the report of a failure in it, and one apply at the end.
 
 An Event is recorded for each transition of a condition. A status that would not change is not sent. Nothing is written if the object was
-deleted. No object is retried in silence: a condition reports a failed reconcile (`konverge.runtime.reconcile.failure_message`).
+deleted. No object is retried in silence: a condition reports a failed reconcile (`konverge.runtime.controller.failure_message`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from konverge.keys import Key
 from konverge.outcome import Outcome, RequeueAfter
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.consistency.own_writes import StalenessBarrier, only_own_changes, only_status_changed
+from konverge.runtime.controller.failure_message import failure_message, is_mistake
 from konverge.runtime.reconcile.context import Context
-from konverge.runtime.reconcile.failure_message import failure_message, is_mistake
 from konverge.runtime.reconcile.services import ReconcileServices
 from konverge.runtime.reconcile.status import Ours, StatusEditor, transitions
 from konverge.runtime.reconcile.trace import ReconcileLog
