@@ -11,14 +11,9 @@ from typing import Annotated, Any, Protocol, TypeAlias
 import msgspec
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from konverge.objects import Metadata
+from konverge.objects import Metadata, read_metadata
 
-__all__ = ["MetadataField", "MetadataProperties", "read_metadata", "write_metadata"]
-
-
-def read_metadata(value: Any) -> Metadata:
-    """Return the metadata of a decoded object; raises ValueError (of msgspec) if it does not decode."""
-    return value if isinstance(value, Metadata) else msgspec.convert(value or {}, Metadata, strict=False)
+__all__ = ["MetadataField", "MetadataProperties", "write_metadata"]
 
 
 def write_metadata(value: Metadata) -> dict[str, Any]:

@@ -28,13 +28,13 @@ from konverge.crds.declaration import Column, Declaration, Scale, Scope, Writer,
 from konverge.crds.decoding import misfit, misfits, name_of
 from konverge.crds.defaults import Defaults, defaults_in
 from konverge.crds.markers import Cel
-from konverge.crds.metadata import MetadataField, MetadataProperties, read_metadata, write_metadata
+from konverge.crds.metadata import MetadataField, MetadataProperties, write_metadata
 from konverge.crds.root import root_schema, status_model, without_plain_nulls
 from konverge.crds.status import Status, readable
 from konverge.errors import InvalidObject, UsageError
 from konverge.kinds import Kind
 from konverge.model import Model
-from konverge.objects import Metadata
+from konverge.objects import Metadata, read_metadata
 
 __all__ = ["CustomResource", "declaration_of", "resource", "schema_of", "status_defaults", "status_maps"]
 

@@ -28,6 +28,7 @@ from typing import TypeAlias
 
 from konverge.errors import stack_of
 from konverge.informers.cached import Cached, Change
+from konverge.informers.meters import Meters
 from konverge.informers.statistics import HandlerStatistics
 from konverge.informers.store import Path, Table
 from konverge.logs import get_logger
@@ -218,16 +219,14 @@ class Registration:
         *,
         selection: str,
         budget: YieldBudget,
-        failed: Callable[[], None],
-        delivered: Callable[[float], None],
+        meters: Meters,
         removed: Callable[[Registration], None],
     ) -> None:
         self.name = name
         self._handler = handler
         self._selection = selection
         self._budget = budget
-        self._failed = failed
-        self._observe = delivered
+        self._meters = meters
         self._leave = removed
         self._queue = HandlerQueue()
         self._arrived = asyncio.Event()
@@ -294,8 +293,8 @@ class Registration:
                 since = self._queue.since
                 for change in changes:
                     self._call_handler(change, now)
-                if since is not None:
-                    self._observe(now() - since)
+                if since is not None and (latency := self._meters.latency) is not None:
+                    latency.observe(now() - since)
                 if self._budget.spent():
                     await self._budget.yield_turn()
             if self._queue.caught_up and not self._synced.is_set():
@@ -310,7 +309,7 @@ class Registration:
             self._handler(change)
         except Exception:  # noqa: BLE001  # the user's code: it loses this change, the others go on
             self._errors += 1
-            self._failed()
+            self._meters.handler_failed()
             self._log(change, now())
         else:
             self._count += 1

@@ -128,8 +128,7 @@ class Informer:
             handler,
             selection=str(self.selection),
             budget=self._budget,
-            failed=self._meters.handler_failed,
-            delivered=self._meters.delivered,
+            meters=self._meters,
             removed=self._effects.unregister,
         )
         self._effects.register(registration)

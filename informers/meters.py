@@ -66,7 +66,8 @@ class Meters:
         self._kind = (kind.group, kind.version, kind.kind)
         self._resource: tuple[str, ...] | None = None
         self._source = source
-        self._latency: Histogram | None = None
+        self.latency: Histogram | None = None
+        """Observes the seconds from the arrival of a change to the end of its delivery; None until discovery has found the resource."""
 
     def start(self) -> None:
         """Begin to report by kind."""
@@ -79,11 +80,11 @@ class Meters:
         self._resource = (self._name, info.group, info.version, info.plural)
         series = self._join(self._resource, _INFORMER_GAUGES)
         series.counted.add((self._metrics.informer_latency, self._resource))
-        self._latency = self._metrics.informer_latency.labels(*self._resource)
+        self.latency = self._metrics.informer_latency.labels(*self._resource)
 
     def stop(self) -> None:
         """Stop to report, and remove the series if no other informer reports under the labels."""
-        self._latency = None
+        self.latency = None
         self._leave(self._kind, _KIND_GAUGES)
         if self._resource is not None:
             self._leave(self._resource, _INFORMER_GAUGES)
@@ -99,11 +100,6 @@ class Meters:
     def handler_failed(self) -> None:
         """Count an exception of a handler."""
         self._count(self._metrics.informer_handler_errors, self._kind)
-
-    def delivered(self, seconds: float) -> None:
-        """Observe the time from the arrival of a change to the end of its delivery."""
-        if self._latency is not None:
-            self._latency.observe(seconds)
 
     def _count(self, counter: Counter, labels: tuple[str, ...]) -> None:
         series = self._all().get(self._kind)

@@ -24,8 +24,8 @@ from typing import Final, TypeAlias
 
 from konverge.errors import UsageError, stack_of
 from konverge.informers.cached import Cached, Change
-from konverge.keys import compare_versions, reached
 from konverge.logs import get_logger
+from konverge.objects import compare_versions, reached
 from konverge.selectors import LabelSelector
 from konverge.words import LogKey
 

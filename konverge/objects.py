@@ -1,7 +1,11 @@
-"""Objects of kinds that have no model: decoded metadata, and a thin view of the decoded dict.
+"""Decoded metadata, the order of resource versions, and objects of kinds that have no model: a thin view of the decoded dict.
 
 Guarantees: `Metadata` is immutable. An `Object` owns its dict; reading it from a cache gives a private copy, so changing it
-corrupts nothing. Unknown fields survive unchanged.
+corrupts nothing. Unknown fields survive unchanged. `compare_versions` follows
+https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5504-comparable-resource-version (stable in Kubernetes
+1.35): two versions of one resource compare as numbers; anything else is "unknown", and callers fail open.
+
+Caveats: versions of different resources must never be compared, and nothing here can detect that.
 """
 
 from __future__ import annotations
@@ -16,7 +20,16 @@ from konverge.clock import from_rfc3339
 from konverge.conditions import Condition, condition_entries, read_conditions
 from konverge.errors import MetadataOnly, UsageError
 
-__all__ = ["FullMetadata", "Metadata", "MetadataObject", "Object", "OwnerReference"]
+__all__ = [
+    "FullMetadata",
+    "Metadata",
+    "MetadataObject",
+    "Object",
+    "OwnerReference",
+    "compare_versions",
+    "reached",
+    "read_metadata",
+]
 
 
 class OwnerReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
@@ -93,6 +106,33 @@ class FullMetadata(Metadata, frozen=True, rename="camel", gc=False):
     managed_fields: msgspec.Raw = msgspec.Raw(b"")
 
 
+def read_metadata(value: Any) -> Metadata:
+    """Return the metadata of a decoded object; raises ValueError (of msgspec) if it does not decode."""
+    return value if isinstance(value, Metadata) else msgspec.convert(value or {}, Metadata, strict=False)
+
+
+def _number(version: str) -> bool:
+    return version.isascii() and version.isdigit() and (version == "0" or version[0] != "0")
+
+
+def compare_versions(left: str, right: str) -> int | None:
+    """Order two resource versions of one resource: negative, 0, positive; None if they cannot be compared.
+
+    >>> compare_versions("9", "10"), compare_versions("10", "10"), compare_versions("a", "10")
+    (-1, 0, None)
+    """
+    if not (_number(left) and _number(right)):
+        return None
+    a, b = (len(left), left), (len(right), right)
+    return (a > b) - (a < b)
+
+
+def reached(seen: str, wanted: str) -> bool | None:
+    """Whether a cache at version `seen` shows a write of version `wanted`; None if they cannot be compared."""
+    order = compare_versions(seen, wanted)
+    return None if order is None else order >= 0
+
+
 class Object:
     """A thin view of a decoded object.
 
@@ -124,7 +164,7 @@ class Object:
     def metadata(self) -> Metadata:
         """The metadata as it was at the first access."""
         if self._metadata is None:
-            self._metadata = msgspec.convert(self.data.get("metadata") or {}, Metadata, strict=False)
+            self._metadata = read_metadata(self.data.get("metadata"))
         return self._metadata
 
     @property

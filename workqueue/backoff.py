@@ -28,7 +28,7 @@ Caveats: an event runs a key before its deadline; `konverge.workqueue.schedule` 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, KeysView
 from typing import Generic, TypeVar
 
 from konverge.workqueue.limiters import Limiter
@@ -106,6 +106,8 @@ class RetryDeadlines(Generic[K]):
         self._early_retry = early_retry
         # Holds a key if and only if it failed since it was last forgotten; a deadline may be past.
         self._deadlines: dict[K, float] = {}
+        self.failing: KeysView[K] = self._deadlines.keys()
+        """The keys that failed since they were last forgotten: a live view."""
 
     def retry_at(self, key: K, now: float) -> float:
         """Record a failure of the key by the rule above, and return the time of its retry."""

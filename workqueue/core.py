@@ -70,6 +70,8 @@ class QueueCore(Generic[K]):
         self._retry_deadlines: RetryDeadlines[K] = RetryDeadlines(
             ItemExponential[K]() if limiter is None else limiter, early_retry=early_retry
         )
+        # Most keys never fail: a success of such a key does not enter the limiter.
+        self._failing = self._retry_deadlines.failing
         self._throttle = Throttle() if throttle is None else throttle
         self._starts: Starts[K] = Starts(self._throttle.min_interval)
         self._metrics: QueueMetrics = NoMetrics() if metrics is None else metrics
@@ -190,7 +192,7 @@ class QueueCore(Generic[K]):
         del self._waiting[key]
         self._count(entry.priority, -1)
         waited = max(0.0, now - entry.ready_at)
-        failures = self._retry_deadlines.failures(key)
+        failures = self._retry_deadlines.failures(key) if key in self._failing else 0
         item = Item(key, entry.priority, entry.reasons, entry.more, entry.added_at, waited, failures)
         self._working[key] = _Run(item, now)
         self._starts.note(key, now)
@@ -213,7 +215,8 @@ class QueueCore(Generic[K]):
 
     def forget(self, key: K) -> None:
         """Drop the key's failures and retry deadline, never its entry. Call it after a success and after a terminal error."""
-        self._retry_deadlines.forget(key)
+        if key in self._failing:
+            self._retry_deadlines.forget(key)
 
     def failures(self, key: K) -> int:
         """Return the number of the key's failures since it was forgotten."""

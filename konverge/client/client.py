@@ -11,6 +11,7 @@ the informers' work, waiting for own writes is the runtime's.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from copy import copy
@@ -84,7 +85,8 @@ class Client:
             measures=None if metrics is None else RequestMeasures(metrics, config.host),
             random=random or Random(),  # noqa: S311 - jitter, no secret
         )
-        self._declared: dict[tuple[str, str, str, bool], ResourceInfo] = {}
+        self._held: dict[tuple[str, str, str | None, bool | None], tuple[ResourceInfo, float]] = {}
+        """How each kind is served, and until when that is known: for ever if the kind declares it, else as long as discovery is fresh."""
         self._discovery = Discovery(self._discover, self.settings)
         self._shapes: dict[Kind[Any], tuple[float, ConditionShape | None]] = {}
         self._nulls: dict[Kind[Any], tuple[float, nulls.NullPlaces]] = {}
@@ -436,6 +438,8 @@ class Client:
     def forget_discovery(self, group_version: str | None = None) -> None:
         """Drop the cached discovery of this group and version, or (None) of all."""
         self._discovery.forget(group_version)
+        for held in [held for held in self._held if group_version in (None, held[0])]:
+            del self._held[held]
 
     async def raw(
         self,
@@ -462,14 +466,21 @@ class Client:
         return await self.raw("GET", path)
 
     async def _info(self, kind: Kind[Any]) -> ResourceInfo:
+        """Return how a kind is served, by its own declaration or by discovery."""
+        name = (kind.api_version, kind.kind, kind.plural, kind.namespaced)
+        info, until = self._held.get(name, (None, 0.0))
+        if info is not None and (until == math.inf or asyncio.get_running_loop().time() < until):
+            return info
         if kind.plural is None or kind.namespaced is None:
-            return await self._discovery.resource(kind)
-        declared = (kind.api_version, kind.kind, kind.plural, kind.namespaced)
-        info = self._declared.get(declared)
-        if info is None:
-            info = self._declared[declared] = ResourceInfo(
-                api_version=kind.api_version, kind=kind.kind, plural=kind.plural, namespaced=kind.namespaced
+            info, until = await self._discovery.resource(kind), self._discovery.fresh_until(kind.api_version)
+        else:
+            info, until = (
+                ResourceInfo(
+                    api_version=kind.api_version, kind=kind.kind, plural=kind.plural, namespaced=kind.namespaced
+                ),
+                math.inf,
             )
+        self._held[name] = (info, until)
         return info
 
     async def _read(self, request: Request, info: ResourceInfo) -> Response:
@@ -533,7 +544,7 @@ class Client:
     def _check_served(self, info: ResourceInfo, error: NotFound) -> None:
         """Raise NotServed for a 404 without a reason: the server no longer serves the CRD, or this version of it."""
         if not error.reason:
-            self._discovery.forget(info.api_version)
+            self.forget_discovery(info.api_version)
             raise NotServed(info.api_version, info.kind) from error
 
 

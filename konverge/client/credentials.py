@@ -54,11 +54,11 @@ class FixedCredentials:
     """Credentials that never change."""
 
     def __init__(self, credentials: Credentials) -> None:
-        self._credentials = credentials
+        self.credentials = credentials
 
     async def current(self) -> Credentials:
         """Return them."""
-        return self._credentials
+        return self.credentials
 
     def distrust(self) -> None:
         """Do nothing: fixed credentials cannot be renewed."""

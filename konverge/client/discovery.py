@@ -10,6 +10,7 @@ Caveats: discovery does not notice that a CRD changed. The client calls `forget`
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -110,6 +111,11 @@ class Discovery:
         if info is None:
             raise NotServed(kind.api_version, kind.kind)
         return info
+
+    def fresh_until(self, api_version: str) -> float:
+        """Return the time of the loop until which the known resources of a group and version count as fresh."""
+        known = self._known.get(api_version)
+        return -math.inf if known is None else known.asked_at + self._settings.discovery_seconds
 
     def forget(self, api_version: str | None = None) -> None:
         """Forget a group and version, or everything."""

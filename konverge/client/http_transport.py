@@ -25,7 +25,7 @@ import aiohttp
 from yarl import URL
 
 from konverge.client.api_warnings import texts_of
-from konverge.client.credentials import Credentials, CredentialSource, TlsMaterial
+from konverge.client.credentials import Credentials, CredentialSource, FixedCredentials, TlsMaterial
 from konverge.client.requests import Request
 from konverge.client.round_tripper import LARGE_BODY, RoundTripper, is_plain, is_supported
 from konverge.client.settings import ClientSettings
@@ -169,6 +169,7 @@ class HttpTransport:
         self._server = server
         self._secure = server.startswith("https:")
         self._source = source
+        self._fixed = source.credentials if isinstance(source, FixedCredentials) else None
         self._options = options
         self._proxy = proxy or None
         self._settings = settings
@@ -205,7 +206,7 @@ class HttpTransport:
         await self._credentials()
 
     async def _credentials(self) -> Credentials:
-        credentials = await self._source.current()
+        credentials = self._fixed or await self._source.current()
         if self._secure and credentials.tls != self._material:
             async with self._tls_lock:
                 if credentials.tls != self._material:

@@ -24,8 +24,8 @@ from typing import Any
 
 import msgspec
 
-from konverge.keys import compare_versions
 from konverge.kinds import Kind
+from konverge.objects import compare_versions
 
 __all__ = ["Ledger", "LedgerStatistics", "PendingWrite", "Write", "WriteState"]
 

@@ -41,8 +41,8 @@ from konverge.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from konverge.keys import compare_versions
 from konverge.kinds import kind
+from konverge.objects import compare_versions
 from konverge_testing import ControlPlane, install_crds
 
 pytestmark = pytest.mark.control_plane

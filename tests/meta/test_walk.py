@@ -19,13 +19,12 @@ LANDMARKS = (
     "runtime/consistency/own_writes.py",
     "workqueue/queue.py",
     "runtime/controller/worker.py",
-    "runtime/reconcile/pipeline.py",
+    "runtime/controller/pipeline.py",
     "runtime/apply/applier.py",
     "client/sender.py",
     "client/round_tripper.py",
     "runtime/events/recorder.py",
-    "runtime/controller/requeue.py",
-    "runtime/controller/reports.py",
+    "runtime/controller/aftermath.py",
 )
 STEPS = (
     "KeyWorker._pass_barrier",
@@ -40,7 +39,7 @@ STEPS = (
     "KeyWorker._finish",
     "requeue_decision",
 )
-MOST_FILES = 50
+MOST_FILES = 38
 MOST_WRAPPERS = 15
 
 

@@ -74,7 +74,7 @@ BY_TEST: Final = (
     Mutant(
         "finalizer-despite-the-deadline",
         "the finalizer is removed although finalize was cut off at its deadline",
-        "konverge.runtime.reconcile.pipeline",
+        "konverge.runtime.controller.pipeline",
         "ReconcilePipeline._run_steps",
         "isinstance(ended, Done)",
         "type(ended).__name__ in ('Done', 'ReconcileTimeout')",
@@ -271,7 +271,7 @@ BY_TEST: Final = (
     Mutant(
         "own-status-hides-others",
         "an own status write hides a change of another writer that came before it",
-        "konverge.runtime.reconcile.status_write",
+        "konverge.runtime.controller.status_step",
         "StatusWriter._apply",
         "locked or only_status_changed(cached, response.metadata, response.body)",
         "True",

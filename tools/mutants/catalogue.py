@@ -418,7 +418,7 @@ _STATUS: Final = (
     Mutant(
         "status-error-swallowed",
         "a status that could not be written is forgotten",
-        RUNTIME + "reconcile.status_write",
+        RUNTIME + "controller.status_step",
         "StatusWriter.write",
         "if failed:\n"
         "    ctx.log.warning('the status could not be written after a failed reconcile', error=str(error))\n"
@@ -433,7 +433,7 @@ _STATUS: Final = (
     Mutant(
         "status-of-the-dead",
         "the status of a deleted object is written to its successor",
-        RUNTIME + "reconcile.status_write",
+        RUNTIME + "controller.status_step",
         "StatusWriter._apply",
         "{'name': key.name, 'uid': cached.metadata.uid, 'resourceVersion': self._barrier.version_after_own_writes(key, cached)}",
         "{'name': key.name}",
@@ -474,7 +474,7 @@ _PASSES: Final = (
     Mutant(
         "error-swallowed",
         "a reconcile that raised is not retried",
-        RUNTIME + "controller.requeue",
+        RUNTIME + "controller.aftermath",
         "requeue_decision",
         "RequeueDecision(Action.BACK_OFF, 'error', error=ended, unexpected=not isinstance(ended, KonvergeError))",
         "RequeueDecision(Action.FORGET, 'error', error=ended, unexpected=not isinstance(ended, KonvergeError))",
@@ -493,7 +493,7 @@ _PASSES: Final = (
     Mutant(
         "retry-after-lost",
         "RetryAfter is not retried",
-        RUNTIME + "controller.requeue",
+        RUNTIME + "controller.aftermath",
         "requeue_decision",
         "RequeueDecision(Action.ADD_AFTER, 'error', ended.delay, error=ended)",
         "RequeueDecision(Action.FORGET, 'error', ended.delay, error=ended)",
@@ -662,7 +662,7 @@ _OWNERS: Final = (
     Mutant(
         "finalizer-too-late",
         "an object is worked on before it carries the finalizer",
-        RUNTIME + "reconcile.finalizers",
+        RUNTIME + "controller.pipeline",
         "next_step",
         "FinalizerStep.RECONCILE if held or not finalizer else FinalizerStep.ADD",
         "FinalizerStep.RECONCILE if held or not finalizer or metadata.generation == 1 else FinalizerStep.ADD",
@@ -671,7 +671,7 @@ _OWNERS: Final = (
     Mutant(
         "finalizer-too-early",
         "the finalizer is removed though finalize wants to look again",
-        RUNTIME + "reconcile.pipeline",
+        RUNTIME + "controller.pipeline",
         "ReconcilePipeline._run_steps",
         "step is FinalizerStep.FINALIZE and isinstance(ended, Done)",
         "step is FinalizerStep.FINALIZE and not isinstance(ended, Exception)",
@@ -680,7 +680,7 @@ _OWNERS: Final = (
     Mutant(
         "finalizer-despite-error",
         "the finalizer is removed though finalize raised",
-        RUNTIME + "reconcile.pipeline",
+        RUNTIME + "controller.pipeline",
         "ReconcilePipeline._run_steps",
         "isinstance(ended, Done)",
         "isinstance(ended, Done | Exception)",
@@ -690,7 +690,7 @@ _OWNERS: Final = (
     Mutant(
         "finalizer-despite-cancellation",
         "a cancellation that finalize lets through counts as its success",
-        RUNTIME + "reconcile.reconciler_call",
+        RUNTIME + "controller.pipeline",
         "ReconcilerCall.run",
         "return failure",
         "return failure if step is not FinalizerStep.FINALIZE else Done()",
@@ -700,7 +700,7 @@ _OWNERS: Final = (
     Mutant(
         "finalizer-never-removed",
         "the finalizer stays when finalize is done",
-        RUNTIME + "reconcile.pipeline",
+        RUNTIME + "controller.pipeline",
         "ReconcilePipeline._run_steps",
         "await self._finalizers.end(key, cached, trace)",
         "None",
@@ -709,7 +709,7 @@ _OWNERS: Final = (
     Mutant(
         "finalizer-of-others-dropped",
         "adding the finalizer drops those of others",
-        RUNTIME + "reconcile.finalizers",
+        RUNTIME + "controller.pipeline",
         "adding",
         "if metadata.finalizers:\n"
         "    return [guard, {'op': 'test', 'path': '/metadata/finalizers', 'value': list(metadata.finalizers)}, {'op': 'add', 'path': '/metadata/finalizers/-', 'value': finalizer}]",
@@ -720,7 +720,7 @@ _OWNERS: Final = (
     Mutant(
         "finalizer-conflict-fatal",
         "a finalizer patch that met a change is not tried again",
-        RUNTIME + "reconcile.finalizers",
+        RUNTIME + "controller.pipeline",
         "Finalizers._patch",
         "raise RetryAfter(1, f'{key} changed while its finalizers were patched: {error.message}') from race",
         "return",
@@ -868,7 +868,7 @@ _MISTAKES: Final = (
     Mutant(
         "lab-coroutine-belongs-to-no-reconcile",
         "a reconcile that forgot to await a coroutine writes its status",
-        RUNTIME + "reconcile.reconciler_call",
+        RUNTIME + "controller.pipeline",
         "ReconcilerCall.run",
         "self._services.observer is not None",
         "False",
@@ -877,7 +877,7 @@ _MISTAKES: Final = (
     Mutant(
         "lab-effects-unchecked",
         "a forgotten await of an effect is a silent no-op",
-        RUNTIME + "reconcile.reconciler_call",
+        RUNTIME + "controller.pipeline",
         "ReconcilerCall.run",
         "ctx.trace.check_awaited(self._spec.name)",
         "",
@@ -904,7 +904,7 @@ _MISTAKES: Final = (
     Mutant(
         "lab-report-unseen",
         "an exception of the function that reports failures causes no finding of the lab",
-        RUNTIME + "reconcile.failure_report",
+        RUNTIME + "controller.status_step",
         "FailureReport.set_failed",
         "ctx.trace.contained = error",
         "",
@@ -922,7 +922,7 @@ _MISTAKES: Final = (
     Mutant(
         "status-of-a-mistake",
         "a reconcile that ends in a mistake of the program writes the conditions that it set",
-        RUNTIME + "reconcile.failure_report",
+        RUNTIME + "controller.status_step",
         "FailureReport.report",
         "is_mistake(ended)",
         "False",

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import konverge as kv
-from konverge.keys import compare_versions
 from konverge.kinds import Resource
+from konverge.objects import compare_versions
 from konverge_testing.lab import Lab
 from konverge_testing.lab.plans import MOST_DOWN
 

@@ -154,6 +154,8 @@ class WebhookRunner:
 
     def report(self) -> ControllerReport:
         """Return whether the webhooks work, and if not, the obstacles and their remedies."""
-        caches = (why_not(kind, informer, None, synced=informer.synced) for kind, informer in self._caches.items())
+        caches = (
+            why_not(kind, informer, optional=False, synced=informer.synced) for kind, informer in self._caches.items()
+        )
         missing = tuple(problem for problem in caches if problem is not None)
         return ControllerReport(_WHAT, self.state, (*self._problems, *missing), self._last_error)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from konverge.informers import Cached, Change
-from konverge.objects import Metadata
+from konverge.runtime.consistency.own_writes import meaning
 
 __all__ = [
     "Predicate",
@@ -20,7 +20,6 @@ __all__ = [
     "generation_changed",
     "labels_changed",
     "life_changed",
-    "meaning",
     "metadata_changed",
 ]
 
@@ -62,17 +61,6 @@ def life_changed(change: Change, finalizer: str) -> bool:
         return True
     old, new = both[0].metadata, both[1].metadata
     return old.deleting != new.deleting or (finalizer in old.finalizers) != (finalizer in new.finalizers)
-
-
-def meaning(metadata: Metadata) -> tuple[object, ...]:
-    """Return the part of metadata that is more than bookkeeping."""
-    return (
-        metadata.labels or {},
-        metadata.annotations or {},
-        metadata.finalizers,
-        metadata.owner_references,
-        metadata.deletion_timestamp,
-    )
 
 
 def any_of(*predicates: Predicate) -> Predicate:

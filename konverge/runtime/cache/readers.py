@@ -141,26 +141,27 @@ class Caches:
     ...     return caches(kind("example.com/v1", "Backup")).keys(namespace=secret.namespace)
     """
 
-    __slots__ = ("_controller", "_informers", "_reorder")
+    __slots__ = ("_controller", "_reorder", "informers")
 
     def __init__(
         self, controller: str, informers: Mapping[Kind[Any], Informer | Narrowed], *, reorder: Reorder | None = None
     ) -> None:
         self._controller = controller
-        self._informers = informers
+        self.informers = informers
+        """The informers by kind, for the runtime."""
         self._reorder = reorder
 
     def __call__(self, what: Kind[R] | type[R]) -> Reader[R]:
         """Return the reader of a kind; raises CacheNotWatched for a kind that the controller did not declare."""
         kind = kind_of(what)
-        informer = self._informers.get(kind)
+        informer = self.informers.get(kind)
         if informer is None:
             raise not_watched(self._controller, kind, getattr(what, "__name__", None) or kind.kind.upper())
         return Reader(kind, informer, reorder=self._reorder)
 
     def informer(self, kind: Kind[Any]) -> Informer | None:
         """Return the informer of a kind, for the runtime; None also for a kind that is watched only in some namespaces."""
-        found = self._informers.get(kind)
+        found = self.informers.get(kind)
         return None if isinstance(found, Narrowed) else found
 
 

@@ -24,7 +24,7 @@ from konverge.client import Client, ListQuery, WatchQuery
 from konverge.client.responses import decode_metadata
 from konverge.errors import KonvergeError, Unreachable
 from konverge.informers import Informer
-from konverge.keys import reached
+from konverge.objects import reached
 from konverge.tasks import wait_first
 
 __all__ = ["LIMIT", "catch_up"]

@@ -24,10 +24,10 @@ import msgspec
 from konverge.client import Client, Write, WriteState
 from konverge.errors import KonvergeError, NotFound
 from konverge.informers import Cached, Informer
-from konverge.keys import Key, compare_versions
-from konverge.objects import Metadata
-from konverge.runtime.builder.predicates import meaning
-from konverge.runtime.cache.readers import Caches
+from konverge.keys import Key
+from konverge.kinds import Kind
+from konverge.objects import Metadata, compare_versions
+from konverge.runtime.cache.narrowed import Narrowed
 from konverge.selectors import LabelSelector
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "StalenessBarrier",
     "View",
     "look",
+    "meaning",
     "only_own_apply",
     "only_own_changes",
     "only_status_changed",
@@ -158,6 +159,17 @@ def _by_type(conditions: Any) -> dict[str, Any] | None:
     return {str(entry["type"]): entry for entry in conditions}
 
 
+def meaning(metadata: Metadata) -> tuple[object, ...]:
+    """Return the part of metadata that is more than bookkeeping."""
+    return (
+        metadata.labels or {},
+        metadata.annotations or {},
+        metadata.finalizers,
+        metadata.owner_references,
+        metadata.deletion_timestamp,
+    )
+
+
 def only_status_differs(old: Metadata, new: Metadata) -> bool:
     """Return whether two states of one object can differ in nothing but the status, by their metadata."""
     return (old.uid, old.generation) == (new.uid, new.generation) and meaning(old) == meaning(new)
@@ -270,10 +282,16 @@ def _is_later(own: str, version: str) -> bool:
 class StalenessBarrier:
     """Compares the caches of one controller with its own writes, by the write ledger of its client."""
 
-    def __init__(self, controller: str, client: Client, caches: Caches, own_versions: OwnVersions) -> None:
+    def __init__(
+        self,
+        controller: str,
+        client: Client,
+        informers: Mapping[Kind[Any], Informer | Narrowed],
+        own_versions: OwnVersions,
+    ) -> None:
         self._controller = controller
         self._client = client
-        self._caches = caches
+        self._informers = informers
         self._own_versions = own_versions
         self._outdated: dict[Key, str] = {}
         """Versions of own writes that the cache did not show before the barrier timed out."""
@@ -286,7 +304,8 @@ class StalenessBarrier:
         """Return the first object whose cached state lacks this key's own write, "" if the caches show all own writes."""
         ledger, writer = self._client.ledger, self.writer(key)
         for write in ledger.pending(writer):
-            informer = self._caches.informer(write.kind)
+            cache = self._informers.get(write.kind)
+            informer = None if isinstance(cache, Narrowed) else cache
             view = look(write, informer)
             if view is View.UNCERTAIN:
                 view = await self._look_at_server(write, informer)

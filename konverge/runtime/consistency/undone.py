@@ -16,7 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from konverge.keys import Key, compare_versions
+from konverge.keys import Key
+from konverge.objects import compare_versions
 
 __all__ = ["OFTEN", "WINDOW", "PendingApply", "Rival", "UndoneApplies", "Writer", "differing_fields", "surplus_fields"]
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Any
 
 from konverge.keys import Key
+from konverge.kinds import Kind
 from konverge.objects import Metadata
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.consistency.own_writes import StalenessBarrier
@@ -30,12 +31,34 @@ class GateHost:
         barrier: StalenessBarrier,
         enqueue_where: Callable[[Callable[[Metadata], bool]], Awaitable[None]],
     ) -> None:
-        self.spec = spec
+        self._spec = spec
         self._shared = shared
         self._queue = queue
         self._watches = watches
         self._barrier = barrier
         self._enqueue_where = enqueue_where
+
+    @property
+    def kind(self) -> Kind[Any]:
+        """The controller's own kind."""
+        return self._spec.kind
+
+    @property
+    def family(self) -> Callable[[Metadata], str]:
+        """Returns the family of an object."""
+        assert self._spec.family is not None
+        return self._spec.family
+
+    @property
+    def reads_own_kind(self) -> bool:
+        """Whether the controller watches or indexes its own kind."""
+        spec = self._spec
+        return spec.kind in {watch.kind for watch in spec.watched} | {index.kind for index in spec.indexed}
+
+    @property
+    def reads_others(self) -> bool:
+        """Whether the controller owns or watches another kind."""
+        return bool(self._spec.owned or self._spec.watched)
 
     def writer(self, key: Key) -> Hashable:
         """Return the writer of a key."""

@@ -13,7 +13,7 @@ from functools import lru_cache
 from prometheus_client import Counter
 
 from konverge.metrics import RESULTS, Metrics
-from konverge.runtime.controller.requeue import RequeueDecision
+from konverge.runtime.controller.aftermath import RequeueDecision
 from konverge.words import Why
 
 __all__ = ["BARRIER_RESULTS", "ControllerMetrics", "MAX_PRIORITIES", "PrometheusQueue"]

@@ -18,18 +18,18 @@ from konverge.logs import get_logger
 from konverge.objects import Metadata
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.cache.readers import Caches
+from konverge.runtime.controller.aftermath import History, ReconcileReports
 from konverge.runtime.controller.event_handlers import EventHandlers
 from konverge.runtime.controller.gate_host import GateHost
 from konverge.runtime.controller.metrics import ControllerMetrics, PrometheusQueue
 from konverge.runtime.controller.object_counts import OwnObjects, counts_of
+from konverge.runtime.controller.pipeline import ReconcilePipeline
 from konverge.runtime.controller.precondition import Precondition
-from konverge.runtime.controller.reports import ReconcileReports
+from konverge.runtime.controller.services import services_of
 from konverge.runtime.controller.watches import ControllerWatches
 from konverge.runtime.controller.worker import KeyWorker
-from konverge.runtime.observability.history import History
 from konverge.runtime.observability.readiness import ControllerReport, State
-from konverge.runtime.reconcile.pipeline import ReconcilePipeline
-from konverge.runtime.reconcile.services import ManagerServices, ReconcileServices
+from konverge.runtime.reconcile.services import ManagerServices
 from konverge.tasks import wait_first
 from konverge.words import LogKey, Why
 from konverge.workqueue import ItemExponential, Throttle, WorkQueue
@@ -58,7 +58,7 @@ class ControllerRunner:
         self._queue_metrics.open()
         self._watches = ControllerWatches(spec, services.informers, services.namespace, changed)
         self.caches = Caches(spec.name, self._watches.informers, reorder=services.reorder)
-        self._services = ReconcileServices.of(spec, services, caches=self.caches, serves=self._watches.serves)
+        self._services = services_of(spec, services, caches=self.caches, serves=self._watches.serves)
         self._pipeline = ReconcilePipeline(spec, self._services)
         host = GateHost(
             spec,

@@ -209,7 +209,13 @@ class ControllerWatches:
     def problems(self) -> tuple[Obstacle, ...]:
         """Return the obstacles that keep these caches from being complete, with their remedies."""
         found = (
-            why_not(feed.kind, feed.informer, feed.watch, synced=feed.registration.has_synced) for feed in self._feeds
+            why_not(
+                feed.kind,
+                feed.informer,
+                optional=feed.watch is not None and feed.watch.optional,
+                synced=feed.registration.has_synced,
+            )
+            for feed in self._feeds
         )
         return tuple(problem for problem in found if problem is not None)
 

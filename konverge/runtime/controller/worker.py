@@ -3,7 +3,7 @@
     1. barrier      the caches show our own writes, else the key waits
     2. admission    the gate of the controller, if any, admits the object (`konverge.runtime.hooks.object_gate`)
     3. fence        this process may still write, else the key is retried
-    4. reconcile    `konverge.runtime.reconcile.pipeline`; events of the key are held back until its end
+    4. reconcile    `konverge.runtime.controller.pipeline`; events of the key are held back until its end
     5. aftermath    requeue, metrics, log and history
 
 A step that refuses the key ends the work, and decides when the key runs next. A cancellation puts the key back in the queue.
@@ -24,16 +24,16 @@ from konverge.informers import Cached
 from konverge.keys import Key
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.consistency.own_writes import BarrierWaits
+from konverge.runtime.controller.aftermath import Action, ReconcileReports, RequeueDecision, requeue_decision
 from konverge.runtime.controller.event_handlers import EventHandlers
 from konverge.runtime.controller.metrics import ControllerMetrics
-from konverge.runtime.controller.reports import ReconcileReports
-from konverge.runtime.controller.requeue import Action, RequeueDecision, requeue_decision
+from konverge.runtime.controller.pipeline import ReconcilePipeline, Result
 from konverge.runtime.controller.watches import ControllerWatches
 from konverge.runtime.hooks.object_gate import ObjectGate
 from konverge.runtime.observability.failures import Failure
-from konverge.runtime.observability.history import ReconcileLog, ReconcileRecord
-from konverge.runtime.reconcile.pipeline import ReconcilePipeline, Result
+from konverge.runtime.observability.record import ReconcileRecord
 from konverge.runtime.reconcile.services import ManagerServices
+from konverge.runtime.reconcile.trace import ReconcileLog
 from konverge.words import Why
 from konverge.workqueue import Item, WorkQueue
 

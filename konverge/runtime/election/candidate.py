@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from konverge.keys import compare_versions
+from konverge.objects import compare_versions
 from konverge.runtime.election.record import LeaseRecord
 from konverge.runtime.election.settings import ElectionSettings
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from konverge.informers import Change, Selection
 from konverge.keys import Key
+from konverge.kinds import Kind
 from konverge.objects import Metadata
-from konverge.runtime.builder.builder import Controller
 
 __all__ = ["Admission", "GatedController", "ObjectGate", "ObjectGates", "Owned"]
 
@@ -45,8 +45,20 @@ class GatedController(Protocol):
     """The services of a controller for its gate."""
 
     @property
-    def spec(self) -> Controller[Any]:
-        """The declaration of the controller."""
+    def kind(self) -> Kind[Any]:
+        """The controller's own kind."""
+
+    @property
+    def family(self) -> Callable[[Metadata], str]:
+        """Returns the family of an object: the objects of one family have one owner."""
+
+    @property
+    def reads_own_kind(self) -> bool:
+        """Whether the controller watches or indexes its own kind, and so decides by other objects of that kind."""
+
+    @property
+    def reads_others(self) -> bool:
+        """Whether the controller owns or watches another kind."""
 
     def writer(self, key: Key) -> Hashable:
         """Return the writer of a key: under this name the barrier of own writes waits for the gate's writes."""

@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from konverge.keys import Key
-from konverge.runtime.observability.history import ReconcileRecord
+from konverge.runtime.observability.record import ReconcileRecord
 
 __all__ = ["Failure", "FailureObserver"]
 

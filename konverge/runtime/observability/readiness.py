@@ -9,7 +9,6 @@ from typing import Any
 
 from konverge.informers import Informer, RestartCause
 from konverge.kinds import Kind
-from konverge.runtime.builder.builder import Watched
 
 __all__ = ["ControllerReport", "Obstacle", "Report", "State", "why_not"]
 
@@ -133,10 +132,9 @@ class Report:
         return "\n".join(f"{c.name}: {(c.note or 'ready') if c.ready else c.why}" for c in self._all)
 
 
-def why_not(kind: Kind[Any], informer: Informer, watch: Watched | None, *, synced: bool) -> Obstacle | None:
+def why_not(kind: Kind[Any], informer: Informer, *, optional: bool, synced: bool) -> Obstacle | None:
     """Return the obstacle that keeps one cache from being complete, or None; an optional kind may be absent."""
     problem = informer.problem
-    optional = watch is not None and watch.optional
     if problem is None:
         return (
             None if synced or optional else Obstacle(kind.group_kind, "Syncing", "the first list is not complete yet")

@@ -24,12 +24,11 @@ from konverge.outcome import Outcome, RequeueAfter
 from konverge.runtime.apply.conflicts import HOLD, TAKE, Applied, Child, FieldsHeld, OnConflict
 from konverge.runtime.cache.readers import Live, Reader
 from konverge.runtime.events.core import Regarding
-from konverge.runtime.observability.history import ReconcileLog
 from konverge.runtime.reconcile.children import Children
 from konverge.runtime.reconcile.plan import Delete, Patch, Plan, PlannedEvent
 from konverge.runtime.reconcile.services import ReconcileServices
 from konverge.runtime.reconcile.status import StatusEditor
-from konverge.runtime.reconcile.trace import Effect, ReconcileTrace
+from konverge.runtime.reconcile.trace import Effect, ReconcileLog, ReconcileTrace
 
 if TYPE_CHECKING:
     from konverge.client import Client

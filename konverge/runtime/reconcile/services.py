@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Literal
 
 from konverge.client import Client, Fence
 from konverge.clock import wall_clock
@@ -19,8 +18,6 @@ from konverge.metrics import Metrics
 from konverge.rbac import plural_of
 from konverge.runtime.apply.applier import Applier, LruDict
 from konverge.runtime.apply.owners import Claims
-from konverge.runtime.apply.rivals import Rivals
-from konverge.runtime.builder.rules import may_read_live
 from konverge.runtime.cache.readers import Caches, Reorder
 from konverge.runtime.consistency.own_writes import OwnVersions
 from konverge.runtime.consistency.undone import UndoneApplies
@@ -32,13 +29,7 @@ from konverge.runtime.observability.failures import FailureObserver
 from konverge.runtime.reconcile.threads import Threads
 from konverge.tasks import Broadcast
 
-if TYPE_CHECKING:
-    from konverge.runtime.builder.builder import Controller
-
 __all__ = ["ManagerServices", "ReconcileServices", "field_manager"]
-
-_OWNERS: Final = 4096
-"""The number of owners whose last created children a controller remembers."""
 
 
 def field_manager(manager: str, suffix: str) -> str:
@@ -88,7 +79,6 @@ class ManagerServices:
 class ReconcileServices:
     """The services of one controller; each of its reconciles works with them."""
 
-    spec: Controller[Any]
     controller: str
     kind: Kind[Any]
     manager: str
@@ -107,7 +97,11 @@ class ReconcileServices:
     wall_clock: Callable[[], datetime]
     serves: Callable[[Kind[Any]], bool]
     """Whether a declared kind is served and its cache complete."""
+    may_read_live: Callable[[Kind[Any], Literal["get", "list"]], bool]
+    """Whether the declaration gives the right to get or list a kind."""
     strict: bool
+    watched: frozenset[str]
+    """The kinds that the controller watches and does not own, by `group_kind`."""
     owned: frozenset[Kind[Any]]
     filtered: frozenset[Kind[Any]]
     """Owned kinds whose events enqueue nothing if they show only own applies."""
@@ -115,53 +109,13 @@ class ReconcileServices:
     """Field managers of other kinds whose status this controller writes too."""
     observer: FailureObserver | None = None
 
-    @classmethod
-    def of(
-        cls, spec: Controller[Any], shared: ManagerServices, *, caches: Caches, serves: Callable[[Kind[Any]], bool]
-    ) -> ReconcileServices:
-        """Create the services of one controller from its manager's."""
-        now = asyncio.get_running_loop().time
-        manager = shared.field_managers[spec.name] = field_manager(shared.manager, spec.status_suffix)
-        rivals = Rivals(
-            shared.client,
-            shared.undone,
-            controller=spec.name,
-            metrics=shared.metrics,
-            now=now,
-            observer=shared.observer,
-        )
-        for one in spec.owned:  # at 0 from the start, since a rate shows no first event of a series that begins with it
-            shared.metrics.applies_undone.labels(controller=spec.name, kind=one.kind.kind)
-        return cls(
-            spec=spec,
-            controller=spec.name,
-            kind=spec.kind,
-            manager=manager,
-            client=shared.client,
-            caches=caches,
-            applier=Applier(shared.client, controller=spec.name, metrics=shared.metrics, now=now, rivals=rivals),
-            claims=shared.claims,
-            field_managers=shared.field_managers,
-            events=shared.events,
-            own_versions=OwnVersions(),
-            made=LruDict(_OWNERS),
-            threads=Threads(spec.name, spec.numbers.concurrency),
-            wall_clock=shared.wall_clock,
-            serves=serves,
-            strict=shared.strict,
-            owned=frozenset(owned.kind for owned in spec.owned),
-            filtered=frozenset(owned.kind for owned in spec.owned if not owned.own_writes),
-            statuses={kind: field_manager(shared.manager, suffix) for kind, suffix in spec.statuses},
-            observer=shared.observer,
-        )
-
     def watches(self, kind: Kind[Any]) -> bool:
         """Whether the controller watches a kind that it does not own."""
-        return any(one.kind.group_kind == kind.group_kind for one in self.spec.watched)
+        return kind.group_kind in self.watched
 
     def refused_get(self, kind: Kind[Any], word: str) -> str:
         """Return why the controller must not get a kind live, "" if it may; `word` is how its code names the kind."""
-        if may_read_live(self.spec, kind):
+        if self.may_read_live(kind, "get"):
             return ""
         return (
             f"controller {self.controller!r} reads {kind.group_kind} live, which its .reads_live(...) does not name, so "
@@ -170,7 +124,7 @@ class ReconcileServices:
 
     def refused_list(self, kind: Kind[Any]) -> str:
         """Return why the controller must not list a kind live, "" if it may."""
-        if may_read_live(self.spec, kind, "list"):
+        if self.may_read_live(kind, "list"):
             return ""
         return (
             f"controller {self.controller!r} lists {kind.group_kind} live, and .reads_live(...) gives the right to get alone: "

@@ -3,7 +3,7 @@
 Guarantees (docs/reference/runtime.md#status): one apply holds everything that this controller owns. Conditions that were not set keep their
 value and their own observedGeneration. Types that the resource no longer declares are left out, which removes them; a declared condition is
 removed only by `remove_condition`. If the reconciler raises, `status.observedGeneration` stays, and the conditions set so far are
-written, unless the error is a mistake of the program (`failure_report.is_mistake`).
+written, unless the error is a mistake of the program (`failure_message.is_mistake`).
 If the status has other writers (two controllers, or a kind that this controller did not declare), the apply holds only own fields;
 of a kind that it did not declare, the observed generation is its own controller's affair. `intent` is pure.
 

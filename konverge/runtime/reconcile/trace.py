@@ -1,4 +1,4 @@
-"""One reconcile's record of itself: its writes and effects, and whether it may still send.
+"""One reconcile's record of itself: its log, its writes and effects, and whether it may still send.
 
 A forgotten `await ctx.own(...)` would be a silent no-op. So each write of a context is an `Effect`, an awaitable that is registered
 with its reconcile. The end of the reconcile raises ForgottenAwait if an effect was never awaited.
@@ -13,8 +13,9 @@ from typing import Any, Generic, TypeVar
 
 from konverge.errors import ForgottenAwait, ReconcileTimeout
 from konverge.keys import Key
+from konverge.words import LogKey
 
-__all__ = ["Effect", "ReconcileTrace"]
+__all__ = ["Effect", "ReconcileLog", "ReconcileTrace"]
 
 
 T_co = TypeVar("T_co", covariant=True)
@@ -97,3 +98,28 @@ class ReconcileTrace:
     def close(self, why: str) -> None:
         """Refuse every further write; the first reason counts."""
         self.ended = self.ended or why
+
+
+class ReconcileLog:
+    """The log of one reconcile. Binding its fields costs as much as some reconciles do, so it waits for the first line."""
+
+    __slots__ = ("_base", "_bound", "_key", "_reasons", "_reconcile_id")
+
+    def __init__(self, base: Any, key: Key, reconcile_id: str, reasons: tuple[str, ...]) -> None:
+        self._base = base
+        self._bound: Any = None
+        self._key = key
+        self._reconcile_id = reconcile_id
+        self._reasons = reasons
+
+    @property
+    def bound(self) -> Any:
+        """The logger, with the key, id and reasons of the reconcile."""
+        if self._bound is None:
+            fields = {
+                LogKey.KEY: self._key.path,
+                LogKey.RECONCILE_ID: self._reconcile_id,
+                LogKey.REASONS: list(self._reasons),
+            }
+            self._bound = self._base.bind(**fields)
+        return self._bound

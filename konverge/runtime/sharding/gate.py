@@ -32,15 +32,13 @@ class ShardGate:
     def __init__(
         self, ownership: ShardOwnership, host: GatedController, *, trimmed: Collection[Kind[Any]] = ()
     ) -> None:
-        spec = host.spec
-        assert spec.family is not None
-        self._family = spec.family
+        self._family = host.family
         self._ownership = ownership
         self._host = host
-        self._trims = spec.kind in trimmed
-        # A controller that watches or indexes its own kind decides by objects of every replica.
-        self._sees_all = spec.kind in {watch.kind for watch in spec.watched} | {index.kind for index in spec.indexed}
-        self._reads_others = bool(spec.owned or spec.watched)
+        self._trims = host.kind in trimmed
+        # Such a controller decides by objects of every replica.
+        self._sees_all = host.reads_own_kind
+        self._reads_others = host.reads_others
         self._awaiting: dict[Key, tuple[str, int]] = {}
         self._news = asyncio.Event()
         self._caught_up: dict[str, int] = {}

@@ -28,7 +28,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from konverge.keys import compare_versions
+from konverge.objects import compare_versions
 from konverge.runtime.election.record import LeaseRecord
 from konverge.runtime.sharding.decision import MemberState
 from konverge.runtime.sharding.settings import ShardingSettings

@@ -15,10 +15,10 @@ from typing import Any
 
 from konverge.client import Client
 from konverge.errors import Conflict, KonvergeError, NotFound, NotLeading
-from konverge.keys import Key, reached
+from konverge.keys import Key
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
-from konverge.objects import Metadata
+from konverge.objects import Metadata, reached
 from konverge.runtime.events.core import Regarding
 from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.hooks.object_gate import Owned

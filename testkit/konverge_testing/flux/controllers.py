@@ -19,10 +19,10 @@ from konverge.client import Client, ClientConfig
 from konverge.clock import wall_clock
 from konverge.errors import AlreadyExists, Conflict, KonvergeError, NotFound
 from konverge.informers import Change, Informer, InformerSet, Selection
-from konverge.keys import Key, reached
+from konverge.keys import Key
 from konverge.kinds import Kind, kind
 from konverge.logs import get_logger
-from konverge.objects import Object
+from konverge.objects import Object, reached
 from konverge.workqueue import ItemExponential, WorkQueue
 from konverge_testing.flux.release import reconcile_release
 from konverge_testing.flux.sources import FIRST_RETRY, reconcile_source

@@ -21,9 +21,9 @@ from typing import Any, Final
 
 from konverge.errors import Forbidden, ForgottenAwait, KonvergeError, ReconcileTimeout
 from konverge.keys import Key
+from konverge.runtime.controller.failure_message import is_mistake
 from konverge.runtime.observability.failures import Failure
-from konverge.runtime.observability.history import ReconcileRecord
-from konverge.runtime.reconcile.failure_report import is_mistake
+from konverge.runtime.observability.record import ReconcileRecord
 from konverge_testing.apiserver.storage import Event
 from konverge_testing.frames import line_of_error
 from konverge_testing.lab.invariants import QUIET, broken

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from konverge.keys import Key
 from konverge.outcome import Done
-from konverge.runtime.observability.history import ReconcileRecord
+from konverge.runtime.observability.record import ReconcileRecord
 from konverge.words import Why
 from konverge_testing.apiserver.storage import Event
 from konverge_testing.lab.allowances import Allowances

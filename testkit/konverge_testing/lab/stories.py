@@ -10,7 +10,7 @@ from konverge.clock import wall_clock
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource
 from konverge.runtime import Manager
-from konverge.runtime.observability.history import ReconcileRecord
+from konverge.runtime.observability.record import ReconcileRecord
 from konverge_testing.lab.changes import changed_values
 
 if TYPE_CHECKING:

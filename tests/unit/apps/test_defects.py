@@ -18,7 +18,7 @@ from konverge.reconcilers.apps import ApplicationInstanceReconciler, Settings, c
 from konverge.reconcilers.apps.observe import controls
 from konverge.reconcilers.apps.render import children_of
 from konverge.reconcilers.shared.helm_release.translate import translate
-from konverge.runtime.reconcile.finalizers import FinalizerStep, next_step
+from konverge.runtime.controller.pipeline import FinalizerStep, next_step
 
 OCI = {"chart": {"sourceType": "oci", "url": "oci://registry.example.com/charts"}}
 

@@ -38,7 +38,7 @@ from konverge.metrics import RESULTS
 from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.runtime.controller.metrics import BARRIER_RESULTS
-from konverge.runtime.observability.history import ReconcileRecord
+from konverge.runtime.observability.record import ReconcileRecord
 from konverge.words import Why
 from konverge_testing import Lab
 from konverge_testing.apiserver.faults.rules import Delay, Drop, Freeze, Match, Rule

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -131,13 +132,17 @@ def test_the_age_of_a_change_is_that_of_its_first_event() -> None:
 @pytest.fixture
 def registered() -> Callable[..., Registration]:
     def make(handler: Callable[[Change], None], failures: list[str] | None = None) -> Registration:
+        def failed() -> None:
+            if failures is not None:
+                failures.append("failed")
+
+        meters: Any = SimpleNamespace(latency=None, handler_failed=failed)
         return Registration(
             "h",
             handler,
             selection="Thing",
             budget=YieldBudget(0.005),
-            failed=lambda: failures.append("failed") if failures is not None else None,
-            delivered=lambda seconds: None,
+            meters=meters,
             removed=lambda registration: None,
         )
 

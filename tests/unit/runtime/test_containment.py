@@ -31,7 +31,7 @@ from konverge.errors import (
 )
 from konverge.keys import Key
 from konverge.runtime import Controller
-from konverge.runtime.reconcile.failure_report import TOO_DEEP, failure_message
+from konverge.runtime.controller.failure_message import TOO_DEEP, failure_message
 from konverge_testing import ApiServer, install_crds
 from konverge_testing.lab import Lab
 

@@ -20,8 +20,8 @@ from konverge.keys import Key
 from konverge.kinds import kind
 from konverge.outcome import Done, RequeueAfter
 from konverge.runtime.apply.conflicts import FieldsHeld, Held
-from konverge.runtime.controller.requeue import Action, requeue_decision
-from konverge.runtime.reconcile.reconciler_call import check_outcome
+from konverge.runtime.controller.aftermath import Action, requeue_decision
+from konverge.runtime.controller.pipeline import check_outcome
 
 HELD = FieldsHeld(Held(Key("", kind("v1", "ConfigMap"), "web", "a"), (FieldConflict("kubectl", ".data.k"),)))
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from konverge.errors import Forbidden, RetryAfter
 from konverge.keys import Key
 from konverge.kinds import kind
-from konverge.runtime.controller.reports import Denials
+from konverge.runtime.controller.denials import Denials
 
 WIDGET = kind("tests.konverge.dev/v1", "Widget")
 ONE, TWO = (Key("", WIDGET, "web", name) for name in ("one", "two"))

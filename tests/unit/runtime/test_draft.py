@@ -10,7 +10,7 @@ from pydantic import Field
 
 from konverge.crds import Status
 from konverge.crds.status import readable
-from konverge.runtime.reconcile.reconciler_call import _model_draft
+from konverge.runtime.controller.status_step import _model_draft
 
 READY = {"type": "Ready", "status": "True", "reason": "Fine", "message": ""}
 

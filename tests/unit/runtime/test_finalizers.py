@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from konverge.objects import Metadata
-from konverge.runtime.reconcile.finalizers import FinalizerStep, adding, next_step, removing
+from konverge.runtime.controller.pipeline import FinalizerStep, adding, next_step, removing
 
 OURS = "example.com/backup"
 

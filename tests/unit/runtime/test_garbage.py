@@ -15,7 +15,8 @@ import pytest
 from konverge.client.ledger import Ledger, Write, WriteState
 from konverge.keys import Key
 from konverge.kinds import kind
-from konverge.runtime.observability.history import History, ReconcileRecord
+from konverge.runtime.controller.aftermath import History
+from konverge.runtime.observability.record import ReconcileRecord
 
 SECRET = kind("v1", "Secret")
 NUMBER = 500

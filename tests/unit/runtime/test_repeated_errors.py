@@ -15,7 +15,7 @@ import konverge as kv
 from konverge.client.api_warnings import MOST_LOGGED, ApiWarnings
 from konverge.metrics import Metrics
 from konverge.runtime import Controller
-from konverge.runtime.reconcile.failure_report import failure_message
+from konverge.runtime.controller.failure_message import failure_message
 from konverge_testing import Lab
 from konverge_testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
 

@@ -17,8 +17,8 @@ from konverge.outcome import Done
 from konverge.rbac import plural_of
 from konverge.runtime.apply.owners import Claims, owner_of
 from konverge.runtime.consistency.own_writes import View, look, only_own_changes
+from konverge.runtime.controller.aftermath import requeue_decision
 from konverge.runtime.controller.metrics import ControllerMetrics
-from konverge.runtime.controller.requeue import requeue_decision
 from konverge.words import Why
 
 BACKUP = kind("example.com/v2", "Backup")
