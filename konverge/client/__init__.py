@@ -17,6 +17,7 @@
     discovery.py    the resources that the server serves
     guarded.py      writes that change only the version of the object that was read (`expect`): pure
     ledger.py       the writes of this process, until the caches show them
+    pages.py follow.py pod_logs.py   lists in pages, watches and waits for scripts, logs
     client.py       the verbs
 
 Guarantees: every call has a deadline and every watch a read-idle timeout. A request is repeated only if that is safe. A write that was
@@ -28,6 +29,7 @@ from __future__ import annotations
 from konverge.client.client import Client
 from konverge.client.config import ClientConfig
 from konverge.client.depth import LEFT_OUT, flattened
+from konverge.client.follow import ObjectEvent
 from konverge.client.ledger import Ledger, LedgerStatistics, PendingWrite, Write, WriteState
 from konverge.client.resources import Listing, ListQuery, Page, ResourceInfo, WatchQuery
 from konverge.client.responses import WatchEvent, WatchIdle, WatchStream, decode_as, decode_object
@@ -48,6 +50,7 @@ __all__ = [
     "LedgerStatistics",
     "ListQuery",
     "Listing",
+    "ObjectEvent",
     "OpenStream",
     "Page",
     "ResourceInfo",

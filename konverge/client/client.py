@@ -1,4 +1,5 @@
-"""The verbs of the API: get, find, list, watch, create, get_or_create, replace, patch, apply, delete.
+"""The verbs of the API: get, find, list, pages, watch, follow, wait_until, logs, create, get_or_create, replace, patch, apply, delete,
+delete_collection.
 
 Guarantees: every method returns the server's response or raises an error of `konverge.errors`. A write with a `writer` is in the
 ledger before its first byte is sent, and is settled there however the call ends; a cancellation takes effect at once and leaves
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, replace
@@ -23,9 +24,12 @@ from typing import Any, Self, TypeVar
 from konverge.client import nulls, requests
 from konverge.client.config import ClientConfig
 from konverge.client.discovery import Discovery
+from konverge.client.follow import ObjectEvent, follow, wait_until, wait_until_deleted
 from konverge.client.guarded import expected_version, guarded_patch, object_changed
 from konverge.client.ledger import Ledger, PendingWrite
 from konverge.client.naming import checked_name, user_agent
+from konverge.client.pages import all_pages, pages
+from konverge.client.pod_logs import log_lines, log_request
 from konverge.client.requests import JSON, Propagation, Request, Style
 from konverge.client.resources import Listing, ListQuery, Page, ResourceInfo, WatchQuery
 from konverge.client.responses import WatchStream, decode_metadata, decode_object, decode_page, decode_stored
@@ -159,9 +163,24 @@ class Client:
         info = await self._info(target)
         query = ListQuery(namespace=namespace, labels=labels, fields=fields, limit=self.settings.page_size)
         try:
-            return await _all_pages(self, target, info, query)
+            return await all_pages(self, target, info, query)
         except Expired:
-            return await _all_pages(self, target, info, replace(query, limit=0))
+            return await all_pages(self, target, info, replace(query, limit=0))
+
+    async def pages(
+        self, kind: Kind[R] | type[R], namespace: str | None = None, *, labels: str = "", fields: str = ""
+    ) -> AsyncIterator[Listing[R]]:
+        """Yield the objects of a kind page by page, for lists that are too long for memory.
+
+        `ClientSettings.page_size` is the size of a page. All pages show one version. Raises Expired if the server forgets that version
+        (after about five minutes) before the last page: iterate again. Raises UsageError for a malformed label selector.
+        """
+        target = kind_of(kind)
+        LabelSelector.given(labels, f"list of {target.kind}")
+        info = await self._info(target)
+        query = ListQuery(namespace=namespace, labels=labels, fields=fields, limit=self.settings.page_size)
+        async for page in pages(self, target, info, query):
+            yield page
 
     async def list_page(self, info: ResourceInfo, query: ListQuery) -> Page:
         """Return one page of a list, its items not yet decoded."""
@@ -187,6 +206,75 @@ class Client:
     def watch(self, info: ResourceInfo, query: WatchQuery) -> AbstractAsyncContextManager[WatchStream]:
         """Open a watch; entering raises ApiError for an unsuccessful response, leaving closes the connection."""
         return self._watch(info, query)
+
+    # -- waiting
+
+    def follow(
+        self, kind: Kind[R] | type[R], namespace: str | None = None, *, labels: str = "", fields: str = ""
+    ) -> AsyncGenerator[ObjectEvent[R]]:
+        """Yield ADDED for each existing object, then each change, without end: a watch that survives interruptions.
+
+        For scripts and tests; a reconciler declares `.watches`. The caveats are in `konverge.client.follow`. Raises an ApiError that a
+        retry does not mend (Forbidden, BadRequest), NotServed, and UsageError for a malformed label selector.
+        """
+        return follow(self, kind, namespace, labels=labels, fields=fields)
+
+    async def wait_until(
+        self,
+        kind: Kind[R] | type[R],
+        name: str,
+        predicate: Callable[[R], bool],
+        namespace: str = "",
+        *,
+        timeout: float = 60.0,
+    ) -> R:
+        """Return the first state of an object, which need not exist yet, for which the predicate holds.
+
+        Raises TimeoutError, with the last known state, after `timeout` seconds. The rights are `list` and `watch` of the kind.
+        """
+        return await wait_until(self, kind, name, predicate, namespace, timeout=timeout)
+
+    async def wait_until_deleted(
+        self, kind: Kind[Any] | type[Any], name: str, namespace: str = "", *, uid: str = "", timeout: float = 60.0
+    ) -> None:
+        """Return as soon as the object does not exist, or with `uid` as soon as another object has the name.
+
+        Raises TimeoutError, with the finalizers, after `timeout` seconds. The rights are `get`, `list` and `watch` of the kind.
+        """
+        await wait_until_deleted(self, kind, name, namespace, uid=uid, timeout=timeout)
+
+    def backoff(self, error: BaseException, failures: int) -> float:
+        """Return the seconds to wait before the next attempt of a caller's own loop, after so many failures in a row."""
+        return self._sender.backoff(error, failures)
+
+    def logs(
+        self,
+        name: str,
+        namespace: str,
+        *,
+        container: str = "",
+        follow: bool = False,
+        previous: bool = False,
+        timestamps: bool = False,
+        since_seconds: int | None = None,
+        tail_lines: int | None = None,
+    ) -> AsyncIterator[str]:
+        """Yield the lines of a container's log; with `follow` until the container ends.
+
+        A pod with several containers needs `container`; `previous` is the container before its last restart. The right is `get` of
+        `pods/log`. Raises NotFound, and BadRequest for a container that has not started.
+        """
+        request = log_request(
+            name,
+            namespace,
+            container=container,
+            follow=follow,
+            previous=previous,
+            timestamps=timestamps,
+            since_seconds=since_seconds,
+            tail_lines=tail_lines,
+        )
+        return log_lines(self._sender, request, follow=follow, limit=self.settings.max_line_bytes)
 
     # -- writing
 
@@ -379,6 +467,35 @@ class Client:
         _settle_deletion(pending, response, uid)
         return True
 
+    async def delete_collection(
+        self,
+        kind: Kind[R] | type[R],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        propagation: Propagation = "Background",
+        dry_run: bool = False,
+    ) -> Listing[R]:
+        """Delete the selected objects of one namespace, or of a cluster-scoped kind; returns them as the server saw them last.
+
+        An object with finalizers is returned too, and ends later. Without selectors every object of the kind is deleted. The server
+        deletes one object after the other, so after an error some may be deleted. The right is `deletecollection`.
+
+        Caveats: no ledger records the deletions, so a reconcile that uses this may run again before the caches show them. A request whose
+        response was lost is not repeated. Raises UsageError for a namespaced kind without a namespace.
+        """
+        target = kind_of(kind)
+        LabelSelector.given(labels, f"deletecollection of {target.kind}")
+        info = await self._info(target)
+        query = ListQuery(namespace=namespace or None, labels=labels, fields=fields)
+        request = requests.delete_collection(info, query, propagation=propagation, dry_run=dry_run)
+        if self._bound is not None and not dry_run:
+            self._bound.before(request.what)
+        page = await decode_page((await self._read(request, info)).body)
+        items = [target.decode(decode_object(raw)) for raw in page.items]
+        return Listing(items=items, resource_version=page.resource_version)
+
     # -- discovery and the rest
 
     async def resource(self, kind: Kind[Any] | type[Resource]) -> ResourceInfo:
@@ -551,26 +668,6 @@ class Client:
 def _body_of(obj: Resource) -> dict[str, Any]:
     """Return the body of a write of this object; the dict of a thin view is not copied, because it is only read."""
     return obj.data if isinstance(obj, Object) else obj.to_dict()
-
-
-async def _all_pages(client: Client, kind: Kind[R], info: ResourceInfo, query: ListQuery) -> Listing[R]:
-    """Fetch all pages of a list and decode each page on arrival, so that a long list does not block the loop.
-
-    The version is the first page's. Pages that follow a token are served at the version that the token names (API concepts, "Continue
-    Token, Exact"); if a server breaks this, a watch from the first page's version still misses nothing.
-
-    Sources: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/365-paginated-lists and, from the watch cache,
-    https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/4988-snapshottable-api-server-cache
-    """
-    items: list[R] = []
-    version = ""
-    while True:
-        page = await client.list_page(info, query)
-        version = version or page.resource_version
-        items += (kind.decode(decode_object(raw)) for raw in page.items)
-        if not page.continue_:
-            return Listing(items=items, resource_version=version)
-        query = replace(query, continue_=page.continue_)
 
 
 def _settle_deletion(pending: PendingWrite | None, response: Response, uid: str) -> None:

@@ -372,19 +372,40 @@ def delete(
     dry_run: bool,
 ) -> Request:
     """Delete an object; repeatable with a uid, since then a second sending cannot delete a successor of the same name."""
+    return Request(
+        method="DELETE",
+        path=object_path(info, namespace, name),
+        body=_delete_options(uid, resource_version, propagation, dry_run=dry_run),
+        content_type=JSON,
+        repeatable=dry_run or (bool(uid) and not resource_version),
+        what=describe("delete", info, namespace, name),
+    )
+
+
+def _delete_options(uid: str, resource_version: str, propagation: Propagation, *, dry_run: bool) -> bytes:
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
     conditions = {"uid": uid, "resourceVersion": resource_version}
     if any(conditions.values()):
         options["preconditions"] = {key: value for key, value in conditions.items() if value}
     if dry_run:
         options["dryRun"] = ["All"]
+    return _JSON_OF(options)
+
+
+def delete_collection(info: ResourceInfo, query: ListQuery, *, propagation: Propagation, dry_run: bool) -> Request:
+    """Delete the selected objects; not repeatable, because a second sending could delete objects that were created in between."""
+    if info.namespaced and not query.namespace:
+        raise UsageError(
+            f"{info.kind} lives in namespaces, and the API deletes a collection of one namespace: give the namespace"
+        )
     return Request(
         method="DELETE",
-        path=object_path(info, namespace, name),
-        body=_JSON_OF(options),
+        path=collection_path(info, query.namespace or None),
+        params=_params(labelSelector=query.labels, fieldSelector=query.fields),
+        body=_delete_options("", "", propagation, dry_run=dry_run),
         content_type=JSON,
-        repeatable=dry_run or (bool(uid) and not resource_version),
-        what=describe("delete", info, namespace, name),
+        repeatable=dry_run,
+        what=describe("deletecollection", info, query.namespace),
     )
 
 

@@ -101,6 +101,12 @@ class Sender:
         """Begin a call; its deadline starts to run."""
         return Call(request, asyncio.get_running_loop().time() + self._settings.call_timeout)
 
+    def backoff(self, error: BaseException, failures: int) -> float:
+        """Return the seconds before the next attempt after so many failures in a row."""
+        from konverge.client.retry import backoff_delay
+
+        return backoff_delay(error, failures, self._settings, self._random)
+
     async def send(self, call: Call) -> Response:
         """Return a successful response; raises ApiError for any other, Unreachable without a response."""
         try:
@@ -216,15 +222,16 @@ class Sender:
             self._measures.count_attempt(code, request.method, asyncio.get_running_loop().time() - begun)
 
     @asynccontextmanager
-    async def open(self, request: Request) -> AsyncIterator[OpenStream]:
-        """Open a watch: one attempt, no slot; raises ApiError for an unsuccessful response.
+    async def open(self, request: Request, *, waits: bool = False) -> AsyncIterator[OpenStream]:
+        """Open a watch or a log: one attempt, no slot; raises ApiError for an unsuccessful response.
 
-        The deadline of an attempt holds until the response begins; from then on the reader sets the timeouts.
+        The deadline of an attempt holds until the response begins; from then on the reader sets the timeouts. `waits` declares that
+        the server may let the response wait for its first byte, so no deadline holds.
         """
         limit = self._settings.request_timeout
         async with AsyncExitStack() as stack:
             try:
-                async with asyncio.timeout(limit):
+                async with asyncio.timeout(None if waits else limit):
                     await self._transport.prepare()
                     stream = await self._counted(request, stack.enter_async_context(self._transport.stream(request)))
                     if stream.status != 200:

@@ -45,6 +45,7 @@ from konverge_testing.apiserver.draws import Draws
 from konverge_testing.apiserver.faults import Faults, Orders
 from konverge_testing.apiserver.faults.rules import About, about_call
 from konverge_testing.apiserver.faults.streams import close_lines
+from konverge_testing.apiserver.pod_logs import PodLogs
 from konverge_testing.apiserver.registry import Registry
 from konverge_testing.apiserver.registry.creating import create
 from konverge_testing.apiserver.registry.deleting import delete, delete_options
@@ -133,6 +134,8 @@ class MemoryServer:
         self.faults = Faults(lambda: self.store.version)
         self.on_call: list[OnCall] = []
         """Called after each response, injected faults included; a lab uses it for recording."""
+        self.logs = PodLogs(self.registry.moment)
+        """The logs of pods, which a test writes."""
         self._reader = Reader(self.registry)
         self._discovery = Discovery(lambda: self.registry.resources)
         self._specials = SpecialRequests(self.registry, self.rbac, self.authenticator)
@@ -293,6 +296,8 @@ class MemoryServer:
             request.options = options_of(
                 call, _OPTIONS[place.verb], apply=request.media_type in APPLY_TYPES and place.verb == "patch"
             )
+        if (resource.group, resource.plural, place.subresource, place.verb) == ("", "pods", "log", "get"):
+            return self.logs.serve(await self._reader.get(request, None), call.query)
         special = self._specials.find(request)
         if special is not None:
             data, status = await special(request)

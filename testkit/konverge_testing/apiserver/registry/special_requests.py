@@ -1,6 +1,6 @@
 """Requests that do not read or write a stored object directly: reviews, tokens, evictions, bindings, a namespace's finalize.
 
-Guarantees: a response is not stored, unless its handler documents it. Subresources that need a node (log, exec, attach, port-forward,
+Guarantees: a response is not stored, unless its handler documents it. Subresources that need a node (exec, attach, port-forward,
 proxy) get a 501 with a message that names the reason.
 """
 
@@ -40,7 +40,7 @@ __all__ = ["SpecialRequests"]
 
 Handler = Callable[[ResourceRequest], Awaitable[tuple[Data, int]]]
 
-_ABSENT: Final = frozenset({"attach", "exec", "log", "portforward", "proxy", "ephemeralcontainers", "resize"})
+_ABSENT: Final = frozenset({"attach", "exec", "portforward", "proxy", "ephemeralcontainers", "resize"})
 _PODS: Final = ("", "pods")
 _BUDGETS: Final = ("policy", "poddisruptionbudgets")
 

@@ -1,0 +1,196 @@
+"""Following objects from a script: a list, then a watch that continues after interruptions.
+
+    async for event in client.follow(POD, "web", labels="app=shop"):
+        print(event.type, event.object.name)
+
+Guarantees: the first events are ADDED for each object of a list. Each later event differs from the event before of the same object in uid
+or resourceVersion. A watch that ends or is cut continues from the last version; if the server has forgotten that version (410), the
+objects are listed again, and each object that disappeared in between is an event DELETED with its last known state.
+
+Caveats: each followed object stays in memory. Reconcilers read the caches of their controllers, which all controllers share.
+
+The protocol: https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
+
+from konverge.client.resources import Listing, WatchQuery
+from konverge.client.responses import WatchEvent, decode_metadata, decode_object
+from konverge.client.status import status_error
+from konverge.errors import Expired, ServerFailure, TooManyRequests, Unauthorized, Unreachable
+from konverge.kinds import Kind, Resource, kind_of
+from konverge.selectors import LabelSelector
+
+if TYPE_CHECKING:
+    from konverge.client.client import Client
+
+__all__ = ["ObjectEvent", "follow", "wait_until", "wait_until_deleted"]
+
+R = TypeVar("R", bound=Resource)
+
+EventType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+_TIMEOUT: Final = 300
+"""Seconds that the server keeps a watch open."""
+_IDLE: Final = 75.0
+"""Seconds without a byte after which the connection counts as dead; the server sends a bookmark about each minute."""
+_INTERRUPTIONS: Final = (Unreachable, ServerFailure, TooManyRequests, Unauthorized)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectEvent(Generic[R]):
+    """One change of one object. The object of DELETED is its last known state."""
+
+    type: EventType
+    object: R
+
+
+class _Known(Generic[R]):
+    """The last known state of each followed object."""
+
+    def __init__(self) -> None:
+        self._objects: dict[tuple[str, str], R] = {}
+
+    def listed(self, objects: list[R]) -> list[ObjectEvent[R]]:
+        """Return the events that lead from the known objects to the listed objects."""
+        left = dict(self._objects)
+        events = []
+        for object_ in objects:
+            left.pop((object_.namespace, object_.name), None)
+            events += self.changed(object_)
+        return [*(deleted for object_ in left.values() for deleted in self.deleted(object_)), *events]
+
+    def changed(self, object_: R) -> list[ObjectEvent[R]]:
+        """Return the events of an object that exists: none for a known version, two for a successor of the same name."""
+        place, now = (object_.namespace, object_.name), object_.metadata
+        known = self._objects.get(place)
+        if known is None:
+            self._objects[place] = object_
+            return [ObjectEvent("ADDED", object_)]
+        before = known.metadata
+        if (before.uid, before.resource_version) == (now.uid, now.resource_version):
+            return []
+        if before.uid != now.uid:
+            return [*self.deleted(known), *self.changed(object_)]
+        self._objects[place] = object_
+        return [ObjectEvent("MODIFIED", object_)]
+
+    def deleted(self, object_: R) -> list[ObjectEvent[R]]:
+        """Return the event of a deleted object; none if it was not known."""
+        known = self._objects.pop((object_.namespace, object_.name), None)
+        return [] if known is None else [ObjectEvent("DELETED", object_)]
+
+
+async def follow(
+    client: Client, what: Kind[R] | type[R], namespace: str | None, *, labels: str, fields: str
+) -> AsyncGenerator[ObjectEvent[R]]:
+    """Yield the events of the selected objects, without end (`Client.follow`)."""
+    kind = kind_of(what)
+    LabelSelector.given(labels, f"watch of {kind.kind}")
+    info = await client.resource(kind)
+    known, version, failures = _Known[R](), "", 0
+    while True:
+        try:
+            if not version:
+                listing: Listing[R] = await client.list(kind, namespace, labels=labels, fields=fields)
+                for event in known.listed(listing.items):
+                    yield event
+                version = listing.resource_version
+            query = WatchQuery(
+                namespace=namespace,
+                labels=labels,
+                fields=fields,
+                resource_version=version,
+                timeout_seconds=_TIMEOUT,
+                idle_seconds=_IDLE,
+            )
+            async with client.watch(info, query) as stream:
+                async for batch in stream:
+                    failures = 0
+                    for raw in batch:
+                        if raw.type == "ERROR":
+                            raise status_error(raw.object, f"watch {kind.kind}")
+                        version = decode_metadata(bytes(raw.object)).resource_version
+                        for event in _events(raw, kind, known):
+                            yield event
+        except Expired:
+            version = ""
+        except _INTERRUPTIONS as error:
+            failures += 1
+            await asyncio.sleep(client.backoff(error, failures))
+
+
+def _events(raw: WatchEvent, kind: Kind[R], known: _Known[R]) -> list[ObjectEvent[R]]:
+    if raw.type not in ("ADDED", "MODIFIED", "DELETED"):
+        return []
+    object_ = kind.decode(decode_object(raw.object))
+    return known.deleted(object_) if raw.type == "DELETED" else known.changed(object_)
+
+
+async def wait_until(
+    client: Client,
+    what: Kind[R] | type[R],
+    name: str,
+    predicate: Callable[[R], bool],
+    namespace: str,
+    *,
+    timeout: float,
+) -> R:
+    """Return the first state of an object for which the predicate holds (`Client.wait_until`)."""
+    kind, last = kind_of(what), "it does not exist"
+    try:
+        async with asyncio.timeout(timeout), aclosing(_of_name(client, kind, name, namespace)) as events:
+            async for event in events:
+                if event.type == "DELETED":
+                    last = "it was deleted"
+                    continue
+                if predicate(event.object):
+                    return event.object
+                last = f"its resourceVersion is {event.object.metadata.resource_version}"
+    except TimeoutError:
+        raise _timed_out(kind, name, namespace, "the predicate does not hold", timeout, last) from None
+    raise AssertionError("the events have no end")
+
+
+async def wait_until_deleted(
+    client: Client, what: Kind[R] | type[R], name: str, namespace: str, *, uid: str, timeout: float
+) -> None:
+    """Return as soon as the object, or a successor of it, does not exist (`Client.wait_until_deleted`)."""
+    kind, last = kind_of(what), ""
+    try:
+        async with asyncio.timeout(timeout):
+            while True:
+                object_ = await client.find(kind, name, namespace)
+                if object_ is None or (uid and object_.metadata.uid != uid):
+                    return
+                finalizers = ", ".join(object_.metadata.finalizers or ())
+                last = f"its finalizers are {finalizers}" if finalizers else "it is not under deletion"
+                await _until_next_event(client, kind, object_)
+    except TimeoutError:
+        raise _timed_out(kind, name, namespace, "it still exists", timeout, last) from None
+
+
+async def _until_next_event(client: Client, kind: Kind[R], object_: R) -> None:
+    async with aclosing(_of_name(client, kind, object_.name, object_.namespace)) as events:
+        async for event in events:
+            now = event.object.metadata
+            if event.type == "DELETED" or (now.uid, now.resource_version) != (
+                object_.metadata.uid,
+                object_.metadata.resource_version,
+            ):
+                return
+
+
+def _of_name(client: Client, kind: Kind[R], name: str, namespace: str) -> AsyncGenerator[ObjectEvent[R]]:
+    return follow(client, kind, namespace or None, labels="", fields=f"metadata.name={name}")
+
+
+def _timed_out(kind: Kind[R], name: str, namespace: str, what: str, timeout: float, last: str) -> TimeoutError:
+    path = f"{namespace}/{name}" if namespace else name
+    return TimeoutError(f"{kind.kind} {path}: {what} after {timeout:g} s; {last}")
