@@ -1,6 +1,6 @@
 """The writes of a drain: a Node is cordoned and marked, and pods are evicted.
 
-They are no plan of a reconcile: a drain is background work, and whether it ends depends on the API server's response to each eviction.
+A drain is background work without a plan, since its end depends on the API server's response to each eviction.
 """
 
 from __future__ import annotations

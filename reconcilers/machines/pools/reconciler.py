@@ -16,10 +16,9 @@ from konverge.errors import AlreadyExists
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.machines.clusters.render import machine_pool
+from konverge.reconcilers.machines.gates import finalize_gate, reconcile_gate
 from konverge.reconcilers.machines.groups.decide import has_share_name
 from konverge.reconcilers.machines.kinds import CAPI_GROUP, MACHINE_POOL, NODE, POOL
-from konverge.reconcilers.machines.namespaces import show_other_namespace
-from konverge.reconcilers.machines.pausing import pause_of, show_pause
 from konverge.reconcilers.machines.pools.decide import (
     MachinePoolPlan,
     SameGroupPool,
@@ -53,13 +52,8 @@ class MachinePoolReconciler:
     async def reconcile(self, pool: NstanceMachinePool, ctx: Context[NstanceMachinePool]) -> Outcome:
         """Write the shard groups, the provider ids and the status."""
         settings = self._service.settings
-        if not self._service.acts_in(pool.namespace):
-            show_other_namespace(ctx)
-            return Done()
-        paused = pause_of(pool.metadata, ctx.cache, cluster=settings.cluster_name)
-        show_pause(paused, ctx)
-        if paused:
-            return Done()
+        if (closed := reconcile_gate(ctx, self._service)) is not None:
+            return closed
         owner = _machine_pool(pool.metadata, ctx)
         seen = self._observe(pool, owner, ctx)
         if owner is None and not seen.duplicate_of:
@@ -80,13 +74,8 @@ class MachinePoolReconciler:
     async def finalize(self, pool: NstanceMachinePool, ctx: Context[NstanceMachinePool]) -> Outcome:
         """Delete the shard groups; Done once none exists. A paused pool waits, a pool of another namespace has none."""
         settings = self._service.settings
-        if not self._service.acts_in(pool.namespace):
-            ctx.status.skip_write()
-            return Done()
-        paused = pause_of(pool.metadata, ctx.cache, cluster=settings.cluster_name)
-        show_pause(paused, ctx)
-        if paused:
-            return RequeueAfter(timedelta(seconds=settings.retry))
+        if (closed := finalize_gate(ctx, self._service)) is not None:
+            return closed
         groups = _owned(pool.metadata, ctx)
         for one in groups:
             if not one.deleting:

@@ -10,13 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from konverge.reconcilers.machines.instances.decide import (
-    PlaceRequest,
-    choose_place,
-    condition_reason,
-    plan_instance,
-)
+from konverge.reconcilers.machines.instances.decide import condition_reason, plan_instance
 from konverge.reconcilers.machines.instances.ownership import InstancePlace, NotPlaced, instance_id
+from konverge.reconcilers.machines.instances.places import PlaceRequest, choose_place
 from konverge.reconcilers.machines.shards.messages import InstanceState
 
 BORN = datetime(2026, 11, 24, tzinfo=UTC)
