@@ -189,7 +189,6 @@ def pool_controller(service: NstanceService) -> Controller[NstanceMachinePool]:
         .indexes(POOL, indexes.BY_INSTANCE, by=indexes.by_pool_instance)
         .indexes(MACHINE_POOL, indexes.BY_POOL, by=indexes.by_pool)
         .indexes(NODE, indexes.BY_INSTANCE, by=indexes.by_node_instance)
-        .indexes(NODE, indexes.BY_PROVIDER_ID, by=indexes.by_provider_id)
         .reads_live()
         .needs(
             Rule(CAPI_GROUP, ("machinepools",), ("create",)),

@@ -162,8 +162,8 @@ MACHINES: Final = (
         "the id of a draining instance leaves its pool, so that Cluster API deletes the Node with its pods",
         FAMILY + "pools.decide",
         "plan_pool",
-        "{*seen.kept, *pool_provider_ids(instances, published=seen.published, node_ids=nodes)}",
-        "{*pool_provider_ids(instances, published=seen.published, node_ids=nodes)}",
+        "{*observed.kept, *ids}",
+        "ids",
         test=POOLS + "test_a_node_keeps_its_id_in_the_pool_until_its_drained_instance_is_gone",
     ),
     Mutant(
