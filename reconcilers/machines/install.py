@@ -22,8 +22,10 @@ from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.reconcilers.machines.clusters.kubeconfig import secret_name
 from konverge.reconcilers.machines.clusters.reconciler import NstanceClusterReconciler
+from konverge.reconcilers.machines.gates import pause_of
 from konverge.reconcilers.machines.groups import reconciler as groups
-from konverge.reconcilers.machines.instances import reconciler as instances
+from konverge.reconcilers.machines.instances import indexes as instances
+from konverge.reconcilers.machines.instances.reconciler import NstanceMachineReconciler
 from konverge.reconcilers.machines.kinds import (
     CAPI_GROUP,
     CLUSTER,
@@ -40,7 +42,6 @@ from konverge.reconcilers.machines.kinds import (
 from konverge.reconcilers.machines.metrics import MachineMetrics
 from konverge.reconcilers.machines.ondemand import observe
 from konverge.reconcilers.machines.ondemand.reconciler import OnDemandReconciler
-from konverge.reconcilers.machines.pausing import pause_of
 from konverge.reconcilers.machines.pools import indexes
 from konverge.reconcilers.machines.pools.protection import protecting
 from konverge.reconcilers.machines.pools.reconciler import MachinePoolReconciler
@@ -188,7 +189,6 @@ def pool_controller(service: NstanceService) -> Controller[NstanceMachinePool]:
         .indexes(POOL, indexes.BY_INSTANCE, by=indexes.by_pool_instance)
         .indexes(MACHINE_POOL, indexes.BY_POOL, by=indexes.by_pool)
         .indexes(NODE, indexes.BY_INSTANCE, by=indexes.by_node_instance)
-        .indexes(NODE, indexes.BY_PROVIDER_ID, by=indexes.by_provider_id)
         .reads_live()
         .needs(
             Rule(CAPI_GROUP, ("machinepools",), ("create",)),
@@ -242,7 +242,7 @@ def machine_controller(service: NstanceService) -> Controller[NstanceMachine]:
             Rule(GROUP, ("nstancemachines",), ("delete", "patch")),
         )
         .with_(concurrency=service.settings.machines_at_once)
-        .reconciled_by(instances.NstanceMachineReconciler(service))
+        .reconciled_by(NstanceMachineReconciler(service))
     )
 
 

@@ -18,8 +18,8 @@ from konverge.keys import Key
 from konverge.kinds import kind_of
 from konverge.logs import get_logger
 from konverge.reconcilers.machines.clusters.keeper import ClusterKeeper
-from konverge.reconcilers.machines.drains.keeper import DrainKeeper
 from konverge.reconcilers.machines.drains.removal import NodeRemoval
+from konverge.reconcilers.machines.drains.running import RunningDrains
 from konverge.reconcilers.machines.identity.certificates import OperatorName
 from konverge.reconcilers.machines.metrics import MachineMetrics
 from konverge.reconcilers.machines.settings import MachineSettings
@@ -61,7 +61,7 @@ class NstanceService:
     ) -> None:
         self.settings = settings
         self._home = home
-        self._drains = DrainKeeper(settings, metrics, self._acknowledge)
+        self._drains = RunningDrains(settings, metrics, self._acknowledge)
         self.states = ShardStates(metrics, settle=settings.call_timeout, drains=self._drains)
         self._connections: Connections | None = None
         self._random = random

@@ -27,7 +27,7 @@ from konverge.crds.machines_v1beta1 import (
 from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.reconcilers import machines
-from konverge.reconcilers.machines.drains.decide import drain_times
+from konverge.reconcilers.machines.drains.timeout import drain_times
 from konverge.reconcilers.machines.kinds import CLUSTER, CONFIG_MAP, MACHINE, MACHINE_POOL, NODE, POD, SECRET
 from konverge.reconcilers.machines.settings import MachineSettings, OnDemandAllowance
 from konverge.reconcilers.machines.shards.dialing import Dial

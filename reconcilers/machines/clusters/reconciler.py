@@ -18,10 +18,9 @@ from konverge.errors import AlreadyExists, BadRequest, ConfigError, Invalid
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.machines.clusters.decide import endpoint_of, shards_condition
 from konverge.reconcilers.machines.clusters.render import imported_pool
+from konverge.reconcilers.machines.gates import pause_of, show_other_namespace, show_pause
 from konverge.reconcilers.machines.imports import ImportPlan, plan_imports
 from konverge.reconcilers.machines.kinds import CONFIG_MAP, POOL
-from konverge.reconcilers.machines.namespaces import show_other_namespace
-from konverge.reconcilers.machines.pausing import pause_of, show_pause
 from konverge.reconcilers.machines.service import NstanceService
 from konverge.reconcilers.machines.shards.addresses import parse_shard_map
 from konverge.reconcilers.machines.words import ClusterReason, MachinesAnnotation, MachinesCondition, MachinesEvent

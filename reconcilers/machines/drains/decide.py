@@ -1,4 +1,4 @@
-"""Which pods of a Node have to go, and until when a drain may take. Pure.
+"""Decisions of a drain: the Node to empty, the pods that have to leave, and the Nodes whose instances may be deleted. Pure.
 
 Source: https://github.com/kubernetes/kubectl/blob/master/pkg/drain/filters.go.
 """
@@ -8,15 +8,53 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 from konverge.objects import Object
+from konverge.reconcilers.machines.drains.observe import ObservedNodes
+from konverge.reconcilers.machines.instances.ownership import InstancePlace
+from konverge.reconcilers.machines.shards.messages import DrainEvent
+from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesCondition, MachinesEvent
 
-__all__ = ["DrainTimes", "PodsLeft", "drain_times", "pods_left"]
+__all__ = [
+    "EmptyNode",
+    "NoNode",
+    "NodeReport",
+    "NodeStep",
+    "NodeUnclear",
+    "PodsLeft",
+    "begin_report",
+    "blocked_report",
+    "drained_report",
+    "node_step",
+    "pods_left",
+    "removable_instance",
+]
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyNode:
+    """Cordon this Node and evict its pods."""
+
+    node: Object
+
+
+@dataclass(frozen=True, slots=True)
+class NoNode:
+    """The instance has no Node, so its drain has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUnclear:
+    """No Node is touched, for this reason."""
+
+    problem: str
+
+
+NodeStep: TypeAlias = EmptyNode | NoNode | NodeUnclear
 
 
 class _Fate(enum.Enum):
@@ -38,13 +76,24 @@ class PodsLeft:
 
 
 @dataclass(frozen=True, slots=True)
-class DrainTimes:
-    """The times of a drain, in seconds from now; a negative time is past."""
+class NodeReport:
+    """An Event about a Node that is drained."""
 
-    give_up: float
-    """The drain waits for pods until this time."""
-    delete: float
-    """The server deletes the instance at this time."""
+    reason: str
+    message: str
+    warning: bool = False
+
+
+def node_step(provider_id: str, observed: ObservedNodes) -> NodeStep:
+    """Return the next step of a drain by the Nodes of its instance. A server is trusted with the instances of its own shard only."""
+    if not observed.nodes:
+        return NoNode()
+    if len(observed.nodes) > 1:
+        names = ", ".join(sorted(node.name for node in observed.nodes))
+        return NodeUnclear(f"provider id {provider_id} names several Nodes, so none is drained: {names}")
+    if observed.foreign:
+        return NodeUnclear(f"provider id {provider_id} is recorded for another shard, so its Node is not drained")
+    return EmptyNode(observed.nodes[0])
 
 
 def pods_left(pods: Iterable[Object]) -> PodsLeft:
@@ -66,13 +115,25 @@ def _fate(pod: Object) -> _Fate:
     return _Fate.ENDS if metadata.deleting else _Fate.EVICT
 
 
-def drain_times(delete_at: datetime | None, now: datetime, *, timeout: float, margin: float) -> DrainTimes:
-    """Return the times of a drain. `timeout` holds if the server names no time of the deletion; `margin` is at most a quarter of the drain.
+def begin_report(event: DrainEvent) -> NodeReport:
+    """Return the Event of a drain whose Node is cordoned."""
+    message = f"instance {event.instance_id} is to be deleted: {event.reason or 'no reason'}"
+    return NodeReport(MachinesEvent.DRAINING, message)
 
-    >>> from konverge.clock import from_rfc3339
-    >>> now, then = from_rfc3339("2026-01-01T00:00:00Z"), from_rfc3339("2026-01-01T00:00:20Z")
-    >>> drain_times(then, now, timeout=300, margin=15), drain_times(None, now, timeout=300, margin=15)
-    (DrainTimes(give_up=15.0, delete=20.0), DrainTimes(give_up=285, delete=300))
-    """
-    left = timeout if delete_at is None else (delete_at - now).total_seconds()
-    return DrainTimes(left - min(margin, max(left, 0.0) / 4), left)
+
+def blocked_report(refusal: str) -> NodeReport:
+    """Return the Event of a refused eviction."""
+    return NodeReport(MachinesEvent.DRAIN_BLOCKED, refusal, warning=True)
+
+
+def drained_report(event: DrainEvent) -> NodeReport:
+    """Return the Event of a drain that left no pod."""
+    return NodeReport(MachinesEvent.DRAINED, f"no pod is left; instance {event.instance_id} may be deleted")
+
+
+def removable_instance(node: Object) -> InstancePlace | None:
+    """Return the instance of a marked Node whose kubelet does not report; the Node is deleted after this instance."""
+    ready = node.find_condition(MachinesCondition.READY)
+    if node.metadata.deleting or (ready is not None and ready.is_true):
+        return None
+    return InstancePlace.parse(node.metadata.annotation(MachinesAnnotation.INSTANCE))

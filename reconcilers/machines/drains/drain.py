@@ -1,4 +1,4 @@
-"""One drain, from its event to its acknowledgement.
+"""One drain, from its event to its acknowledgement: the loop around `observe`, `decide`, `timeout` and `act`.
 
 Guarantees: it is acknowledged when no pod is left, when the instance has no Node, or shortly before the server deletes the instance; never
 earlier, whatever fails. A Node is touched only if its instance is not recorded for another shard. Pods are listed after the Node was
@@ -18,9 +18,19 @@ from konverge.clock import wall_clock
 from konverge.errors import KonvergeError, NotLeading
 from konverge.logs import get_logger
 from konverge.objects import Object
-from konverge.reconcilers.machines.drains.decide import drain_times
-from konverge.reconcilers.machines.drains.evictions import cordon, look_at_node
-from konverge.reconcilers.machines.drains.nodes import NodeFinder
+from konverge.reconcilers.machines.drains.act import cordon, evict
+from konverge.reconcilers.machines.drains.decide import (
+    EmptyNode,
+    NodeReport,
+    NodeUnclear,
+    begin_report,
+    blocked_report,
+    drained_report,
+    node_step,
+    pods_left,
+)
+from konverge.reconcilers.machines.drains.observe import NodeReader, ObservedNodes
+from konverge.reconcilers.machines.drains.timeout import CORDON_SECONDS, drain_times, timeout_report
 from konverge.reconcilers.machines.instances.ownership import InstancePlace
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
@@ -32,13 +42,11 @@ from konverge.words import LogKey
 
 __all__ = ["Acknowledge", "InstanceDrain"]
 
-_CORDON_LIMIT: Final = 5.0
-"""Seconds for the cordon of a Node whose drain has no time left."""
 _FIRST_RETRY: Final = 1.0
 
 
 class Acknowledge(Protocol):
-    """Tells the server of a shard that an instance is drained; raises ShardFailure."""
+    """Acknowledges the drain of an instance to the server of its shard; raises ShardFailure."""
 
     async def __call__(self, shard: str, instance_id: str) -> None:
         """Make the call."""
@@ -54,13 +62,12 @@ class InstanceDrain:
         *,
         settings: MachineSettings,
         client: Client,
-        nodes: NodeFinder,
+        nodes: NodeReader,
         events: EventRecorder,
         acknowledge: Acknowledge,
     ) -> None:
-        self.shard = shard
         self.event = event
-        self.result: DrainResult | None = None
+        self._shard = shard
         self._settings = settings
         self._client = client
         self._nodes = nodes
@@ -68,7 +75,7 @@ class InstanceDrain:
         self._acknowledge = acknowledge
         self._node: Object | None = None
         self._cordoned = False
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._left = 0
         self._log = get_logger("konverge.machines").bind(**{LogKey.NAME: f"{shard}/{event.instance_id}"})
         self._give_up = self._delete = 0.0
@@ -86,31 +93,28 @@ class InstanceDrain:
     async def run(self) -> DrainResult:
         """Drain and acknowledge."""
         self._log.info("an instance is drained", **{LogKey.CAUSE: self.event.reason})
-        ended = await self._empty()
-        if ended is DrainResult.TIMED_OUT:
+        result = await self._empty_node()
+        if result is DrainResult.TIMED_OUT:
             await self._cordon_late()
-            self._tell(
-                MachinesEvent.DRAIN_TIMED_OUT,
-                f"{self._left} pods are left, and the instance is about to be deleted",
-                bad=True,
-            )
-        elif ended is DrainResult.DRAINED:
-            self._tell(MachinesEvent.DRAINED, f"no pod is left; instance {self.event.instance_id} may be deleted")
-        self.result = ended if await self.acknowledge() else DrainResult.UNACKNOWLEDGED
-        self._log.info("a drain has ended", **{LogKey.OUTCOME: str(self.result)})
-        return self.result
+            self._report(timeout_report(self._left))
+        elif result is DrainResult.DRAINED:
+            self._report(drained_report(self.event))
+        if not await self.acknowledge():
+            result = DrainResult.UNACKNOWLEDGED
+        self._log.info("a drain has ended", **{LogKey.OUTCOME: str(result)})
+        return result
 
     async def acknowledge(self) -> bool:
         """Acknowledge the drain until the server accepts it or deletes the instance."""
         loop, delay = asyncio.get_running_loop(), _FIRST_RETRY
         while True:
             try:
-                await self._acknowledge(self.shard, self.event.instance_id)
+                await self._acknowledge(self._shard, self.event.instance_id)
             except ShardFailure as failure:
                 if failure.kind is FailureKind.NOT_FOUND:
                     return True
                 if loop.time() >= self._delete:
-                    self._tell(MachinesEvent.DRAIN_NOT_ACKNOWLEDGED, failure.said, bad=True)
+                    self._report(NodeReport(MachinesEvent.DRAIN_NOT_ACKNOWLEDGED, failure.said, warning=True))
                     return False
             else:
                 return True
@@ -119,64 +123,50 @@ class InstanceDrain:
 
     # --- the Node --------------------------------------------------------------------------------------------------------------
 
-    async def _empty(self) -> DrainResult:
+    async def _empty_node(self) -> DrainResult:
+        """Check the Node until its drain ends. A failed check is repeated, since an acknowledgement after it would be a guess."""
         loop = asyncio.get_running_loop()
         while (left := self._give_up - loop.time()) > 0:
-            ended = await self._bounded_look(left)
-            if ended is not None:
-                return ended
+            try:
+                async with asyncio.timeout(left):
+                    result = await self._check()
+            except NotLeading:
+                raise
+            except (KonvergeError, TimeoutError) as error:
+                self._warn(str(error) or "no time is left")
+            else:
+                if result is not None:
+                    return result
             await asyncio.sleep(max(min(self._settings.drain_poll, self._give_up - loop.time()), 0.0))
         return DrainResult.TIMED_OUT
 
-    async def _bounded_look(self, seconds: float) -> DrainResult | None:
-        """Check the Node within this time; a failure is tried again, since an acknowledgement after it would be a guess."""
-        try:
-            async with asyncio.timeout(seconds):
-                return await self._look()
-        except NotLeading:
-            raise
-        except (KonvergeError, TimeoutError) as error:
-            self._warn(str(error) or "no time is left")
-            return None
-
-    async def _look(self) -> DrainResult | None:
+    async def _check(self) -> DrainResult | None:
         """Check the Node once; None if pods are left."""
-        node = None if self._node is None else await self._nodes.again(self._node)
-        if node is None:
-            found = await self._nodes.find(self.event.provider_id)
-            if not found:
-                return DrainResult.NO_NODE
-            if len(found) > 1:
-                names = ", ".join(sorted(one.name for one in found))
-                self._warn(f"provider id {self.event.provider_id} names several Nodes, so none is drained: {names}")
-                return None
-            if await self._is_foreign():
-                return None
-            node = found[0]
-        self._node = node
-        await self._cordon(node)
+        known = None if self._node is None else await self._nodes.again(self._node)
+        step = node_step(self.event.provider_id, await self._observed(known))
+        if isinstance(step, NodeUnclear):
+            self._warn(step.problem)
+            return None
+        if not isinstance(step, EmptyNode):
+            return DrainResult.NO_NODE
+        await self._cordon(step.node)
         self._cordoned = True
-        self._tell(
-            MachinesEvent.DRAINING,
-            f"instance {self.event.instance_id} is to be deleted: {self.event.reason or 'no reason'}",
-        )
-        look = await look_at_node(self._client, node.name)
-        self._left = look.left
-        if look.blocked:
-            self._tell(MachinesEvent.DRAIN_BLOCKED, look.blocked, bad=True)
-        return None if look.left else DrainResult.DRAINED
+        self._report(begin_report(self.event))
+        pods = pods_left(await self._nodes.pods(step.node.name))
+        refusal = await evict(self._client, pods.evict)
+        self._left = len(pods)
+        if refusal:
+            self._report(blocked_report(refusal))
+        return None if pods else DrainResult.DRAINED
 
-    async def _is_foreign(self) -> bool:
-        """Tell whether the server names another shard's instance: a server is trusted with its own instances only."""
-        foreign = await self._nodes.is_foreign(self.shard, self.event.provider_id)
-        if foreign:
-            self._warn(
-                f"provider id {self.event.provider_id} is recorded for another shard, so its Node is not drained"
-            )
-        return foreign
+    async def _observed(self, known: Object | None) -> ObservedNodes:
+        if known is not None:
+            return ObservedNodes((known,))
+        return await self._nodes.observe(self._shard, self.event.provider_id)
 
     async def _cordon(self, node: Object) -> None:
-        place = InstancePlace(self.shard, self.event.instance_id)
+        self._node = node
+        place = InstancePlace(self._shard, self.event.instance_id)
         await cordon(self._client, node, cluster=self._settings.cluster_name, instance=str(place))
 
     async def _cordon_late(self) -> None:
@@ -184,29 +174,31 @@ class InstanceDrain:
         if self._cordoned:
             return
         try:
-            async with asyncio.timeout(_CORDON_LIMIT):
-                found = [self._node] if self._node is not None else await self._nodes.find(self.event.provider_id)
-                if len(found) == 1 and (self._node is not None or not await self._is_foreign()):
-                    self._node = found[0]
-                    await self._cordon(found[0])
+            async with asyncio.timeout(CORDON_SECONDS):
+                step = node_step(self.event.provider_id, await self._observed(self._node))
+                if isinstance(step, EmptyNode):
+                    await self._cordon(step.node)
+                elif isinstance(step, NodeUnclear):
+                    self._warn(step.problem)
+        except NotLeading:
+            raise
         except (KonvergeError, TimeoutError) as error:
-            if isinstance(error, NotLeading):
-                raise
             self._warn(f"the Node was not cordoned: {error}")
 
-    # --- events and log lines----------------------------------------------------------------------------------------------------
+    # --- Events and log lines --------------------------------------------------------------------------------------------------
 
     def _warn(self, message: str) -> None:
-        if message not in self._said:
-            self._said.add(message)
+        if message not in self._reported:
+            self._reported.add(message)
             self._log.warning("a drain does not get on", **{LogKey.ERROR: message})
 
-    def _tell(self, reason: str, message: str, *, bad: bool = False) -> None:
-        """Record an event about the Node, each reason once."""
-        if reason in self._said:
+    def _report(self, report: NodeReport) -> None:
+        """Record an Event about the Node, each reason once."""
+        if report.reason in self._reported:
             return
-        self._said.add(reason)
-        if bad:
-            self._log.warning("a drain does not get on", **{LogKey.ERROR: message})
+        self._reported.add(report.reason)
+        if report.warning:
+            self._log.warning("a drain does not get on", **{LogKey.ERROR: report.message})
         if self._node is not None:
-            self._events.record(Regarding.of(self._node), reason, message, "Warning" if bad else "Normal", "Drain")
+            type_ = "Warning" if report.warning else "Normal"
+            self._events.record(Regarding.of(self._node), report.reason, report.message, type_, "Drain")

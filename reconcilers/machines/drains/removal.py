@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from konverge.errors import ApiError, Conflict, KonvergeError, NotLeading
 from konverge.logs import get_logger
 from konverge.objects import Object
+from konverge.reconcilers.machines.drains.decide import removable_instance
 from konverge.reconcilers.machines.instances.decide import is_gone
 from konverge.reconcilers.machines.instances.ownership import InstancePlace
 from konverge.reconcilers.machines.kinds import NODE
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
-from konverge.reconcilers.machines.words import MachinesAnnotation, MachinesCondition, MachinesEvent, MachinesLabel
+from konverge.reconcilers.machines.words import MachinesEvent, MachinesLabel
 from konverge.runtime.events.core import Regarding
 from konverge.words import LogKey
 
@@ -46,15 +47,15 @@ class NodeRemoval:
 
     async def run(self) -> None:
         """Check the marked Nodes as often as the groups of a shard are listed."""
-        said = ""
+        reported = ""
         while True:
-            problem = await self._look()
-            if problem and problem != said:
+            problem = await self._check()
+            if problem and problem != reported:
                 self._log.warning("Nodes of deleted instances are not deleted", **{LogKey.ERROR: problem})
-            said = problem
+            reported = problem
             await asyncio.sleep(self._settings.poll)
 
-    async def _look(self) -> str:
+    async def _check(self) -> str:
         """Delete the Nodes of deleted instances; returns the problem, "" if there is none."""
         try:
             marked = await self._client.list(NODE, labels=f"{MachinesLabel.DRAINED_BY}={self._settings.cluster_name}")
@@ -65,7 +66,7 @@ class NodeRemoval:
         problem = ""
         for node in marked.items:
             try:
-                await self._judge(node)
+                await self._remove(node)
             except NotLeading:
                 raise
             except Conflict:
@@ -74,17 +75,18 @@ class NodeRemoval:
                 problem = str(error)
         return problem
 
-    async def _judge(self, node: Object) -> None:
-        place = InstancePlace.parse(node.metadata.annotation(MachinesAnnotation.INSTANCE))
-        ready = node.find_condition(MachinesCondition.READY)
-        if place is None or node.metadata.deleting or (ready is not None and ready.is_true):
+    async def _remove(self, node: Object) -> None:
+        """Delete a Node if its instance was deleted."""
+        place = removable_instance(node)
+        if place is None or not await self._is_deleted(place):
             return
-        try:
-            if not is_gone((await self._shard(place.shard).instance_state(place.instance_id)).status):
-                return
-        except ShardFailure as failure:
-            if failure.kind is not FailureKind.NOT_FOUND:
-                return  # the shard's own state shows it; the next check tries again
         if await self._client.delete(NODE, node.name, uid=node.metadata.uid):
             message = f"instance {place.instance_id} on shard {place.shard} is gone"
             self._events.record(Regarding.of(node), MachinesEvent.NODE_DELETED, message, "Normal", "Drain")
+
+    async def _is_deleted(self, place: InstancePlace) -> bool:
+        """Tell whether the shard reports an instance as deleted; an unreachable shard reports nothing, and the next check tries again."""
+        try:
+            return is_gone((await self._shard(place.shard).instance_state(place.instance_id)).status)
+        except ShardFailure as failure:
+            return failure.kind is FailureKind.NOT_FOUND

@@ -15,6 +15,7 @@ from konverge.clock import rfc3339
 from konverge.crds.machines_v1beta1 import NstanceShardGroup
 from konverge.errors import RetryAfter
 from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.reconcilers.machines.gates import pause_of, show_other_namespace
 from konverge.reconcilers.machines.groups.decide import (
     SendGroup,
     WaitForShard,
@@ -34,8 +35,6 @@ from konverge.reconcilers.machines.groups.decide import (
 )
 from konverge.reconcilers.machines.kinds import NSTANCE_MACHINE, POOL, SHARD_GROUP
 from konverge.reconcilers.machines.metrics import MachineMetrics
-from konverge.reconcilers.machines.namespaces import show_other_namespace
-from konverge.reconcilers.machines.pausing import pause_of
 from konverge.reconcilers.machines.records import BY_RECORDED_ID, admitted_ids, bare_id, recorded_shard
 from konverge.reconcilers.machines.service import NstanceService
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure, failure_of_message

@@ -19,6 +19,7 @@ from konverge.errors import AlreadyExists, BadRequest, Forbidden, Invalid
 from konverge.kinds import Kind
 from konverge.objects import Metadata, Object
 from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.reconcilers.machines.gates import pause_of
 from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE, NSTANCE_MACHINE, POD
 from konverge.reconcilers.machines.ondemand.allowances import demand_problem, over_limit, unknown_group
 from konverge.reconcilers.machines.ondemand.decide import OnDemandAction, OnDemandStep, Seen, next_steps
@@ -33,7 +34,6 @@ from konverge.reconcilers.machines.ondemand.observe import (
     pod_state,
 )
 from konverge.reconcilers.machines.ondemand.render import infrastructure, machine
-from konverge.reconcilers.machines.pausing import pause_of
 from konverge.reconcilers.machines.service import NstanceService
 from konverge.reconcilers.machines.words import MachinesEvent, MachinesLabel
 from konverge.words import EventType

@@ -6,68 +6,30 @@ invalid, a duplicate, or without MachinePool, its shard groups stay as they are;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Final
+from datetime import timedelta
 
+from konverge.crds.machines_v1beta1 import (
+    Initialization,
+    NstanceMachinePool,
+    NstanceMachinePoolStatus,
+    NstanceShardGroup,
+)
+from konverge.objects import Metadata
+from konverge.outcome import Done, RequeueAfter
 from konverge.reconcilers.machines.correlation import pool_provider_ids
 from konverge.reconcilers.machines.distribution import distribute
+from konverge.reconcilers.machines.kinds import CAPI_GROUP, POOL
+from konverge.reconcilers.machines.pools.observe import ObservedPool
+from konverge.reconcilers.machines.pools.render import shard_group
+from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.addresses import is_identifier
-from konverge.reconcilers.machines.words import MachinePoolReason
+from konverge.reconcilers.machines.words import MachinePoolReason, MachinesCondition
+from konverge.runtime import Apply, ConditionUpdate, Delete, Plan
 
-__all__ = ["ShardSize", "MachinePoolPlan", "SameGroupPool", "SeenPool", "duplicate_of", "plan_pool", "unlisted_ids"]
-
-
-_NEVER: Final = datetime.max.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class ShardSize:
-    """A shard group of the pool."""
-
-    shard: str
-    size: int = 0
-    accepted: bool = False
-    """Whether the shard accepted its present generation."""
-    problem: str = ""
-    replicas: int = 0
-    provider_ids: tuple[str, ...] = ()
-    is_static: bool = False
-    template: str | None = None
-    subnets: tuple[str, ...] = ()
-    copied: bool = True
-    """Whether it has the present settings of the pool, its size aside."""
-
-
-@dataclass(frozen=True, slots=True)
-class SameGroupPool:
-    """Another pool of the same group."""
-
-    uid: str
-    path: str
-    created: datetime | None
-    has_groups: bool
-    """Whether it has shard groups of the group."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeenPool:
-    """A pool as it was observed."""
-
-    group: str
-    shards: tuple[str, ...]
-    document: Collection[str] | None
-    """The shards that the document names; None: it was not read yet."""
-    replicas: int | None
-    """The replicas of the MachinePool; None without a MachinePool."""
-    owner_problem: str = ""
-    """The reason why its MachinePool is missing."""
-    duplicate_of: str = ""
-    members: tuple[ShardSize, ...] = ()
-    published: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-    """The published ids that stay although no shard lists them now."""
+__all__ = ["MachinePoolPlan", "creation_problem", "plan_deletion", "plan_pool", "plan_writes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,80 +48,132 @@ class MachinePoolPlan:
     subnets: tuple[str, ...] = field(default=())
 
 
-def unlisted_ids(published: Iterable[str], members: Iterable[ShardSize]) -> tuple[str, ...]:
-    """Return the published ids whose instance no shard lists.
-
-    >>> unlisted_ids(["aws:///z/i-1", "i-2"], [ShardSize("a", provider_ids=("i-1",))])
-    ('i-2',)
-    """
-    listed = {one for member in members for one in member.provider_ids}
-    return tuple(one for one in published if not listed & {one, one.rpartition("/")[2]})
-
-
-def duplicate_of(own: SameGroupPool, others: Iterable[SameGroupPool]) -> str:
-    """Return the other pool that owns the group, "" if this pool does: the pool with shard groups, else the oldest.
-
-    A pool that is being deleted owns the group until its deletion ends, since its shard groups delete the group on the servers.
-    """
-    first = min((own, *others), key=lambda one: (not one.has_groups, one.created or _NEVER, one.uid))
-    return "" if first.uid == own.uid else first.path
-
-
-def plan_pool(seen: SeenPool, nodes_of: Callable[[str], Iterable[str]]) -> MachinePoolPlan:
-    """Return the plan; `nodes_of` returns the provider ids of the Nodes that could be an instance's."""
-    sizes, reason, message = _sizes(seen)
-    instances = [one for member in seen.members for one in member.provider_ids]
-    nodes = {node for one in instances for node in nodes_of(one)}
-    waiting = _waiting(seen, sizes) if sizes is not None else message
-    shown = [member for member in seen.members if sizes is None or member.shard in sizes]
+def plan_pool(observed: ObservedPool) -> MachinePoolPlan:
+    """Return the sizes and the status."""
+    sizes, reason, message = _sizes(observed)
+    instances = [listed for member in observed.members for listed in member.provider_ids]
+    waiting = _waiting(observed, sizes) if sizes is not None else message
+    shown = [member for member in observed.members if sizes is None or member.shard in sizes]
+    ids = pool_provider_ids(instances, published=observed.published, node_ids=set(observed.node_ids))
     return MachinePoolPlan(
         sizes=sizes,
         ready=sizes is not None and not waiting,
         reason=MachinePoolReason.RECONCILED if sizes is not None and not waiting else reason,
         message=waiting or f"{sum((sizes or {}).values())} replicas on {len(sizes or {})} shards",
-        provider_ids=tuple(
-            sorted({*seen.kept, *pool_provider_ids(instances, published=seen.published, node_ids=nodes)})
-        ),
-        replicas=sum(member.replicas for member in seen.members),
+        provider_ids=tuple(sorted({*observed.kept, *ids})),
+        replicas=sum(member.replicas for member in observed.members),
         is_static=any(member.is_static for member in shown),
         template=next((member.template for member in shown if member.template), None),
-        subnets=tuple(sorted({one for member in shown for one in member.subnets})),
+        subnets=tuple(sorted({subnet for member in shown for subnet in member.subnets})),
     )
 
 
-def _sizes(seen: SeenPool) -> tuple[dict[str, int] | None, str, str]:
-    if seen.duplicate_of:
+def plan_writes(
+    pool: NstanceMachinePool, observed: ObservedPool, settings: MachineSettings
+) -> Plan[NstanceMachinePoolStatus]:
+    """Return the shard groups, the provider ids and the status of a pool."""
+    plan = plan_pool(observed)
+    children = None
+    if plan.sizes is not None:
+        children = tuple(shard_group(pool, shard, size) for shard, size in plan.sizes.items())
+    applies: tuple[Apply, ...] = ()
+    if not observed.duplicate_of and plan.provider_ids != tuple(pool.spec.provider_id_list):
+        spec = {"providerIDList": list(plan.provider_ids)}
+        applies = (Apply(POOL.new(pool.name, pool.namespace, spec=spec), force=True),)
+    outcome: Done | RequeueAfter = RequeueAfter(settings.retire_after / 3) if observed.kept else Done()
+    if plan.reason == MachinePoolReason.INVALID:
+        outcome = RequeueAfter(timedelta(seconds=settings.unreachable_retry))
+    return Plan(
+        children=children,
+        applies=applies,
+        set_conditions=(ConditionUpdate(MachinesCondition.READY, plan.ready, plan.reason, plan.message),),
+        draft=None if observed.duplicate_of else _status(pool, observed, plan),
+        outcome=outcome,
+    )
+
+
+def _status(pool: NstanceMachinePool, observed: ObservedPool, plan: MachinePoolPlan) -> NstanceMachinePoolStatus:
+    before, nodes = pool.status, Counter(observed.node_ids)
+    ready = plan.ready or bool(before.ready)  # once true it stays: Cluster API reverts a pool to not ready otherwise
+    distributed = observed.owner_generation is not None and plan.sizes is not None
+    return NstanceMachinePoolStatus(
+        ready=ready,
+        initialization=Initialization(provisioned=True) if ready else before.initialization,
+        replicas=plan.replicas,
+        # Cluster API watches no Node of a Cluster that is not initialized: a change of this status triggers a read of the Nodes.
+        nodes=sum(nodes[provider_id] for provider_id in plan.provider_ids),
+        is_static=plan.is_static,
+        template=plan.template,
+        subnets=plan.subnets,
+        observed_owner_generation=observed.owner_generation if distributed else before.observed_owner_generation,
+    )
+
+
+def plan_deletion(groups: Collection[Metadata], settings: MachineSettings) -> Plan[NstanceMachinePoolStatus]:
+    """Return the plan of a deleted pool, which waits for its shard groups."""
+    if not groups:
+        return Plan()
+    message = f"waits for {', '.join(sorted(group.name for group in groups))}"
+    return Plan(
+        deletes=tuple(
+            Delete(NstanceShardGroup, group.name, group.namespace, uid=group.uid)
+            for group in groups
+            if not group.deleting
+        ),
+        set_conditions=(ConditionUpdate(MachinesCondition.READY, False, MachinePoolReason.DELETING, message),),
+        outcome=RequeueAfter(timedelta(seconds=settings.retry)),
+    )
+
+
+def creation_problem(pool: NstanceMachinePool, replicas: int | None, *, name_taken: bool) -> str:
+    """Return why no MachinePool is created for a pool, "" if it is; `replicas` is the number of the servers, None before it is known."""
+    owners = pool.metadata.owner_references or ()
+    if pool.status.observed_owner_generation is not None or any(
+        (owner.kind, owner.group) == ("MachinePool", CAPI_GROUP) for owner in owners
+    ):
+        return "its MachinePool is gone: delete the pool too, or create the MachinePool again"
+    if name_taken:
+        return f"MachinePool {pool.name} refers to other infrastructure: refer to this pool by another MachinePool"
+    return (
+        "waits for every shard, to make a MachinePool with as many replicas as the group has"
+        if replicas is None
+        else ""
+    )
+
+
+def _sizes(observed: ObservedPool) -> tuple[dict[str, int] | None, str, str]:
+    if observed.duplicate_of:
         return (
             None,
             MachinePoolReason.DUPLICATE_GROUP,
-            f"pool {seen.duplicate_of} has group {seen.group}: delete one of them",
+            f"pool {observed.duplicate_of} has group {observed.group}: delete one of them",
         )
-    if not is_identifier(seen.group):
-        message = f"group {seen.group!r} is not an identifier: use at most 32 lower-case letters and digits, with single hyphens inside"
+    if not is_identifier(observed.group):
+        message = f"group {observed.group!r} is not an identifier: use at most 32 lower-case letters and digits, with single hyphens inside"
         return None, MachinePoolReason.INVALID, message
-    if seen.document is None:
+    if observed.document is None:
         return None, MachinePoolReason.RECONCILING, "waits for the document of shards"
-    unknown = sorted(set(seen.shards) - set(seen.document))
+    unknown = sorted(set(observed.shards) - set(observed.document))
     if unknown:
         return None, MachinePoolReason.INVALID, f"the document of shards does not name {', '.join(unknown)}"
-    if seen.replicas is None:
-        return None, MachinePoolReason.RECONCILING, seen.owner_problem or "waits for its MachinePool"
-    return distribute(seen.replicas, seen.shards), MachinePoolReason.RECONCILING, ""
+    if observed.replicas is None:
+        return None, MachinePoolReason.RECONCILING, observed.owner_problem or "waits for its MachinePool"
+    return distribute(observed.replicas, observed.shards), MachinePoolReason.RECONCILING, ""
 
 
-def _waiting(seen: SeenPool, sizes: Mapping[str, int]) -> str:
+def _waiting(observed: ObservedPool, sizes: Mapping[str, int]) -> str:
     """Return what the pool waits for, "" if nothing."""
-    members = {member.shard: member for member in seen.members}
-    found = []
+    members = {member.shard: member for member in observed.members}
+    waits = []
     for shard, size in sizes.items():
         member = members.get(shard)
         if member is None or member.size != size:
-            found.append(f"{shard}: its shard group is being written")
+            waits.append(f"{shard}: its shard group is being written")
         elif not member.copied:
-            found.append(
+            waits.append(
                 f"{shard}: its shard group has other settings: delete it if that stays, and it is created again"
             )
         elif not member.accepted:
-            found.append(f"{shard}: {member.problem or 'the shard has not accepted it yet'}")
-    found += [f"{shard}: the shard group is being deleted" for shard in sorted(members.keys() - sizes.keys())]
-    return "; ".join(found)
+            waits.append(f"{shard}: {member.problem or 'the shard has not accepted it yet'}")
+    waits += [f"{shard}: the shard group is being deleted" for shard in sorted(members.keys() - sizes.keys())]
+    return "; ".join(waits)

@@ -20,12 +20,10 @@ __all__ = [
     "BY_GROUP",
     "BY_INSTANCE",
     "BY_POOL",
-    "BY_PROVIDER_ID",
     "by_group",
     "by_node_instance",
     "by_pool",
     "by_pool_instance",
-    "by_provider_id",
     "new_provider_id",
     "new_provider_id_or_addresses",
     "pause_or_life_changed",
@@ -41,7 +39,6 @@ __all__ = [
 BY_GROUP: Final = "group"
 BY_INSTANCE: Final = "instance"
 BY_POOL: Final = "pool"
-BY_PROVIDER_ID: Final = "provider-id"
 
 
 def _instance(provider_id: str) -> str:
@@ -57,25 +54,21 @@ def by_group(pool: Object) -> tuple[str, ...]:
 
 def by_pool_instance(pool: Object) -> tuple[str, ...]:
     """Return the values of the index BY_INSTANCE of pools."""
-    return tuple({_instance(str(one)) for one in pool.get("spec", "providerIDList", default=()) or ()})
-
-
-def by_provider_id(node: Object) -> tuple[str, ...]:
-    """Return the values of the index BY_PROVIDER_ID of Nodes."""
-    provider_id = node.get("spec", "providerID", default="")
-    return (provider_id,) if isinstance(provider_id, str) and provider_id else ()
+    listed = pool.get("spec", "providerIDList", default=()) or ()
+    return tuple({_instance(str(provider_id)) for provider_id in listed})
 
 
 def by_node_instance(node: Object) -> tuple[str, ...]:
     """Return the values of the index BY_INSTANCE of Nodes."""
-    return tuple(_instance(one) for one in by_provider_id(node))
+    provider_id = node.get("spec", "providerID", default="")
+    return (_instance(provider_id),) if isinstance(provider_id, str) and provider_id else ()
 
 
 def _pool_name(machine_pool: Object) -> str:
     """Return the pool that a MachinePool refers to."""
-    found = machine_pool.get("spec", "template", "spec", "infrastructureRef", default={}) or {}
-    ours = (found.get("kind"), found.get("apiGroup")) == ("NstanceMachinePool", GROUP)
-    return str(found.get("name", "")) if ours else ""
+    reference = machine_pool.get("spec", "template", "spec", "infrastructureRef", default={}) or {}
+    ours = (reference.get("kind"), reference.get("apiGroup")) == ("NstanceMachinePool", GROUP)
+    return str(reference.get("name", "")) if ours else ""
 
 
 def by_pool(machine_pool: Object) -> tuple[str, ...]:
@@ -102,8 +95,9 @@ def pools_of_group(pool: Object, caches: Caches) -> Iterable[Key]:
 
 def pools_of_node(node: Object, caches: Caches) -> Iterable[Key]:
     """Map a Node to the pools that list its instance."""
-    found = (pool for one in by_node_instance(node) for pool in caches(POOL).metadata_by_index(BY_INSTANCE, one))
-    return [_key(pool.namespace, pool.name) for pool in found]
+    cache = caches(POOL)
+    pools = (pool for instance in by_node_instance(node) for pool in cache.metadata_by_index(BY_INSTANCE, instance))
+    return [_key(pool.namespace, pool.name) for pool in pools]
 
 
 def pools_of_cluster(cluster: Object, caches: Caches) -> Iterable[Key]:

@@ -16,7 +16,7 @@ from typing import Final
 from konverge.clock import wall_clock
 from konverge.keys import Key
 from konverge.logs import get_logger
-from konverge.reconcilers.machines.drains.keeper import DrainKeeper
+from konverge.reconcilers.machines.drains.running import RunningDrains
 from konverge.reconcilers.machines.metrics import MachineMetrics
 from konverge.reconcilers.machines.shards.failures import ShardFailure
 from konverge.reconcilers.machines.shards.messages import DrainEvent, Group, ProviderFailure
@@ -50,14 +50,14 @@ class GroupView:
 class ShardStates:
     """The listings of all shards in this term of leadership; `settle` is the longest time in seconds that a listing is under way."""
 
-    def __init__(self, metrics: MachineMetrics, *, settle: float, drains: DrainKeeper) -> None:
+    def __init__(self, metrics: MachineMetrics, *, settle: float, drains: RunningDrains) -> None:
         self.expected: tuple[str, ...] | None = None
         """The shards of the document, sorted; None before one was read."""
         self.cluster: Key | None = None
         """The NstanceCluster, which is reconciled whenever a group appears or disappears."""
         self._metrics = metrics
         self._settle = settle
-        self._keeper = drains
+        self._running = drains
         self._listings: dict[str, dict[str, Group]] = {}
         self._failures: dict[str, str] = {}
         self._deleted: dict[Place, float] = {}
@@ -99,7 +99,7 @@ class ShardStates:
         for shard in sorted(set(before) - set(self.expected)):
             self._listings.pop(shard, None)
             self._failures.pop(shard, None)
-            self._keeper.forget(shard)
+            self._running.forget(shard)
             self._metrics.forget_shard(shard)
             self._wake_all(shard)
 
@@ -272,10 +272,10 @@ class ShardStates:
             if event.provider_id:
                 end = event.delete_at or wall_clock() + _DRAIN
                 self._drains[shard, event.instance_id] = event.provider_id, end
-            self._keeper.take(shard, event)
+            self._running.take(shard, event)
         else:
             self.drain_ended(shard, event.instance_id)
-            self._keeper.deleted(shard, event.instance_id)
+            self._running.deleted(shard, event.instance_id)
             self.instance_ended(shard, event.instance_id, event.reason)
 
     def provider_failed(self, shard: str, event: ProviderFailure) -> None:

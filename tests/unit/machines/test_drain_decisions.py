@@ -14,7 +14,18 @@ from konverge.client.retry import may_repeat
 from konverge.client.status import status_error
 from konverge.errors import EvictionRefused, TooManyRequests
 from konverge.objects import Object
-from konverge.reconcilers.machines.drains.decide import drain_times, pods_left
+from konverge.reconcilers.machines.drains.decide import (
+    EmptyNode,
+    NodeStep,
+    NodeUnclear,
+    NoNode,
+    node_step,
+    pods_left,
+    removable_instance,
+)
+from konverge.reconcilers.machines.drains.observe import ObservedNodes
+from konverge.reconcilers.machines.drains.timeout import drain_times, timeout_report
+from konverge.reconcilers.machines.instances.ownership import InstancePlace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -58,6 +69,57 @@ def test_a_drain_is_given_up_before_the_deletion_and_never_in_its_first_three_qu
     assert times.delete == left
     assert times.give_up <= times.delete
     assert times.give_up >= min(left, left * 0.75)
+
+
+def node(name: str = "n1", *, ready: str = "", **metadata: Any) -> Object:
+    conditions = [{"type": "Ready", "status": ready}] if ready else []
+    whole = {"name": name, "uid": name, "annotations": {"nstance.dev/instance": "a/i-1"}, **metadata}
+    return Object({"apiVersion": "v1", "kind": "Node", "metadata": whole, "status": {"conditions": conditions}})
+
+
+@pytest.mark.parametrize(
+    ("observed", "step"),
+    [
+        (ObservedNodes(), NoNode()),
+        (ObservedNodes((node(),)), EmptyNode(node())),
+        (
+            ObservedNodes((node(),), foreign=True),
+            NodeUnclear("provider id i-0a is recorded for another shard, so its Node is not drained"),
+        ),
+        (
+            ObservedNodes((node("n2"), node("n1"))),
+            NodeUnclear("provider id i-0a names several Nodes, so none is drained: n1, n2"),
+        ),
+    ],
+    ids=["none", "own", "foreign", "several"],
+)
+def test_only_the_single_node_of_an_own_instance_is_drained(observed: ObservedNodes, step: NodeStep) -> None:
+    assert node_step("i-0a", observed) == step
+
+
+@pytest.mark.parametrize(
+    ("marked", "instance"),
+    [
+        (node(), InstancePlace("a", "i-1")),
+        (node(ready="False"), InstancePlace("a", "i-1")),
+        (node(ready="Unknown"), InstancePlace("a", "i-1")),
+        (node(ready="True"), None),
+        (node(deletionTimestamp="2026-01-01T00:00:00Z"), None),
+        (node(annotations={}), None),
+        (node(annotations={"nstance.dev/instance": "no place"}), None),
+    ],
+    ids=["new", "not-ready", "unknown", "ready", "deleting", "unmarked", "malformed"],
+)
+def test_a_node_is_removable_only_if_its_kubelet_reports_no_more(
+    marked: Object, instance: InstancePlace | None
+) -> None:
+    assert removable_instance(marked) == instance
+
+
+def test_a_drain_that_timed_out_reports_the_pods_that_are_left() -> None:
+    report = timeout_report(2)
+    assert (report.reason, report.warning) == ("DrainTimedOut", True)
+    assert report.message == "2 pods are left, and the instance is about to be deleted"
 
 
 def test_without_a_time_the_default_holds() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
 from konverge.crds.machines_v1beta1 import ControlPlaneEndpoint
@@ -20,7 +18,6 @@ from konverge.reconcilers.machines.groups.decide import (
     next_step,
     static_differences,
 )
-from konverge.reconcilers.machines.pools.decide import SameGroupPool, SeenPool, ShardSize, duplicate_of, plan_pool
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import Group, GroupConfig
@@ -105,78 +102,6 @@ def test_a_failure_of_a_call_becomes_conditions(kind: FailureKind, said: str, fo
     conditions = conditions_of_failure(ShardFailure("a", kind, said), ready_reason="ProviderError")
     assert {one.type: one.reason for one in conditions} == found
     assert not next(one for one in conditions if one.type == "Ready").status
-
-
-OLD, NEW = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("own", "others", "path"),
-    [
-        (SameGroupPool("u1", "x/one", NEW, False), [], ""),
-        (SameGroupPool("u1", "x/one", NEW, False), [SameGroupPool("u2", "x/two", OLD, False)], "x/two"),
-        (SameGroupPool("u1", "x/one", OLD, False), [SameGroupPool("u2", "x/two", NEW, False)], ""),
-        (SameGroupPool("u1", "x/one", OLD, False), [SameGroupPool("u2", "x/two", OLD, False)], ""),
-        (SameGroupPool("u1", "x/one", OLD, False), [SameGroupPool("u2", "x/two", NEW, True)], "x/two"),
-        (SameGroupPool("u1", "x/one", NEW, True), [SameGroupPool("u2", "x/two", OLD, False)], ""),
-        (SameGroupPool("u1", "x/one", None, False), [SameGroupPool("u2", "x/two", NEW, False)], "x/two"),
-    ],
-)
-def test_the_pool_that_works_has_the_group_and_else_the_oldest(
-    own: SameGroupPool, others: list[SameGroupPool], path: str
-) -> None:
-    assert duplicate_of(own, others) == path
-
-
-def seen(**changes: object) -> SeenPool:
-    members = (ShardSize("a", 2, True, "", 2, ("i-1", "i-2")), ShardSize("b", 1, True, "", 1, ("i-3",)))
-    values: dict[str, object] = {"document": ("a", "b"), "replicas": 3, "members": members, **changes}
-    return SeenPool("workers", ("b", "a"), **values)  # type: ignore[arg-type]  # a table's
-
-
-@pytest.mark.parametrize(
-    ("pool", "sizes", "reason", "message"),
-    [
-        (seen(), {"a": 2, "b": 1}, "Reconciled", "3 replicas on 2 shards"),
-        (seen(replicas=5), {"a": 3, "b": 2}, "Reconciling", "a: its shard group is being written; b: its shard"),
-        (seen(replicas=None), None, "Reconciling", "waits for its MachinePool"),
-        (seen(replicas=None, owner_problem="it is gone"), None, "Reconciling", "it is gone"),
-        (seen(document=None), None, "Reconciling", "waits for the document of shards"),
-        (seen(document=("a",)), None, "Invalid", "the document of shards does not name b"),
-        (seen(duplicate_of="x/two"), None, "DuplicateGroup", "pool x/two has group workers"),
-        (seen(members=()), {"a": 2, "b": 1}, "Reconciling", "a: its shard group is being written"),
-        (
-            seen(members=(ShardSize("a", 2, True, copied=False), ShardSize("b", 1, False, "no capacity"))),
-            {"a": 2, "b": 1},
-            "Reconciling",
-            "a: its shard group has other settings: delete it if that stays, and it is created again; b: no capacity",
-        ),
-        (
-            seen(members=(ShardSize("a", 2, True), ShardSize("b", 1, True), ShardSize("c", 4, True))),
-            {"a": 2, "b": 1},
-            "Reconciling",
-            "c: the shard group is being deleted",
-        ),
-    ],
-)
-def test_a_pool_distributes_what_its_machine_pool_asks_for_or_says_why_not(
-    pool: SeenPool, sizes: dict[str, int] | None, reason: str, message: str
-) -> None:
-    plan = plan_pool(pool, lambda _: ())
-    assert plan.sizes == sizes
-    assert (plan.ready, plan.reason) == (reason == "Reconciled", reason)
-    assert plan.message.startswith(message)
-
-
-def test_a_pool_shows_what_its_shards_have() -> None:
-    members = (
-        ShardSize("a", 2, True, "", 2, ("i-1", "i-2"), False, "std", ("private",)),
-        ShardSize("b", 1, True, "", 1, ("i-3",), True, "std", ("public",)),
-    )
-    nodes = {"i-1": ["aws:///z/i-1"]}
-    plan = plan_pool(seen(members=members, published=("aws:///z/i-3",)), lambda one: nodes.get(one, []))
-    assert plan.provider_ids == ("aws:///z/i-1", "aws:///z/i-3", "i-2")
-    assert (plan.replicas, plan.is_static, plan.template, plan.subnets) == (3, True, "std", ("private", "public"))
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from konverge.crds.machines_v1beta1 import NstanceMachine
+from konverge.objects import Object
+from konverge.outcome import RequeueAfter
 from konverge.reconcilers.machines.instances.decide import (
-    PlaceRequest,
-    choose_place,
     condition_reason,
+    node_of,
+    plan_end,
+    plan_failure,
     plan_instance,
+    plan_node_reference,
+    plan_status,
 )
+from konverge.reconcilers.machines.instances.observe import ObservedInstance
 from konverge.reconcilers.machines.instances.ownership import InstancePlace, NotPlaced, instance_id
+from konverge.reconcilers.machines.instances.places import PlaceRequest, choose_place
+from konverge.reconcilers.machines.settings import MachineSettings
+from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import InstanceState
 
 BORN = datetime(2026, 11, 24, tzinfo=UTC)
@@ -137,3 +147,94 @@ def test_any_reason_of_a_server_becomes_a_reason_that_the_api_accepts(said: str)
     made = condition_reason(said)
     assert re.fullmatch(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", made)
     assert len(made) <= 1024
+
+
+SETTINGS = MachineSettings()
+PLACE = InstancePlace("a", "knc1")
+NODE = Object(
+    {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n1"},
+        "spec": {"providerID": FULL},
+        "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]},
+    }
+)
+
+
+def machine(**metadata: dict[str, str]) -> NstanceMachine:
+    whole = {"name": "m1", "namespace": "ops", **metadata}
+    return NstanceMachine.model_validate({"metadata": whole, "spec": {"groupRef": "workers"}})
+
+
+def observed(state: InstanceState | None, *, group: str = "", foreign: bool = False) -> ObservedInstance:
+    return ObservedInstance(machine(), PLACE, state, group, foreign, (NODE,))
+
+
+def owner(**parts: object) -> Object:
+    metadata = {"name": "m1", "namespace": "ops", "uid": "u9", "resourceVersion": "7"}
+    return Object({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": metadata, **parts})
+
+
+def test_a_running_instance_is_published_before_it_counts_as_provisioned() -> None:
+    plan = plan_status(observed(InstanceState("running", "i-0a")), SETTINGS)
+    (apply,) = plan.applies
+    assert apply.object.to_dict()["spec"] == {"providerID": FULL, "failureDomain": "a"}
+    assert plan.draft is not None
+    assert plan.draft.initialization is not None
+    assert (plan.draft.ready, plan.draft.provider_id, plan.draft.addresses[0].address) == (True, "i-0a", "10.0.0.1")
+    assert plan.outcome == RequeueAfter(SETTINGS.instance_poll)
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason", "node"),
+    [
+        (observed(InstanceState("running", "i-0a")), "InstanceRunning", "n1"),
+        (observed(InstanceState("running", "i-0a"), group="workers"), "ForeignInstance", ""),
+        (observed(InstanceState("running", "i-0a"), foreign=True), "ProviderError", ""),
+        (observed(None), "ServerDeleted", ""),
+    ],
+    ids=["own", "of-a-group", "of-another-shard", "deleted"],
+)
+def test_only_an_own_instance_shows_its_node(seen: ObservedInstance, reason: str, node: str) -> None:
+    plan = plan_status(seen, SETTINGS)
+    assert plan.set_conditions[0].reason == reason
+    assert bool(plan.applies) == bool(node)
+    assert node_of(seen) == node
+
+
+@pytest.mark.parametrize(
+    ("named", "patched"),
+    [
+        (owner(), True),
+        (owner(status={"nodeRef": {"name": "n0"}}), False),
+        (owner(metadata={"name": "m1", "deletionTimestamp": "2026-01-01T00:00:00Z"}), False),
+        (None, False),
+    ],
+    ids=["unnamed", "named", "deleting", "none"],
+)
+def test_a_machine_gets_its_node_once(named: Object | None, patched: bool) -> None:
+    plan = plan_node_reference("n1", named)
+    assert bool(plan.patches) == patched
+    assert all(patch.expect is named and patch.subresource == "status" for patch in plan.patches)
+
+
+def test_without_a_machine_the_infrastructure_of_a_deleted_instance_is_deleted() -> None:
+    (delete,) = plan_end(machine(), None).deletes
+    assert delete.name == "m1"
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "events"),
+    [
+        (FailureKind.UNREACHABLE, "ShardUnreachable", 0),
+        (FailureKind.INVALID, "Invalid", 1),
+        (FailureKind.FAILED, "ProviderError", 1),
+    ],
+)
+def test_the_pod_of_a_refused_instance_gets_an_event(kind: FailureKind, reason: str, events: int) -> None:
+    refused = machine(labels={"nstance.dev/pod-uid": "u1"}, annotations={"nstance.dev/pod": "web/job"})
+    plan = plan_failure(refused, ShardFailure("a", kind, "no capacity"))
+    assert [(update.reason, update.message) for update in plan.set_conditions] == [(reason, "no capacity")]
+    assert [event.about.path for event in plan.events if event.about is not None] == ["web/job"] * events
+    assert not any("no capacity" in event.message for event in plan.events), "a server's text is for the operator"

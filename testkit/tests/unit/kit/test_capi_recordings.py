@@ -14,7 +14,7 @@ import pytest
 from capi_replay import KINDS, NAMES, NOT_PLAYED, RECORDINGS, CapiReplay
 
 from konverge.crds.machines_v1beta1 import NstanceMachine
-from konverge.reconcilers.machines.instances.reconciler import owner_of
+from konverge.reconcilers.machines.instances.indexes import owner_of
 from konverge_testing import Lab
 from konverge_testing.capi.defaults import machine_defaults, machine_pool_defaults
 

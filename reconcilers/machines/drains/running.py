@@ -13,14 +13,14 @@ from datetime import datetime
 from konverge.errors import NotLeading, stack_of
 from konverge.logs import get_logger
 from konverge.reconcilers.machines.drains.drain import Acknowledge, InstanceDrain
-from konverge.reconcilers.machines.drains.nodes import NodeFinder
+from konverge.reconcilers.machines.drains.observe import NodeReader
 from konverge.reconcilers.machines.metrics import MachineMetrics
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.messages import DrainEvent
 from konverge.runtime.parts.background import BackgroundServices
 from konverge.words import LogKey
 
-__all__ = ["DrainKeeper"]
+__all__ = ["RunningDrains"]
 
 _REMEMBERED = 1000
 """Drains that have ended and are remembered: enough for a server that repeats its events."""
@@ -29,7 +29,7 @@ Place = tuple[str, str]
 """Shard and instance."""
 
 
-class DrainKeeper:
+class RunningDrains:
     """Starts and ends drains on the servers' events."""
 
     def __init__(self, settings: MachineSettings, metrics: MachineMetrics, acknowledge: Acknowledge) -> None:
@@ -37,7 +37,7 @@ class DrainKeeper:
         self._metrics = metrics
         self._acknowledge = acknowledge
         self._services: BackgroundServices | None = None
-        self._nodes: NodeFinder | None = None
+        self._nodes: NodeReader | None = None
         self._open: dict[Place, tuple[InstanceDrain, asyncio.Task[None]]] = {}
         self._ended: dict[Place, datetime | None] = {}
         self._forgotten: set[str] = set()
@@ -46,7 +46,7 @@ class DrainKeeper:
     def begin(self, services: BackgroundServices, namespace: str) -> None:
         """Begin a term of leadership; `namespace` is the operator's."""
         self._services = services
-        self._nodes = NodeFinder(services.client, namespace)
+        self._nodes = NodeReader(services.client, namespace)
 
     async def end(self) -> None:
         """End the term: the next leader receives all drains again."""
@@ -73,11 +73,11 @@ class DrainKeeper:
             events=self._services.events,
             acknowledge=self._acknowledge,
         )
-        again = place in self._ended and self._ended[place] == event.delete_at
-        work = self._repeat(drain) if again else self._run(place, drain)
+        repeated = place in self._ended and self._ended[place] == event.delete_at
+        work = self._acknowledge_again(drain) if repeated else self._run(place, drain)
         task = asyncio.create_task(work, name=f"konverge drain {shard}/{event.instance_id}")
         self._open[place] = drain, task
-        task.add_done_callback(lambda done: self._close(place, done))
+        task.add_done_callback(lambda ended: self._close(place, ended))
         self._count(shard)
 
     def deleted(self, shard: str, instance_id: str) -> None:
@@ -101,7 +101,7 @@ class DrainKeeper:
         while len(self._ended) > _REMEMBERED:
             del self._ended[next(iter(self._ended))]
 
-    async def _repeat(self, drain: InstanceDrain) -> None:
+    async def _acknowledge_again(self, drain: InstanceDrain) -> None:
         await drain.acknowledge()
 
     def _close(self, place: Place, task: asyncio.Task[None]) -> None:
