@@ -2,13 +2,12 @@
 
 A drop-in for Capsule's resource pools (`capsule.clastix.io/v1beta2`). Behaviour and decisions: docs/reference/capsule.md.
 
-    observe.py          reads the caches into a frozen PoolObservation (observation.py; parse.py reads single objects)
-    allocate.py         which claims are allocated; queue_order.py: their order; release.py: when capacity is free again
-    assign.py           which pool a claim gets if it names none
-    decide.py           the writes of a pool's reconcile, and the decision about a claim without a responsible pool
-    render.py           the ResourceQuota, the status of a pool, the status of a claim
-    pool_reconciler.py, claim_reconciler.py   the two reconcilers; pool_writer.py sends the writes of the first
-    predicates.py, wake_index.py              which events trigger a reconcile
+    pools/      the claims that a pool allocates, and its ResourceQuotas: observe, allocate, decide, act, reconciler
+    claims/     claims without a responsible pool, the queues of pools, and the status of every claim: observe, decide, queue, reconciler
+    views.py    pools, claims and ResourceQuotas as frozen views; parse.py reads them from stored objects, view_cache.py caches them
+    predicates.py, wake_index.py      which events trigger a reconcile
+    admission.py, admission_guard.py  the webhooks
+    migrate.py  pools and claims from the quotas of Capsule's Tenants
 """
 
 from __future__ import annotations

@@ -19,12 +19,12 @@ from dataclasses import replace
 
 from konverge.clock import wall_clock
 from konverge.objects import Object
-from konverge.reconcilers.quota.claim_decision import ASSIGNED
-from konverge.reconcilers.quota.decide import decide_claim, waits_for_new_pool
+from konverge.reconcilers.quota.claims.decide import decide_claim, waits_for_new_pool
+from konverge.reconcilers.quota.claims.decision import ASSIGNED
 from konverge.reconcilers.quota.kinds import CLAIM, POOL
-from konverge.reconcilers.quota.observation import ClaimView
 from konverge.reconcilers.quota.parse import PoolFacts, claim_view, pool_facts
 from konverge.reconcilers.quota.view_cache import ViewCache
+from konverge.reconcilers.quota.views import ClaimView
 from konverge.reconcilers.quota.words import QuotaCondition
 from konverge.runtime import AdmissionRequest, Allow, Webhook
 
@@ -65,12 +65,14 @@ class _Assigner:
         view = claim_view(request.object)
         if not wants_a_pool(view, stored):
             return Allow()
-        facts = {one.name: one for one in self._book.read(pools, pools.all_metadata(), pool_facts).values()}
+        pools_by_name = {
+            facts.name: facts for facts in self._book.read(pools, pools.all_metadata(), pool_facts).values()
+        }
         # The status in a request is not stored, so it is ignored.
         view = replace(view, namespace=request.namespace, assigned=("", ""), queue=("", ""), condition=None)
-        if waits_for_new_pool(view, facts, wall_clock()):
+        if waits_for_new_pool(view, pools_by_name, wall_clock()):
             return Allow()
-        decided = decide_claim(view, facts)
+        decided = decide_claim(view, pools_by_name)
         if decided is not None and decided[0] is ASSIGNED:
             spec["pool"] = decided[1].name
         return Allow()

@@ -35,17 +35,17 @@ async def capsule_serves(client: Client) -> str:
     """Return the evidence of a running Capsule and the remedy, "" if there is none."""
     hooks = [*(await client.list(VALIDATING)).items, *(await client.list(MUTATING)).items]
     leases = (await client.list(LEASE)).items
-    found = evidence(hooks, leases, wall_clock())
-    if not found:
+    signs = evidence(hooks, leases, wall_clock())
+    if not signs:
         return ""
-    return f"Capsule still serves ResourcePools here ({'; '.join(found)}); hand them over first, as {HAND_OVER} says"
+    return f"Capsule still serves ResourcePools here ({'; '.join(signs)}); hand them over first, as {HAND_OVER} says"
 
 
 def evidence(hooks: Iterable[Object], leases: Iterable[Object], now: datetime) -> list[str]:
     """Return the evidence of a running Capsule: webhook configurations for these kinds, and a lease that is being renewed."""
-    found = [f"{hook.kind_name or 'webhook configuration'} {hook.name}" for hook in hooks if _guards(hook)]
-    found += [f"lease {lease.metadata.path}" for lease in leases if lease.name == _LEASE and _is_held(lease, now)]
-    return sorted(found)
+    signs = [f"{hook.kind_name or 'webhook configuration'} {hook.name}" for hook in hooks if _guards(hook)]
+    signs += [f"lease {lease.metadata.path}" for lease in leases if lease.name == _LEASE and _is_held(lease, now)]
+    return sorted(signs)
 
 
 def _guards(configuration: Object) -> bool:

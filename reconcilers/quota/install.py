@@ -19,11 +19,11 @@ from konverge.reconcilers.quota import words
 from konverge.reconcilers.quota.admission import assigning
 from konverge.reconcilers.quota.admission_guard import guarding
 from konverge.reconcilers.quota.capsule_check import capsule_serves
-from konverge.reconcilers.quota.claim_reconciler import ResourcePoolClaimReconciler
+from konverge.reconcilers.quota.claims.reconciler import ResourcePoolClaimReconciler
 from konverge.reconcilers.quota.kinds import CLAIM, LEASE, MUTATING, NAMESPACE, POOL, RESOURCE_QUOTA, VALIDATING
 from konverge.reconcilers.quota.metrics import QuotaMetrics
 from konverge.reconcilers.quota.parse import pools_of
-from konverge.reconcilers.quota.pool_reconciler import ResourcePoolReconciler
+from konverge.reconcilers.quota.pools.reconciler import ResourcePoolReconciler
 from konverge.reconcilers.quota.predicates import claim_changed, namespace_changed, pool_changed
 from konverge.reconcilers.quota.settings import Settings
 from konverge.reconcilers.quota.wake_index import WakeIndex
@@ -55,7 +55,7 @@ class _MapFunctions:
         """Map a claim to the pools that its spec or status names."""
         if caches(CLAIM).metadata(claim.namespace, claim.name) is None:
             self._metrics.remove_claim(claim.namespace, claim.name)
-            self._wake_index.waiting.pop((claim.namespace, claim.name), None)
+            self._wake_index.set_waiting((claim.namespace, claim.name), None)
         return [_pool(name) for name in pools_of(claim)]
 
     def pools_of_namespace(self, namespace: Metadata, caches: Caches) -> Iterable[Key]:
@@ -160,14 +160,14 @@ def _webhooks(settings: Settings, *, reached: bool) -> Iterable[Webhook[Object]]
 def definitions(manifests: Iterable[Mapping[str, Any]], settings: Settings | None = None) -> list[dict[str, Any]]:
     """Return CustomResourceDefinitions with the printer columns of these settings; the schema does not depend on them."""
     chosen = Settings() if settings is None else settings
-    found = [deepcopy(dict(manifest)) for manifest in manifests]
+    copies = [deepcopy(dict(manifest)) for manifest in manifests]
     if chosen.semantics == words.Semantics.V014:
-        for spec in (manifest["spec"] for manifest in found):
+        for spec in (manifest["spec"] for manifest in copies):
             columns = COLUMNS_OF_V014.get(spec["names"]["kind"])
             if spec["group"] == GROUP and columns is not None:
                 for version in spec["versions"]:
                     version["additionalPrinterColumns"] = [column.entry() for column in columns]
-    return found
+    return copies
 
 
 def rules(settings: Settings | None = None) -> tuple[Rule, ...]:

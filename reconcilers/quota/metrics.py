@@ -16,11 +16,11 @@ from prometheus_client.registry import Collector
 from konverge.metrics import Metrics
 from konverge.quantities import WHOLE
 from konverge.reconcilers.quota import words
-from konverge.reconcilers.quota.allocate import PoolAllocation
-from konverge.reconcilers.quota.claim_conditions import CONDITION_TYPES, condition_fields
-from konverge.reconcilers.quota.claim_decision import ClaimDecision
-from konverge.reconcilers.quota.observation import ClaimView, PoolView
-from konverge.reconcilers.quota.release import summed
+from konverge.reconcilers.quota.claims.conditions import CONDITION_TYPES, condition_fields
+from konverge.reconcilers.quota.claims.decision import ClaimDecision
+from konverge.reconcilers.quota.pools.allocate import PoolAllocation
+from konverge.reconcilers.quota.pools.release import summed
+from konverge.reconcilers.quota.views import ClaimView, PoolView
 from konverge.reconcilers.quota.words import METRICS, METRICS_OF_V014, Metric, QuotaCondition, Semantics
 from konverge.runtime import ConditionUpdate
 
@@ -94,11 +94,11 @@ class QuotaMetrics(Collector):
     @classmethod
     def within(cls, metrics: Metrics, semantics: str = Semantics.V012) -> QuotaMetrics:
         """Return the collector of a `Metrics`, registered on first use."""
-        found = metrics.shared.get(cls)
-        if not isinstance(found, cls):
-            found = metrics.shared[cls] = cls(semantics)
-            metrics.registry.register(found)
-        return found
+        collector = metrics.shared.get(cls)
+        if not isinstance(collector, cls):
+            collector = metrics.shared[cls] = cls(semantics)
+            metrics.registry.register(collector)
+        return collector
 
     def set_pool(self, pool: str, series: Series | None) -> None:
         """Replace the series of a pool; None removes them."""

@@ -182,11 +182,11 @@ def _uses(item: TenantQuota) -> dict[str, Amounts]:
 
 def _suffixes(items: Iterable[TenantQuota]) -> list[str]:
     """Return the suffix of each item's pool name: the class of its resources, or with its index if that is ambiguous."""
-    found: list[str] = []
+    suffixes: list[str] = []
     for index, item in enumerate(items):
         suffix = class_of(item.hard)
-        found.append(suffix if suffix and suffix not in found else f"{suffix or 'quota'}-{index}")
-    return found
+        suffixes.append(suffix if suffix and suffix not in suffixes else f"{suffix or 'quota'}-{index}")
+    return suffixes
 
 
 def _check_name(name: str) -> None:
@@ -235,13 +235,13 @@ def _claims(pool: str, name: str, shares: Shares) -> list[ResourcePoolClaim]:
 def _named_apart(claims: Iterable[ResourcePoolClaim]) -> list[ResourcePoolClaim]:
     """Prefix the name of the pool to claims of the same name and namespace."""
     taken: set[tuple[str, str]] = set()
-    found = []
+    renamed = []
     for claim in claims:
         doubled = _place(claim) in taken
         name = f"{claim.spec.pool}-{claim.name}" if doubled else claim.name
-        found.append(ResourcePoolClaim.new(name, claim.namespace, spec=claim.spec) if doubled else claim)
+        renamed.append(ResourcePoolClaim.new(name, claim.namespace, spec=claim.spec) if doubled else claim)
         taken.add((claim.namespace, name))
-    return found
+    return renamed
 
 
 def _place(claim: ResourcePoolClaim) -> tuple[str, str]:

@@ -34,8 +34,8 @@ def class_of(resources: Iterable[str]) -> str:
     >>> class_of(["limits.cpu", "requests.memory"]), class_of(["pods"]), class_of(["requests.storage"]), class_of(["pods", "cpu"])
     ('compute', 'size', 'storage', '')
     """
-    found = {_class(resource) for resource in resources}
-    return found.pop() if len(found) == 1 else ""
+    classes = {_class(resource) for resource in resources}
+    return classes.pop() if len(classes) == 1 else ""
 
 
 def _class(resource: str) -> str:
@@ -46,15 +46,15 @@ def _class(resource: str) -> str:
 
 def shared_out(hard: Amounts, uses: Mapping[str, Amounts], headroom: Fraction) -> Shares:
     """Share out a pool among namespaces by their use."""
-    found: dict[str, dict[str, Quantity]] = {namespace: {} for namespace in uses}
+    by_namespace: dict[str, dict[str, Quantity]] = {namespace: {} for namespace in uses}
     notes: list[str] = []
     for resource, limit in hard.items():
         used = {namespace: amounts.get(resource, ZERO) for namespace, amounts in uses.items()}
         shares, note = _shared(resource, limit, used, headroom)
         notes += [f"{resource}: {note}"] if note else []
         for namespace, share in shares.items():
-            found[namespace][resource] = share
-    return Shares({namespace: non_zero(amounts) for namespace, amounts in found.items()}, tuple(notes))
+            by_namespace[namespace][resource] = share
+    return Shares({namespace: non_zero(amounts) for namespace, amounts in by_namespace.items()}, tuple(notes))
 
 
 def _shared(

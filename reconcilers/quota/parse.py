@@ -1,4 +1,4 @@
-"""Parsing of stored objects into the views of `observation`, tolerant of invalid content that bypassed validation.
+"""Parsing of stored objects into the views of `views`, tolerant of invalid content that bypassed validation.
 
 Guarantees: pure; never raises for stored content. An invalid quantity in a claim becomes the claim's `problem`, and is ignored elsewhere: a
 damaged status counts as never written.
@@ -17,9 +17,8 @@ from konverge.crds.quota_v1beta2 import LabelSelector, ResourcePool, ResourcePoo
 from konverge.objects import Metadata, Object
 from konverge.quantities import Quantity
 from konverge.reconcilers.quota.amounts import Amounts, bounded, problem_in
-from konverge.reconcilers.quota.assign import Offer
-from konverge.reconcilers.quota.claim_conditions import read
-from konverge.reconcilers.quota.observation import AllocatedClaim, ClaimView, PoolRecord, PoolView, QuotaView
+from konverge.reconcilers.quota.claims.conditions import read
+from konverge.reconcilers.quota.views import AllocatedClaim, ClaimView, Offer, PoolRecord, PoolView, QuotaView
 from konverge.reconcilers.quota.words import QuotaAnnotation, QuotaLabel, Semantics
 
 __all__ = [
@@ -39,24 +38,24 @@ __all__ = [
 
 def _amounts(values: Any) -> tuple[Amounts, str]:
     """Return the valid amounts, and the problems of the invalid amounts."""
-    found: Amounts = {}
+    amounts: Amounts = {}
     wrong = []
     for name, value in sorted((values if isinstance(values, Mapping) else {}).items()):
         try:
-            found[name] = bounded(Quantity.parse(value)).billionths
+            amounts[name] = bounded(Quantity.parse(value)).billionths
         except ValueError as error:
             wrong.append(f"{name}: {error}")
-    return found, "; ".join(wrong)
+    return amounts, "; ".join(wrong)
 
 
 def _quantities(values: Any) -> dict[str, Quantity]:
-    found = {}
+    quantities = {}
     for name, value in (values if isinstance(values, Mapping) else {}).items():
         try:
-            found[name] = bounded(Quantity.parse(value))
+            quantities[name] = bounded(Quantity.parse(value))
         except ValueError:
             continue
-    return found
+    return quantities
 
 
 def _text(value: Any) -> str:
@@ -134,10 +133,10 @@ def record_in(status: ResourcePoolStatus) -> PoolRecord:
 
     def amounts_of(values: Mapping[str, Any]) -> Amounts:
         written = tuple(values.items())
-        found = read.get(written)
-        if found is None:
-            found = read[written] = _amounts(values)[0]
-        return found
+        known = read.get(written)
+        if known is None:
+            known = read[written] = _amounts(values)[0]
+        return known
 
     claims = {
         namespace: tuple(AllocatedClaim(entry.name, entry.uid, amounts_of(entry.claims)) for entry in entries)

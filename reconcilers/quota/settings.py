@@ -46,8 +46,8 @@ class Settings(BaseModel):
     barrier: Seconds = 600.0
     """Seconds to wait for the caches to show own writes. Longer than elsewhere: stale caches could lead to a double allocation."""
     assign_at_admission: bool | None = None
-    """Serve the webhook that writes spec.pool of claims without one; null: serve it if the manager's settings say how the API server
-    reaches its webhooks (webhooks.service or webhooks.url). Without it the claim controller assigns, in status.pool alone."""
+    """Serve the webhook that writes spec.pool of claims without a pool; null: serve it if the manager's settings have the address at which
+    the API server reaches its webhooks (webhooks.service or webhooks.url). Without it the claim controller assigns, in status.pool only."""
     guard_at_admission: bool | None = None
     """With the semantics of v0.14: serve the webhooks that deny edits and deletions of claims in use, with a 403; null: as above."""
     beside_capsule: bool = False

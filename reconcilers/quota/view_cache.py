@@ -1,19 +1,36 @@
-"""Decoded views, cached between reconciles by resourceVersion.
+"""Caches that are complete, and decoded views, cached between reconciles by resourceVersion.
 
-Guarantees: the views match the informer cache now. Only changed objects are decoded. Entries of deleted objects are dropped.
+Guarantees: nothing is decided by a cache that is not synced (X04). The views match the informer cache now. Only changed objects are
+decoded. Entries of deleted objects are dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from konverge.errors import RetryAfter
+from konverge.kinds import Kind, Resource
 from konverge.objects import Metadata, Object
-from konverge.runtime import Reader
 
-__all__ = ["ViewCache"]
+if TYPE_CHECKING:
+    from konverge.runtime import Context, Reader
+
+__all__ = ["ViewCache", "complete"]
+
+_SYNC_SECONDS = 5.0
 
 V = TypeVar("V")
+
+
+def complete(ctx: Context[Resource], kind: Kind[Object]) -> Reader[Object]:
+    """Return the cache of a kind; raises RetryAfter if it is not synced."""
+    reader = ctx.cache(kind)
+    if not reader.synced:
+        raise RetryAfter(
+            _SYNC_SECONDS, f"the cache of {kind.group_kind} is not complete at present; nothing is decided without it"
+        )
+    return reader
 
 
 class ViewCache(Generic[V]):
@@ -23,11 +40,11 @@ class ViewCache(Generic[V]):
         self._pages: dict[tuple[str, str], tuple[str, str, V]] = {}
 
     def read(
-        self, reader: Reader[Object], found: Iterable[Metadata], view: Callable[[Object], V]
+        self, reader: Reader[Object], objects: Iterable[Metadata], view: Callable[[Object], V]
     ) -> dict[tuple[str, str], V]:
         """Return the views of these objects by namespace and name, and drop all others."""
         pages: dict[tuple[str, str], tuple[str, str, V]] = {}
-        for metadata in found:
+        for metadata in objects:
             path = (metadata.namespace, metadata.name)
             page = self._pages.get(path)
             if page is None or page[0] != metadata.resource_version or page[1] != metadata.uid:

@@ -31,6 +31,15 @@ class WakeIndex:
         self.waiting: dict[tuple[str, str], str] = {}
         """The claims (namespace and name) of the claim controller, each with the pool that it names, "" for none."""
 
+    # --- claims --------------------------------------------------------------------------------------------------------------
+
+    def set_waiting(self, claim: tuple[str, str], pool: str | None) -> None:
+        """Set the pool that a claim of the claim controller waits for, "" for any; None if it waits for none."""
+        if pool is None:
+            self.waiting.pop(claim, None)
+        else:
+            self.waiting[claim] = pool
+
     # --- pools ---------------------------------------------------------------------------------------------------------------
 
     def set_releasing(self, pool: str, namespaces: Iterable[str]) -> None:
@@ -72,12 +81,12 @@ class WakeIndex:
 
     def pools_of_namespace(self, namespace: str, labels: dict[str, str], caches: Caches) -> list[str]:
         """Return the pools that select a namespace by these labels, or are responsible for it."""
-        found = []
+        pools = []
         for pool in caches(POOL).all_metadata():
             looked_after = namespace in self._looked_after.get(pool.name, ())
             if looked_after or selects(self._selectors_of(pool.name, (pool.uid, pool.generation), caches), labels):
-                found.append(pool.name)
-        return found
+                pools.append(pool.name)
+        return pools
 
     def _selectors_of(self, name: str, version: tuple[str, int], caches: Caches) -> tuple[LabelSelector, ...]:
         known = self._selectors.get(name)

@@ -17,9 +17,9 @@ from quota.world import CPU, DryWorld, pool
 
 from konverge.quantities import WHOLE
 from konverge.quantities import read as quantities
-from konverge.reconcilers.quota.allocate import PoolAllocation, allocate
-from konverge.reconcilers.quota.claim_decision import ClaimDecision
-from konverge.reconcilers.quota.decide import plan_writes
+from konverge.reconcilers.quota.claims.decision import ClaimDecision
+from konverge.reconcilers.quota.pools.allocate import PoolAllocation, allocate
+from konverge.reconcilers.quota.pools.decide import plan_writes
 from konverge.reconcilers.quota.words import Semantics
 
 MEMORY = "limits.memory"

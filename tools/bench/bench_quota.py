@@ -27,11 +27,12 @@ from konverge.kinds import kind, kind_of
 from konverge.objects import Object
 from konverge.reconcilers.quota import Settings as QuotaSettings
 from konverge.reconcilers.quota import install
-from konverge.reconcilers.quota.allocate import PoolAllocation, allocate
-from konverge.reconcilers.quota.decide import defaults_of, plan_writes, record_of
 from konverge.reconcilers.quota.kinds import NAMESPACE
-from konverge.reconcilers.quota.observation import ClaimView, PoolObservation, PoolView, QuotaView, claim_hashes
-from konverge.reconcilers.quota.render import pool_status
+from konverge.reconcilers.quota.pools.allocate import PoolAllocation, allocate
+from konverge.reconcilers.quota.pools.decide import plan_writes, record_of
+from konverge.reconcilers.quota.pools.observe import PoolObservation
+from konverge.reconcilers.quota.pools.render import defaults_of, pool_status
+from konverge.reconcilers.quota.views import ClaimView, PoolView, QuotaView, claim_hashes
 from konverge.runtime import ManagerSettings
 from konverge_testing import Lab
 from konverge_testing.lab import install_crds

@@ -581,7 +581,7 @@ BY_TEST: Final = (
     Mutant(
         "quota-granted-before-it-is-listed",
         "a ResourceQuota is raised before the pool's status lists the claims, so that a second daemon grants the amount too",
-        "konverge.reconcilers.quota.release",
+        "konverge.reconcilers.quota.pools.release",
         "NamespaceHold.lacks_record_of",
         "amount > max(self.claimed.get(resource, 0), self.specified.get(resource, 0))",
         "False",
@@ -591,7 +591,7 @@ BY_TEST: Final = (
     Mutant(
         "quota-witness-unread",
         "a record of a release that was wiped releases what pods use, whatever the ResourceQuota says",
-        "konverge.reconcilers.quota.release",
+        "konverge.reconcilers.quota.pools.release",
         "hold_of",
         "max(stored, witness)",
         "stored",
@@ -600,7 +600,7 @@ BY_TEST: Final = (
     Mutant(
         "quota-list-believed",
         "a claim that only an edited list names is granted beyond the pool",
-        "konverge.reconcilers.quota.allocate",
+        "konverge.reconcilers.quota.pools.allocate",
         "_Allocator._is_witnessed",
         "claim.namespace in self.observed.terminating or self.hold[claim.namespace].grants(entry.amounts)",
         "True",
@@ -618,7 +618,7 @@ BY_TEST: Final = (
     Mutant(
         "quota-rejected-claim-with-more-conditions",
         "conditions of an earlier decision stay on a claim that no pool can serve",
-        "konverge.reconcilers.quota.claim_conditions",
+        "konverge.reconcilers.quota.claims.conditions",
         "conditions_are_current",
         "stored == set(condition_fields(decision))",
         "stored >= set(condition_fields(decision))",

@@ -811,7 +811,7 @@ _QUOTA: Final = (
     Mutant(
         "quota-order-by-name",
         "a younger claim overtakes an older one",
-        QUOTA + "queue_order",
+        QUOTA + "claims.queue",
         "position",
         "(claim.created, claim.name, claim.namespace)",
         "(claim.name, claim.namespace, claim.created)",
@@ -820,7 +820,7 @@ _QUOTA: Final = (
     Mutant(
         "quota-in-use-handed-out",
         "a resource that pods still use is handed out to another namespace",
-        QUOTA + "release",
+        QUOTA + "pools.release",
         "hold_of",
         "min(record, max(0, used - default))",
         "0",
@@ -829,7 +829,7 @@ _QUOTA: Final = (
     Mutant(
         "quota-release-taken-back",
         "a released claim takes back at once what it let go",
-        QUOTA + "allocate",
+        QUOTA + "pools.allocate",
         "_Allocator._is_released",
         "return claim.stays_released()",
         "return False",
@@ -838,7 +838,7 @@ _QUOTA: Final = (
     Mutant(
         "quota-edit-unsaid",
         "the status of an edited claim goes on to speak of the generation before",
-        QUOTA + "decide",
+        QUOTA + "claims.status",
         "status_is_current",
         "shown.observed_generation == claim.generation",
         "True",
@@ -847,8 +847,8 @@ _QUOTA: Final = (
     Mutant(
         "quota-queued-deleted",
         "a pool that deletes its claims deletes those that wait, too",
-        QUOTA + "pool_reconciler",
-        "ResourcePoolReconciler._delete_claims",
+        QUOTA + "pools.decide",
+        "plan_finalize",
         "claim.is_bound_to(pool.name, pool.uid)",
         "claim.pool == pool.name",
         ("dissolved",),

@@ -9,12 +9,12 @@ from quota.lab import Quotas
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.reconcilers.quota import Settings as QuotaSettings
-from konverge.reconcilers.quota import claim_reconciler, observe
+from konverge.reconcilers.quota.claims import decide, observe
 from konverge_testing import Lab
 
 SECRET = "hunter2"
 WORDS = "reconciling failed with OverflowError; it is tried again"
-PARTS = {"decide_claim": claim_reconciler, "claim_view": claim_reconciler, "pool_facts": observe}
+PARTS = {"decide_claim": decide, "claim_view": observe, "pool_facts": observe}
 """Pure functions of the claim controller, each with the module that calls it."""
 FORMS = {"v0.12": {"Assigned": "Failed"}, "v0.14": {"Ready": "Failed"}}
 

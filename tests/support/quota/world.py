@@ -18,14 +18,16 @@ from quota.amounts import read
 from konverge.conditions import Condition, truth
 from konverge.quantities import WHOLE, Quantity
 from konverge.quantities import read as quantities
-from konverge.reconcilers.quota.allocate import PoolAllocation, allocate
 from konverge.reconcilers.quota.amounts import Amounts, problem_in
-from konverge.reconcilers.quota.claim_conditions import claim_conditions
-from konverge.reconcilers.quota.claim_decision import ClaimDecision
-from konverge.reconcilers.quota.decide import defaults_of, place_after, plan_writes
-from konverge.reconcilers.quota.observation import (
+from konverge.reconcilers.quota.claims.conditions import claim_conditions
+from konverge.reconcilers.quota.claims.decision import ClaimDecision
+from konverge.reconcilers.quota.claims.queue import place_after
+from konverge.reconcilers.quota.pools.allocate import PoolAllocation, allocate
+from konverge.reconcilers.quota.pools.decide import plan_writes
+from konverge.reconcilers.quota.pools.observe import PoolObservation
+from konverge.reconcilers.quota.pools.render import defaults_of
+from konverge.reconcilers.quota.views import (
     ClaimView,
-    PoolObservation,
     PoolRecord,
     PoolView,
     QuotaView,

@@ -11,9 +11,9 @@ from quota.world import CPU, DryWorld, Rq, pool
 
 from konverge.quantities import WHOLE, Quantity
 from konverge.quantities import read as quantities
-from konverge.reconcilers.quota.allocate import allocate
 from konverge.reconcilers.quota.amounts import problem_in, show
-from konverge.reconcilers.quota.observation import PoolRecord
+from konverge.reconcilers.quota.pools.allocate import allocate
+from konverge.reconcilers.quota.views import PoolRecord
 
 P = {"limits.cpu": 2, "limits.memory": "2Gi", "requests.cpu": 2, "requests.memory": "2Gi"}
 BOUND = "Bound Succeeded: Claimed resources"

@@ -16,8 +16,9 @@ from konverge.conditions import Condition
 from konverge.errors import UsageError
 from konverge.objects import Object
 from konverge.reconcilers.quota.amounts import problem_in
-from konverge.reconcilers.quota.assign import choose
-from konverge.reconcilers.quota.claim_decision import (
+from konverge.reconcilers.quota.claims.assign import choose
+from konverge.reconcilers.quota.claims.decide import decide_claim, waits_for_new_pool
+from konverge.reconcilers.quota.claims.decision import (
     ASSIGNED,
     BOUND,
     ClaimDecision,
@@ -27,12 +28,12 @@ from konverge.reconcilers.quota.claim_decision import (
     refused,
     too_many,
 )
-from konverge.reconcilers.quota.decide import decide_claim, place_after, waits_for_new_pool
+from konverge.reconcilers.quota.claims.queue import place_after
 from konverge.reconcilers.quota.install import install
 from konverge.reconcilers.quota.kinds import POOL
-from konverge.reconcilers.quota.observation import ClaimPlace, ClaimView, PoolView
-from konverge.reconcilers.quota.observe import belongs
 from konverge.reconcilers.quota.parse import PoolFacts, pool_facts
+from konverge.reconcilers.quota.pools.observe import belongs
+from konverge.reconcilers.quota.views import ClaimPlace, ClaimView, PoolView
 from konverge.runtime import Manager, ManagerSettings
 
 CPU = "requests.cpu"

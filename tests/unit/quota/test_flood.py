@@ -15,13 +15,14 @@ from konverge.conditions import MAX_MESSAGE, truth, with_condition, write_condit
 from konverge.crds import crd
 from konverge.crds.quota_v1beta2 import MAX_AMOUNT, MAX_RESOURCES, ResourcePool, ResourcePoolClaim
 from konverge.objects import Object
-from konverge.reconcilers.quota.assign import Offer, choose
-from konverge.reconcilers.quota.claim_decision import ClaimDecision, exhausted, failed, refused, unassigned
-from konverge.reconcilers.quota.decide import place_after, status_is_current
+from konverge.reconcilers.quota.claims.assign import choose
+from konverge.reconcilers.quota.claims.decision import ClaimDecision, exhausted, failed, refused, unassigned
+from konverge.reconcilers.quota.claims.queue import place_after
+from konverge.reconcilers.quota.claims.status import claim_status, status_is_current
 from konverge.reconcilers.quota.metrics import claim_series, pool_series
-from konverge.reconcilers.quota.observation import NOWHERE, AllocatedClaim, ClaimView, PoolRecord
 from konverge.reconcilers.quota.parse import claim_view, pool_view, quota_view
-from konverge.reconcilers.quota.render import claim_status, pool_conditions, pool_status
+from konverge.reconcilers.quota.pools.render import pool_conditions, pool_status
+from konverge.reconcilers.quota.views import NOWHERE, AllocatedClaim, ClaimView, Offer, PoolRecord
 from konverge_testing.apiserver.nodes import Node
 from konverge_testing.apiserver.schemas.validating import value_errors
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from konverge.reconcilers.quota.observation import ClaimView
-from konverge.reconcilers.quota.rejected_quotas import RejectedQuota, RejectedQuotas
+from konverge.reconcilers.quota.pools.rejected_quotas import RejectedQuota, RejectedQuotas
+from konverge.reconcilers.quota.views import ClaimView
 
 REJECTED = RejectedQuota(message="no", claims={"u": (1, "no")}, basis=("p", 1), since=10.0)
 

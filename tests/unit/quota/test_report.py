@@ -15,8 +15,8 @@ from konverge.metrics import Metrics
 from konverge.objects import Metadata, Object, OwnerReference
 from konverge.quantities import Quantity
 from konverge.reconcilers.quota import install, rules, tenant_role
-from konverge.reconcilers.quota.assign import Offer, choose
-from konverge.reconcilers.quota.claim_decision import (
+from konverge.reconcilers.quota.claims.assign import choose
+from konverge.reconcilers.quota.claims.decision import (
     ASSIGNED,
     BOUND,
     QUEUED,
@@ -28,18 +28,16 @@ from konverge.reconcilers.quota.claim_decision import (
     released,
     too_many,
 )
+from konverge.reconcilers.quota.claims.status import claim_condition, claim_event, claim_status
 from konverge.reconcilers.quota.kinds import CLAIM, RESOURCE_QUOTA
 from konverge.reconcilers.quota.metrics import QuotaMetrics, claim_series, pool_series
-from konverge.reconcilers.quota.observation import NOWHERE, ClaimPlace, ClaimView
 from konverge.reconcilers.quota.parse import claim_view, pool_references, pool_view, pools_of, quota_view, record_in
-from konverge.reconcilers.quota.pool_writer import claim_event
-from konverge.reconcilers.quota.render import (
-    claim_condition,
-    claim_status,
+from konverge.reconcilers.quota.pools.render import (
     pool_conditions,
     pool_status,
     resource_quota,
 )
+from konverge.reconcilers.quota.views import NOWHERE, ClaimPlace, ClaimView, Offer
 from konverge.runtime import Manager
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

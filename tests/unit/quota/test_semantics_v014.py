@@ -20,8 +20,8 @@ from konverge.daemon.main import program
 from konverge.quantities import WHOLE
 from konverge.reconcilers.quota import Settings as QuotaSettings
 from konverge.reconcilers.quota import definitions
-from konverge.reconcilers.quota.claim_conditions import claim_conditions, condition_fields, read
-from konverge.reconcilers.quota.claim_decision import (
+from konverge.reconcilers.quota.claims.conditions import claim_conditions, condition_fields, read
+from konverge.reconcilers.quota.claims.decision import (
     ASSIGNED,
     BOUND,
     IN_USE,
@@ -35,13 +35,12 @@ from konverge.reconcilers.quota.claim_decision import (
     too_many,
     unassigned,
 )
-from konverge.reconcilers.quota.decide import status_is_current
-from konverge.reconcilers.quota.in_use import covering
+from konverge.reconcilers.quota.claims.status import claim_status, status_is_current
 from konverge.reconcilers.quota.kinds import CLAIM
 from konverge.reconcilers.quota.metrics import claim_series
-from konverge.reconcilers.quota.observation import NOWHERE, ClaimPlace, ClaimView
 from konverge.reconcilers.quota.parse import claim_view
-from konverge.reconcilers.quota.render import claim_status
+from konverge.reconcilers.quota.pools.in_use import covering
+from konverge.reconcilers.quota.views import NOWHERE, ClaimPlace, ClaimView
 from konverge.reconcilers.quota.words import Semantics
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

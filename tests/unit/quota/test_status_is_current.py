@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from konverge.reconcilers.quota.claim_decision import BOUND, IN_USE, exhausted
-from konverge.reconcilers.quota.decide import status_is_current
+from konverge.reconcilers.quota.claims.decision import BOUND, IN_USE, exhausted
+from konverge.reconcilers.quota.claims.status import claim_status, status_is_current
 from konverge.reconcilers.quota.kinds import CLAIM
-from konverge.reconcilers.quota.observation import NOWHERE, ClaimPlace, ClaimView
 from konverge.reconcilers.quota.parse import claim_view
-from konverge.reconcilers.quota.render import claim_status
+from konverge.reconcilers.quota.views import NOWHERE, ClaimPlace, ClaimView
 from konverge.reconcilers.quota.words import Semantics
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

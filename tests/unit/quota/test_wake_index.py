@@ -11,7 +11,7 @@ from konverge.errors import Forbidden, Invalid, NotFound, Unreachable
 from konverge.fields import Owner
 from konverge.informers import Cached, Change
 from konverge.objects import Metadata
-from konverge.reconcilers.quota.pool_writer import is_ending, is_refusal
+from konverge.reconcilers.quota.pools.outcomes import is_ending, is_refusal
 from konverge.reconcilers.quota.predicates import claim_changed, namespace_changed, status_was_edited
 from konverge.reconcilers.quota.wake_index import WakeIndex
 

@@ -9,32 +9,17 @@ Caveats: the room of a pool is read from its status, and only the pool controlle
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
-from konverge.quantities import Format, Quantity
+from konverge.quantities import Format
 from konverge.reconcilers.quota.amounts import show
-from konverge.reconcilers.quota.queue_order import blocked_by_older
+from konverge.reconcilers.quota.claims.queue import blocked_by_older, queue_to_join
+from konverge.reconcilers.quota.views import NOWHERE, ClaimPlace, Offer
 from konverge.reconcilers.quota.words import join, not_claimable, queued, shortage
 
-__all__ = ["Offer", "PoolChoice", "choose"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """A pool that serves the namespace of a claim, read from its status. `waiting`: with orderedQueue, the requests of older claims."""
-
-    name: str
-    uid: str = ""
-    hard: Mapping[str, Quantity]
-    available: Mapping[str, int]
-    waiting: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """Name and uid of the pool."""
-        return (self.name, self.uid)
+__all__ = ["PoolChoice", "choose"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +30,14 @@ class PoolChoice:
     queue: Offer | None = None
     reasons: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def place(self) -> ClaimPlace:
+        """The place of the claim: the queue, and with it the pool that has room, if that is another pool."""
+        queue = NOWHERE.queue if self.queue is None else self.queue.place
+        if self.offer is None or self.offer == self.queue:
+            return ClaimPlace(queue=queue)
+        return ClaimPlace(self.offer.place, queue)
+
 
 def choose(
     amounts: Mapping[str, int], offers: Iterable[Offer], formats: Mapping[str, Format] = MappingProxyType({})
@@ -53,6 +46,7 @@ def choose(
 
     `formats` are the formats of the request; the reasons use them.
 
+    >>> from konverge.quantities import Quantity
     >>> pool = Offer(name="solar", hard={"pods": Quantity.of(7)}, available={"pods": Quantity.of(1).billionths})
     >>> waits = choose({"pods": Quantity.of(3).billionths}, [pool])
     >>> waits.offer is None, waits.queue is pool, waits.reasons
@@ -63,22 +57,9 @@ def choose(
     for offer in candidates:
         reason = _rejection(amounts, offer, formats)
         if not reason:
-            return PoolChoice(offer, _queue_offer(amounts, candidates))
+            return PoolChoice(offer, queue_to_join(amounts, candidates))
         reasons.append((offer.name, reason))
-    return PoolChoice(None, _queue_offer(amounts, candidates), tuple(reasons))
-
-
-def _queue_offer(amounts: Mapping[str, int], candidates: Sequence[Offer]) -> Offer | None:
-    """Return the offer to queue at. A single match is taken even if it is too small, since its hard can be raised."""
-    matching = [offer for offer in candidates if all(resource in offer.hard for resource in amounts)]
-    if len(matching) == 1:
-        return matching[0]
-    large = (
-        offer
-        for offer in matching
-        if all(amount <= offer.hard[resource].billionths for resource, amount in amounts.items())
-    )
-    return next(large, None)
+    return PoolChoice(None, queue_to_join(amounts, candidates), tuple(reasons))
 
 
 def _rejection(amounts: Mapping[str, int], offer: Offer, formats: Mapping[str, Format]) -> str:

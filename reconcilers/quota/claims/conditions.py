@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Final, TypeAlias
 
 from konverge.conditions import Condition, find_condition, truth, with_condition
-from konverge.reconcilers.quota.claim_decision import ClaimDecision
-from konverge.reconcilers.quota.observation import ClaimView
+from konverge.reconcilers.quota.claims.decision import ClaimDecision
+from konverge.reconcilers.quota.views import ClaimView
 from konverge.reconcilers.quota.words import Message, QuotaCondition, QuotaReason
 
 __all__ = [

@@ -26,7 +26,7 @@ def covering(used: Mapping[str, int], claims: Sequence[tuple[str, Mapping[str, i
     # The cover of a claim only decreases, so its earlier value is an upper bound.
     heap = [(-_covers(amounts, left), index) for index, (_, amounts) in enumerate(claims)]
     heapify(heap)
-    found: set[str] = set()
+    covering_claims: set[str] = set()
     while heap and left:
         bound, index = heappop(heap)
         uid, amounts = claims[index]
@@ -36,9 +36,9 @@ def covering(used: Mapping[str, int], claims: Sequence[tuple[str, Mapping[str, i
         if cover != bound:
             heappush(heap, (cover, index))
             continue
-        found.add(uid)
+        covering_claims.add(uid)
         left = {resource: rest for resource, amount in left.items() if (rest := amount - amounts.get(resource, 0)) > 0}
-    return found
+    return covering_claims
 
 
 def _covers(amounts: Mapping[str, int], left: Mapping[str, int]) -> int:

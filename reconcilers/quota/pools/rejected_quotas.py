@@ -6,12 +6,14 @@ if the claim, the pool's spec, or the owner of the ResourceQuota changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from konverge.reconcilers.quota.observation import ClaimView
+from konverge.reconcilers.quota.pools.outcomes import WriteOutcomes
+from konverge.reconcilers.quota.views import ClaimView
 
-__all__ = ["RejectedQuota", "RejectedQuotas"]
+__all__ = ["RecalledQuotas", "RejectedQuota", "RejectedQuotas"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,26 @@ class RejectedQuota:
     basis: tuple[object, ...]
     """The state that the API server rejected: generation of the pool, uid and owner of the present ResourceQuota."""
     since: float
+
+
+class RecalledQuotas(NamedTuple):
+    """The rejections of a pool by namespace: `held` still hold, `lapsed` are tried again."""
+
+    held: Mapping[str, RejectedQuota]
+    lapsed: Mapping[str, RejectedQuota]
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """The reasons of the rejections that hold, by uid of the claim."""
+        return {uid: reason for rejection in self.held.values() for uid, (_, reason) in rejection.claims.items()}
+
+    def messages(self, reserving: Container[str]) -> dict[str, str]:
+        """Return the message of each namespace; of the lapsed rejections only those whose claims are listed first (`reserving`).
+
+        A claim that is tried again is listed first, and does not make the pool Ready.
+        """
+        messages = {namespace: rejection.message for namespace, rejection in self.held.items()}
+        return messages | {name: rejection.message for name, rejection in self.lapsed.items() if name in reserving}
 
 
 class RejectedQuotas:
@@ -38,11 +60,11 @@ class RejectedQuotas:
         claims: Iterable[ClaimView],
         basis: Callable[[str], tuple[object, ...]],
         now: float,
-    ) -> tuple[dict[str, RejectedQuota], dict[str, RejectedQuota]]:
+    ) -> RecalledQuotas:
         """Return by namespace the refusals that still hold, each with its unchanged claims, and the refusals to try again."""
         before = self._by_pool.get(pool)
         if not before:
-            return {}, {}
+            return RecalledQuotas({}, {})
         generations = {claim.uid: claim.generation for claim in claims}
         held: dict[str, RejectedQuota] = {}
         lapsed: dict[str, RejectedQuota] = {}
@@ -52,7 +74,33 @@ class RejectedQuotas:
                 continue
             lasts = basis(namespace) == refusal.basis and now - refusal.since < self._retry
             (held if lasts else lapsed)[namespace] = replace(refusal, claims=same)
-        return held, lapsed
+        return RecalledQuotas(held, lapsed)
+
+    def add(
+        self,
+        pool: str,
+        recalled: RecalledQuotas,
+        outcomes: WriteOutcomes,
+        claims: Iterable[ClaimView],
+        basis: Callable[[str], tuple[object, ...]],
+        now: float,
+    ) -> None:
+        """Remember the rejections that still hold, and the rejections among these outcomes."""
+        generations = {claim.uid: claim.generation for claim in claims}
+        new = {
+            namespace: RejectedQuota(
+                message=outcomes.refused[namespace],
+                claims={
+                    **(recalled.held[namespace].claims if namespace in recalled.held else {}),
+                    **{uid: (generations[uid], reason) for uid, reason in culprits.items()},
+                },
+                basis=basis(namespace),
+                since=now,
+            )
+            for namespace, culprits in outcomes.culprits.items()
+            if culprits
+        }
+        self.replace(pool, {**recalled.held, **new})
 
     def replace(self, pool: str, refusals: Mapping[str, RejectedQuota]) -> None:
         """Remember these refusals of a pool, and no others."""

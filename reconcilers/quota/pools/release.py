@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from konverge.reconcilers.quota.amounts import Amounts, add
-from konverge.reconcilers.quota.observation import AllocatedClaim, PoolView, QuotaView
+from konverge.reconcilers.quota.views import AllocatedClaim, PoolView, QuotaView
 
 __all__ = ["NamespaceHold", "NamespaceTarget", "hold_of", "summed"]
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from konverge.reconcilers.quota.amounts import Amounts, add, show
-from konverge.reconcilers.quota.claim_decision import (
+from konverge.reconcilers.quota.claims.decision import (
     BOUND,
     IN_USE,
     ClaimDecision,
@@ -30,10 +30,11 @@ from konverge.reconcilers.quota.claim_decision import (
     too_many_in_namespace,
     unassigned,
 )
-from konverge.reconcilers.quota.in_use import covering
-from konverge.reconcilers.quota.observation import AllocatedClaim, ClaimView, PoolObservation, claim_hash
-from konverge.reconcilers.quota.queue_order import blocked_by_older, in_queue_order, position
-from konverge.reconcilers.quota.release import NamespaceHold, NamespaceTarget, hold_of, summed
+from konverge.reconcilers.quota.claims.queue import blocked_by_older, in_queue_order, position
+from konverge.reconcilers.quota.pools.in_use import covering
+from konverge.reconcilers.quota.pools.observe import PoolObservation
+from konverge.reconcilers.quota.pools.release import NamespaceHold, NamespaceTarget, hold_of, summed
+from konverge.reconcilers.quota.views import AllocatedClaim, ClaimView, claim_hash
 from konverge.reconcilers.quota.words import Message, Semantics, join, not_claimable, queued, shortage
 
 __all__ = ["PoolAllocation", "allocate"]
@@ -79,22 +80,22 @@ class PoolAllocation:
 
 def allocate(observed: PoolObservation) -> PoolAllocation:
     """Allocate the claims of a pool."""
-    found = _Allocator(observed).run()
-    return found if observed.semantics == Semantics.V012 else _with_in_use(observed, found)
+    allocation = _Allocator(observed).run()
+    return allocation if observed.semantics == Semantics.V012 else _with_in_use(observed, allocation)
 
 
-def _with_in_use(observed: PoolObservation, found: PoolAllocation) -> PoolAllocation:
+def _with_in_use(observed: PoolObservation, allocation: PoolAllocation) -> PoolAllocation:
     """Mark the allocated claims that pods use."""
     order = {claim.uid: position(claim) for claim in observed.claims}
-    decisions = dict(found.decisions)
-    for namespace, entries in found.claims.items():
+    decisions = dict(allocation.decisions)
+    for namespace, entries in allocation.claims.items():
         quota = observed.quotas.get(namespace)
         if quota is None:
             continue
         listed = sorted(entries, key=lambda entry: order[entry.uid])
         in_use = covering(quota.used, [(entry.uid, entry.amounts) for entry in listed], observed.pool.hard)
         decisions.update(dict.fromkeys(in_use, IN_USE))
-    return replace(found, decisions=decisions)
+    return replace(allocation, decisions=decisions)
 
 
 class _Allocator:

@@ -1,19 +1,14 @@
-"""The rendered objects: the ResourceQuota of a namespace, the status of a claim, the status of a pool.
+"""The rendered objects of a pool: the ResourceQuota of a namespace, the status and the conditions of the pool.
 
-Guarantees: pure. One function renders the status of a claim for both of its writers, so that each writer removes the other's stale fields
-(docs/reference/capsule.md#one-writer). lastTransitionTime of a claim's condition changes with type and status, not with the message.
-Amounts have the format of the pool's hard.
+Guarantees: pure. Amounts have the format of the pool's hard.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from datetime import datetime
 from types import MappingProxyType
-from typing import Any
 
-from konverge.conditions import Condition, truth, with_condition, write_conditions
 from konverge.crds.quota_v1beta2 import (
     MAX_USED,
     Amounts,
@@ -26,21 +21,18 @@ from konverge.crds.quota_v1beta2 import (
     Allocation as AllocationStatus,
 )
 from konverge.objects import Object
-from konverge.reconcilers.quota.allocate import PoolAllocation
 from konverge.reconcilers.quota.amounts import show
-from konverge.reconcilers.quota.claim_conditions import claim_conditions
-from konverge.reconcilers.quota.claim_decision import ClaimDecision, too_many_claims
-from konverge.reconcilers.quota.decide import defaults_of
+from konverge.reconcilers.quota.claims.decision import too_many_claims
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
-from konverge.reconcilers.quota.observation import ClaimPlace, ClaimView, PoolView
 from konverge.reconcilers.quota.parse import scopes_of
+from konverge.reconcilers.quota.pools.allocate import PoolAllocation
+from konverge.reconcilers.quota.views import PoolView
 from konverge.reconcilers.quota.words import (
     Message,
     QuotaAnnotation,
     QuotaCondition,
     QuotaLabel,
     QuotaReason,
-    Semantics,
     fit,
     join,
     overallocated,
@@ -48,7 +40,7 @@ from konverge.reconcilers.quota.words import (
 )
 from konverge.runtime import ConditionUpdate
 
-__all__ = ["claim_condition", "claim_status", "pool_conditions", "pool_status", "resource_quota"]
+__all__ = ["defaults_of", "pool_conditions", "pool_status", "resource_quota"]
 
 
 def resource_quota(
@@ -77,6 +69,12 @@ def resource_quota(
     return quota
 
 
+def defaults_of(pool: PoolView) -> dict[str, int]:
+    """Return the defaults that a ResourceQuota contains for the pool's resources."""
+    defaults = {resource: pool.default(resource) or 0 for resource in sorted(pool.hard)}
+    return {resource: amount for resource, amount in defaults.items() if amount}
+
+
 def _annotated(amounts: Mapping[str, int], pool: PoolView) -> str:
     return json.dumps(_formatted(amounts, pool), separators=(",", ":"))
 
@@ -98,50 +96,16 @@ def _at_most(used: Mapping[str, int], pool: PoolView) -> Mapping[str, int]:
     }
 
 
-def claim_condition(claim: ClaimView, decision: ClaimDecision, now: datetime) -> Condition:
-    """Return the single condition of a claim, in the form v0.12."""
-    before = claim.condition if claim.semantics == Semantics.V012 else None
-    same = (before,) if before is not None and before.type == decision.type else ()
-    (condition,) = with_condition(
-        same,
-        decision.type,
-        truth(decision.status),
-        decision.reason,
-        decision.message,
-        generation=claim.generation,
-        now=now,
-    )
-    return condition
-
-
-def claim_status(
-    claim: ClaimView, decision: ClaimDecision, place: ClaimPlace, now: datetime, semantics: str = Semantics.V012
-) -> dict[str, Any]:
-    """Return the whole status of a claim in this place."""
-    status: dict[str, Any] = {"observedGeneration": claim.generation}
-    if semantics == Semantics.V014:
-        status["semantics"] = semantics
-        status["conditions"] = write_conditions(claim_conditions(claim, decision, now))
-    else:
-        (status["condition"],) = write_conditions([claim_condition(claim, decision, now)])
-        if claim.has_stale_conditions:
-            status["conditions"] = []  # the list is atomic: this apply takes it over, and the next apply removes it
-    for field, (name, uid) in (("pool", place.pool), ("queue", place.queue)):
-        if name:
-            status[field] = {"name": name, "uid": uid}
-    return status
-
-
 def pool_status(view: PoolView, allocation: PoolAllocation, namespaces: tuple[str, ...]) -> ResourcePoolStatus:
     """Return the status of a pool, conditions aside."""
     written: dict[tuple[tuple[str, int], ...], Amounts] = {}  # among thousands of claims many request the same
 
     def formatted(amounts: Mapping[str, int]) -> Amounts:
         wanted = tuple(amounts.items())
-        found = written.get(wanted)
-        if found is None:
-            found = written[wanted] = _formatted(amounts, view)
-        return found
+        known = written.get(wanted)
+        if known is None:
+            known = written[wanted] = _formatted(amounts, view)
+        return known
 
     return ResourcePoolStatus(
         namespace_count=len(namespaces),

@@ -1,4 +1,4 @@
-"""The input of a pool's decisions, as frozen views that are independent of how they were read.
+"""Pools, claims and ResourceQuotas as frozen views, which are independent of how they were read.
 
 Guarantees: nothing here reads a cache or decides anything. A view holds only what the rules use, so it can be cached for as long as the
 object's resourceVersion stays.
@@ -23,7 +23,7 @@ __all__ = [
     "AllocatedClaim",
     "ClaimPlace",
     "ClaimView",
-    "PoolObservation",
+    "Offer",
     "PoolRecord",
     "PoolView",
     "QuotaView",
@@ -53,6 +53,22 @@ class PoolView:
         if given is not None:
             return given.billionths
         return 0 if self.zero and resource in self.hard else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A pool that serves the namespace of a claim, read from its status. `waiting`: with orderedQueue, the requests of older claims."""
+
+    name: str
+    uid: str = ""
+    hard: Mapping[str, Quantity]
+    available: Mapping[str, int]
+    waiting: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Name and uid of the pool."""
+        return (self.name, self.uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,32 +234,3 @@ class PoolRecord:
     claims: Mapping[str, tuple[AllocatedClaim, ...]] = field(default_factory=dict)
     releasing: Mapping[str, Amounts] = field(default_factory=dict)
     lost: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolObservation:
-    """The input of an allocation.
-
-    `selected` are the live namespaces that the pool selects; `terminating` all that are being deleted. `claims` are all that name this
-    pool or were assigned to it. `refused` maps the uid of a claim whose ResourceQuota the API server rejected to the reason.
-    """
-
-    pool: PoolView
-    selected: frozenset[str] = frozenset()
-    terminating: frozenset[str] = frozenset()
-    claims: tuple[ClaimView, ...] = ()
-    quotas: Mapping[str, QuotaView] = field(default_factory=dict)
-    foreign: frozenset[str] = frozenset()
-    """Namespaces that have a ResourceQuota of this name that is not the pool's: an apply is refused before it is sent."""
-    recorded: PoolRecord = field(default_factory=PoolRecord)
-    refused: Mapping[str, str] = field(default_factory=dict)
-    impossible: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By namespace the resources that the API server rejects in a ResourceQuota: no claim can use any of them."""
-    unconfirmed: frozenset[str] = frozenset()
-    """Namespaces whose ResourceQuota could not be written: no release ends in them now."""
-    semantics: str = Semantics.V012
-    max_claims: int = 5000
-    max_status_bytes: int = 1_300_000
-    """Bytes of the status that the listed claims may take."""
-    namespace_share: float = 1.0
-    """One namespace's part of both limits."""
