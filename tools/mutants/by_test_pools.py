@@ -19,10 +19,10 @@ POOLS: Final = (
     Mutant(
         "pools-lock-of-any-version",
         "a claim takes an instance that changed since it was read",
-        FAMILY + "claims.acquire",
-        "Acquirer._lock",
-        "ctx.patch(INSTANCE, expect=metadata, patch=patch)",
-        "ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)",
+        FAMILY + "claims.lock",
+        "take_instance",
+        "ctx.patch(INSTANCE, expect=instance, patch=patch)",
+        "ctx.patch(INSTANCE, instance.name, instance.namespace, patch=patch)",
         test=ROWS + "test_an_instance_that_fails_while_it_is_taken_is_left_for_the_next_one",
     ),
     Mutant(
@@ -37,7 +37,7 @@ POOLS: Final = (
     Mutant(
         "pools-resume-forgotten",
         "after a crash behind the lock a claim takes a second instance",
-        FAMILY + "claims.acquire",
+        FAMILY + "claims.observe",
         "is_own",
         "instance.metadata.uid == nominated.uid",
         "False",
@@ -46,9 +46,9 @@ POOLS: Final = (
     Mutant(
         "pools-claim-by-hand-stays",
         "an idle member with a claim that is not the operator's stays for ever",
-        FAMILY + "claims.orphans",
-        "OrphanReconciler._is_unconfirmed_member",
-        "not pool_of_member(metadata, ctx.cache(POOL))",
+        FAMILY + "orphans.observe",
+        "_is_unconfirmed_member",
+        "not pool_of_member(instance, ctx.cache(POOL))",
         "True",
         test=MEMBERSHIP + "test_idle_member_with_a_claim_by_hand_is_reclaimed_and_replaced",
     ),
@@ -109,9 +109,9 @@ POOLS: Final = (
     Mutant(
         "pools-line-jumped",
         "a younger claim takes the instance whose turn is an older one's",
-        FAMILY + "claims.turns",
-        "ahead_of",
-        "(one.created, one.uid) < (me.created, me.uid)",
+        FAMILY + "claims.pairing",
+        "older_claims",
+        "(other.created, other.uid) < (claim.created, claim.uid)",
         "False",
         test=ROWS + "test_a_younger_claim_leaves_the_instance_to_an_older_one_that_is_slow_to_take_it",
     ),
@@ -147,7 +147,7 @@ POOLS: Final = (
     Mutant(
         "pools-orphan-of-a-namesake",
         "an instance whose Nextcloud another one of its name replaced is never reclaimed",
-        FAMILY + "claims.orphans",
+        FAMILY + "orphans.indexes",
         "instances_of_claim",
         "stored is not None and stored.uid == nextcloud.metadata.uid",
         "stored is not None",
