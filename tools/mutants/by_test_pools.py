@@ -82,8 +82,8 @@ POOLS: Final = (
     Mutant(
         "pools-trim-of-any-version",
         "a pool deletes an instance that was claimed since it was listed",
-        FAMILY + "pool.reconciler",
-        "NextcloudPoolReconciler._delete",
+        FAMILY + "pool.act",
+        "delete_instances",
         "ctx.delete(INSTANCE, expect=member.metadata)",
         "ctx.delete(INSTANCE, member.name, member.namespace, uid=member.uid)",
         test=LAB + "test_two_claims_race_the_end_of_the_instances_that_are_too_old",
