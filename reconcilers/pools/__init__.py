@@ -5,8 +5,9 @@ A drop-in for the bnerd Nextcloud operator (`k8s.bnerd.com/v1alpha1`). Behaviour
     words.py, settings.py, metrics.py, kinds.py
     names.py       names of instances; profiles.py: the merge of a profile, and its digest; members.py: an instance as pools see it
     records.py     the instances of each pool and Nextcloud, by their statuses; nonces.py: the proof of a creation
-    allowance.py   which namespaces may take an instance
-    claims/        which Nextcloud gets which instance; drift, release, and the sweeper of instances whose Nextcloud was deleted
+    allowance.py   which namespaces may take an instance; release.py: the release of an instance
+    claims/        a Nextcloud: pairing.py decides which claim gets which instance, lock.py takes it, act.py writes the tenant's fields
+    orphans/       instances whose Nextcloud was deleted
     pool/          how many instances are created, replaced and deleted
     instances/     the objects of an instance; buckets/: its bucket
 

@@ -18,11 +18,12 @@ from konverge.reconcilers.pools import records
 from konverge.reconcilers.pools.buckets.act import HttpS3Connections, s3_client_installed
 from konverge.reconcilers.pools.buckets.api import S3Connections
 from konverge.reconcilers.pools.claims import indexes
-from konverge.reconcilers.pools.claims.orphans import OrphanReconciler, instances_of_claim
 from konverge.reconcilers.pools.claims.reconciler import NextcloudReconciler
 from konverge.reconcilers.pools.instances.install import instance_controller
 from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, POOL, PROFILE
 from konverge.reconcilers.pools.metrics import PoolMetrics
+from konverge.reconcilers.pools.orphans.indexes import claim_changed, instances_of_claim, is_deleted
+from konverge.reconcilers.pools.orphans.reconciler import OrphanReconciler
 from konverge.reconcilers.pools.pool.indexes import (
     BY_POOL,
     by_pool,
@@ -128,9 +129,9 @@ def orphan_controller(settings: PoolSettings) -> Controller[Object]:
         Controller.of(INSTANCE)
         .named(PoolsController.ORPHANS)
         .writes_status_as(_NO_STATUS)
-        .when(indexes.claim_changed)
+        .when(claim_changed)
         .reconciles_deleting()
-        .watches(NEXTCLOUD, to=instances_of_claim, when=indexes.is_gone)
+        .watches(NEXTCLOUD, to=instances_of_claim, when=is_deleted)
         .watches(POOL, to=_none)
         .indexes(INSTANCE, indexes.BY_CLAIM, by=indexes.by_claim)
         .indexes(NEXTCLOUD, records.RECORDED, by=records.recorded)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from konverge.objects import Metadata
-from konverge.reconcilers.pools.claims.turns import WaitingClaim, candidates, matches
+from konverge.reconcilers.pools.claims.pairing import WaitingClaim, candidates, matches
 from konverge.reconcilers.pools.members import Member
 from konverge.reconcilers.pools.pool.decide import PoolLimits, PoolState, decide_pool
 

@@ -1,3 +1,3 @@
-"""The controllers of Nextclouds: one takes an instance for a Nextcloud, and one reclaims instances of deleted Nextclouds."""
+"""The controller of Nextclouds: it locks or creates one instance for each Nextcloud, and keeps the tenant's fields on it."""
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from konverge.errors import FieldConflict
+from konverge.objects import Object
 
-__all__ = ["SETS", "Corrections", "Fight", "drift_message", "drifted"]
+__all__ = ["SETS", "Corrections", "DriftLoop", "drift_message", "drifted", "drifted_from"]
 
 SETS: Final = frozenset({".spec.apps"})
 """The lists of an instance whose items have owners of their own."""
@@ -44,22 +45,31 @@ def drifted(intent: Any, stored: Any, at: str = "", *, sets: Collection[str] = S
     return [] if intent == stored and isinstance(intent, bool) == isinstance(stored, bool) else [at]
 
 
+def drifted_from(intent: Object, instance: Object) -> list[str]:
+    """Return the paths of spec and labels of an intent that are missing or different in the instance."""
+    data, stored = intent.to_dict(), instance.to_dict()
+    return [
+        *drifted(data["spec"], stored.get("spec", {}), ".spec"),
+        *drifted(data["metadata"]["labels"], stored["metadata"].get("labels", {}), ".metadata.labels"),
+    ]
+
+
 def drift_message(paths: Iterable[str], conflicts: Iterable[FieldConflict], own: str) -> str:
     """Return the message about a correction: the paths, and the managers that own them now.
 
     >>> drift_message([".spec.replicas"], [FieldConflict("kubectl-edit", ".spec.replicas")], "konverge")
     'set back .spec.replicas (edited by kubectl-edit)'
     """
-    found = sorted(paths)
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    managers = sorted({one.manager for one in conflicts} - {own})
+    fields = sorted(paths)
+    more = f" and {len(fields) - _SHOWN} more" if len(fields) > _SHOWN else ""
+    managers = sorted({conflict.manager for conflict in conflicts} - {own})
     by = f" (edited by {', '.join(managers)})" if managers else ""
-    return f"set back {', '.join(found[:_SHOWN])}{more}{by}"
+    return f"set back {', '.join(fields[:_SHOWN])}{more}{by}"
 
 
 @dataclass(frozen=True, slots=True)
-class Fight:
-    """A fight with another manager: the paths that are set back again and again, and when the next correction is due."""
+class DriftLoop:
+    """Another manager undoes each correction: the message of the last correction, and the time until the next correction is due."""
 
     message: str
     wait: timedelta
@@ -72,28 +82,27 @@ class Corrections:
         self._limit = limit
         self._window = window
         self._pause = pause
-        self._made: dict[str, deque[tuple[datetime, str]]] = {}
+        self._corrections: dict[str, deque[tuple[datetime, str]]] = {}
 
     def note(self, uid: str, now: datetime, message: str) -> None:
         """Remember a correction."""
-        made = self._made.setdefault(uid, deque())
-        made.append((now, message))
+        self._corrections.setdefault(uid, deque()).append((now, message))
 
-    def fight(self, uid: str, now: datetime) -> Fight | None:
-        """Return the fight over an instance, None if there is none."""
-        made = self._made.get(uid)
-        if made is None:
+    def drift_loop(self, uid: str, now: datetime) -> DriftLoop | None:
+        """Return the loop of corrections of an instance, None if the window has at most `limit` corrections."""
+        corrections = self._corrections.get(uid)
+        if corrections is None:
             return None
-        while made and made[0][0] <= now - self._window:
-            made.popleft()
-        if not made:
-            del self._made[uid]
+        while corrections and corrections[0][0] <= now - self._window:
+            corrections.popleft()
+        if not corrections:
+            del self._corrections[uid]
             return None
-        if len(made) <= self._limit:
+        if len(corrections) <= self._limit:
             return None
-        last, message = made[-1]
-        return Fight(message, max(timedelta(0), last + self._pause - now))
+        last, message = corrections[-1]
+        return DriftLoop(message, max(timedelta(0), last + self._pause - now))
 
     def forget(self, uid: str) -> None:
         """Forget the corrections of an instance."""
-        self._made.pop(uid, None)
+        self._corrections.pop(uid, None)

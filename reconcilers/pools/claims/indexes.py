@@ -10,14 +10,14 @@ from konverge.informers import Cached, Change
 from konverge.keys import Key
 from konverge.kinds import kind_of
 from konverge.objects import Metadata, Object
-from konverge.reconcilers.pools.claims.turns import (
+from konverge.reconcilers.pools.claims.pairing import (
     WaitingClaim,
+    assignments,
     beginnings_of,
+    label_pair,
     labels_of,
-    pair,
     selector_key,
     selectors_of,
-    turns,
 )
 from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, POOL
 from konverge.reconcilers.pools.members import is_idle
@@ -45,14 +45,12 @@ __all__ = [
     "WAITING",
     "beginnings",
     "by_claim",
-    "claim_changed",
     "claims_of_instance",
     "claims_of_namespace",
     "claims_of_pool",
     "claims_of_profile",
     "competitors",
     "idle",
-    "is_gone",
     "labels_changed",
     "leaves_the_line",
     "lives_in",
@@ -92,7 +90,7 @@ def by_claim(instance: Object) -> tuple[str, ...]:
 
 
 def _pairs(instance: Object) -> tuple[str, ...]:
-    return tuple(pair(name, value) for name, value in (instance.metadata.labels or {}).items())
+    return tuple(label_pair(name, value) for name, value in (instance.metadata.labels or {}).items())
 
 
 def ready_idle(instance: Object) -> tuple[str, ...]:
@@ -123,7 +121,7 @@ def waiting(nextcloud: Object) -> tuple[str, ...]:
 
 def beginnings(nextcloud: Object) -> tuple[str, ...]:
     """Return the values of the index BEGINNINGS."""
-    return tuple(one for selector in waiting(nextcloud) for one in beginnings_of(selector))
+    return tuple(beginning for selector in waiting(nextcloud) for beginning in beginnings_of(selector))
 
 
 def named(nextcloud: Object) -> tuple[str, ...]:
@@ -144,22 +142,22 @@ def lives_in(nextcloud: Object) -> tuple[str, ...]:
 
 
 def competitors(
-    instances: Iterable[Metadata], nextclouds: Reader[Any], taken: Reader[Any], *, but: str = ""
+    instances: Iterable[Metadata], nextclouds: Reader[Any], taken: Reader[Any], *, exclude: str = ""
 ) -> list[WaitingClaim]:
-    """Return the Nextclouds that wait for one of these instances and have none, except the Nextcloud of the UID `but`."""
+    """Return the Nextclouds that wait for one of these instances and have no instance, except the Nextcloud of the UID `exclude`."""
 
     def has_instance(uid: str) -> bool:
         # Anybody can write the UID into an instance: the claim counts only if its Nextcloud has that instance in its status.
-        return any(is_confirmed(one, uid, nextclouds) for one in taken.metadata_by_index(BY_CLAIM, uid))
+        return any(is_confirmed(instance, uid, nextclouds) for instance in taken.metadata_by_index(BY_CLAIM, uid))
 
     def begins(selector: str) -> bool:
         return bool(nextclouds.metadata_by_index(BEGINNINGS, selector))
 
     return [
-        WaitingClaim(one.creation_timestamp or "", one.uid, one.namespace, one.name, selector)
+        WaitingClaim.of(nextcloud, selector)
         for selector in selectors_of(instances, begins)
-        for one in nextclouds.metadata_by_index(WAITING, selector)
-        if one.uid != but and not has_instance(one.uid)
+        for nextcloud in nextclouds.metadata_by_index(WAITING, selector)
+        if nextcloud.uid != exclude and not has_instance(nextcloud.uid)
     ]
 
 
@@ -167,17 +165,21 @@ def _key(namespace: str, name: str) -> Key:
     return Key("", kind_of(Nextcloud), namespace, name)
 
 
-def _with_a_turn(labels: dict[str, str], caches: Caches) -> list[Key]:
+def _keys(nextclouds: Iterable[Metadata]) -> list[Key]:
+    return [_key(nextcloud.namespace, nextcloud.name) for nextcloud in nextclouds]
+
+
+def _next_in_line(labels: dict[str, str], caches: Caches) -> list[Key]:
     """Return the Nextclouds that are next to take an instance with one of these labels."""
     instances, membership = caches(INSTANCE), PoolMembership(caches(POOL), caches(NAMESPACE))
-    found = {
-        (one.namespace, one.name): one
+    ready = {
+        (instance.namespace, instance.name): instance
         for name, value in labels.items()
-        for one in instances.metadata_by_index(READY_IDLE, pair(name, value))
-        if membership.pool_of(one)
+        for instance in instances.metadata_by_index(READY_IDLE, label_pair(name, value))
+        if membership.pool_of(instance)
     }
-    line = competitors(found.values(), caches(NEXTCLOUD), instances)
-    return [_key(claim.namespace, claim.name) for claim, _ in turns(line, found.values(), membership.serves)]
+    line = competitors(ready.values(), caches(NEXTCLOUD), instances)
+    return [_key(claim.namespace, claim.name) for claim, _ in assignments(line, ready.values(), membership.serves)]
 
 
 def claims_of_instance(instance: Object, caches: Caches, *, default_namespace: str) -> Iterable[Key]:
@@ -186,19 +188,20 @@ def claims_of_instance(instance: Object, caches: Caches, *, default_namespace: s
     spec.claimRef is not read: its writer could enqueue any Nextcloud.
     """
     nextclouds = caches(NEXTCLOUD)
-    keys = [_key(one.namespace, one.name) for one in keepers_of(instance.metadata, nextclouds)]
+    keys = _keys(keepers_of(instance.metadata, nextclouds))
     paths = [f"{instance.namespace}/{instance.name}"]
     if instance.namespace == default_namespace:
         paths.append(f"/{instance.name}")
-    keys += [_key(one.namespace, one.name) for path in paths for one in nextclouds.metadata_by_index(NAMED, path)]
+    for path in paths:
+        keys += _keys(nextclouds.metadata_by_index(NAMED, path))
     if ready_idle(instance) and pool_of_member(instance.metadata, caches(POOL)):
-        keys += _with_a_turn(labels_of(instance.metadata), caches)
+        keys += _next_in_line(labels_of(instance.metadata), caches)
     return keys
 
 
 def claims_of_pool(pool: Object, caches: Caches) -> Iterable[Key]:
     """Map a pool to the Nextclouds that are next to take one of its instances."""
-    return _with_a_turn({PoolsLabel.POOL: pool.name}, caches)
+    return _next_in_line({PoolsLabel.POOL: pool.name}, caches)
 
 
 def opens_pool(change: Change) -> bool:
@@ -213,7 +216,7 @@ def _service(cached: Cached) -> tuple[tuple[str, ...], Any]:
 
 def claims_of_namespace(namespace: Metadata, caches: Caches) -> Iterable[Key]:
     """Map a namespace to its Nextclouds that wait for an instance."""
-    return [_key(one.namespace, one.name) for one in caches(NEXTCLOUD).metadata_by_index(LIVES_IN, namespace.name)]
+    return _keys(caches(NEXTCLOUD).metadata_by_index(LIVES_IN, namespace.name))
 
 
 def labels_changed(change: Change) -> bool:
@@ -225,7 +228,7 @@ def labels_changed(change: Change) -> bool:
 
 def claims_of_profile(profile: Object, caches: Caches) -> Iterable[Key]:
     """Map a profile to the Nextclouds that name it and have no instance yet."""
-    return [_key(one.namespace, one.name) for one in caches(NEXTCLOUD).metadata_by_index(PROFILED, profile.name)]
+    return _keys(caches(NEXTCLOUD).metadata_by_index(PROFILED, profile.name))
 
 
 def others_in_line(nextcloud: Object, caches: Caches) -> Iterable[Key]:
@@ -233,7 +236,7 @@ def others_in_line(nextcloud: Object, caches: Caches) -> Iterable[Key]:
     labels = nextcloud.get("spec", "poolSelector", "matchLabels", default={}) or {}
     return [
         key
-        for key in _with_a_turn(dict(labels), caches)
+        for key in _next_in_line(dict(labels), caches)
         if (key.namespace, key.name) != (nextcloud.namespace, nextcloud.name)
     ]
 
@@ -242,18 +245,6 @@ def leaves_the_line(change: Change) -> bool:
     """Accept changes that end a Nextcloud's wait for the instances that it waited for."""
     old = _line(change.old)
     return bool(old) and old != _line(change.new)
-
-
-def claim_changed(change: Change) -> bool:
-    """Accept changes of an instance that concern its claim, for the sweeper: no changes of its status."""
-    if change.old is None or change.new is None:
-        return True
-    return by_claim(change.old.decode(INSTANCE)) != by_claim(change.new.decode(INSTANCE))
-
-
-def is_gone(change: Change) -> bool:
-    """Accept the deletion of an object."""
-    return change.new is None
 
 
 def _line(cached: Cached | None) -> tuple[str, ...]:

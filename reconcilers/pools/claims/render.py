@@ -19,7 +19,16 @@ from konverge.reconcilers.pools.profiles import beneath, beside, merge, profile_
 from konverge.reconcilers.pools.tenant_fields import TENANT_FIELDS, recorded_fields
 from konverge.reconcilers.pools.words import Finalizer, PoolsAnnotation, PoolsLabel
 
-__all__ = ["claim_labels", "label_value", "lock_patch", "spec_before", "spec_text", "tenant_intent", "tenant_spec"]
+__all__ = [
+    "claim_labels",
+    "followed_intent",
+    "label_value",
+    "lock_patch",
+    "spec_before",
+    "spec_text",
+    "tenant_intent",
+    "tenant_spec",
+]
 
 _MAX_LABEL: Final = 63
 _MAX_ANNOTATION: Final = 100_000
@@ -105,10 +114,10 @@ def tenant_spec(nextcloud: Nextcloud) -> dict[str, Any]:
 def _decoded(text: str) -> dict[str, Any]:
     """Return the fields of an annotation; an annotation that another writer made unreadable has none."""
     try:
-        found = msgspec.json.decode(text) if text else {}
+        fields = msgspec.json.decode(text) if text else {}
     except (msgspec.DecodeError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return fields if isinstance(fields, dict) else {}
 
 
 def tenant_intent(
@@ -142,7 +151,7 @@ def tenant_intent(
     }
     spec = merge(merge(_decoded(defaults), under), tenant)
     recorded = recorded_fields(tenant)
-    made = INSTANCE.new(
+    intent = INSTANCE.new(
         name,
         namespace,
         labels={**claim_labels(nextcloud), **({PoolsLabel.POOL: pool} if pool else {})},
@@ -154,9 +163,27 @@ def tenant_intent(
             **({"tenantFields": recorded} if recorded else {}),
         },
     )
-    data = made.to_dict()
+    data = intent.to_dict()
     if uid:
         data["metadata"]["uid"] = uid  # an instance that was deleted and recreated is not ours
     if creates:
         data["metadata"]["resourceVersion"] = _NO_VERSION
     return INSTANCE.decode(data)
+
+
+def followed_intent(nextcloud: Nextcloud, instance: Object, *, pool: str, created: bool) -> Object:
+    """Return the fields that the Nextcloud sets on its present instance; `created` if the instance was created for the Nextcloud."""
+    metadata = instance.metadata
+    defaults = metadata.annotation(PoolsAnnotation.PROFILE_DEFAULTS)
+    return tenant_intent(
+        nextcloud,
+        metadata.name,
+        metadata.namespace,
+        uid=metadata.uid,
+        defaults=defaults,
+        before=metadata.annotation(PoolsAnnotation.SPEC_BEFORE),
+        replaced=metadata.annotation(PoolsAnnotation.REPLACED),
+        nonce=metadata.annotation(PoolsAnnotation.CREATION_NONCE) if created else "",
+        pool=pool,
+        profile=str(instance.get("spec", "profile", default="") or "") if defaults else "",
+    )

@@ -27,7 +27,7 @@ from konverge.crds.pools_v1alpha1 import MIN_UNASSIGNED_AGE
 from konverge.reconcilers.pools.members import Member
 from konverge.reconcilers.shared.delays import READ_AGAIN
 
-__all__ = ["Doomed", "PoolLimits", "PoolPlan", "PoolState", "age_limit", "counts_of", "decide_pool"]
+__all__ = ["PoolCounts", "PoolLimits", "PoolPlan", "PoolState", "Removal", "age_limit", "counts_of", "decide_pool"]
 
 _SHARE: Final = 4
 """A quarter of the pool is replaced at a time."""
@@ -45,7 +45,7 @@ MISPLACED: Final = "in a former namespace of the pool's instances"
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    """The limits that the settings give."""
+    """The limits of the settings."""
 
     creates: int = 10
     window: timedelta = timedelta(seconds=60)
@@ -77,7 +77,7 @@ class PoolState:
 
 
 @dataclass(frozen=True, slots=True)
-class Doomed:
+class Removal:
     """An instance to delete, and why."""
 
     member: Member
@@ -100,7 +100,7 @@ class PoolPlan:
     """The creations and deletions that a pool needs."""
 
     create: int = 0
-    delete: tuple[Doomed, ...] = ()
+    delete: tuple[Removal, ...] = ()
     counts: PoolCounts = field(default_factory=PoolCounts)
     digest: str | None = None
     """The digest to record; None leaves the recorded one."""
@@ -142,15 +142,14 @@ def decide_pool(state: PoolState, now: datetime, limits: PoolLimits) -> PoolPlan
     stale = [member for member in free if _is_stale(member, state)]
     digest = None if _roll_is_open(stale, state) else state.digest
     moments: list[timedelta] = []
-    doomed = _excess(free, state, now, limits)
-    if not doomed:
-        doomed = _replaced(free, stale, state, now, limits, moments)
-    early = {one.member.uid for one in doomed if _is_unrecorded(one.member, state, now - limits.window)}
-    if early:
-        doomed = [one for one in doomed if one.member.uid not in early]
+    removals = _excess(free, state, now, limits)
+    if not removals:
+        removals = _replaced(free, stale, state, now, limits, moments)
+    recorded = [removal for removal in removals if not _is_unrecorded(removal.member, state, now - limits.window)]
+    if len(recorded) < len(removals):
         moments.append(READ_AGAIN)
-    gone = {one.member.uid for one in doomed}
-    kept = [member for member in free if member.uid not in gone]
+    removed = {removal.member.uid for removal in recorded}
+    kept = [member for member in free if member.uid not in removed]
     missing = state.replicas - len(kept)
     left, refill = _tokens(state, now, limits)
     if missing > left:
@@ -162,7 +161,7 @@ def decide_pool(state: PoolState, now: datetime, limits: PoolLimits) -> PoolPlan
     ]
     return PoolPlan(
         create=max(0, min(missing, left)),
-        delete=tuple(doomed),
+        delete=tuple(recorded),
         counts=counts,
         digest=digest,
         stale=len(stale),
@@ -177,8 +176,8 @@ def _is_unrecorded(member: Member, state: PoolState, since: datetime) -> bool:
 
 def _is_stale(member: Member, state: PoolState) -> bool:
     """Whether a member was created with another profile; a member without a stamp is as old as the recorded digest."""
-    made_with = member.stamp or (state.digest if state.observed_digest is None else state.observed_digest)
-    return made_with != state.digest
+    created_with = member.stamp or (state.digest if state.observed_digest is None else state.observed_digest)
+    return created_with != state.digest
 
 
 def _roll_is_open(stale: list[Member], state: PoolState) -> bool:
@@ -186,12 +185,12 @@ def _roll_is_open(stale: list[Member], state: PoolState) -> bool:
     return state.recreate and state.observed_digest is not None and any(not member.stamp for member in stale)
 
 
-def _excess(free: list[Member], state: PoolState, now: datetime, limits: PoolLimits) -> list[Doomed]:
+def _excess(free: list[Member], state: PoolState, now: datetime, limits: PoolLimits) -> list[Removal]:
     number = len(free) - state.replicas
     if number <= 0:
         return []
     order = sorted(free, key=lambda member: not (not member.ready and member.failed(now, limits.deadline)))
-    return [Doomed(member, EXCESS) for member in order[:number]]
+    return [Removal(member, EXCESS) for member in order[:number]]
 
 
 def _replaced(
@@ -201,27 +200,27 @@ def _replaced(
     now: datetime,
     limits: PoolLimits,
     moments: list[timedelta],
-) -> list[Doomed]:
+) -> list[Removal]:
     failed = [member for member in free if not member.ready and member.failed(now, limits.deadline)]
-    doomed: list[Doomed] = []
+    removals: list[Removal] = []
     if failed and state.replace_after is not None and state.replace_after > now:
         moments.append(state.replace_after - now)
     else:
-        doomed = [Doomed(member, FAILED) for member in failed]
+        removals = [Removal(member, FAILED) for member in failed]
     known = {member.uid for member in failed}
     unwanted = [
-        Doomed(member, MISPLACED if member.misplaced else STALE if member in stale else EXPIRED)
+        Removal(member, MISPLACED if member.misplaced else STALE if member in stale else EXPIRED)
         for member in free
         if member.uid not in known
         and (member.misplaced or (state.recreate and member in stale) or _expired(member, state.max_age, now, moments))
     ]
     budget = max(1, state.replicas // _SHARE)
-    waiting = sum(not one.member.ready for one in unwanted)
+    waiting = sum(not removal.member.ready for removal in unwanted)
     ready = sum(member.ready for member in free)
     unavailable = max(0, state.replicas - ready - waiting)
     # Instances that are not ready are deleted first: to replace them costs nothing.
-    unwanted.sort(key=lambda one: one.member.ready)
-    return doomed + unwanted[: max(0, budget - unavailable)]
+    unwanted.sort(key=lambda removal: removal.member.ready)
+    return removals + unwanted[: max(0, budget - unavailable)]
 
 
 def _expired(member: Member, max_age: timedelta, now: datetime, moments: list[timedelta]) -> bool:

@@ -1,8 +1,8 @@
 """Which waiting Nextcloud takes which idle instance: the older first. Pure.
 
-Guarantees: `turns` gives each instance to one claim at most and each claim one instance at most, so concurrent reconciles of several
-claims do not compete. The oldest claims get the oldest instances. `candidates` is the view of one claim: the instances that it may try to
-take now.
+Guarantees: `assignments` gives each instance to one claim at most and each claim one instance at most, so concurrent reconciles of
+several claims do not compete. The oldest claims get the oldest instances. `candidates` is the view of one claim: the instances that the
+claim may try to take now.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from konverge.reconcilers.pools.words import PoolsLabel
 __all__ = [
     "Serves",
     "WaitingClaim",
-    "ahead_of",
+    "assignments",
     "beginnings_of",
     "candidates",
+    "label_pair",
     "labels_of",
     "matches",
+    "older_claims",
     "order_of",
-    "pair",
     "selector_key",
     "selectors_of",
-    "turns",
 ]
 
 _NOT_SELECTED: Final = frozenset(
@@ -49,8 +49,13 @@ class WaitingClaim:
     name: str
     selector: str
 
+    @classmethod
+    def of(cls, nextcloud: Metadata, selector: str) -> WaitingClaim:
+        """Return a Nextcloud as it waits for an instance."""
+        return cls(nextcloud.creation_timestamp or "", nextcloud.uid, nextcloud.namespace, nextcloud.name, selector)
 
-def pair(name: str, value: str) -> str:
+
+def label_pair(name: str, value: str) -> str:
     """Return one label as the indexes write it."""
     return f"{name}={value}"
 
@@ -61,7 +66,7 @@ def selector_key(labels: Mapping[str, str]) -> str:
     >>> selector_key({"b": "2", "a": "1"})
     'a=1,b=2'
     """
-    return ",".join(sorted(pair(name, value) for name, value in labels.items()))
+    return ",".join(sorted(label_pair(name, value) for name, value in labels.items()))
 
 
 def labels_of(instance: Metadata) -> dict[str, str]:
@@ -72,7 +77,7 @@ def labels_of(instance: Metadata) -> dict[str, str]:
 def matches(selector: str, instance: Metadata) -> bool:
     """Whether an instance has all labels of a selector."""
     labels = instance.labels or {}
-    return all(labels.get(name) == value for name, _, value in (one.partition("=") for one in selector.split(",")))
+    return all(labels.get(name) == value for name, _, value in (pair.partition("=") for pair in selector.split(",")))
 
 
 def beginnings_of(selector: str) -> tuple[str, ...]:
@@ -94,17 +99,19 @@ def selectors_of(instances: Iterable[Metadata], begins: Callable[[str], bool]) -
     >>> sorted(selectors_of([Metadata(labels={"a": "1", "b": "2"})], lambda beginning: beginning in {"a=1", "c=3"}))
     ['a=1', 'a=1,b=2', 'b=2']
     """
-    found: set[str] = set()
-    for pairs in {tuple(sorted(pair(*one) for one in (instance.labels or {}).items())) for instance in instances}:
+    selectors: set[str] = set()
+    for pairs in {
+        tuple(sorted(label_pair(*label) for label in (instance.labels or {}).items())) for instance in instances
+    }:
         begun = [("", 0)]
         while begun:
             beginning, first = begun.pop()
             for place in range(first, len(pairs)):
                 selector = f"{beginning},{pairs[place]}" if beginning else pairs[place]
-                found.add(selector)
+                selectors.add(selector)
                 if begins(selector):
                     begun.append((selector, place + 1))
-    return frozenset(found)
+    return frozenset(selectors)
 
 
 def order_of(instance: Metadata) -> tuple[str, str, str]:
@@ -112,41 +119,41 @@ def order_of(instance: Metadata) -> tuple[str, str, str]:
     return (instance.creation_timestamp or "", instance.name, instance.namespace)
 
 
-def turns(
+def assignments(
     claims: Iterable[WaitingClaim], instances: Iterable[Metadata], serves: Serves
 ) -> list[tuple[WaitingClaim, Metadata]]:
-    """Return the assignment: claims in the order of their age, each with the oldest instance that is left, matches and may be taken.
+    """Return the claims in the order of their age, each with the oldest instance that is left, matches and may be taken.
 
     A claim that may not take an instance does not keep younger claims from it.
     """
     left = sorted(instances, key=order_of)
-    found: list[tuple[WaitingClaim, Metadata]] = []
-    for claim in sorted(claims, key=lambda one: (one.created, one.uid)):
+    pairs: list[tuple[WaitingClaim, Metadata]] = []
+    for claim in sorted(claims, key=lambda claim: (claim.created, claim.uid)):
         if not left:
             break
         for place, instance in enumerate(left):
             if matches(claim.selector, instance) and serves(instance, claim.namespace):
-                found.append((claim, left.pop(place)))
+                pairs.append((claim, left.pop(place)))
                 break
-    return found
+    return pairs
 
 
-def ahead_of(me: WaitingClaim, line: Iterable[WaitingClaim]) -> list[WaitingClaim]:
+def older_claims(claim: WaitingClaim, line: Iterable[WaitingClaim]) -> list[WaitingClaim]:
     """Return the older claims of a line."""
-    return [one for one in line if (one.created, one.uid) < (me.created, me.uid)]
+    return [other for other in line if (other.created, other.uid) < (claim.created, claim.uid)]
 
 
 def candidates(
-    me: WaitingClaim, line: Iterable[WaitingClaim], ready: Collection[Metadata], serves: Serves
+    claim: WaitingClaim, line: Iterable[WaitingClaim], ready: Collection[Metadata], serves: Serves
 ) -> list[Metadata]:
     """Return the instances that a claim may take, in their order: the ready instances that no older claim of the line takes.
 
     >>> def instance(name: str) -> Metadata:
     ...     return Metadata(name=name, uid=name, labels={"tier": "small"})
     >>> old, young = (WaitingClaim(created, "uid", "ns", "name", "tier=small") for created in ("1", "2"))
-    >>> [one.name for one in candidates(young, [old, young], [instance("a"), instance("b")], lambda *_: True)]
+    >>> [taken.name for taken in candidates(young, [old, young], [instance("a"), instance("b")], lambda *_: True)]
     ['b']
     """
-    own = [instance for instance in ready if matches(me.selector, instance) and serves(instance, me.namespace)]
-    reserved = {instance.uid for _, instance in turns(ahead_of(me, line), own, serves)}
+    own = [instance for instance in ready if matches(claim.selector, instance) and serves(instance, claim.namespace)]
+    reserved = {instance.uid for _, instance in assignments(older_claims(claim, line), own, serves)}
     return [instance for instance in sorted(own, key=order_of) if instance.uid not in reserved]

@@ -12,16 +12,16 @@ from konverge.crds.pools_v1alpha1 import MAX_INSTANCE_NAME, Nextcloud, Nextcloud
 from konverge.errors import FieldConflict
 from konverge.objects import Metadata
 from konverge.reconcilers.pools.claims.decide import ClaimMode, mode_of
-from konverge.reconcilers.pools.claims.drift import Corrections, drift_message, drifted
-from konverge.reconcilers.pools.claims.render import claim_labels, tenant_intent, tenant_spec
-from konverge.reconcilers.pools.claims.turns import (
+from konverge.reconcilers.pools.claims.drift import Corrections, DriftLoop, drift_message, drifted
+from konverge.reconcilers.pools.claims.pairing import (
     WaitingClaim,
+    assignments,
     beginnings_of,
     matches,
     selector_key,
     selectors_of,
-    turns,
 )
+from konverge.reconcilers.pools.claims.render import claim_labels, tenant_intent, tenant_spec
 from konverge.reconcilers.pools.names import ADJECTIVES, MAX_WORD, NOUNS, name_for
 
 SMALL = {"tier": "small"}
@@ -41,33 +41,31 @@ def to_all(_instance: Metadata, _namespace: str) -> bool:
 
 def test_a_claim_whose_namespace_a_pool_does_not_serve_does_not_hold_up_others() -> None:
     line = [WaitingClaim("1", "old", "foreign", "old", "tier=small"), claim("young", "2")]
-    served = turns(line, [idle("a")], lambda _, namespace: namespace == "ns")
+    served = assignments(line, [idle("a")], lambda _, namespace: namespace == "ns")
     assert [(one.name, instance.name) for one, instance in served] == [("young", "a")]
 
 
 def test_the_oldest_claim_gets_the_oldest_instance() -> None:
     line = [claim("young", "3"), claim("old", "1"), claim("late", "9")]
-    found = turns(line, [idle("b", "2"), idle("a", "1")], to_all)
+    found = assignments(line, [idle("b", "2"), idle("a", "1")], to_all)
     assert [(one.name, instance.name) for one, instance in found] == [("old", "a"), ("young", "b")]
 
 
 def test_a_claim_whose_labels_no_instance_has_does_not_hold_up_others() -> None:
     line = [claim("picky", "1", "tier=small,zone=x"), claim("any", "2")]
-    assert [(one.name, instance.name) for one, instance in turns(line, [idle("a")], to_all)] == [("any", "a")]
+    assert [(one.name, instance.name) for one, instance in assignments(line, [idle("a")], to_all)] == [("any", "a")]
 
 
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["tier=small", "tier=small,zone=x"])), max_size=8),
     st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=8),
 )
-def test_no_instance_has_two_turns_and_no_claim_has_two(
-    line: list[tuple[int, str]], stock: list[tuple[int, bool]]
-) -> None:
+def test_no_instance_and_no_claim_is_assigned_twice(line: list[tuple[int, str]], stock: list[tuple[int, bool]]) -> None:
     claims = [claim(f"c{place}", str(age), selector) for place, (age, selector) in enumerate(line)]
     instances = [
         idle(f"i{place}", str(age), **({"zone": "x"} if zoned else {})) for place, (age, zoned) in enumerate(stock)
     ]
-    found = turns(claims, instances, to_all)
+    found = assignments(claims, instances, to_all)
     assert len({one.uid for one, _ in found}) == len(found) == len({instance.uid for _, instance in found})
     assert all(matches(one.selector, instance) for one, instance in found)
     # An instance stays free only if no waiting claim matches it.
@@ -174,19 +172,17 @@ def test_a_correction_names_paths_and_managers_but_never_values_and_not_ourselve
     assert text == "set back .spec.f0, .spec.f1, .spec.f2, .spec.f3, .spec.f4 and 2 more (edited by kubectl)"
 
 
-def test_corrections_are_a_fight_while_more_than_the_limit_lie_within_the_window() -> None:
+def test_more_corrections_in_a_window_than_the_limit_are_a_drift_loop() -> None:
     from konverge.clock import from_rfc3339
 
     start, second = from_rfc3339("2030-01-01T00:00:00Z"), timedelta(seconds=1)
-    fights = Corrections(2, 600 * second, 60 * second)
+    corrections = Corrections(2, 600 * second, 60 * second)
     for number in range(3):
-        assert fights.fight("u", start) is None
-        fights.note("u", start + number * second, f"m{number}")
-    found = fights.fight("u", start + 3 * second)
-    assert found is not None
-    assert (found.message, found.wait) == ("m2", 59 * second)
-    assert fights.fight("u", start + 601 * second) is None
-    assert fights.fight("other", start) is None
+        assert corrections.drift_loop("u", start) is None
+        corrections.note("u", start + number * second, f"m{number}")
+    assert corrections.drift_loop("u", start + 3 * second) == DriftLoop("m2", 59 * second)
+    assert corrections.drift_loop("u", start + 601 * second) is None
+    assert corrections.drift_loop("other", start) is None
 
 
 BAD = frozenset(

@@ -1,0 +1,159 @@
+"""Reads about a pool: its record, its profile, and its members, from the cache or from the API server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from konverge.clock import from_rfc3339
+from konverge.crds.pools_v1alpha1 import NextcloudPool
+from konverge.objects import Object
+from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, PROFILE
+from konverge.reconcilers.pools.members import Member, member_of
+from konverge.reconcilers.pools.pool.decide import PoolState
+from konverge.reconcilers.pools.pool.indexes import BY_POOL
+from konverge.reconcilers.pools.pool.memory import PoolMemory
+from konverge.reconcilers.pools.pool.record import Census, MemberRecord, take_census
+from konverge.reconcilers.pools.profiles import profile_digest
+from konverge.reconcilers.pools.records import BY_UID, SERVED, is_confirmed
+from konverge.reconcilers.pools.settings import PoolSettings
+from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
+
+if TYPE_CHECKING:
+    from konverge.runtime import Context
+
+__all__ = ["ObservedPool", "PoolProfile", "adoption_request", "observe_cached", "observe_listed", "stored_pool"]
+
+_MAX_REQUEST: Final = 256
+"""The longest value of the annotation adopt-members that is compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolProfile:
+    """The profile of a pool; `digest` is "" without a profile, None if the profile does not exist."""
+
+    name: str
+    defaults: dict[str, Any]
+    digest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPool:
+    """A pool with its members."""
+
+    pool: NextcloudPool
+    record: MemberRecord
+    profile: PoolProfile
+    census: Census
+    assigned: int
+    """How many Nextclouds have an instance of the pool."""
+    refusal: str = ""
+    """Why no instance may be in the namespace of the pool, "" if instances may be."""
+
+    def members(self, now: datetime, namespace: str = "") -> tuple[Member, ...]:
+        """Return the members; `namespace` is the namespace in which they have to be, "" for any."""
+        return tuple(member_of(instance, now, namespace) for instance in self.census.members)
+
+    def creations(self, until: datetime) -> dict[str, datetime]:
+        """Return the creations in the status, except later creations: another writer added these, and they would stop the pool."""
+        return {name: moment for name, moment in _recorded(self.pool).items() if moment <= until}
+
+    def state(self, memory: PoolMemory, now: datetime) -> PoolState:
+        """Return the state from which the instances to create and to delete are decided."""
+        status, lifecycle = self.pool.status, self.pool.spec.lifecycle
+        return PoolState(
+            replicas=self.pool.spec.replicas,
+            members=self.members(now, self.record.namespace),
+            assigned=self.assigned,
+            digest=self.profile.digest,
+            observed_digest=None if status.observed_profile is None else status.observed_profile.digest,
+            recreate=lifecycle.recreate_on_profile_change,
+            max_age=lifecycle.max_unassigned_age,
+            recent=tuple(memory.created.items()),
+            recorded=frozenset(_recorded(self.pool)),
+            replace_after=memory.replace_after,
+            refusal=self.refusal,
+        )
+
+
+async def stored_pool(pool: NextcloudPool, ctx: Context[NextcloudPool]) -> NextcloudPool:
+    """Return the pool as the API server has it: the cache may lack the last record of a former leader."""
+    stored = await ctx.live(NextcloudPool).find("", pool.name)
+    return stored if stored is not None and stored.uid == pool.uid else pool
+
+
+def observe_cached(pool: NextcloudPool, settings: PoolSettings, ctx: Context[NextcloudPool]) -> ObservedPool:
+    """Return the pool with the members that the cache shows."""
+    record, instances = _record(pool, settings), ctx.cache(INSTANCE)
+    candidates = [instance for uid in record.uids for instance in instances.by_index(BY_UID, uid)]
+    candidates += instances.by_index(BY_POOL, f"{record.namespace}/{pool.name}")
+    census = take_census(replace(record, adopts=False), candidates, partial(_is_served, ctx=ctx), complete=False)
+    return ObservedPool(
+        pool,
+        record,
+        _profile(pool, ctx),
+        census,
+        assigned=len(ctx.cache(NEXTCLOUD).metadata_by_index(SERVED, pool.name)),
+        refusal=settings.instance_namespaces.refusal(record.namespace),
+    )
+
+
+async def observe_listed(observed: ObservedPool, ctx: Context[NextcloudPool]) -> ObservedPool:
+    """Return the pool with its members from the API server, including members without the label or in a former namespace."""
+    record = observed.record
+    listed = list(await ctx.live(INSTANCE).list(record.namespace, labels=f"{PoolsLabel.POOL}={record.pool}"))
+    seen = {instance.metadata.uid for instance in listed}
+    for uid in record.uids:
+        if uid in seen:
+            continue
+        for cached in ctx.cache(INSTANCE).metadata_by_index(BY_UID, uid):
+            stored = await ctx.live(INSTANCE).find(cached.namespace, cached.name)
+            if stored is not None and stored.metadata.uid == uid:
+                listed.append(stored)
+    return replace(observed, census=take_census(record, listed, partial(_is_served, ctx=ctx), complete=True))
+
+
+def adoption_request(pool: NextcloudPool) -> str:
+    """Return the value of the annotation that requests an adoption, "" without a request."""
+    return pool.metadata.annotation(PoolsAnnotation.ADOPT_MEMBERS)[:_MAX_REQUEST]
+
+
+def _record(pool: NextcloudPool, settings: PoolSettings) -> MemberRecord:
+    return MemberRecord(
+        pool=pool.name,
+        namespace=pool.spec.instance_namespace or settings.instance_namespace,
+        uids=pool.status.members or (),
+        digests={creation.name: creation.nonce_digest or "" for creation in pool.status.recent_creations or ()},
+        adopts=adoption_request(pool) not in ("", pool.status.adopted),
+    )
+
+
+def _recorded(pool: NextcloudPool) -> Mapping[str, datetime]:
+    """Return the creations in the status."""
+    moments: dict[str, datetime] = {}
+    for creation in pool.status.recent_creations or ():
+        with suppress(ValueError):
+            moments[creation.name] = from_rfc3339(creation.created_at)
+    return moments
+
+
+def _is_served(instance: Object, ctx: Context[NextcloudPool]) -> bool:
+    """Whether the Nextcloud of the claim of an instance has it in its status, or has released it."""
+    claim_uid = str(instance.get("spec", "claimRef", "uid", default=""))
+    released = instance.metadata.annotation(PoolsAnnotation.RELEASED) == claim_uid
+    return released or is_confirmed(instance.metadata, claim_uid, ctx.cache(NEXTCLOUD))
+
+
+def _profile(pool: NextcloudPool, ctx: Context[NextcloudPool]) -> PoolProfile:
+    if pool.spec.profile_ref is None:
+        return PoolProfile("", {}, "")
+    name = pool.spec.profile_ref.name
+    stored = ctx.cache(PROFILE).find("", name)
+    if stored is None or stored.metadata.deleting:
+        return PoolProfile(name, {}, None)
+    defaults = stored.get("spec", "defaults", default={}) or {}
+    return PoolProfile(name, defaults, profile_digest(name, defaults))
