@@ -25,8 +25,10 @@ _STABILITY = {"": 2, "beta": 1, "alpha": 0}
 _VERSION = re.compile(r"v(\d+)(alpha|beta)?(\d*)")
 
 
-def crd(*versions: type[CustomResource[Any, Any]]) -> dict[str, Any]:
+def crd(*versions: type[CustomResource[Any, Any]], webhook: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the CustomResourceDefinition of one kind, given the class of each of its versions.
+
+    `webhook` is the `clientConfig` of the webhook that converts between the versions; without it the server changes only apiVersion.
 
     Raises UsageError if the classes are of several kinds, disagree on names or scope, or if not exactly one is stored.
 
@@ -57,15 +59,26 @@ def crd(*versions: type[CustomResource[Any, Any]]) -> dict[str, Any]:
     definition = _definition(first.group, names, first.scope, [_version(cls) for cls in ordered])
     if first.labels:
         definition["metadata"]["labels"] = dict(first.labels)
+    if webhook is not None:
+        client = copy.deepcopy(dict(webhook))
+        definition["spec"]["conversion"] = {
+            "strategy": "Webhook",
+            "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]},
+        }
     return definition
 
 
-def crd_manifests(classes: Iterable[type[CustomResource[Any, Any]]]) -> list[dict[str, Any]]:
-    """Return the CustomResourceDefinitions of these classes, the versions of a kind in one, sorted by name."""
+def crd_manifests(
+    classes: Iterable[type[CustomResource[Any, Any]]], *, webhooks: Mapping[str, Mapping[str, Any]] | None = None
+) -> list[dict[str, Any]]:
+    """Return the CustomResourceDefinitions of these classes, the versions of a kind in one, sorted by name.
+
+    `webhooks` are the `clientConfig`s of conversion webhooks by the names of their definitions.
+    """
     grouped: dict[str, list[type[CustomResource[Any, Any]]]] = {}
     for cls in classes:
         grouped.setdefault(declaration_of(cls).crd_name, []).append(cls)
-    return [crd(*grouped[name]) for name in sorted(grouped)]
+    return [crd(*grouped[name], webhook=(webhooks or {}).get(name)) for name in sorted(grouped)]
 
 
 def crd_stub(kind: Kind[Any], *, scope: Scope = "Namespaced", status: bool = True) -> dict[str, Any]:
