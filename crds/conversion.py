@@ -90,8 +90,9 @@ class Conversion(Generic[H]):
     def version(self, spoke: type[S], *, up: Callable[[S], H], down: Callable[[H], S]) -> Conversion[H]:
         """Add a version: `up` converts its objects into the hub, `down` converts back.
 
-        The functions are plain functions without effects, and both must accept every object: one object that cannot be converted keeps every
-        client from listing the kind in the other version. Raises UsageError for a class of another kind, and for a version that is given twice.
+        The functions are plain functions without effects, and both must accept every object: one object that cannot be converted
+        keeps every client from listing the kind in the other version. Raises UsageError for a class of another kind, and for a version that
+        is given twice.
         """
         own, other = declaration_of(self.hub), declaration_of(spoke)
         if own.crd_name != other.crd_name or own.kind != other.kind:
