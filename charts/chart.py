@@ -78,7 +78,7 @@ def chart_files(chart: OperatorChart) -> dict[str, str]:
     values = without(pieces["values.yaml"], "families")
     values = with_value(values, "image.repository", chart.name)
     values = with_value(values, "args", list(chart.arguments))
-    if any(part.mutating or part.validating for part in chart.parts):
+    if any(part.has_webhooks for part in chart.parts):
         values = with_value(values, "webhooks.enabled", True)
     templates = {path: text for path, text in pieces.items() if path.startswith("templates/")}
     return {

@@ -120,6 +120,16 @@ class Part:
     """Files that the family brings, by name: `values.yaml`, `values.schema.json`, `alerts.yaml`, `dashboard.json`, `templates/*`."""
 
     @property
+    def converting(self) -> tuple[str, ...]:
+        """The names of the definitions with a conversion webhook."""
+        return tuple(each["metadata"]["name"] for each in self.definitions if "conversion" in each["spec"])
+
+    @property
+    def has_webhooks(self) -> bool:
+        """Whether the part serves a webhook, of admission or of conversion."""
+        return bool(self.mutating or self.validating or self.converting)
+
+    @property
     def values(self) -> str:
         """The family's values with their comments."""
         return self.files.get("values.yaml", "enabled: false\n")
@@ -184,8 +194,10 @@ def _files_of_part(part: Part) -> dict[str, str]:
         files["users.yaml"] = _yaml(dict(part.users))
     for definition in part.definitions:
         files[f"crd-{definition['metadata']['name']}.yaml"] = _yaml(definition)
-    if part.mutating or part.validating:
-        files["webhooks.yaml"] = _yaml({"mutating": list(part.mutating), "validating": list(part.validating)})
+    if part.has_webhooks:
+        converting = {"converting": list(part.converting)} if part.converting else {}
+        admission = {"mutating": list(part.mutating), "validating": list(part.validating)}
+        files["webhooks.yaml"] = _yaml({**admission, **converting})
     return files
 
 

@@ -12,6 +12,7 @@ if not __name__.startswith("konverge."):
 
 from konverge.conditions import Condition
 from konverge.crds.catalogue import all_manifests, own_resources
+from konverge.crds.conversion import Conversion
 from konverge.crds.declaration import Column, Declaration, Scale
 from konverge.crds.durations import Duration, format_duration, parse_duration
 from konverge.crds.manifest import crd, crd_manifests, crd_stub, to_yaml
@@ -37,6 +38,7 @@ __all__ = [
     "Cel",
     "Column",
     "Condition",
+    "Conversion",
     "CustomResource",
     "Declaration",
     "Duration",

@@ -14,19 +14,21 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from konverge.crds.declaration import AGE, Declaration, Scope, plural_of
+from konverge.crds.declaration import AGE, Scope, plural_of
 from konverge.crds.resource import CustomResource, declaration_of, schema_of
 from konverge.errors import UsageError
 from konverge.kinds import Kind
 
-__all__ = ["crd", "crd_manifests", "crd_stub", "to_yaml"]
+__all__ = ["check_versions", "crd", "crd_manifests", "crd_stub", "to_yaml"]
 
 _STABILITY = {"": 2, "beta": 1, "alpha": 0}
 _VERSION = re.compile(r"v(\d+)(alpha|beta)?(\d*)")
 
 
-def crd(*versions: type[CustomResource[Any, Any]]) -> dict[str, Any]:
+def crd(*versions: type[CustomResource[Any, Any]], webhook: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the CustomResourceDefinition of one kind, given the class of each of its versions.
+
+    `webhook` is the `clientConfig` of the webhook that converts between the versions; without it the server changes only apiVersion.
 
     Raises UsageError if the classes are of several kinds, disagree on names or scope, or if not exactly one is stored.
 
@@ -43,7 +45,7 @@ def crd(*versions: type[CustomResource[Any, Any]]) -> dict[str, Any]:
         raise UsageError("crd(...) needs at least one class made with @resource")
     ordered = sorted(versions, key=lambda cls: _age(declaration_of(cls).version), reverse=True)
     first = declaration_of(ordered[0])
-    _check(first, [declaration_of(cls) for cls in ordered])
+    check_versions(*ordered)
     names: dict[str, Any] = {
         "kind": first.kind,
         "listKind": f"{first.kind}List",
@@ -57,15 +59,26 @@ def crd(*versions: type[CustomResource[Any, Any]]) -> dict[str, Any]:
     definition = _definition(first.group, names, first.scope, [_version(cls) for cls in ordered])
     if first.labels:
         definition["metadata"]["labels"] = dict(first.labels)
+    if webhook is not None:
+        client = copy.deepcopy(dict(webhook))
+        definition["spec"]["conversion"] = {
+            "strategy": "Webhook",
+            "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]},
+        }
     return definition
 
 
-def crd_manifests(classes: Iterable[type[CustomResource[Any, Any]]]) -> list[dict[str, Any]]:
-    """Return the CustomResourceDefinitions of these classes, the versions of a kind in one, sorted by name."""
+def crd_manifests(
+    classes: Iterable[type[CustomResource[Any, Any]]], *, webhooks: Mapping[str, Mapping[str, Any]] | None = None
+) -> list[dict[str, Any]]:
+    """Return the CustomResourceDefinitions of these classes, the versions of a kind in one, sorted by name.
+
+    `webhooks` are the `clientConfig`s of conversion webhooks by the names of their definitions.
+    """
     grouped: dict[str, list[type[CustomResource[Any, Any]]]] = {}
     for cls in classes:
         grouped.setdefault(declaration_of(cls).crd_name, []).append(cls)
-    return [crd(*grouped[name]) for name in sorted(grouped)]
+    return [crd(*grouped[name], webhook=(webhooks or {}).get(name)) for name in sorted(grouped)]
 
 
 def crd_stub(kind: Kind[Any], *, scope: Scope = "Namespaced", status: bool = True) -> dict[str, Any]:
@@ -145,7 +158,10 @@ def _version(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
     return version
 
 
-def _check(first: Declaration, all_of_them: list[Declaration]) -> None:
+def check_versions(*versions: type[CustomResource[Any, Any]]) -> None:
+    """Raise UsageError unless these classes are the versions of one kind, and exactly one of them is stored."""
+    all_of_them = [declaration_of(cls) for cls in versions]
+    first = all_of_them[0]
     said_once = (
         "group",
         "kind",
@@ -165,9 +181,9 @@ def _check(first: Declaration, all_of_them: list[Declaration]) -> None:
                     f"{first.kind} {first.version} and {other.kind} {other.version} disagree on {name}: "
                     f"{getattr(first, name)!r} and {getattr(other, name)!r}; all versions of a kind must agree"
                 )
-    versions = [declaration.version for declaration in all_of_them]
-    if len(set(versions)) < len(versions):
-        raise UsageError(f"{first.kind} is declared twice in one version: {', '.join(versions)}")
+    names = [declaration.version for declaration in all_of_them]
+    if len(set(names)) < len(names):
+        raise UsageError(f"{first.kind} is declared twice in one version: {', '.join(names)}")
     stored = [declaration.version for declaration in all_of_them if declaration.storage]
     if len(stored) != 1:
         raise UsageError(

@@ -36,12 +36,22 @@ from konverge.kinds import Kind
 from konverge.model import Model
 from konverge.objects import Metadata, read_metadata
 
-__all__ = ["CustomResource", "declaration_of", "resource", "schema_of", "status_defaults", "status_maps"]
+__all__ = [
+    "CustomResource",
+    "declaration_of",
+    "object_defaults",
+    "plain_schema_of",
+    "resource",
+    "schema_of",
+    "status_defaults",
+    "status_maps",
+]
 
 _DECLARATION = "__konverge_declaration__"
 _KIND = "__konverge_kind__"
 _SCHEMA = "__konverge_schema__"
 _SHAPE = "__konverge_shape__"
+_DEFAULTS = "__konverge_defaults__"
 
 SpecT = TypeVar("SpecT", bound=Model)
 StatusT = TypeVar("StatusT", bound=Status)
@@ -344,6 +354,22 @@ def schema_of(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
     if known is None:
         known = root_schema(cls, declaration_of(cls), described=True)
         setattr(cls, _SCHEMA, known)
+    return known
+
+
+def plain_schema_of(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
+    """Return the structural schema without the docstrings of fields; the dict is shared, so it must not be changed.
+
+    Raises UsageError if a forward reference is still open, SchemaError if the model cannot be expressed.
+    """
+    return _shape_of(cls)
+
+
+def object_defaults(cls: type[CustomResource[Any, Any]]) -> Defaults | None:
+    """Return the defaults that the API server fills into a whole object; None if it has none."""
+    if _DEFAULTS not in cls.__dict__:
+        setattr(cls, _DEFAULTS, defaults_in(_shape_of(cls)))
+    known: Defaults | None = cls.__dict__[_DEFAULTS]
     return known
 
 

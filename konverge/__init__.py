@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from konverge.client import Client, ClientConfig
     from konverge.conditions import Condition, is_false, is_true
-    from konverge.crds import Column, CustomResource, Status, resource
+    from konverge.crds import Column, Conversion, CustomResource, Status, resource
     from konverge.errors import (
         ApiError,
         Conflict,
         Forbidden,
         InvalidObject,
         KonvergeError,
+        NotConvertible,
         NotFound,
         ObjectChanged,
         RetryAfter,
@@ -82,6 +83,7 @@ __all__ = [
     "Conflict",
     "Context",
     "Controller",
+    "Conversion",
     "CustomResource",
     "Delete",
     "Deny",
@@ -98,6 +100,7 @@ __all__ = [
     "Metadata",
     "Metrics",
     "Model",
+    "NotConvertible",
     "NotFound",
     "Object",
     "ObjectChanged",
@@ -127,10 +130,10 @@ __all__ = [
 _HOMES = {
     "konverge.client": ("Client", "ClientConfig"),
     "konverge.conditions": ("Condition", "is_false", "is_true"),
-    "konverge.crds": ("Column", "CustomResource", "Status", "resource"),
+    "konverge.crds": ("Column", "Conversion", "CustomResource", "Status", "resource"),
     "konverge.errors": (
-        *("ApiError", "Conflict", "Forbidden", "InvalidObject", "KonvergeError", "NotFound", "ObjectChanged"),
-        *("RetryAfter", "Terminal"),
+        *("ApiError", "Conflict", "Forbidden", "InvalidObject", "KonvergeError"),
+        *("NotConvertible", "NotFound", "ObjectChanged", "RetryAfter", "Terminal"),
     ),
     "konverge.keys": ("Key",),
     "konverge.kinds": ("Kind", "kind"),

@@ -19,6 +19,7 @@
     ├── NotServed                   the cluster does not serve the kind                   runtime: the controller is not ready
     ├── ConfigError                 no usable kubeconfig or mounted ServiceAccount        raised at start
     ├── InvalidObject               a stored object does not decode into its model        runtime: sets a condition, waits for a change
+    ├── NotConvertible              a version of a kind cannot hold an object             runtime: the webhook of the conversion refuses
     ├── RetryAfter                  raised by a reconciler: an error with its own delay
     ├── Terminal                    raised by a reconciler: record it, do not retry
     ├── ReconcileTimeout            a reconcile took longer than its limit                runtime: back off and retry
@@ -69,6 +70,7 @@ __all__ = [
     "KonvergeError",
     "MetadataOnly",
     "NotAnOutcome",
+    "NotConvertible",
     "NotFound",
     "NotLeading",
     "NotOurs",
@@ -271,6 +273,25 @@ class InvalidObject(KonvergeError):
     def __reduce__(self) -> tuple[type[InvalidObject], tuple[str, str, str]]:
         """Support copy and pickle, which would otherwise call the constructor with only the message."""
         return type(self), (self._what, self.field, self.problem)
+
+
+class NotConvertible(KonvergeError):
+    """Raised by a function of a `Conversion`: the other version cannot hold this object. The client of the API server reads the message.
+
+    `field` is the path as the API spells it (`.spec.schedule`), `problem` describes what the field must be. Put no secret into it.
+
+    >>> print(NotConvertible(".spec.schedule", "v1beta1 holds one schedule, and this object has several"))
+    .spec.schedule: v1beta1 holds one schedule, and this object has several
+    """
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[type[NotConvertible], tuple[str, str]]:
+        """Support copy and pickle, which would otherwise call the constructor with only the message."""
+        return type(self), (self.field, self.problem)
 
 
 class RetryAfter(KonvergeError):

@@ -60,6 +60,7 @@ class Annotation:
     SHARD_JOINED: Final = "konverge.dev/shard-joined"
     INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
     INJECT_CA_FROM: Final = "cert-manager.io/inject-ca-from"
+    KEPT_FIELDS: Final = "konverge.dev/kept-fields"
 
 
 class Why:

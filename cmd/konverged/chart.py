@@ -217,29 +217,35 @@ async def part_of(name: str, build: Build | None, settings: Settings, family: Fa
     from konverge.crds.resource import declaration_of
     from konverge.daemon.engine import manager_settings
     from konverge.daemon.families import DaemonSettings, definitions_of
-    from konverge.daemon.programs import fill
+    from konverge.daemon.programs import fill, models_of
     from konverge.runtime import Manager
 
     served = _changed(settings, {"webhooks": {"service": _SERVICE}})
     manager = Manager(name, settings=manager_settings(served))
     await fill(manager, build, served)
-    if family is not None and isinstance(settings, DaemonSettings):
+    if family is not None and isinstance(served, DaemonSettings):
         models: list[Any] = list(family.kinds)
-        definitions = definitions_of(family, settings)
+        definitions = definitions_of(family, served)
     else:
-        parts: list[Any] = [*manager.controllers, *manager.webhooks]
-        declared = (part.model for part in parts if hasattr(part.model, "__konverge_declaration__"))
-        models = list(dict.fromkeys(declared))
-        definitions = crd_manifests(models)
+        models = models_of(manager)
+        definitions = crd_manifests(models, webhooks=manager.conversion_clients())
     configurations = {each["kind"]: _paths_alone(each["webhooks"]) for each in manager.webhook_configurations()}
     return Part(
         name=name,
         rules=await _rules(name, build, settings, family),
-        definitions=tuple(definitions),
+        definitions=tuple(map(_path_alone, definitions)),
         mutating=configurations.get("MutatingWebhookConfiguration", ()),
         validating=configurations.get("ValidatingWebhookConfiguration", ()),
         users=user_rules(declaration_of(model) for model in models),
     )
+
+
+def _path_alone(definition: dict[str, Any]) -> dict[str, Any]:
+    """Return a definition whose conversion webhook has no Service, which the chart fills in."""
+    if "conversion" in definition["spec"]:
+        webhook = definition["spec"]["conversion"]["webhook"]
+        webhook["clientConfig"] = {"service": {"path": webhook["clientConfig"]["service"]["path"]}}
+    return definition
 
 
 def _paths_alone(entries: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:

@@ -12,6 +12,7 @@ from konverge.daemon.options import (
     load_settings,
     output_option,
     print_json,
+    read_certificates,
     settings_options,
     target_argument,
 )
@@ -34,31 +35,63 @@ _LOOK_SECONDS = 0.05
 @target_argument
 @click.option("--apply", "wanted", is_flag=True, help="Apply them to the cluster and wait until they are served.")
 @click.option("--dry-run", is_flag=True, help="With --apply: let the API server check, change nothing.")
+@click.option(
+    "--cert-manager",
+    "inject_from",
+    metavar="NAMESPACE/NAME",
+    default="",
+    help="The Certificate of cert-manager that conversion webhooks have.",
+)
+@click.option("--ca", metavar="FILE", default=None, help="A file of PEM certificates of conversion webhooks to trust.")
+@click.option(
+    "--migrate-storage",
+    "migrates",
+    is_flag=True,
+    help="Rewrite every object in the version that its definition stores.",
+)
+@click.option("--rights", is_flag=True, help="With --migrate-storage: print the rights that it needs, change nothing.")
 @output_option("yaml", "json")
 @settings_options
 def crds(
     target: str | None,
     wanted: bool,
     dry_run: bool,
+    inject_from: str,
+    ca: str | None,
+    migrates: bool,
+    rights: bool,
     output: str,
     file: str | None,
     assignments: tuple[str, ...],
     **flags: Any,
 ) -> None:
-    """Print CustomResourceDefinitions, or apply them.
+    """Print CustomResourceDefinitions, apply them, or migrate the stored objects.
 
     Without an argument the definitions of the installed families' kinds; with MODULE:BUILD the definitions of the kinds that your
     controllers reconcile and that you declared with @kv.resource. Running controllers that wait for a CRD start by themselves when it
-    appears. The columns of pools and claims depend on the semantics in the settings (--set quota.semantics=v0.14).
+    appears. The columns of pools and claims depend on the semantics in the settings (--set quota.semantics=v0.14). A kind with a
+    conversion needs the address of the webhooks (--set webhooks.service=NAMESPACE/NAME).
+
+    --migrate-storage rewrites every object of these kinds in the version that the cluster's definition stores, then removes the other
+    versions from status.storedVersions. It may be interrupted and started again.
     """
     from konverge.crds import to_yaml
 
     settings = load_settings(target, file, assignments, flags).settings
     operator, build = chosen_build(target)
-    manifests = manifests_of(build, settings)
+    if rights and not migrates:
+        raise click.UsageError("--rights goes with --migrate-storage")
+    if migrates and (wanted or dry_run):
+        raise click.UsageError("--migrate-storage goes neither with --apply nor with --dry-run; apply first")
+    # A migration reads the webhooks in the definitions of the cluster.
+    manifests = manifests_of(build, settings, bundle=read_certificates(ca), inject_from=inject_from, plain=migrates)
     if not manifests:
         raise click.ClickException(f"no controller of {operator} is for a kind that was declared with @kv.resource")
-    if wanted:
+    if migrates:
+        from konverge.daemon.storage import migrate
+
+        migrate(manifests, settings, operator, output, rights=rights)
+    elif wanted:
         lines = asyncio.run(_apply(manifests, settings, dry_run))
         if output == "json":
             print_json([{"name": name, "result": result} for name, result in lines])
@@ -73,26 +106,45 @@ def crds(
         click.echo(to_yaml(*manifests), nl=False)
 
 
-def manifests_of(build: Build | None, settings: Settings) -> list[dict[str, Any]]:
-    """Return the definitions of the families' kinds, or of the kinds of a user's controllers; sorted by name."""
+def manifests_of(
+    build: Build | None, settings: Settings, *, bundle: bytes = b"", inject_from: str = "", plain: bool = False
+) -> list[dict[str, Any]]:
+    """Return the definitions of the families' kinds, or of the kinds of a user's controllers; sorted by name.
+
+    `bundle` and `inject_from` are the certificates of conversion webhooks, as in `konverge webhooks`; `plain` definitions have no webhook.
+    Raises UsageError for a conversion without an address in the settings.
+    """
     from konverge.crds import crd_manifests
-    from konverge.runtime import Manager
+    from konverge.daemon.programs import models_of
+    from konverge.runtime import Manager, ManagerSettings
+    from konverge.words import Annotation
 
     if build is None:
         from konverge.daemon.families import DaemonSettings, definitions_of
 
         assert isinstance(settings, DaemonSettings)
-        manifests = [manifest for hosted in settings.families for manifest in definitions_of(hosted.family, settings)]
-        return sorted(manifests, key=lambda manifest: str(manifest["metadata"]["name"]))
+        manifests = [
+            manifest
+            for hosted in settings.families
+            for manifest in definitions_of(hosted.family, settings, bundle=bundle, plain=plain)
+        ]
+        manifests.sort(key=lambda manifest: str(manifest["metadata"]["name"]))
+    else:
 
-    async def filled() -> list[Any]:
-        manager = Manager("crds")
-        build(manager)
-        parts: list[Any] = [*manager.controllers, *manager.webhooks]
-        return [part.model for part in parts if hasattr(part.model, "__konverge_declaration__")]
+        async def filled() -> Manager:
+            manager = Manager("crds", settings=ManagerSettings(webhooks=settings.webhooks))
+            build(manager)
+            return manager
 
-    # On a loop, because a build may expect a running one.
-    return crd_manifests(dict.fromkeys(asyncio.run(filled())))
+        # On a loop, because a build may expect a running one.
+        manager = asyncio.run(filled())
+        clients = {} if plain else manager.conversion_clients(bundle=bundle)
+        manifests = crd_manifests(models_of(manager), webhooks=clients)
+    if inject_from:
+        for manifest in manifests:
+            if "conversion" in manifest["spec"]:
+                manifest["metadata"]["annotations"] = {Annotation.INJECT_CA_FROM: inject_from}
+    return manifests
 
 
 async def _apply(manifests: list[dict[str, Any]], settings: Settings, dry_run: bool) -> list[tuple[str, str]]:

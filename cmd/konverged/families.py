@@ -17,7 +17,7 @@ from konverge.crds import crd_manifests, declaration_of
 from konverge.daemon.settings import Settings
 from konverge.errors import ConfigError, UsageError
 from konverge.families import GROUP, Family
-from konverge.runtime import Manager
+from konverge.runtime import Manager, ManagerSettings
 
 __all__ = [
     "DaemonSettings",
@@ -107,7 +107,7 @@ def _family_of(entry: EntryPoint) -> Family[Any]:
 
 
 def _kind_names(family: Family[Any]) -> list[str]:
-    return [declaration_of(model).crd_name for model in family.kinds]
+    return list(dict.fromkeys(declaration_of(model).crd_name for model in family.kinds))
 
 
 def _check_unique(word: str, hosted: Sequence[HostedFamily], names_of: Callable[[Family[Any]], Iterable[str]]) -> None:
@@ -143,9 +143,20 @@ def at_home(settings: DaemonSettings, namespace: str) -> DaemonSettings:
     return settings.model_copy(update=groups)
 
 
-def definitions_of(family: Family[Any], settings: DaemonSettings) -> list[dict[str, Any]]:
-    """Return the CustomResourceDefinitions of a family's kinds with these settings, sorted by name."""
-    manifests = crd_manifests(family.kinds)
+def definitions_of(
+    family: Family[Any], settings: DaemonSettings, *, bundle: bytes = b"", plain: bool = False
+) -> list[dict[str, Any]]:
+    """Return the CustomResourceDefinitions of a family's kinds with these settings, sorted by name.
+
+    `bundle` are the certificates of conversion webhooks; `plain` definitions have no webhook. Raises UsageError for a conversion without an
+    address in the settings.
+    """
+    clients: dict[str, dict[str, Any]] = {}
+    if not plain and len(_kind_names(family)) < len(family.kinds):
+        manager = Manager("konverge", settings=ManagerSettings(webhooks=settings.webhooks))
+        family.install(manager, settings.of(family))
+        clients = manager.conversion_clients(bundle=bundle)
+    manifests = crd_manifests(family.kinds, webhooks=clients)
     return manifests if family.definitions is None else family.definitions(manifests, settings.of(family))
 
 
@@ -218,4 +229,5 @@ def _chosen(hosted: HostedFamily, settings: DaemonSettings) -> bool:
 
 def _parts(manager: Manager) -> tuple[str, ...]:
     controllers = (controller.name for controller in manager.controllers)
-    return (*controllers, *(webhook.path for webhook in manager.webhooks), *manager.background)
+    webhooks = (webhook.path for webhook in manager.webhooks)
+    return (*controllers, *webhooks, *(conversion.path for conversion in manager.conversions), *manager.background)

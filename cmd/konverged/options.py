@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -19,7 +20,15 @@ if TYPE_CHECKING:
     from konverge.daemon.programs import Build
     from konverge.daemon.settings import Settings
 
-__all__ = ["chosen_build", "load_settings", "output_option", "print_json", "settings_options", "target_argument"]
+__all__ = [
+    "chosen_build",
+    "load_settings",
+    "output_option",
+    "print_json",
+    "read_certificates",
+    "settings_options",
+    "target_argument",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -116,3 +125,13 @@ def print_json(data: Any) -> None:
     import json
 
     click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def read_certificates(file: str | None) -> bytes:
+    """Return the certificates in the file of `--ca`, nothing without a file."""
+    if file is None:
+        return b""
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"--ca {file}: {error.strerror or error}") from error

@@ -22,7 +22,7 @@ from konverge.runtime.http.access import REVIEW_RULES
 if TYPE_CHECKING:
     from konverge.runtime import Manager
 
-__all__ = ["NAME", "Build", "fill", "load_build", "narrow", "settings_of"]
+__all__ = ["NAME", "Build", "fill", "load_build", "models_of", "narrow", "settings_of"]
 
 Build: TypeAlias = "Callable[[Manager], None]"
 
@@ -100,6 +100,14 @@ def settings_of(target: str | None) -> type[Settings]:
     return installed_settings()
 
 
+def models_of(manager: Manager) -> list[type[Any]]:
+    """Return the declared models of a manager's controllers, webhooks and conversions, each once."""
+    parts: list[Any] = [*manager.controllers, *manager.webhooks]
+    models = [part.model for part in parts if hasattr(part.model, "__konverge_declaration__")]
+    models += [model for conversion in manager.conversions for model in conversion.models]
+    return list(dict.fromkeys(models))
+
+
 async def fill(manager: Manager, target: Build | None, settings: Settings) -> None:
     """Add the controllers of the families, or of a user's build, to a manager that was not started; then narrow them.
 
@@ -120,8 +128,8 @@ async def fill(manager: Manager, target: Build | None, settings: Settings) -> No
 async def narrow(manager: Manager, settings: Settings, belongs: Mapping[str, Sequence[str]]) -> None:
     """Keep the chosen controllers, and set the numbers of each. Raises UsageError for an unknown name.
 
-    The webhooks of a family are dropped with it, its background work with the last of its controllers. The webhooks and background work of
-    a user's build stay.
+    The webhooks and conversions of a family are dropped with it, its background work with the last of its controllers. The webhooks,
+    conversions and background work of a user's build stay.
     """
     names = [controller.name for controller in manager.controllers]
     chosen: set[str] = set()
@@ -132,7 +140,8 @@ async def narrow(manager: Manager, settings: Settings, belongs: Mapping[str, Seq
     for name in settings.controller:
         if name not in names:
             raise UsageError(_no_controller(name, names, {}))
-    for path in (webhook.path for webhook in manager.webhooks):
+    webhooks = [webhook.path for webhook in manager.webhooks]
+    for path in (*webhooks, *(conversion.path for conversion in manager.conversions)):
         if chosen and path not in chosen and any(path in parts for parts in belongs.values()):
             await manager.remove(path)
     for work in manager.background:

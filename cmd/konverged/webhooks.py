@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +13,7 @@ from konverge.daemon.options import (
     load_settings,
     output_option,
     print_json,
+    read_certificates,
     settings_options,
     target_argument,
 )
@@ -61,14 +61,14 @@ def webhooks(
 
     A MutatingWebhookConfiguration and a ValidatingWebhookConfiguration; and, if neither --cert-manager nor --ca names the
     certificates to trust, the empty Secret that the running operator fills with its own. `konverge webhooks --service
-    konverge/konverge-webhooks | kubectl apply -f -` registers them.
+    konverge/konverge-webhooks | kubectl apply -f -` registers them. Conversion webhooks are registered by what `konverge crds` prints.
     """
     from konverge.crds import to_yaml
 
     settings = load_settings(target, file, assignments, flags).settings
     operator, build = chosen_build(target)
     chosen = _chosen(settings, service, url)
-    bundle = b"" if ca is None else _read(ca)
+    bundle = read_certificates(ca)
     documents = asyncio.run(manifests_of(build, chosen, name or operator, bundle=bundle, inject_from=inject_from))
     if not documents:
         raise click.ClickException(f"{name or operator} has no webhooks with these settings")
@@ -90,13 +90,6 @@ def _chosen(settings: Settings, service: str | None, url: str | None) -> Setting
         raise click.UsageError(str(error)) from error
 
 
-def _read(file: str) -> bytes:
-    try:
-        return Path(file).read_bytes()
-    except OSError as error:
-        raise click.UsageError(f"--ca {file}: {error.strerror or error}") from error
-
-
 async def manifests_of(
     build: Build | None, settings: Settings, name: str, *, bundle: bytes = b"", inject_from: str = ""
 ) -> list[dict[str, Any]]:
@@ -111,8 +104,6 @@ async def manifests_of(
     await fill(manager, build, settings)
     configurations = manager.webhook_configurations(bundle=bundle, inject_from=inject_from)
     self_made = not (bundle or inject_from or settings.webhooks.certificates)
-    return (
-        [empty_secret(place_of(name, settings.webhooks), name), *configurations]
-        if configurations and self_made
-        else configurations
-    )
+    if self_made and (configurations or manager.conversions):
+        return [empty_secret(place_of(name, settings.webhooks), name), *configurations]
+    return configurations

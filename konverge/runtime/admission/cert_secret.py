@@ -1,11 +1,9 @@
-"""Self-made certificates in a Secret that the replicas share, and their authority in the webhook configurations.
+"""Self-made certificates in a Secret that the replicas share, and their authority in the webhook configurations and definitions.
 
 Guarantees:
 - The Secret is written only if it differs, and by compare-and-swap: if replicas renew at once, the first write wins and the others
   use it. A Secret with data and without our label belongs to another writer and is never written.
-- A CA bundle is written only into webhooks with our name and our `clientConfig`. The JSON patch tests both, so it fails after a
-  change in between. A bundle with foreign certificates, and a configuration whose bundle cert-manager injects, are not changed; this
-  is reported.
+- A CA bundle is written as `bundles.py` decides. Its JSON patch tests the place, so it fails after a change in between.
 """
 
 from __future__ import annotations
@@ -17,18 +15,20 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.clock import wall_clock
+from konverge.crds import Conversion
 from konverge.errors import AlreadyExists, ConfigError, Conflict, Forbidden, Invalid, NotFound, NotOurs
 from konverge.objects import Object
-from konverge.runtime.admission.configurations import MUTATING, SECRET, VALIDATING, empty_secret
+from konverge.runtime.admission.bundles import definition_injection, injection
+from konverge.runtime.admission.configurations import DEFINITION, MUTATING, SECRET, VALIDATING, empty_secret
 from konverge.runtime.admission.settings import Place, WebhookSettings
 from konverge.runtime.admission.webhook import Webhook
-from konverge.runtime.tls.certificates import Lives, Material, authority_name, is_of_authority, renewed
-from konverge.words import Annotation, Label
+from konverge.runtime.tls.certificates import Lives, Material, authority_name, renewed
+from konverge.words import Label
 
 if TYPE_CHECKING:
     from konverge.client import Client
 
-__all__ = ["CertificateKeeper", "injection"]
+__all__ = ["CertificateKeeper"]
 
 _TRIES: Final = 5
 _FILES: Final = ("ca.crt", "ca.key", "tls.crt", "tls.key")
@@ -119,9 +119,11 @@ class CertificateKeeper:
             Place(self._place.configuration, (namespace, name), self._place.service, self._place.url), self._manager
         )
 
-    async def inject(self, webhooks: Sequence[Webhook[Any]], trusted: bytes) -> list[str]:
+    async def inject(
+        self, webhooks: Sequence[Webhook[Any]], trusted: bytes, conversions: Sequence[Conversion[Any]] = ()
+    ) -> list[str]:
         """Update the CA bundles of these webhooks; returns the obstacles, in words."""
-        problems: list[str] = []
+        problems = await self._inject_definitions(conversions, trusted)
         for what, mutates in ((MUTATING, True), (VALIDATING, False)):
             ours = {one.name: self._place.client_config(one.path) for one in webhooks if one.mutates is mutates}
             if not ours:
@@ -136,11 +138,27 @@ class CertificateKeeper:
             patch, odd = injection(found.data, ours, trusted, self._authority)
             problems += odd
             if patch:
-                problems += await self._patch(what, patch)
+                problems += await self._patch(what, self._place.configuration, patch)
         return problems
 
-    async def _patch(self, what: Any, patch: Sequence[Mapping[str, Any]]) -> list[str]:
-        name = self._place.configuration
+    async def _inject_definitions(self, conversions: Sequence[Conversion[Any]], trusted: bytes) -> list[str]:
+        problems: list[str] = []
+        for conversion in conversions:
+            try:
+                definition = await self._client.get(DEFINITION, conversion.crd_name)
+            except NotFound:
+                problems.append(
+                    f"there is no {DEFINITION.kind} {conversion.crd_name}: apply what `konverge crds` prints"
+                )
+                continue
+            client = self._place.client_config(conversion.path)
+            patch, odd = definition_injection(definition.data, client, trusted, self._authority)
+            problems += odd
+            if patch:
+                problems += await self._patch(DEFINITION, conversion.crd_name, patch)
+        return problems
+
+    async def _patch(self, what: Any, name: str, patch: Sequence[Mapping[str, Any]]) -> list[str]:
         try:
             await self._client.patch(what, name, patch=patch, style="json")
         except (Conflict, Invalid) as error:
@@ -148,56 +166,3 @@ class CertificateKeeper:
                 f"{what.kind} {name} changed while the CA bundle was put into it; it is tried again ({error.message})"
             ]
         return []
-
-
-def injection(
-    configuration: Mapping[str, Any], ours: Mapping[str, Mapping[str, Any]], trusted: bytes, authority: str
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the JSON patch that writes these certificates into a configuration, and the obstacles, in words. Pure.
-
-    `ours` are our webhooks by name, each with its desired `clientConfig`.
-    """
-    name = f"{configuration.get('kind')} {configuration['metadata']['name']}"
-    if Annotation.INJECT_CA_FROM in (configuration["metadata"].get("annotations") or {}):
-        words = f"the CA bundle of {name} is cert-manager's ({Annotation.INJECT_CA_FROM}): set webhooks.certificates, or remove that"
-        return [], [words]
-    entries = configuration.get("webhooks") or []
-    missing = sorted(ours.keys() - {entry["name"] for entry in entries})
-    problems = [f"{name} has no webhook {', '.join(missing)}: apply what `konverge webhooks` prints"] if missing else []
-    patch: list[dict[str, Any]] = []
-    for index, entry in enumerate(entries):
-        wanted = ours.get(entry["name"])
-        if wanted is None:
-            continue
-        present = entry.get("clientConfig") or {}
-        if _target(present) != _target(wanted):
-            problems.append(
-                f"{entry['name']} of {name} leads to {_target(present)} and not to {_target(wanted)}: it is left alone"
-            )
-            continue
-        bundle = base64.b64decode(present.get("caBundle") or "")
-        if bundle == trusted:
-            continue
-        if bundle.strip() and not is_of_authority(bundle, authority):
-            problems.append(
-                f"{entry['name']} of {name} trusts certificates that are not ours: remove its caBundle to have ours put in"
-            )
-            continue
-        patch += [
-            {"op": "test", "path": f"/webhooks/{index}/name", "value": entry["name"]},
-            {"op": "test", "path": f"/webhooks/{index}/clientConfig", "value": present},
-            {
-                "op": "add",
-                "path": f"/webhooks/{index}/clientConfig/caBundle",
-                "value": base64.b64encode(trusted).decode(),
-            },
-        ]
-    return patch, problems
-
-
-def _target(client: Mapping[str, Any]) -> str:
-    """Return the target of a `clientConfig`, with the API server's defaults."""
-    service = client.get("service")
-    if service is None:
-        return str(client.get("url") or "nowhere")
-    return f"{service['namespace']}/{service['name']}:{service.get('port') or 443}{service.get('path') or '/'}"

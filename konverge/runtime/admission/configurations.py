@@ -15,6 +15,8 @@ import base64
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from konverge.crds import Conversion
+from konverge.crds.manifest import check_versions
 from konverge.errors import UsageError
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
@@ -24,7 +26,18 @@ from konverge.runtime.admission.webhook import Webhook
 from konverge.selectors import LabelSelector, Requirement
 from konverge.words import Annotation, Label
 
-__all__ = ["MUTATING", "SECRET", "VALIDATING", "check_distinct", "configurations", "empty_secret", "rules_of_webhooks"]
+__all__ = [
+    "DEFINITION",
+    "MUTATING",
+    "SECRET",
+    "VALIDATING",
+    "check_conversion",
+    "check_distinct",
+    "client_of",
+    "configurations",
+    "empty_secret",
+    "rules_of_webhooks",
+]
 
 _API: Final = "admissionregistration.k8s.io/v1"
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
@@ -35,6 +48,9 @@ MUTATING: Final[Kind[Object]] = kind(
 )
 VALIDATING: Final[Kind[Object]] = kind(
     _API, "ValidatingWebhookConfiguration", namespaced=False, plural="validatingwebhookconfigurations"
+)
+DEFINITION: Final[Kind[Object]] = kind(
+    "apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False, plural="customresourcedefinitions"
 )
 SECRET: Final[Kind[Object]] = kind("v1", "Secret", namespaced=True, plural="secrets")
 
@@ -49,6 +65,17 @@ def check_distinct(webhooks: Iterable[Webhook[Any]]) -> None:
                 f"two webhooks are served under {webhook.path} or named {webhook.name}; give one of them another name with .named(...)"
             )
         seen.update((name, webhook.path))
+
+
+def check_conversion(conversion: Conversion[Any], others: Iterable[Conversion[Any]]) -> None:
+    """Raise UsageError if a conversion has no second version, if its versions do not agree, or if its kind has a conversion already."""
+    if not conversion.spokes:
+        raise UsageError(
+            f"the conversion {conversion.path} has one version; add the others with .version(Old, up=..., down=...)"
+        )
+    check_versions(*conversion.models)
+    if any(other.crd_name == conversion.crd_name for other in others):
+        raise UsageError(f"{conversion.crd_name} has two conversions; write one with all its versions")
 
 
 def configurations(
@@ -78,9 +105,7 @@ def configurations(
 
 
 def _entry(webhook: Webhook[Any], place: Place, namespace: str | None, bundle: bytes) -> dict[str, Any]:
-    client = place.client_config(webhook.path)
-    if bundle:
-        client["caBundle"] = base64.b64encode(bundle).decode()
+    client = client_of(place, webhook.path, bundle)
     entry: dict[str, Any] = {
         "name": webhook.name,
         "admissionReviewVersions": ["v1"],
@@ -101,6 +126,12 @@ def _entry(webhook: Webhook[Any], place: Place, namespace: str | None, bundle: b
     if webhook.conditions:
         entry["matchConditions"] = [{"name": name, "expression": text} for name, text in webhook.conditions]
     return entry
+
+
+def client_of(place: Place, path: str, bundle: bytes = b"") -> dict[str, object]:
+    """Return the `clientConfig` of a webhook, with the certificates to trust, if any. Raises UsageError for a place without a target."""
+    client = place.client_config(path)
+    return {**client, "caBundle": base64.b64encode(bundle).decode()} if bundle else client
 
 
 def _rule(webhook: Webhook[Any]) -> dict[str, Any]:
@@ -150,18 +181,24 @@ def empty_secret(place: Place, manager: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
 
 
-def rules_of_webhooks(webhooks: Sequence[Webhook[Any]], place: Place, *, self_made: bool) -> tuple[Rule, ...]:
+def rules_of_webhooks(
+    webhooks: Sequence[Webhook[Any]], place: Place, *, self_made: bool, conversions: Sequence[Conversion[Any]] = ()
+) -> tuple[Rule, ...]:
     """Return the rights that webhooks need: their handlers' reads and, for self-made certificates, one Secret and the CA bundles.
 
     Secrets cannot be created with these rights: `konverge webhooks` prints an empty one to be applied with the configurations.
     """
     rules = [Rule(one.kind.group, (plural_of(one.kind),), READ) for webhook in webhooks for one in webhook.read]
     rules += [rule for webhook in webhooks for rule in webhook.rules]
-    if webhooks and self_made:
+    if (webhooks or conversions) and self_made:
         namespace, name = place.secret
         rules.append(Rule("", ("secrets",), ("get", "update"), (name,), namespace))
         for what, mutates in ((MUTATING, True), (VALIDATING, False)):
             if any(webhook.mutates is mutates for webhook in webhooks):
                 names = (place.configuration,)
                 rules.append(Rule(what.group, (plural_of(what),), ("get", "patch"), names, cluster_wide=True))
+        if definitions := tuple(sorted(conversion.crd_name for conversion in conversions)):
+            rules.append(
+                Rule(DEFINITION.group, (plural_of(DEFINITION),), ("get", "patch"), definitions, cluster_wide=True)
+            )
     return merged(rules)

@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.errors import InvalidObject, UsageError, stack_of
-from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.objects import Object
 from konverge.runtime.admission.patching import carried_over, json_patch, with_metadata
 from konverge.runtime.admission.request import AdmissionRequest
+from konverge.runtime.admission.responding import AdmissionResponse, Responder, plain
 from konverge.runtime.admission.review import (
     NoReview,
     ReviewRequest,
@@ -50,11 +50,10 @@ if TYPE_CHECKING:
     from konverge.client import Client
     from konverge.runtime.cache.readers import Caches
 
-__all__ = ["JSON", "AdmissionResponse", "ReviewHandler", "WebhookGate", "WebhookServices", "plain"]
+__all__ = ["ReviewHandler", "WebhookGate", "WebhookServices"]
 
 _MARGIN: Final = 0.1
 _LEAST_MARGIN: Final = 0.25
-JSON: Final = "application/json"
 
 
 class WebhookGate:
@@ -73,21 +72,6 @@ class WebhookServices:
     gate: WebhookGate = WebhookGate()  # noqa: RUF009  # without state, so all webhooks share it
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionResponse:
-    """An HTTP response. `error` is the exception of a failed handler, for tests; else None."""
-
-    status: int
-    body: bytes
-    content_type: str = JSON
-    error: BaseException | None = None
-
-
-def plain(status: int, text: str, error: BaseException | None = None) -> AdmissionResponse:
-    """Return a response in plain text: it is not an admission response, so the configuration's failurePolicy applies."""
-    return AdmissionResponse(status, f"{text}\n".encode(), "text/plain; charset=utf-8", error)
-
-
 def limit_of(seconds: float) -> float:
     """Return the time limit of a handler for the API server's timeout: the server's clock began with the connection, ours with the body.
 
@@ -97,39 +81,17 @@ def limit_of(seconds: float) -> float:
     return max(seconds - max(seconds * _MARGIN, _LEAST_MARGIN), seconds / 2)
 
 
-class ReviewHandler:
-    """Responds for one webhook. Constructing it creates its metrics, at 0."""
+class ReviewHandler(Responder):
+    """Responds for one admission webhook."""
 
     def __init__(self, webhook: Webhook[Any], services: WebhookServices, metrics: Metrics) -> None:
         if webhook.handler is None:
             raise UsageError(f"webhook {webhook.path} has no handler; end its sentence with .handled_by(...)")
+        super().__init__(webhook.path, metrics)
         self.webhook = webhook
         self._services = services
-        self._metrics = metrics
-        self._in_flight = metrics.webhook_in_flight.labels(webhook=webhook.path)
-        self._seconds = metrics.webhook_seconds.labels(webhook=webhook.path)
-        self._log = get_logger("konverge.admission").bind(**{LogKey.WEBHOOK: webhook.path})
-        for code in (200, 500):  # controller-runtime's: both exist from the start
-            metrics.webhook_requests.labels(webhook=webhook.path, code=str(code))
 
-    async def answer(self, body: bytes, seconds: float | None = None) -> AdmissionResponse:
-        """Respond to one request; `seconds` is the API server's timeout."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        with self._in_flight.track_inprogress():
-            try:
-                found = await self._review(body, seconds)
-            except NoReview as error:
-                found = plain(error.status, str(error), error)
-        self.count(found.status)
-        self._seconds.observe(loop.time() - began)
-        return found
-
-    def count(self, status: int) -> None:
-        """Count a response, also a response without a readable review."""
-        self._metrics.webhook_requests.labels(webhook=self.webhook.path, code=str(status)).inc()
-
-    async def _review(self, body: bytes, seconds: float | None) -> AdmissionResponse:
+    async def _respond(self, body: bytes, seconds: float | None) -> AdmissionResponse:
         request = decode_review(body)
         limit = limit_of(min(seconds or self.webhook.timeout, self.webhook.timeout))
         try:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from konverge.client import Client
+from konverge.crds import Conversion
 from konverge.errors import KonvergeError, stack_of
 from konverge.informers import Informer, InformerSet, Selection
 from konverge.kinds import Kind
@@ -61,6 +62,7 @@ class WebhookRunner:
         place: Place,
         settings: WebhookSettings,
         namespace: str | None,
+        conversions: Sequence[Conversion[Any]] = (),
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._webhooks = tuple(webhooks)
@@ -70,7 +72,7 @@ class WebhookRunner:
         self._namespace = namespace
         self._caches: dict[Kind[Any], Informer] = {}
         services = WebhookServices(client=client, caches=Caches(_WHAT, self._caches), gate=_Synced(self._caches))
-        self.door = WebhookRouter(self._webhooks, services, metrics)
+        self.door = WebhookRouter(self._webhooks, services, metrics, conversions)
         self.state = State.STARTING
         self._problems: tuple[Obstacle, ...] = ()
         self._last_error = ""
@@ -80,7 +82,7 @@ class WebhookRunner:
         if settings.address != IN_PROCESS:
             from konverge.runtime.admission.serving import Serving
 
-            self._serving = Serving(self._webhooks, self.door, client, manager, place, settings, metrics)
+            self._serving = Serving(self._webhooks, self.door, client, manager, place, settings, metrics, conversions)
         self._log = get_logger("konverge.admission")
 
     async def __aenter__(self) -> Self:

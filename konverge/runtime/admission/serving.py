@@ -11,10 +11,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from konverge.clock import rfc3339, wall_clock
+from konverge.crds import Conversion
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.runtime.admission.cert_secret import CertificateKeeper
-from konverge.runtime.admission.handler import AdmissionResponse
+from konverge.runtime.admission.responding import AdmissionResponse
 from konverge.runtime.admission.review import NoReview
 from konverge.runtime.admission.router import WebhookRouter
 from konverge.runtime.admission.settings import Place, WebhookSettings
@@ -43,8 +44,10 @@ class Serving:
         place: Place,
         settings: WebhookSettings,
         metrics: Metrics,
+        conversions: Sequence[Conversion[Any]] = (),
     ) -> None:
         self._webhooks = webhooks
+        self._conversions = conversions
         self._door = door
         self._metrics = metrics
         self._files = MountedPair(settings.certificates) if settings.certificates else None
@@ -89,7 +92,7 @@ class Serving:
             raise
         if not self._server.address:
             await self._server.start()
-        return await self._keeper.inject(self._webhooks, trusted) if trusted else []
+        return await self._keeper.inject(self._webhooks, trusted, self._conversions) if trusted else []
 
     async def stop(self) -> None:
         """Stop listening; requests in progress have `drain` seconds to end."""

@@ -35,6 +35,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from konverge.client import Client, ClientConfig, Fence
+from konverge.crds import Conversion
 from konverge.errors import NotReady, UsageError
 from konverge.kinds import Resource
 from konverge.metrics import Metrics
@@ -123,18 +124,20 @@ class Manager(Supervised):
 
     # --- declarations --------------------------------------------------------------------------------------------------------
 
-    def add(self, controller: Controller[Any] | Webhook[Any]) -> None:
-        """Add a controller, before the start or while running, or a webhook, before the start.
+    def add(self, controller: Controller[Any] | Webhook[Any] | Conversion[Any]) -> None:
+        """Add a controller, before the start or while running, or a webhook or a conversion, before the start.
 
         Raises UsageError for a mistake that is visible in the declarations.
         """
         if isinstance(controller, Webhook):
             self._admission.add(controller, started=self._core.started)
+        elif isinstance(controller, Conversion):
+            self._admission.add_conversion(controller, started=self._core.started)
         else:
             self._controllers.add(controller)
 
     async def remove(self, name: str) -> None:
-        """Stop a controller, draining it, and forget it; before the start also a webhook, by its path, or background work.
+        """Stop a controller, draining it, and forget it; before the start also a webhook or conversion, by its path, or background work.
 
         Raises LookupError.
         """
@@ -189,6 +192,11 @@ class Manager(Supervised):
         """The webhooks, in the order of their declaration."""
         return self._admission.webhooks
 
+    @property
+    def conversions(self) -> tuple[Conversion[Any], ...]:
+        """The conversions between versions, in the order of their declaration."""
+        return self._admission.conversions
+
     def rules(self) -> tuple[Rule, ...]:
         """Return the RBAC rules of all parts, and the rules of `needs`."""
         return merged((*(rule for part in self._parts for rule in part.rules()), *self._core.rules))
@@ -200,6 +208,14 @@ class Manager(Supervised):
         that provides them; with neither, the running manager adds its own. Raises UsageError if the settings name no address.
         """
         return self._admission.configurations(bundle=bundle, inject_from=inject_from)
+
+    def conversion_clients(self, *, bundle: bytes = b"") -> dict[str, dict[str, Any]]:
+        """Return the `clientConfig` of each conversion webhook by the name of its definition, for `konverge.crds.crd_manifests`.
+
+        `bundle` are the PEM certificates that the API server trusts; without them the running manager adds its own. Raises UsageError if
+        the settings name no address.
+        """
+        return self._admission.conversion_clients(bundle=bundle)
 
     # --- the manager at work -------------------------------------------------------------------------------------------------
 

@@ -39,13 +39,17 @@ def _needs(manager: Manager) -> Iterator[tuple[Kind[Any], str]]:
 
 
 def models_of(manager: Manager, absent: Collection[Kind[Any]]) -> list[type[Any]]:
-    """Return the models that a CRD can be generated from, one for each kind, without kinds that are absent on purpose."""
+    """Return the models that a CRD can be generated from, without kinds that are absent on purpose.
+
+    It is one model for each kind, or a model for each version that a conversion knows.
+    """
     found = dict[Kind[Any], type[Any]]()
     for kind, _ in _needs(manager):
         # One controller may reconcile a kind by its model, while another controller watches it as thin views.
         if kind.model is not None and hasattr(kind.model, "__konverge_declaration__") and kind not in absent:
             found.setdefault(kind, kind.model)
-    return list(found.values())
+    versions = {model: None for conversion in manager.conversions for model in conversion.models}
+    return list(dict.fromkeys((*found.values(), *versions)))
 
 
 async def is_served(kind: Kind[Any], client: Client, server: ApiServer | None) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from konverge.client import ClientConfig
+from konverge.crds import Conversion
 from konverge.errors import ServerFailure
 from konverge.outcome import Outcome
 from konverge.runtime import Controller, Manager
@@ -60,9 +61,10 @@ class LabManager(Manager):
         super().__init__(name, config, **options)
         self._disturbance = (gate, wire)
 
-    def add(self, controller: Controller[Any] | Webhook[Any]) -> None:
-        """Add a controller or a webhook, as `Manager.add`."""
-        reconciler = None if isinstance(controller, Webhook) else controller.reconciler
-        if not isinstance(controller, Webhook) and inspect.iscoroutinefunction(getattr(reconciler, "finalize", None)):
-            controller = replace(controller, reconciler=_Disturbed(reconciler, *self._disturbance))
+    def add(self, controller: Controller[Any] | Webhook[Any] | Conversion[Any]) -> None:
+        """Add a controller, a webhook or a conversion, as `Manager.add`."""
+        if isinstance(controller, Controller):
+            reconciler = controller.reconciler
+            if inspect.iscoroutinefunction(getattr(reconciler, "finalize", None)):
+                controller = replace(controller, reconciler=_Disturbed(reconciler, *self._disturbance))
         super().add(controller)

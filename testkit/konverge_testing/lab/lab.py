@@ -37,6 +37,7 @@ from konverge.runtime.admission.configurations import empty_secret
 from konverge.runtime.admission.settings import IN_PROCESS, place_of
 from konverge_testing.admission import handler_of
 from konverge_testing.lab.allowances import Allowances
+from konverge_testing.lab.conversions import paths_of, serves, wait_until_trusted, without_bundles
 from konverge_testing.lab.definitions import is_served, missing_words, models_of, needs_of
 from konverge_testing.lab.finalizing import LabManager
 from konverge_testing.lab.findings import Findings, Mistakes, unawaited_coroutines
@@ -353,18 +354,18 @@ class Lab(Allowances):
             account = Account(user, "" if settings is None else chosen.namespace or "")
             config = self._server.config(user=user, namespace=self.namespace)
         life = self._life(build, name, config or self.config, chosen, metrics, account=account)
-        if life.manager.webhooks and chosen.webhooks == WebhookSettings():
+        if serves(life.manager) and chosen.webhooks == WebhookSettings():
             # Built again with the address of the webhooks, which is part of the settings.
             chosen = replace(chosen, webhooks=self._reachable(name))
             life = self._life(build, name, config or self.config, chosen, metrics, account=account)
         without = frozenset(kind_of(what) for what in absent)
         if crds:
             await self._define(life.manager, without)
-        if account is not None and life.manager.webhooks:
+        if account is not None and serves(life.manager):
             await self._create_webhook_secret(name, chosen.webhooks)
         self._lives.append(life)
         await life.manager.start()
-        if life.manager.webhooks:
+        if serves(life.manager):
             await self._register(life)
         if wait and not without & needs_of(life.manager).keys():
             await life.manager.wait_ready(timeout=self.limit(30))
@@ -392,7 +393,10 @@ class Lab(Allowances):
     async def _define(self, manager: Manager, absent: frozenset[Kind[Any]]) -> None:
         """Install the CRDs that can be generated, and raise UsageError if the server does not serve another kind that the manager needs."""
         if self._install:
-            await install_crds(self.client, crd_manifests(models_of(manager, absent)))
+            clients = manager.conversion_clients()
+            await install_crds(self.client, crd_manifests(models_of(manager, absent), webhooks=clients))
+            if self._server is None:
+                await without_bundles(self.client, clients)
         needs = {kind: words for kind, words in needs_of(manager).items() if kind not in absent}
         missing = {kind: words for kind, words in needs.items() if not await is_served(kind, self.client, self._server)}
         if missing:
@@ -425,10 +429,9 @@ class Lab(Allowances):
     async def _register(self, life: _Life) -> None:
         """Register a manager's webhooks with the API server for the life of the lab."""
         if self._server is not None:
-            for webhook in life.manager.webhooks:
-                url = f"{life.settings.webhooks.url}{webhook.path}"
-                self._server.webhooks[url] = handler_of(
-                    lambda: self._router(life.name), webhook.path, self.findings.webhook_failed
+            for path in paths_of(life.manager):
+                self._server.webhooks[f"{life.settings.webhooks.url}{path}"] = handler_of(
+                    lambda: self._router(life.name), path, self.findings.webhook_failed
                 )
         for configuration in life.manager.webhook_configurations():
             what = kind_of(Object(configuration))
@@ -452,11 +455,12 @@ class Lab(Allowances):
                 namespace=self.namespace,
                 timeout=self.limit(30),
             )
+        await wait_until_trusted(self.client, life.manager.conversion_clients(), timeout=self.limit(30))
 
     def _router(self, name: str) -> WebhookRouter | None:
         """Return the webhook router of the first manager of a name that is up."""
         for life in self._lives:
-            if life.name != name or not life.up or not life.manager.webhooks:
+            if life.name != name or not life.up or not serves(life.manager):
                 continue
             if life.manager.admission.state is State.RUNNING:
                 return life.manager.admission.door

@@ -255,3 +255,13 @@ def test_a_label_that_the_api_server_refuses_is_an_error_at_its_declaration(labe
         @resource("example.com/v1", labels=labels)
         class Wrong(CustomResource[SampleSpec, Status]):
             """Has a wrong label."""
+
+
+def test_a_conversion_webhook_is_in_its_definition_only() -> None:
+    client = {"service": {"namespace": "web", "name": "hooks", "path": "/convert", "port": 443}}
+    other, sample = crd_manifests([Sample, version("v1")], webhooks={"samples.example.com": client})
+    assert sample["spec"]["conversion"] == {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]},
+    }
+    assert "conversion" not in other["spec"]

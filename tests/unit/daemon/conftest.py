@@ -14,5 +14,5 @@ def untouched_imports() -> Iterator[None]:
     path = list(sys.path)
     yield
     sys.path[:] = path
-    for name in ("backup_admission", "backup_operator"):
+    for name in ("backup_admission", "backup_operator", "mirror_operator"):
         sys.modules.pop(name, None)

@@ -17,7 +17,8 @@ import konverge as kv
 from konverge.errors import CacheNotWatched, UsageError
 from konverge.kinds import kind
 from konverge.metrics import Metrics
-from konverge.runtime.admission.handler import AdmissionResponse, WebhookGate, WebhookServices
+from konverge.runtime.admission.handler import WebhookGate, WebhookServices
+from konverge.runtime.admission.responding import AdmissionResponse
 from konverge.runtime.admission.review import NoReview
 from konverge.runtime.admission.router import WebhookRouter
 from konverge_testing import admit

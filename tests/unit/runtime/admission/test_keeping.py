@@ -14,7 +14,8 @@ import konverge as kv
 from konverge.client import Client
 from konverge.errors import ConfigError, Conflict, Invalid, NotOurs
 from konverge.rbac import cluster_role, narrowed_roles
-from konverge.runtime.admission.cert_secret import CertificateKeeper, injection
+from konverge.runtime.admission.bundles import injection
+from konverge.runtime.admission.cert_secret import CertificateKeeper
 from konverge.runtime.admission.configurations import MUTATING, VALIDATING, configurations, rules_of_webhooks
 from konverge.runtime.admission.settings import place_of
 from konverge.runtime.tls.certificates import is_of_authority

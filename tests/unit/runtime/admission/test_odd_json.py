@@ -14,7 +14,8 @@ from widgets import Widget
 import konverge as kv
 from konverge.kinds import kind
 from konverge.metrics import Metrics
-from konverge.runtime.admission.handler import AdmissionResponse, WebhookServices
+from konverge.runtime.admission.handler import WebhookServices
+from konverge.runtime.admission.responding import AdmissionResponse
 from konverge.runtime.admission.router import WebhookRouter
 
 THIN = kind("batch/v1", "CronJob", namespaced=True, plural="cronjobs")

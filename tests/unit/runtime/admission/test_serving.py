@@ -19,7 +19,8 @@ import konverge as kv
 from konverge.client import Client
 from konverge.errors import ConfigError
 from konverge.metrics import Metrics
-from konverge.runtime.admission.handler import AdmissionResponse, WebhookServices, plain
+from konverge.runtime.admission.handler import WebhookServices
+from konverge.runtime.admission.responding import AdmissionResponse, plain
 from konverge.runtime.admission.router import WebhookRouter
 from konverge.runtime.admission.serving import Serving
 from konverge.runtime.admission.settings import place_of
