@@ -7,7 +7,7 @@ nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from konverge.daemon.programs import Build
     from konverge.daemon.settings import Settings
 
-__all__ = ["chosen_build", "load_settings", "output_option", "print_json", "settings_options", "target_argument"]
+__all__ = [
+    "chosen_build",
+    "load_settings",
+    "output_option",
+    "print_json",
+    "settings_options",
+    "settings_options_without",
+    "target_argument",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,6 +55,16 @@ _PATHS = {"sharding": "sharding.mode"}
 
 def settings_options(function: F) -> F:
     """Add the flags for settings, `--set` and `--config`; the command gets them as one mapping, `flags`."""
+    return settings_options_without()(function)
+
+
+def settings_options_without(*left_out: str) -> Callable[[F], F]:
+    """Add the options of `settings_options`, except for the flags of these names, which the command does not use."""
+    chosen = [entry for entry in _FLAGS if entry[0][0].removeprefix("--") not in left_out]
+    return lambda function: _with_flags(function, chosen)
+
+
+def _with_flags(function: F, chosen: Sequence[tuple[tuple[str, ...], str, str]]) -> F:
     decorated: Any = function
     decorated = click.option(
         "--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Any setting that konverge config lists."
@@ -54,7 +72,7 @@ def settings_options(function: F) -> F:
     decorated = click.option(
         "--config", "file", metavar="FILE", default=None, help="A YAML or TOML file of settings; else $KONVERGE_CONFIG."
     )(decorated)
-    for names, metavar, text in reversed(_FLAGS):
+    for names, metavar, text in reversed(chosen):
         decorated = click.option(*names, metavar=metavar, default=None, help=text)(decorated)
     result: F = decorated
     return result
