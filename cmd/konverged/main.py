@@ -47,6 +47,9 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "explain": Entry(
         "konverge.daemon.explain", "explain", "Explain why and when an object was reconciled, and what it waits for."
     ),
+    "plan": Entry(
+        "konverge.daemon.plan", "plan", "Show what controllers would change on the cluster, and change nothing."
+    ),
     "quota": Entry("konverge.daemon.quota", "quota", "Move a Capsule tenant's quotas to resource pools."),
     "completion": Entry("konverge.daemon.completion", "completion", "Print the shell's completion script."),
 }

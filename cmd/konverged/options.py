@@ -7,7 +7,7 @@ nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +27,7 @@ __all__ = [
     "print_json",
     "read_certificates",
     "settings_options",
+    "settings_options_without",
     "target_argument",
 ]
 
@@ -56,6 +57,16 @@ _PATHS = {"sharding": "sharding.mode"}
 
 def settings_options(function: F) -> F:
     """Add the flags for settings, `--set` and `--config`; the command gets them as one mapping, `flags`."""
+    return settings_options_without()(function)
+
+
+def settings_options_without(*left_out: str) -> Callable[[F], F]:
+    """Add the options of `settings_options`, except for the flags of these names, which the command does not use."""
+    chosen = [entry for entry in _FLAGS if entry[0][0].removeprefix("--") not in left_out]
+    return lambda function: _with_flags(function, chosen)
+
+
+def _with_flags(function: F, chosen: Sequence[tuple[tuple[str, ...], str, str]]) -> F:
     decorated: Any = function
     decorated = click.option(
         "--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Any setting that konverge config lists."
@@ -63,7 +74,7 @@ def settings_options(function: F) -> F:
     decorated = click.option(
         "--config", "file", metavar="FILE", default=None, help="A YAML or TOML file of settings; else $KONVERGE_CONFIG."
     )(decorated)
-    for names, metavar, text in reversed(_FLAGS):
+    for names, metavar, text in reversed(chosen):
         decorated = click.option(*names, metavar=metavar, default=None, help=text)(decorated)
     result: F = decorated
     return result

@@ -79,6 +79,7 @@ def controller(settings: Settings, service: AgentService, report: Callable[[], R
         .reports_failure(by=report_failure)
         .counts_conditions()
         .needs(*rules(settings))
+        .calls("the control plane")
     )
     for kind in taken:
         described = described.watches(kind, to=_no_cluster, when=partial(service.record, kind), optional=True)

@@ -132,9 +132,9 @@ def _groups_of_cluster(cluster: Any, caches: Caches) -> Iterable[Key]:
 
 
 def _of(what: type[W] | Kind[W], settings: MachineSettings) -> Controller[W]:
-    """Begin a controller of the objects that the filter lets through."""
-    made = Controller.of(what)
-    return made.selecting(settings.selector) if settings.selector else made
+    """Begin a controller of the objects that the filter lets through. It calls the servers, or decides by what they have answered."""
+    described = Controller.of(what).calls("the Nstance servers")
+    return described.selecting(settings.selector) if settings.selector else described
 
 
 def cluster_controller(service: NstanceService) -> Controller[NstanceCluster]:

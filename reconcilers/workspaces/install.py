@@ -43,6 +43,7 @@ def controller(settings: WorkspaceSettings, provider: WorkspaceProvider) -> Cont
         .counts_conditions()
         .sharded()
         .needs(Rule("", ("secrets",), ("create", "delete", "get", "patch"), namespace=settings.namespace))
+        .calls("the provider of workspaces")
     )
     if settings.namespace:
         described = described.watches(

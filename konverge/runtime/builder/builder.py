@@ -213,6 +213,10 @@ class Controller(Generic[R]):
     """Whether the controller works only on the leader."""
     family: Callable[[Metadata], str] | None = None
     """Returns the sharding key of an object; None: replicas do not share objects."""
+    outside: str = ""
+    """What the reconciler calls outside Kubernetes; "" if it calls nothing."""
+    stand_in: Reconciles[R] | None = None
+    """Reconciles in a plan, in place of a reconciler that calls something outside Kubernetes."""
     numbers: Numbers = field(default_factory=Numbers)
 
     @staticmethod
@@ -503,6 +507,21 @@ class Controller(Generic[R]):
         kind.
         """
         return replace(self, family=by)
+
+    def calls(self, what: str, *, in_plan: Reconciles[R] | None = None) -> Controller[R]:
+        """Declare that the reconciler has effects outside Kubernetes: `.calls("the S3 server")`.
+
+        `konverge plan` does not call this reconciler, since no dry run holds back such an effect. It lists the objects as not tried, with
+        `what` as the reason. With `in_plan` it calls that reconciler in its place, for instance the same class with a client that only
+        records its calls. The declaration changes nothing while the operator runs.
+
+        Errors: UsageError for an empty `what`, and for an `in_plan` that is no reconciler.
+        """
+        if not what.strip():
+            raise UsageError(f"controller {self.name!r}: .calls({what!r}): name what the reconciler calls, for people")
+        if in_plan is not None:
+            self.reconciled_by(in_plan)
+        return replace(self, outside=what, stand_in=in_plan)
 
     def with_(
         self,

@@ -27,6 +27,7 @@ import asyncio
 import enum
 import inspect
 from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 from functools import partial
 from typing import Any
 
@@ -308,7 +309,9 @@ class ReconcilerCall:
 
         At the deadline the key stays in work until the thread has ended; a stop does not wait for the thread.
         """
-        call = asyncio.get_running_loop().run_in_executor(self._services.threads.executor(), method, object_, ctx)
+        # The thread sees the context variables of the reconcile, as with asyncio.to_thread; so does what it waits for.
+        called = partial(copy_context().run, method, object_, ctx)
+        call = asyncio.get_running_loop().run_in_executor(self._services.threads.executor(), called)
         try:
             returned = await asyncio.shield(call)
         except asyncio.CancelledError:

@@ -46,7 +46,7 @@ from konverge.runtime.builder.builder import Controller
 from konverge.runtime.cache.readers import Reorder
 from konverge.runtime.controller.runner import ControllerRunner
 from konverge.runtime.hooks.leadership import Leadership
-from konverge.runtime.hooks.object_gate import Owned
+from konverge.runtime.hooks.object_gate import ObjectGates, Owned
 from konverge.runtime.manager.explain import describe, explain
 from konverge.runtime.manager.settings import ManagerSettings
 from konverge.runtime.manager.supervisor import Supervised
@@ -96,6 +96,8 @@ class Manager(Supervised):
         """Receives the exceptions that the runtime contains, for tests; set it before the start."""
         self.reorder: Reorder | None = None
         """Puts each list that a cache returns into another order, for tests; set it before the start."""
+        self.gates: ObjectGates | None = None
+        """Admits each reconcile, for a plan; set it before the start. Not beside sharding, which has a gate of its own."""
         self._core = core = Core(
             name,
             metrics=self.metrics,
@@ -221,7 +223,7 @@ class Manager(Supervised):
 
     async def _supervise(self) -> None:
         core = self._core
-        core.observer, core.reorder = self.observer, self.reorder
+        core.observer, core.reorder, core.gates = self.observer, self.reorder, self.gates
         async with contextlib.AsyncExitStack() as stack:
             for part in self._parts:
                 await stack.enter_async_context(part.open())

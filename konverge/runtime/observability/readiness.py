@@ -5,12 +5,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from konverge.informers import Informer, RestartCause
 from konverge.kinds import Kind
 
-__all__ = ["ControllerReport", "Obstacle", "Report", "State", "why_not"]
+__all__ = ["SYNCING", "ControllerReport", "Obstacle", "Report", "State", "why_not"]
+
+SYNCING: Final = "Syncing"
+"""The cause of an obstacle that ends by itself: the first list of a cache is not complete yet."""
 
 
 class State(enum.Enum):
@@ -137,7 +140,7 @@ def why_not(kind: Kind[Any], informer: Informer, *, optional: bool, synced: bool
     problem = informer.problem
     if problem is None:
         return (
-            None if synced or optional else Obstacle(kind.group_kind, "Syncing", "the first list is not complete yet")
+            None if synced or optional else Obstacle(kind.group_kind, SYNCING, "the first list is not complete yet")
         )
     if problem.cause == RestartCause.NOT_SERVED:
         if optional:

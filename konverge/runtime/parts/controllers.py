@@ -83,6 +83,7 @@ class Controllers(ManagerPart):
             readiness=core.readiness,
             observer=core.observer,
             reorder=core.reorder,
+            gates=core.gates,
         )
         core.unfenced = core.services
         if core.leadership is not None:

@@ -22,7 +22,7 @@ from konverge.runtime.cache.readers import Reorder
 from konverge.runtime.controller.runner import ControllerRunner
 from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.hooks.leadership import Leadership, Term
-from konverge.runtime.hooks.object_gate import Owned
+from konverge.runtime.hooks.object_gate import ObjectGates, Owned
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.observability.failures import FailureObserver
 from konverge.runtime.reconcile.services import ManagerServices
@@ -60,6 +60,7 @@ class Core:
         self.config = config
         self.observer: FailureObserver | None = None
         self.reorder: Reorder | None = None
+        self.gates: ObjectGates | None = None
         self._started = started
         # Declarations
         self.controllers: dict[str, Controller[Any]] = {}

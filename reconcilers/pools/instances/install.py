@@ -15,6 +15,7 @@ from konverge.objects import Metadata, Object
 from konverge.reconcilers.pools.buckets import BucketProvider, ClaimedBuckets, S3Buckets, S3Folders
 from konverge.reconcilers.pools.buckets.api import S3Connections
 from konverge.reconcilers.pools.buckets.object_bucket_claim import OBJECT_BUCKET_CLAIM
+from konverge.reconcilers.pools.buckets.planned import PlannedS3
 from konverge.reconcilers.pools.instances.file_backups import CRON_JOB
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
 from konverge.reconcilers.pools.instances.reconciler import NextcloudInstanceReconciler
@@ -125,4 +126,9 @@ def instance_controller(
     )
     if not chosen.service_account:
         described = described.starts_when(_warn_about_flux_rights)
-    return described.reconciled_by(NextcloudInstanceReconciler(chosen, provider, folders, random, namespaces))
+    planned = PlannedS3(s3)
+    provider_in_plan = buckets_of(chosen, planned, random) if buckets is None else buckets
+    in_plan = NextcloudInstanceReconciler(chosen, provider_in_plan, S3Folders(planned, random), random, namespaces)
+    return described.calls("the S3 servers", in_plan=in_plan).reconciled_by(
+        NextcloudInstanceReconciler(chosen, provider, folders, random, namespaces)
+    )
