@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
-from conformance.targets import memory_target, real_target
 from crd_cases import Answer
-from pools.crd_cases import CASES, play
+from pools.crd_cases import CASES, TABLE
 
 from konverge_testing import ControlPlane
 
@@ -18,13 +15,7 @@ Answers = dict[str, Answer]
 
 @pytest.fixture(scope="module")
 def answers(control_plane: ControlPlane) -> tuple[Answers, Answers]:
-    """The responses of the real and of the in-memory server, by case."""
-
-    async def ask() -> tuple[Answers, Answers]:
-        async with real_target(control_plane) as real, memory_target() as memory:
-            return await play(real), await play(memory)
-
-    return asyncio.run(ask())
+    return TABLE.on_both(control_plane)
 
 
 @pytest.mark.parametrize("name", CASES)

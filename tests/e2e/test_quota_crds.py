@@ -5,13 +5,12 @@ The table is in tests/unit/quota/test_crd_rules.py. Established definitions show
 
 from __future__ import annotations
 
-import asyncio
 import re
 
 import pytest
-from conformance.targets import memory_target, real_target
-from crd_cases import Answer
-from quota.crd_cases import CREATED, EXAMPLES, UPDATED, World, claim, condition, pool
+from conformance.targets import real_target
+from crd_cases import Answer, on_real
+from quota.crd_cases import CREATED, EXAMPLES, TABLE, UPDATED, World, accept_examples, claim, condition, outlive, pool
 
 from konverge_testing import ControlPlane
 
@@ -23,16 +22,7 @@ Answers = dict[str, Answer]
 @pytest.fixture(scope="module")
 def answers(control_plane: ControlPlane) -> tuple[Answers, Answers]:
     """The responses of the real and of the in-memory server, by case."""
-
-    async def ask() -> tuple[Answers, Answers]:
-        async with real_target(control_plane) as real, memory_target() as memory:
-            worlds = World(real), World(memory)
-            for world in worlds:
-                await world.install()
-            first, second = [await world.play_all({**CREATED, **UPDATED}) for world in worlds]
-            return first, second
-
-    return asyncio.run(ask())
+    return TABLE.on_both(control_plane)
 
 
 @pytest.mark.parametrize("case", CREATED)
@@ -67,15 +57,7 @@ def test_both_servers_answer_in_the_same_words(answers: tuple[Answers, Answers],
 @pytest.fixture(scope="module")
 def examples(control_plane: ControlPlane) -> Answers:
     """The responses of the real server to the examples of Capsule's page."""
-
-    async def ask() -> Answers:
-        async with real_target(control_plane) as real:
-            world = World(real)
-            await world.install()
-            await world.install_others()
-            return {name: await world.accepts(example) for name, example in EXAMPLES.items()}
-
-    return asyncio.run(ask())
+    return on_real(control_plane, accept_examples)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -86,11 +68,7 @@ def test_a_real_server_accepts_every_example_of_the_requirement_as_it_stands(exa
 
 
 def test_objects_stored_before_the_rules_can_still_be_changed_on_a_real_server(control_plane: ControlPlane) -> None:
-    async def ask() -> Answers:
-        async with real_target(control_plane) as real:
-            return await World(real).outlived()
-
-    found = asyncio.run(ask())
+    found = on_real(control_plane, outlive)
     assert len(found) == 6
     assert {name: answer.message for name, answer in found.items() if answer.status != 200} == {}
 

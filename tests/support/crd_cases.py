@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from conformance.targets import Target
+from conformance.targets import Target, memory_target, real_target
 
-__all__ = ["Answer", "Case", "Server"]
+from konverge.crds import CustomResource, crd
+from konverge_testing import ControlPlane
+
+__all__ = ["Answer", "Case", "Server", "Table", "on_memory", "on_real"]
+
+T = TypeVar("T")
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -108,3 +113,47 @@ class Server:
     async def play_all(self, cases: Mapping[str, Case]) -> dict[str, Answer]:
         """Carry cases out, one after the other."""
         return {name: await self.play(case) for name, case in cases.items()}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cases by name, and the kinds whose definitions decide them."""
+
+    kinds: Sequence[type[CustomResource[Any, Any]]]
+    cases: Mapping[str, Case]
+    refused: Sequence[Case] = ()
+    """Cases that the server rejects as soon as the rules of all kinds are in force."""
+
+    async def play(self, target: Target) -> dict[str, Answer]:
+        """Install the definitions, and return the response to each case."""
+        server = Server(target)
+        await server.define(*map(crd, self.kinds), refused=self.refused)
+        return await server.play_all(self.cases)
+
+    def on_memory(self) -> dict[str, Answer]:
+        """Return the responses of the in-memory server."""
+        return on_memory(self.play)
+
+    def on_both(self, control_plane: ControlPlane) -> tuple[dict[str, Answer], dict[str, Answer]]:
+        """Return the responses of the real server and of the in-memory server."""
+        return on_real(control_plane, self.play), on_memory(self.play)
+
+
+def on_memory(play: Callable[[Target], Coroutine[Any, Any, T]]) -> T:
+    """Run requests on an in-memory server of their own."""
+
+    async def run() -> T:
+        async with memory_target() as target:
+            return await play(target)
+
+    return asyncio.run(run())
+
+
+def on_real(control_plane: ControlPlane, play: Callable[[Target], Coroutine[Any, Any, T]]) -> T:
+    """Run requests on kube-apiserver."""
+
+    async def run() -> T:
+        async with real_target(control_plane) as target:
+            return await play(target)
+
+    return asyncio.run(run())

@@ -1,15 +1,19 @@
-"""A stage for stand-ins of engines: a namespace whose every event is kept, to be compared with a recording of the real controller."""
+"""The player of recordings for stand-ins of engines.
+
+A stage keeps every event of a namespace. A `Story` repeats the steps of a recording on the stage, and `assert_alike` compares the events of the
+stand-in with the events of the real controller.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 import msgspec
 
@@ -90,7 +94,7 @@ class EngineStage:
                     if event.type != "BOOKMARK":
                         self.events.append(Event(event.type, msgspec.json.decode(event.object)))
 
-    async def make(self, kind: str, name: str, spec: Json, **metadata: Any) -> Object:
+    async def make(self, /, kind: str, name: str, spec: Json, **metadata: Any) -> Object:
         made = self.kinds[kind].new(name, self.lab.namespace, spec=spec)
         if metadata:
             made = Object({**made.to_dict(), "metadata": {**made.to_dict()["metadata"], **metadata}})
@@ -125,5 +129,96 @@ class EngineStage:
         """Let virtual time pass."""
         await asyncio.sleep(seconds)
 
-    def ways(self, which: str, fact: Fact) -> list[list[Any]]:
-        return ways(self.events, which, fact)
+
+class Actor:
+    """A stage with a stand-in and its world: what the steps of a recording change. Subclasses have verbs of their own."""
+
+    world: Any
+
+    def __init__(self, stage: EngineStage) -> None:
+        self.stage = stage
+        self._controller = AsyncExitStack()
+        stage.stack.push_async_callback(self.kill)
+
+    def controller(self) -> AbstractAsyncContextManager[object]:
+        """Return the stand-in, which is not started yet."""
+        raise NotImplementedError
+
+    async def start(self) -> None:
+        """Create the objects of the set-up, and start the stand-in."""
+        await self.serve()
+
+    async def serve(self) -> None:
+        await self._controller.enter_async_context(self.controller())
+
+    async def kill(self) -> None:
+        await self._controller.aclose()
+
+
+P = ParamSpec("P")
+A = TypeVar("A", bound=Actor)
+Act = Callable[[A], Awaitable[object]]
+"""One step of a story."""
+
+
+def act(verb: Callable[Concatenate[A, P], Awaitable[object]]) -> Callable[P, Act[A]]:
+    """Return the function that binds the arguments of a verb, so that a table can hold its calls."""
+
+    def bind(*arguments: P.args, **named: P.kwargs) -> Act[A]:
+        return lambda actor: verb(actor, *arguments, **named)
+
+    return bind
+
+
+def staged(verb: Callable[Concatenate[EngineStage, P], Awaitable[object]]) -> Callable[P, Act[Any]]:
+    """Return the same for a verb of the stage."""
+
+    def bind(*arguments: P.args, **named: P.kwargs) -> Act[Any]:
+        return lambda actor: verb(actor.stage, *arguments, **named)
+
+    return bind
+
+
+make = staged(EngineStage.make)
+delete = staged(EngineStage.delete)
+until = staged(EngineStage.until)
+until_is = staged(EngineStage.until_is)
+until_gone = staged(EngineStage.until_gone)
+rest = staged(EngineStage.rest)
+serve = act(Actor.serve)
+kill = act(Actor.kill)
+
+
+def world(**fields: Any) -> Act[Any]:
+    """Set fields of the stand-in's world; sets and mappings are changed in place, as the stand-in may hold them."""
+
+    async def set_fields(actor: Actor) -> None:
+        for name, value in fields.items():
+            present = getattr(actor.world, name)
+            if isinstance(present, set | dict):
+                present.clear()
+                present.update(value)
+            else:
+                setattr(actor.world, name, value)
+
+    return set_fields
+
+
+class Story(Generic[A]):
+    """The compared objects of a recording (`Kind/name`, with spaces between them), and the steps that a person took."""
+
+    def __init__(self, objects: str, *acts: Act[A]) -> None:
+        self.objects, self.acts = objects.split(), acts
+
+    async def play(self, actor: A) -> None:
+        """Start the stand-in and repeat the steps."""
+        await actor.start()
+        for step in self.acts:
+            await step(actor)
+
+
+def assert_alike(played: list[Event], real: list[Event], objects: list[str], fact: Fact) -> None:
+    """Check that each object has the recorded facts in their order."""
+    assert {which: ways(played, which, fact) for which in objects} == {
+        which: ways(real, which, fact) for which in objects
+    }

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from conformance.targets import Target
-from crd_cases import Answer, Case, Server
+from crd_cases import Case, Table
 
-from konverge.crds import crd
 from konverge.crds.machines_v1beta1 import GROUP, NstanceMachinePool
 
-__all__ = ["CASES", "SPEC", "Edit", "case_of", "play_all"]
+__all__ = ["CASES", "SPEC", "TABLE", "Edit", "case_of"]
 
 SPEC: Final[dict[str, Any]] = {
     "group": "workers",
@@ -72,8 +70,8 @@ def case_of(edit: Edit) -> Case:
     return Case({**kind, "spec": before}, edit.refused, {"spec": _set(before, edit.change)}, edit.status)
 
 
-async def play_all(target: Target) -> dict[str, Answer]:
-    """Install the definition, and play all cases."""
-    server = Server(target)
-    await server.define(crd(NstanceMachinePool), refused=[case_of(CASES["another template"])])
-    return await server.play_all({name: case_of(edit) for name, edit in CASES.items()})
+TABLE: Final = Table(
+    (NstanceMachinePool,),
+    {name: case_of(edit) for name, edit in CASES.items()},
+    [case_of(CASES["another template"])],
+)

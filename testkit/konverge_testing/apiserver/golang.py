@@ -17,7 +17,6 @@ __all__ = [
     "Struct",
     "compact",
     "float_json",
-    "float_plain",
     "float_text",
     "moment",
     "number_text",
@@ -91,11 +90,6 @@ def float_json(value: float) -> str:
     """
     sign, digits, point = _digits(value)
     return _plain(sign, digits, point) if -6 <= point - 1 < 21 or digits == "0" else _scientific(sign, digits, point, 1)
-
-
-def float_plain(value: float) -> str:
-    """Write a float without an exponent, whatever its size."""
-    return _plain(*_digits(value))
 
 
 def number_text(value: float) -> str:

@@ -25,7 +25,6 @@ __all__ = [
     "conflict",
     "expired",
     "forbidden",
-    "gateway_timeout",
     "internal",
     "invalid",
     "malformed_request",
@@ -303,8 +302,3 @@ def unavailable(text: str) -> StatusError:
 def timeout(text: str) -> StatusError:
     """504: it took too long."""
     return StatusError(504, "Timeout", f"Timeout: {text}", details={})
-
-
-def gateway_timeout(text: str) -> StatusError:
-    """504 with a free text, as an intermediate proxy would respond."""
-    return StatusError(504, "Timeout", text, details={})

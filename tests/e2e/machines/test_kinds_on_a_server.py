@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
-from conformance.targets import memory_target, real_target
 from crd_cases import Answer
-from machines_crd_cases import CASES, CHANGES, ask
+from machines_crd_cases import TABLE
 
 from konverge_testing import ControlPlane
 
@@ -18,16 +15,10 @@ Answers = dict[str, Answer]
 
 @pytest.fixture(scope="module")
 def answers(control_plane: ControlPlane) -> tuple[Answers, Answers]:
-    """The responses of the real and of the in-memory server, by case."""
-
-    async def both() -> tuple[Answers, Answers]:
-        async with real_target(control_plane) as real, memory_target() as memory:
-            return await ask(real), await ask(memory)
-
-    return asyncio.run(both())
+    return TABLE.on_both(control_plane)
 
 
-@pytest.mark.parametrize("name", [*CASES, *CHANGES])
+@pytest.mark.parametrize("name", TABLE.cases)
 def test_both_servers_decide_in_the_same_words_what_may_be_written(answers: tuple[Answers, Answers], name: str) -> None:
     real, memory = answers
     assert (memory[name].status, memory[name].message) == (real[name].status, real[name].message)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
-from conformance.targets import memory_target, real_target
 from crd_cases import Answer
-from static_pools import CASES, play_all
+from static_pools import CASES, TABLE
 
 from konverge_testing import ControlPlane
 
@@ -18,11 +15,7 @@ Answers = dict[str, Answer]
 
 @pytest.fixture(scope="module")
 def answers(control_plane: ControlPlane) -> tuple[Answers, Answers]:
-    async def ask() -> tuple[Answers, Answers]:
-        async with real_target(control_plane) as real, memory_target() as memory:
-            return await play_all(real), await play_all(memory)
-
-    return asyncio.run(ask())
+    return TABLE.on_both(control_plane)
 
 
 @pytest.mark.parametrize("name", CASES)

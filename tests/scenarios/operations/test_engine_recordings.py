@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 
 import pytest
-from apps.engine_recordings import EngineRecordings, Story
+from apps.engine_recordings import EngineRecordings
 from apps.engine_replay import RECORDINGS, lines
 from apps.recorded_ways import RECORDED, WAYS, Recorded
 
@@ -60,11 +60,6 @@ def objects_of(engine: str) -> set[tuple[str, str, str]]:
     return found
 
 
-def story(recorded: Recorded) -> Story:
-    name, _, nth = recorded.which.partition("#")
-    return Story(recorded.engine, recorded.recording, name, int(nth or 0), recorded.cancel_at)
-
-
 def expected(recorded: Recorded) -> str:
     """Return phase and reason of the Operation at the end."""
     state, _, reason = recorded.way[-1].partition("/")
@@ -82,10 +77,10 @@ def test_every_recorded_object_is_played_or_left_out_with_a_reason(engine: str) 
 
 @pytest.mark.parametrize("engine", WAYS)
 async def test_the_recordings_of_an_engine_end_an_operation_as_their_table_says(lab: Lab, engine: str) -> None:
-    ends = {story(each).id: expected(each) for each in RECORDED if each.engine == engine}
-    stories = [story(each) for each in RECORDED if each.engine == engine]
-    assert len(ends) == len(stories)
+    objects = [each for each in RECORDED if each.engine == engine]
+    ends = {each.id: expected(each) for each in objects}
+    assert len(ends) == len(objects)
     async with AsyncExitStack() as stack:
         recordings = EngineRecordings(lab, stack)
         await recordings.open()
-        assert {name: end_of(operation) for name, operation in (await recordings.play(stories)).items()} == ends
+        assert {name: end_of(operation) for name, operation in (await recordings.play(objects)).items()} == ends

@@ -10,12 +10,12 @@ import copy
 import json
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from apps.engine_replay import Json, Line, lines
+from apps.engine_replay import Json
 from apps.engine_shop import ALL, KINDS, EngineShop
+from apps.recorded_ways import VOLUME, Recorded
 
 from konverge.clock import from_rfc3339, rfc3339, wall_clock
 from konverge.crds.ops_v1alpha1 import Operation
@@ -26,37 +26,6 @@ from konverge_testing import Lab, install_crds
 from konverge_testing.argo import argo_crds
 from konverge_testing.velero import velero_crds
 from konverge_testing.volsync import volsync_crds
-
-
-@dataclass(frozen=True)
-class Story:
-    """A recorded object. `cancel_at`: the step that cancels its Operation."""
-
-    engine: str
-    recording: str
-    which: str
-    nth: int = 0
-    cancel_at: str = ""
-
-    @property
-    def id(self) -> str:
-        return f"{self.recording}-{self.which.partition('/')[2]}-{self.which[:3].lower()}-{self.nth}"
-
-    def lines(self) -> list[Line]:
-        """Return the events of the object, and the step of the cancel, without repeated states."""
-        recorded = lines(self.engine, self.recording)
-        uids = list(dict.fromkeys(line.object["metadata"]["uid"] for line in recorded if line.is_of(self.which)))
-        found: list[Line] = []
-        last: Any = None
-        for line in recorded:
-            if self.cancel_at and self.cancel_at in line.step:
-                found.append(line)
-            if line.is_of(self.which) and line.object["metadata"]["uid"] == uids[self.nth]:
-                state = (line.type == "DELETED", json.dumps([line.object.get("status"), line.object["spec"]]))
-                if state != last:
-                    found.append(line)
-                last = state
-        return found
 
 
 class EngineRecordings:
@@ -84,48 +53,43 @@ class EngineRecordings:
         made = Object({"apiVersion": KINDS[kind].api_version, "kind": kind, **parts, "metadata": about})
         await self.lab.client.create(made)
 
-    async def play(self, stories: Iterable[Story]) -> dict[str, Operation]:
-        """Play all of them, and return their Operations at the end."""
-        told = list(stories)
-        await asyncio.gather(*(self._play(story) for story in told))
+    async def play(self, objects: Iterable[Recorded]) -> dict[str, Operation]:
+        """Play all objects, and return their Operations at the end."""
+        played = list(objects)
+        await asyncio.gather(*(self._play(recorded) for recorded in played))
         await asyncio.sleep(90)  # an object that vanished is tolerated for a minute
-        return {story.id: await self.shop.get(story.id) for story in told}
+        return {recorded.id: await self.shop.get(recorded.id) for recorded in played}
 
-    async def _play(self, story: Story) -> None:
-        await self.shop.target(story.id, offers=ALL)
-        operation = await self._operation(story)
-        kind = story.which.partition("/")[0]
-        child = await self.shop.child(kind, story.id)
+    async def _play(self, recorded: Recorded) -> None:
+        await self.shop.target(recorded.id, offers=ALL)
+        operation = await self._operation(recorded)
+        child = await self.shop.child(recorded.kind, recorded.id)
         began = wall_clock()
-        told = story.lines()
-        first = told[0]
+        events = recorded.lines()
+        first = events[0]
         zero = from_rfc3339(first.object["metadata"]["creationTimestamp"])
         at = first.at
         # An object that existed before the recording began has a status in its first line.
-        for line in told if first.object.get("status") else told[1:]:
+        for line in events if first.object.get("status") else events[1:]:
             await asyncio.sleep(max(line.at - at, 0))
             at = max(line.at, at)
             if line.step:
-                await self.shop.cancel(story.id)
+                await self.shop.cancel(recorded.id)
             elif line.type == "DELETED":
                 await self._delete(child)
             else:
                 made = json.loads(json.dumps(line.object).replace('"t1"', f'"{operation.metadata.uid}"'))
-                await self._write(child, made, began - zero, cancelled=bool(story.cancel_at))
+                await self._write(child, made, began - zero, cancelled=bool(recorded.cancel_at))
 
-    async def _operation(self, story: Story) -> Operation:
-        kind = story.which.partition("/")[0]
-        types = {"Workflow": "Runbook", "Restore": "Restore", "ReplicationDestination": "Restore"}
+    async def _operation(self, recorded: Recorded) -> Operation:
         known: dict[str, Json] = {
             "Restore": {"backupName": "given"},
             "Workflow": {"template": "runbook"},
-            "ReplicationSource": {"pvc": "data", "repository": {"secretName": "repo"}},
-            "ReplicationDestination": {"pvc": "data", "repository": {"secretName": "repo"}},
+            "ReplicationSource": VOLUME,
+            "ReplicationDestination": VOLUME,
         }
-        parameters = known.get(kind, {})
-        engine = {"argo": "workflow"}.get(story.engine, story.engine)
-        type_ = types.get(kind, "Backup")
-        return await self.shop.create(story.id, type_, engine, target=story.id, parameters=parameters)
+        engine, parameters = recorded.translation.name, known.get(recorded.kind, {})
+        return await self.shop.create(recorded.id, recorded.type, engine, target=recorded.id, parameters=parameters)
 
     async def _delete(self, child: Object) -> None:
         try:

@@ -5,11 +5,12 @@ A row has a recording, each object of an Operation in it (`#1`: the second of it
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from apps.engine_replay import EngineReplay, lines, request_of
+from apps.engine_replay import EngineReplay, Line, lines, request_of
 
 from konverge.reconcilers.apps.operations.engines.engine import Engine
 from konverge.reconcilers.apps.operations.engines.velero import VeleroEngine
@@ -172,7 +173,7 @@ WAYS: Mapping[str, Ways] = {"velero": VELERO, "argo": ARGO, "volsync": VOLSYNC}
 """The ways by the folder of the recordings."""
 
 _ENGINES: Mapping[str, Engine] = {"velero": VeleroEngine(), "argo": WorkflowEngine(), "volsync": VolSyncEngine()}
-_VOLUME = {"pvc": "data", "repository": {"secretName": "repo"}}
+VOLUME = {"pvc": "data", "repository": {"secretName": "repo"}}
 
 
 @dataclass(frozen=True)
@@ -200,15 +201,55 @@ class Recorded:
         other = "mutex" in self.recording and self.which != "Workflow/op-2"
         return "patch spec.shutdown" if stops and not other else ""
 
+    @property
+    def name(self) -> str:
+        """`Kind/name`."""
+        return self.which.partition("#")[0]
+
+    @property
+    def nth(self) -> int:
+        """The place among the objects of the name."""
+        return int(self.which.partition("#")[2] or 0)
+
+    @property
+    def kind(self) -> str:
+        return self.which.partition("/")[0]
+
+    @property
+    def id(self) -> str:
+        """The name of its Operation in a lab."""
+        return f"{self.recording}-{self.name.partition('/')[2]}-{self.kind[:3].lower()}-{self.nth}"
+
+    @property
+    def type(self) -> str:
+        """The type of its Operation."""
+        types = {"ReplicationSource": "Backup", "ReplicationDestination": "Restore", "Workflow": "Runbook"}
+        return types.get(self.kind, self.kind)
+
+    @property
+    def translation(self) -> Engine:
+        return _ENGINES[self.engine]
+
+    def lines(self) -> list[Line]:
+        """Return the events of the object, and the step of the cancel, without repeated states."""
+        recorded = lines(self.engine, self.recording)
+        uids = list(dict.fromkeys(line.object["metadata"]["uid"] for line in recorded if line.is_of(self.name)))
+        own: list[Line] = []
+        last: Any = None
+        for line in recorded:
+            if self.cancel_at and self.cancel_at in line.step:
+                own.append(line)
+            if line.is_of(self.name) and line.object["metadata"]["uid"] == uids[self.nth]:
+                state = (line.type == "DELETED", json.dumps([line.object.get("status"), line.object["spec"]]))
+                if state != last:
+                    own.append(line)
+                last = state
+        return own
+
     def played(self, *, uid: str = "t1", cancel_at: str = "", **parameters: Any) -> EngineReplay:
         """Return its replay through the translation of its engine."""
-        name, _, nth = self.which.partition("#")
-        kind = name.partition("/")[0]
-        type_ = {"ReplicationSource": "Backup", "ReplicationDestination": "Restore", "Workflow": "Runbook"}.get(
-            kind, kind
-        )
-        asked = request_of(type_, uid=uid, **{**(_VOLUME if self.engine == "volsync" else {}), **parameters})
-        return EngineReplay(_ENGINES[self.engine], self.recording, name, int(nth or 0), cancel_at, asked)
+        asked = request_of(self.type, uid=uid, **{**(VOLUME if self.engine == "volsync" else {}), **parameters})
+        return EngineReplay(self.translation, self.recording, self.name, self.nth, cancel_at, asked)
 
 
 RECORDED = [

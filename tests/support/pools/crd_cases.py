@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from conformance.targets import Target
-from crd_cases import Answer, Case, Server
+from crd_cases import Case, Table
 
-from konverge.crds import CustomResource, crd
+from konverge.crds import CustomResource
 from konverge.crds.pools_v1alpha1 import (
     GROUP,
     Nextcloud,
@@ -17,7 +16,7 @@ from konverge.crds.pools_v1alpha1 import (
     NextcloudVersionMap,
 )
 
-__all__ = ["CASES", "KINDS", "play"]
+__all__ = ["CASES", "KINDS", "TABLE"]
 
 KINDS: tuple[type[CustomResource[Any, Any]], ...] = (
     NextcloudPool,
@@ -54,18 +53,10 @@ def _labelled(labels: dict[str, str]) -> dict[str, Any]:
     return {"template": {"metadata": {"labels": labels}}}
 
 
-def _database(kind: str, **database: Any) -> dict[str, Any]:
-    settings = {"database": database}
-    return {"NextcloudProfile": {"defaults": settings}, "NextcloudPool": {"template": {"spec": settings}}}.get(
-        kind, settings
-    )
-
-
-def _ingress(kind: str, host: str) -> dict[str, Any]:
-    settings: dict[str, Any] = {"ingress": {"host": host}}
-    return {"NextcloudProfile": {"defaults": settings}, "NextcloudPool": {"template": {"spec": settings}}}.get(
-        kind, settings
-    )
+def _settings(kind: str, **settings: Any) -> dict[str, Any]:
+    """Return the spec of a kind with settings of its instances."""
+    nested = {"NextcloudProfile": {"defaults": settings}, "NextcloudPool": {"template": {"spec": settings}}}
+    return nested.get(kind, settings)
 
 
 CASES: dict[str, Case] = {
@@ -103,7 +94,7 @@ CASES: dict[str, Case] = {
     ),
     **{
         f"a {kind} whose managed database is {type_}": _case(
-            kind, _database(kind, managed=True, type=type_), POSTGRESQL
+            kind, _settings(kind, database={"managed": True, "type": type_}), POSTGRESQL
         )
         for kind in ("NextcloudProfile", "NextcloudPool", "Nextcloud", "NextcloudInstance")
         for type_ in ("mysql", "mariadb", "sqlite")
@@ -125,7 +116,9 @@ CASES: dict[str, Case] = {
     "an empty Nextcloud": _case("Nextcloud", {}),
     "a Nextcloud with chart values": _case("Nextcloud", {"helm": {"values": {"a": {"b": [1, "two"]}}}}),
     **{
-        f"a {kind} whose host is {words}": _case(kind, _ingress(kind, host), "a host is a DNS name in lower case")
+        f"a {kind} whose host is {words}": _case(
+            kind, _settings(kind, ingress={"host": host}), "a host is a DNS name in lower case"
+        )
         for kind in ("NextcloudProfile", "NextcloudPool", "Nextcloud", "NextcloudInstance")
         for words, host in (
             ("two lines", "a.example.com\n---\nkind: ClusterRoleBinding"),
@@ -171,9 +164,5 @@ CASES: dict[str, Case] = {
 }
 
 
-async def play(target: Target) -> dict[str, Answer]:
-    """Install the definitions, and return the response to each case."""
-    server = Server(target)
-    in_force = ("a pool whose name is no label", "an instance with a dot in its name", "a Nextcloud with an app twice")
-    await server.define(*map(crd, KINDS), refused=[CASES[name] for name in in_force])
-    return await server.play_all(CASES)
+_IN_FORCE = ("a pool whose name is no label", "an instance with a dot in its name", "a Nextcloud with an app twice")
+TABLE = Table(KINDS, CASES, [CASES[name] for name in _IN_FORCE])

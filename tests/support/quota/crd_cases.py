@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from crd_cases import Answer, Case, Server
+from conformance.targets import Target
+from crd_cases import Answer, Case, Server, Table
 
 from konverge.crds import crd, crd_stub
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
@@ -19,12 +20,15 @@ from konverge.kinds import kind
 __all__ = [
     "CREATED",
     "EXAMPLES",
+    "TABLE",
     "UPDATED",
     "World",
+    "accept_examples",
     "claim",
     "condition",
     "conditions",
     "documents",
+    "outlive",
     "pool",
 ]
 
@@ -254,13 +258,15 @@ POISON_POOL["metadata"]["finalizers"] = ["example.com/held"]
 POISON_CLAIM = claim({"pods": "-1500m"}, name="poison")
 """Objects that Capsule stored without a check, and that our rules reject."""
 
+TABLE = Table((ResourcePool, ResourcePoolClaim), {**CREATED, **UPDATED}, (Case(POISON_POOL), Case(POISON_CLAIM)))
+
 
 class World(Server):
     """Writes pools and claims to one server."""
 
     async def install(self) -> None:
         """Install the definitions of both kinds, and wait until they are in force."""
-        await self.define(crd(ResourcePool), crd(ResourcePoolClaim), refused=[Case(POISON_POOL), Case(POISON_CLAIM)])
+        await self.define(*map(crd, TABLE.kinds), refused=TABLE.refused)
 
     async def install_others(self) -> None:
         """Install the stand-ins for Capsule's Tenant and TenantResource."""
@@ -297,3 +303,16 @@ class World(Server):
         """Create an object as a dry run; a field that is not in the schema is an error."""
         metadata = {name: value for name, value in obj["metadata"].items() if name != "namespace"}
         return await self.create({**obj, "metadata": metadata}, "?dryRun=All&fieldValidation=Strict")
+
+
+async def outlive(target: Target) -> dict[str, Answer]:
+    """Return the responses to updates of objects that are older than the rules."""
+    return await World(target).outlived()
+
+
+async def accept_examples(target: Target) -> dict[str, Answer]:
+    """Return the responses to the examples of Capsule's page."""
+    world = World(target)
+    await world.install()
+    await world.install_others()
+    return {name: await world.accepts(example) for name, example in EXAMPLES.items()}

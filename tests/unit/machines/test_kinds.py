@@ -5,7 +5,6 @@ The same table runs on kube-apiserver in tests/e2e/machines/test_kinds_on_a_serv
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections import Counter
@@ -15,9 +14,8 @@ from typing import Any
 
 import pytest
 import yaml
-from conformance.targets import memory_target
 from crd_cases import Answer
-from machines_crd_cases import CASES, CHANGES, KINDS, ask
+from machines_crd_cases import CASES, CHANGES, KINDS, TABLE
 
 from konverge.crds import crd, declaration_of
 from konverge.crds.machines_v1beta1 import CONTRACT_LABELS, NstanceMachinePoolSpec, NstanceMachineSpec
@@ -27,11 +25,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, Answer]:
-    async def play() -> dict[str, Answer]:
-        async with memory_target() as target:
-            return await ask(target)
-
-    return asyncio.run(play())
+    return TABLE.on_memory()
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -5,23 +5,16 @@ The same table runs on kube-apiserver in tests/e2e/machines/test_static_pools_on
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
-from conformance.targets import memory_target
 from crd_cases import Answer
-from static_pools import CASES, SPEC, play_all
+from static_pools import CASES, SPEC, TABLE
 
 from konverge.reconcilers.machines.pools.protection import refused_changes
 
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, Answer]:
-    async def ask() -> dict[str, Answer]:
-        async with memory_target() as target:
-            return await play_all(target)
-
-    return asyncio.run(ask())
+    return TABLE.on_memory()
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -5,14 +5,12 @@ The same table runs on kube-apiserver in tests/e2e/test_pools_crds.py.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conformance.targets import memory_target
 from crd_cases import Answer
-from pools.crd_cases import CASES, KINDS, play
+from pools.crd_cases import CASES, KINDS, TABLE
 
 from konverge.crds import crd, declaration_of
 from konverge.crds.pools_v1alpha1 import InstanceSettings, NextcloudSpec
@@ -21,11 +19,7 @@ from konverge.reconcilers.pools.claims.drift import SETS
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, Answer]:
-    async def ask() -> dict[str, Answer]:
-        async with memory_target() as target:
-            return await play(target)
-
-    return asyncio.run(ask())
+    return TABLE.on_memory()
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -5,16 +5,14 @@ The same table runs on kube-apiserver in tests/e2e/test_quota_crds.py.
 
 from __future__ import annotations
 
-import asyncio
 from random import Random
 
 import pytest
-from conformance.targets import memory_target
-from crd_cases import Answer
+from crd_cases import Answer, on_memory
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from quota.amounts import read
-from quota.crd_cases import BOUND, CREATED, UPDATED, World
+from quota.crd_cases import BOUND, CREATED, TABLE, UPDATED, outlive
 
 from konverge.client import Client
 from konverge.crds import crd
@@ -31,14 +29,7 @@ from konverge_testing.apiserver.nodes import Node
 @pytest.fixture(scope="module")
 def answers() -> dict[str, Answer]:
     """The responses of the server by case."""
-
-    async def ask() -> dict[str, Answer]:
-        async with memory_target() as target:
-            world = World(target)
-            await world.install()
-            return await world.play_all({**CREATED, **UPDATED})
-
-    return asyncio.run(ask())
+    return TABLE.on_memory()
 
 
 @pytest.mark.parametrize("case", CREATED)
@@ -76,11 +67,7 @@ def test_an_accepted_amount_stays_as_it_was_written(answers: dict[str, Answer]) 
 
 
 def test_objects_stored_before_the_rules_can_still_be_marked_released_and_deleted() -> None:
-    async def ask() -> dict[str, Answer]:
-        async with memory_target() as target:
-            return await World(target).outlived()
-
-    found = asyncio.run(ask())
+    found = on_memory(outlive)
     assert len(found) == 6
     assert {name: answer.message for name, answer in found.items() if answer.status != 200} == {}
 

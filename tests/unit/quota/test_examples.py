@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from typing import Any
 
 import pytest
-from conformance.targets import memory_target
-from crd_cases import Answer
-from quota.crd_cases import EXAMPLES, World
+from crd_cases import Answer, on_memory
+from quota.crd_cases import EXAMPLES, accept_examples
 
 from konverge.crds import CustomResource
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
@@ -25,15 +23,7 @@ OF_OURS = [name for name, example in EXAMPLES.items() if example["kind"] in OURS
 @pytest.fixture(scope="module")
 def answers() -> dict[str, Answer]:
     """The response of the in-memory server to each example."""
-
-    async def ask() -> dict[str, Answer]:
-        async with memory_target() as target:
-            world = World(target)
-            await world.install()
-            await world.install_others()
-            return {name: await world.accepts(example) for name, example in EXAMPLES.items()}
-
-    return asyncio.run(ask())
+    return on_memory(accept_examples)
 
 
 def test_no_example_of_the_requirement_is_missing() -> None:

@@ -11,7 +11,6 @@ from functools import cache
 from typing import Final
 
 __all__ = [
-    "between",
     "config_key",
     "env_name",
     "header_name",
@@ -112,8 +111,3 @@ def port_name(value: str) -> list[str]:
 def percent(value: str) -> list[str]:
     """Check a percentage such as `25%`."""
     return [] if _matches("[0-9]+%", value) else [_form(_PERCENT_TEXT, "[0-9]+%", "1%", "93%")]
-
-
-def between(value: int, low: int, high: int) -> list[str]:
-    """Check a number against both ends of its range."""
-    return [] if low <= value <= high else [f"must be between {low} and {high}, inclusive"]

@@ -7,12 +7,27 @@ repetitions. Not compared: times, other nodes, progress, and texts of the API se
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from engine_stage import EngineStage, Json, recorded, ways
+from engine_stage import (
+    Actor,
+    EngineStage,
+    Json,
+    Story,
+    act,
+    assert_alike,
+    delete,
+    kill,
+    make,
+    recorded,
+    rest,
+    serve,
+    until,
+    until_gone,
+    until_is,
+    world,
+)
 
 from konverge_testing import Lab
 from konverge_testing.argo import KINDS, ArgoWorld, Step, WorkflowController, argo_crds
@@ -36,26 +51,21 @@ def fact(type_: str, made: Json) -> Any:
     )
 
 
-class Argo:
-    """A stage with a template `runbook` and the controller; verbs of the recordings' steps."""
+class Argo(Actor):
+    """A stage with a template `runbook` and the controller."""
 
     def __init__(self, stage: EngineStage) -> None:
-        self.stage, self.world = stage, ArgoWorld()
-        self._controller = AsyncExitStack()
+        super().__init__(stage)
+        self.world = ArgoWorld()
+
+    def controller(self) -> WorkflowController:
+        return WorkflowController(self.stage.lab.config, world=self.world, namespace=self.stage.lab.namespace)
 
     async def start(self) -> None:
         await self.stage.make("WorkflowTemplate", "runbook", {})
         await self.serve()
 
-    async def serve(self) -> None:
-        await self._controller.enter_async_context(
-            WorkflowController(self.stage.lab.config, world=self.world, namespace=self.stage.lab.namespace)
-        )
-
-    async def stop(self) -> None:
-        await self._controller.aclose()
-
-    async def make(self, name: str = "op-1", template: str = "runbook", *steps: Step, **spec: Any) -> None:
+    async def submit(self, /, *steps: Step, name: str = "op-1", template: str = "runbook", **spec: Any) -> None:
         if steps:
             self.world.steps[template] = steps
         reference = {"workflowTemplateRef": {"name": template}} if template else {}
@@ -69,214 +79,121 @@ class Argo:
         await self.stage.until("Workflow", name, "Running")
         await self.stage.rest(0.1)
 
-    async def spec(self, name: str = "op-1", **spec: Any) -> None:
+    async def edited(self, /, name: str = "op-1", **spec: Any) -> None:
         await self.stage.edit("Workflow", name, {"spec": spec})
 
+    async def approved(self) -> None:
+        """Complete the Suspend node that the Workflow waits at."""
 
-LONG = Step("check", seconds=60)
+        def suspended(nodes: Json | None) -> list[str]:
+            return [name for name, node in (nodes or {}).items() if node["type"] == "Suspend"]
 
-
-async def succeeded(a: Argo) -> None:
-    a.world.outputs["runbook"] = {"version": "1.2.3", "new-version": "1.2.3"}
-    await a.make("op-1", "runbook", Step("check"), Step("upgrade"))
-    await a.ends()
-
-
-async def failed(a: Argo) -> None:
-    await a.make("op-1", "runbook", Step("check"), Step("upgrade", exit_code=3))
-    await a.ends()
-
-
-async def retry(a: Argo) -> None:
-    await a.make("op-1", "runbook", Step("check", failures=1))
-    await a.ends()
-
-
-async def error_pod_refused(a: Argo) -> None:
-    await a.make("op-1", "runbook", Step("op-1", refused='Pod "op-1" is invalid: spec.nodeSelector'))
-    await a.ends()
-
-
-async def template_missing(a: Argo) -> None:
-    await a.make("op-1", "nosuch")
-    await a.ends()
-    await a.stage.make("WorkflowTemplate", "nosuch", {})
-    await a.stage.rest(8)
-
-
-async def invalid(a: Argo) -> None:
-    for name, text in (
-        ("op-1", "template reference runbook.nosuch not found"),
-        ("op-2", "templates.main inputs.parameters.must was not supplied"),
-    ):
-        a.world.invalid["runbook"] = text
-        await a.make(name)
-        await a.ends(name)
-    await a.make("op-3", "")
-    await a.ends("op-3")
-
-
-async def template_changed_mid_run(a: Argo) -> None:
-    a.world.outputs["runbook"] = {"version": "1.2.3"}
-    await a.make("op-1", "runbook", Step("check", seconds=10), Step("upgrade"))
-    await a.runs()
-    await a.stage.delete("WorkflowTemplate", "runbook")
-    await a.ends()
-
-
-async def suspend_node(a: Argo) -> None:
-    await a.make("op-1", "runbook", Step("check"), Step("approve", suspend=True), Step("upgrade"))
-    waits = await a.stage.until_is(
-        "Workflow", "op-1", lambda w: any(n["type"] == "Suspend" for n in (w.get("status", "nodes") or {}).values())
-    )
-    nodes = waits.get("status", "nodes")
-    node = next(name for name, found in nodes.items() if found["type"] == "Suspend")
-    await a.stage.edit("Workflow", "op-1", {"status": {"nodes": {node: {"phase": "Succeeded"}}}})
-    await a.ends()
-
-
-async def suspend_node_with_duration(a: Argo) -> None:
-    await a.make("op-1", "runbook", Step("check"), Step("approve", seconds=4, suspend=True), Step("upgrade"))
-    await a.ends()
-
-
-async def suspend_spec(a: Argo) -> None:
-    a.world.outputs["runbook"] = {"version": "1.2.3"}
-    await a.make("op-1", "runbook", Step("check", seconds=8), Step("upgrade"), suspend=True)
-    await a.runs()
-    await a.spec(suspend=None)
-    await a.stage.until_is("Workflow", "op-1", lambda w: bool(w.get("status", "nodes")))
-    await a.spec(suspend=True)
-    await a.stage.rest(20)
-    await a.spec(suspend=None)
-    await a.ends()
-
-
-def shut(strategy: str, *, lost: bool = False, handler: bool = True) -> Callable[[Argo], Awaitable[None]]:
-    async def script(a: Argo) -> None:
-        a.world.kill_lost = lost
-        if handler:
-            a.world.exit_handlers.add("runbook")
-        await a.make("op-1", "runbook", LONG)
-        await a.runs()
-        await a.spec(shutdown=strategy)
-        await a.ends()
-
-    return script
-
-
-async def shutdown_at_suspend_node(a: Argo) -> None:
-    await a.make("op-1", "runbook", Step("approve", suspend=True))
-    await a.runs()
-    await a.spec(shutdown="Stop")
-    await a.ends()
-
-
-async def shutdown_while_suspended(a: Argo) -> None:
-    await a.make("op-1", "runbook", LONG, suspend=True)
-    await a.runs()
-    await a.spec(shutdown="Terminate")
-    await a.stage.rest(12)
-    await a.spec(suspend=None)
-    await a.ends()
-
-
-async def pending_mutex(a: Argo) -> None:
-    a.world.mutexes["runbook"] = "target-a"
-    await a.make("op-1")
-    await a.runs()
-    await a.make("op-2")
-    await a.ends("op-2")
-
-
-async def pending_mutex_shutdown(a: Argo) -> None:
-    a.world.mutexes["runbook"] = "target-a"
-    await a.make("op-1", "runbook", LONG)
-    await a.runs()
-    await a.make("op-2")
-    await a.stage.until("Workflow", "op-2", "Pending")
-    await a.spec("op-2", shutdown="Terminate")
-    await a.ends("op-2")
-
-
-async def pending_parallelism(a: Argo) -> None:
-    a.world.parallelism = 1
-    await a.make("op-1")
-    await a.runs()
-    await a.make("op-2")
-    await a.ends("op-2")
-
-
-async def active_deadline(a: Argo) -> None:
-    await a.make("op-1", "runbook", LONG, activeDeadlineSeconds=5)
-    await a.ends()
-
-
-async def ttl(a: Argo) -> None:
-    await a.make(ttlStrategy={"secondsAfterCompletion": 3})
-    await a.ends()
-    await a.stage.until_gone("Workflow", "op-1")
-
-
-async def deleted(a: Argo) -> None:
-    await a.make("op-1", "runbook", LONG)
-    await a.runs()
-    await a.stage.delete("Workflow", "op-1")
-    await a.stage.rest(90)
-
-
-async def other_instance_id(a: Argo) -> None:
-    await a.make(labels={"workflows.argoproj.io/controller-instanceid": "other"})
-    await a.stage.rest(60)
-
-
-async def controller_down(a: Argo) -> None:
-    await a.stop()
-    await a.make()
-    await a.stage.rest(4)
-    await a.serve()
-    await a.runs()
-    await a.stop()
-    await a.serve()
-    await a.ends()
-
-
-async def task_result_missing(a: Argo) -> None:
-    await a.make()
-    await a.ends()
-
-
-SCRIPTS: dict[str, Callable[[Argo], Awaitable[None]]] = {
-    **{
-        script.__name__.replace("_", "-"): script
-        for script in (
-            *(succeeded, failed, retry, error_pod_refused, template_missing, invalid, template_changed_mid_run),
-            *(suspend_node, suspend_node_with_duration, suspend_spec, shutdown_at_suspend_node),
-            *(shutdown_while_suspended, pending_mutex, pending_mutex_shutdown, pending_parallelism, active_deadline),
-            *(ttl, deleted, other_instance_id, controller_down, task_result_missing),
+        waiting = await self.stage.until_is(
+            "Workflow", "op-1", lambda found: bool(suspended(found.get("status", "nodes")))
         )
-    },
+        node = suspended(waiting.get("status", "nodes"))[0]
+        await self.stage.edit("Workflow", "op-1", {"status": {"nodes": {node: {"phase": "Succeeded"}}}})
+
+
+submit, ends, runs = act(Argo.submit), act(Argo.ends), act(Argo.runs)
+edited, approved = act(Argo.edited), act(Argo.approved)
+
+CHECK, UPGRADE, LONG = Step("check"), Step("upgrade"), Step("check", seconds=60)
+VERSION = {"runbook": {"version": "1.2.3"}}
+
+
+def shut(strategy: str, *, lost: bool = False, handler: bool = True) -> Story[Argo]:
+    handlers = {"runbook"} if handler else set[str]()
+    begin = world(kill_lost=lost, exit_handlers=handlers)
+    return Story("Workflow/op-1", begin, submit(LONG), runs(), edited(shutdown=strategy), ends())
+
+
+STORIES: dict[str, Story[Argo]] = {
+    "succeeded": Story(
+        "Workflow/op-1",
+        world(outputs={"runbook": {"version": "1.2.3", "new-version": "1.2.3"}}),
+        *(submit(CHECK, UPGRADE), ends()),
+    ),
+    "failed": Story("Workflow/op-1", submit(CHECK, Step("upgrade", exit_code=3)), ends()),
+    "retry": Story("Workflow/op-1", submit(Step("check", failures=1)), ends()),
+    "error-pod-refused": Story(
+        "Workflow/op-1", submit(Step("op-1", refused='Pod "op-1" is invalid: spec.nodeSelector')), ends()
+    ),
+    "template-missing": Story(
+        "Workflow/op-1", submit(template="nosuch"), ends(), make("WorkflowTemplate", "nosuch", {}), rest(8)
+    ),
+    "invalid": Story(
+        "Workflow/op-1 Workflow/op-2 Workflow/op-3",
+        *(world(invalid={"runbook": "template reference runbook.nosuch not found"}), submit(), ends()),
+        world(invalid={"runbook": "templates.main inputs.parameters.must was not supplied"}),
+        *(submit(name="op-2"), ends("op-2"), submit(name="op-3", template=""), ends("op-3")),
+    ),
+    "template-changed-mid-run": Story(
+        "Workflow/op-1",
+        *(world(outputs=VERSION), submit(Step("check", seconds=10), UPGRADE), runs()),
+        *(delete("WorkflowTemplate", "runbook"), ends()),
+    ),
+    "suspend-node": Story("Workflow/op-1", submit(CHECK, Step("approve", suspend=True), UPGRADE), approved(), ends()),
+    "suspend-node-with-duration": Story(
+        "Workflow/op-1", submit(CHECK, Step("approve", seconds=4, suspend=True), UPGRADE), ends()
+    ),
+    "suspend-spec": Story(
+        "Workflow/op-1",
+        *(
+            world(outputs=VERSION),
+            submit(Step("check", seconds=8), UPGRADE, suspend=True),
+            runs(),
+            edited(suspend=None),
+        ),
+        until_is("Workflow", "op-1", lambda found: bool(found.get("status", "nodes"))),
+        *(edited(suspend=True), rest(20), edited(suspend=None), ends()),
+    ),
+    "shutdown-at-suspend-node": Story(
+        "Workflow/op-1", submit(Step("approve", suspend=True)), runs(), edited(shutdown="Stop"), ends()
+    ),
+    "shutdown-while-suspended": Story(
+        "Workflow/op-1",
+        *(submit(LONG, suspend=True), runs(), edited(shutdown="Terminate"), rest(12), edited(suspend=None), ends()),
+    ),
+    "pending-mutex": Story(
+        "Workflow/op-1 Workflow/op-2",
+        *(world(mutexes={"runbook": "target-a"}), submit(), runs(), submit(name="op-2"), ends("op-2")),
+    ),
+    "pending-mutex-shutdown": Story(
+        "Workflow/op-1 Workflow/op-2",
+        *(world(mutexes={"runbook": "target-a"}), submit(LONG), runs(), submit(name="op-2")),
+        *(until("Workflow", "op-2", "Pending"), edited("op-2", shutdown="Terminate"), ends("op-2")),
+    ),
+    "pending-parallelism": Story(
+        "Workflow/op-1 Workflow/op-2", world(parallelism=1), submit(), runs(), submit(name="op-2"), ends("op-2")
+    ),
+    "active-deadline": Story("Workflow/op-1", submit(LONG, activeDeadlineSeconds=5), ends()),
+    "ttl": Story(
+        "Workflow/op-1", submit(ttlStrategy={"secondsAfterCompletion": 3}), ends(), until_gone("Workflow", "op-1")
+    ),
+    "deleted": Story("Workflow/op-1", submit(LONG), runs(), delete("Workflow", "op-1"), rest(90)),
+    "other-instance-id": Story(
+        "Workflow/op-1", submit(labels={"workflows.argoproj.io/controller-instanceid": "other"}), rest(60)
+    ),
+    "controller-down": Story("Workflow/op-1", kill(), submit(), rest(4), serve(), runs(), kill(), serve(), ends()),
+    "task-result-missing": Story("Workflow/op-1", submit(), ends()),
     "shutdown-stop": shut("Stop"),
     "shutdown-terminate": shut("Terminate"),
     "shutdown-pod-pending": shut("Terminate", handler=False),
     "shutdown-stop-kill-not-delivered": shut("Stop", lost=True),
     "shutdown-terminate-kill-not-delivered": shut("Terminate", lost=True),
 }
-"""A recording, and what was done from outside."""
+"""The recordings, and what was done from outside."""
 
 
-@pytest.mark.parametrize("recording", SCRIPTS)
+@pytest.mark.parametrize("recording", STORIES)
 async def test_the_stand_in_writes_what_argo_was_recorded_writing(lab: Lab, recording: str) -> None:
+    story = STORIES[recording]
     async with EngineStage(lab, KINDS, argo_crds()) as stage:
-        argo = Argo(stage)
-        stage.stack.push_async_callback(argo.stop)
-        await argo.start()
-        await SCRIPTS[recording](argo)
+        await story.play(Argo(stage))
         real = recorded("argo", recording)
-        objects = sorted({f"Workflow/{event.object['metadata']['name']}" for event in real})
-        assert {which: stage.ways(which, fact) for which in objects} == {
-            which: ways(real, which, fact) for which in objects
-        }
+        assert set(story.objects) == {f"Workflow/{event.object['metadata']['name']}" for event in real}
+        assert_alike(stage.events, real, story.objects, fact)
 
 
 async def test_another_apply_of_the_bare_spec_would_erase_a_shutdown(lab: Lab) -> None:

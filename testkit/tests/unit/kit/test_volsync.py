@@ -7,18 +7,30 @@ momentary Error, which is random.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from engine_stage import EngineStage, Event, Json, recorded, ways
+from engine_stage import (
+    Act,
+    Actor,
+    EngineStage,
+    Event,
+    Json,
+    Story,
+    act,
+    assert_alike,
+    delete,
+    recorded,
+    rest,
+    ways,
+    world,
+)
 
 from konverge_testing import Lab
 from konverge_testing.volsync import KINDS, VolSyncController, VolSyncWorld, volsync_crds
 
 SOURCE, DESTINATION = "ReplicationSource", "ReplicationDestination"
 RESTIC = {"repository": "repo", "copyMethod": "Direct"}
-Script = Callable[["VolSync"], Awaitable[None]]
 
 
 def fact(type_: str, made: Json) -> Any:
@@ -44,13 +56,17 @@ def steady(events: list[Event]) -> list[Event]:
     return [event for event in events if "Operation cannot be fulfilled" not in str(event.object.get("status"))]
 
 
-class VolSync:
-    """A stage with the controller; verbs of the recordings' steps."""
+class VolSync(Actor):
+    """A stage with the controller."""
 
-    def __init__(self, stage: EngineStage, world: VolSyncWorld) -> None:
-        self.stage, self.world = stage, world
+    def __init__(self, stage: EngineStage) -> None:
+        super().__init__(stage)
+        self.world = VolSyncWorld()
 
-    async def make(self, kind: str = SOURCE, name: str = "data", token: str | None = "t1", **spec: Any) -> None:
+    def controller(self) -> VolSyncController:
+        return VolSyncController(self.stage.lab.config, world=self.world, namespace=self.stage.lab.namespace)
+
+    async def replicate(self, /, kind: str = SOURCE, name: str = "data", token: str | None = "t1", **spec: Any) -> None:
         volume = {"sourcePVC": "data"} if kind == SOURCE else {}
         trigger = {"trigger": {"manual": token}} if token else {}
         movers = {} if {"restic", "rclone", "none"} & {*spec} else {"restic": RESTIC}
@@ -61,179 +77,102 @@ class VolSync:
         await self.stage.until_is(
             kind,
             name,
-            lambda made: (
-                made.get("status", "lastManualSync") == token
-                and (condition := made.find_condition("Synchronizing")) is not None
+            lambda found: (
+                found.get("status", "lastManualSync") == token
+                and (condition := found.find_condition("Synchronizing")) is not None
                 and condition.reason == "WaitingForManual"
             ),
         )
 
     async def begun(self) -> None:
-        await self.stage.until_is(SOURCE, "data", lambda made: bool(made.get("status", "lastSyncStartTime")))
+        await self.stage.until_is(SOURCE, "data", lambda found: bool(found.get("status", "lastSyncStartTime")))
         await self.stage.rest(1)
 
-    async def spec(self, **spec: Any) -> None:
+    async def edited(self, /, **spec: Any) -> None:
         await self.stage.edit(SOURCE, "data", {"spec": spec})
 
-    async def token(self, token: str) -> None:
-        await self.spec(trigger={"manual": token})
+    async def triggered(self, token: str) -> None:
+        await self.edited(trigger={"manual": token})
 
 
-async def source_completes(v: VolSync) -> None:
-    await v.make()
-    for token in ("t1", "t2", "t1"):
-        await v.token(token)
-        await v.done(token)
+replicate, done, begun = act(VolSync.replicate), act(VolSync.done), act(VolSync.begun)
+edited, triggered = act(VolSync.edited), act(VolSync.triggered)
 
 
-async def source_token_changed_mid_run(v: VolSync) -> None:
-    await v.make()
-    await v.begun()
-    await v.token("t2")
-    await v.done("t2")
-    await v.stage.rest(30)
+def source(*acts: Act[VolSync]) -> Story[VolSync]:
+    return Story(f"{SOURCE}/data", *acts)
 
 
-async def source_mover_fails(v: VolSync) -> None:
-    v.world.failing["data"] = "Fatal: unable to open the remote"
-    await v.make(rclone={"rcloneConfig": "r", "copyMethod": "Direct"})
-    await v.stage.rest(20)
-    v.world.failing.clear()
-    await v.done()
-    v.world.seconds = 60
-    await v.token("t2")
-    await v.begun()
-
-
-async def source_restic_job_fails_once(v: VolSync) -> None:
-    await v.make()
-    await v.done()
-
-
-async def source_pvc_missing(v: VolSync) -> None:
-    v.world.missing_volumes.add("data")
-    await v.make()
-    await v.stage.rest(12)
-    v.world.missing_volumes.clear()
-    await v.done()
-
-
-async def source_secret_missing(v: VolSync) -> None:
-    v.world.missing_secrets.add("repo")
-    await v.make()
-    await v.stage.rest(8)
-    v.world.missing_secrets.clear()
-    await v.done()
-
-
-async def source_no_copymethod(v: VolSync) -> None:
-    await v.make(restic={"repository": "repo"})
-    await v.stage.rest(30)
-
-
-async def source_created_paused(v: VolSync) -> None:
-    await v.make(paused=True)
-    await v.stage.rest(10)
-    await v.spec(paused=None)
-    await v.done()
-
-
-async def source_paused(v: VolSync) -> None:
-    await v.make()
-    await v.begun()
-    await v.spec(paused=True)
-    await v.stage.rest(7)
-    await v.token("t2")
-    await v.stage.rest(4)
-    await v.spec(paused=None)
-    await v.done("t2")
-
-
-async def source_no_trigger(v: VolSync) -> None:
-    await v.make(token=None)
-    await v.stage.rest(9)
-    await v.stage.delete(SOURCE, "data")
-    await v.stage.rest(9)
-
-
-async def source_manual_and_schedule(v: VolSync) -> None:
-    await v.make(trigger={"manual": "t1", "schedule": "* * * * *"})
-    await v.done()
-    await v.stage.rest(65)
-
-
-async def source_deleted_mid_run(v: VolSync) -> None:
-    await v.make()
-    await v.begun()
-    await v.stage.delete(SOURCE, "data")
-    await v.stage.rest(10)
-
-
-async def source_copymethod_snapshot(v: VolSync) -> None:
-    v.world.waiting_snapshots.add("data")
-    await v.make(restic={"repository": "repo", "copyMethod": "Snapshot"})
-    await v.stage.rest(13)
-    v.world.waiting_snapshots.clear()
-    await v.done()
-
-
-async def destination_completes(v: VolSync) -> None:
-    await v.make(DESTINATION, "data", restic={**RESTIC, "destinationPVC": "data"})
-    await v.done("t1", DESTINATION, "data")
-    await v.make(DESTINATION, "snap", restic={"repository": "repo", "copyMethod": "Snapshot"})
-    await v.done("t1", DESTINATION, "snap")
-
-
-SCRIPTS: dict[str, tuple[Script, tuple[str, ...]]] = {
-    script.__name__.replace("_", "-"): (
-        script,
-        (f"{SOURCE}/data",) if script is not destination_completes else (f"{DESTINATION}/data", f"{DESTINATION}/snap"),
-    )
-    for script in (
-        *(source_completes, source_token_changed_mid_run, source_mover_fails, source_restic_job_fails_once),
-        *(source_pvc_missing, source_secret_missing, source_no_copymethod, source_created_paused, source_paused),
-        *(source_no_trigger, source_manual_and_schedule, source_deleted_mid_run, source_copymethod_snapshot),
-        destination_completes,
-    )
+STORIES: dict[str, Story[VolSync]] = {
+    "source-completes": source(
+        replicate(), *(step for token in ("t1", "t2", "t1") for step in (triggered(token), done(token)))
+    ),
+    "source-token-changed-mid-run": source(replicate(), begun(), triggered("t2"), done("t2"), rest(30)),
+    "source-mover-fails": source(
+        world(failing={"data": "Fatal: unable to open the remote"}),
+        *(replicate(rclone={"rcloneConfig": "r", "copyMethod": "Direct"}), rest(20), world(failing={}), done()),
+        *(world(seconds=60), triggered("t2"), begun()),
+    ),
+    "source-restic-job-fails-once": source(replicate(), done()),
+    "source-pvc-missing": source(
+        world(missing_volumes={"data"}), replicate(), rest(12), world(missing_volumes=set()), done()
+    ),
+    "source-secret-missing": source(
+        world(missing_secrets={"repo"}), replicate(), rest(8), world(missing_secrets=set()), done()
+    ),
+    "source-no-copymethod": source(replicate(restic={"repository": "repo"}), rest(30)),
+    "source-created-paused": source(replicate(paused=True), rest(10), edited(paused=None), done()),
+    "source-paused": source(
+        *(
+            replicate(),
+            begun(),
+            edited(paused=True),
+            rest(7),
+            triggered("t2"),
+            rest(4),
+            edited(paused=None),
+            done("t2"),
+        ),
+    ),
+    "source-no-trigger": source(replicate(token=None), rest(9), delete(SOURCE, "data"), rest(9)),
+    "source-manual-and-schedule": source(
+        replicate(trigger={"manual": "t1", "schedule": "* * * * *"}), done(), rest(65)
+    ),
+    "source-deleted-mid-run": source(replicate(), begun(), delete(SOURCE, "data"), rest(10)),
+    "source-copymethod-snapshot": source(
+        *(world(waiting_snapshots={"data"}), replicate(restic={"repository": "repo", "copyMethod": "Snapshot"})),
+        *(rest(13), world(waiting_snapshots=set()), done()),
+    ),
+    "destination-completes": Story(
+        f"{DESTINATION}/data {DESTINATION}/snap",
+        *(replicate(DESTINATION, "data", restic={**RESTIC, "destinationPVC": "data"}), done("t1", DESTINATION, "data")),
+        replicate(DESTINATION, "snap", restic={"repository": "repo", "copyMethod": "Snapshot"}),
+        done("t1", DESTINATION, "snap"),
+    ),
 }
-"""A recording, what was done from outside, and the objects that are compared."""
+"""The recordings, and what was done from outside."""
 
 
-async def play(lab: Lab, script: Script, **world: Any) -> EngineStage:
+async def played(lab: Lab, story: Story[VolSync]) -> list[Event]:
     async with EngineStage(lab, KINDS, volsync_crds()) as stage:
-        volsync = VolSync(stage, VolSyncWorld(**world))
-        await stage.stack.enter_async_context(
-            VolSyncController(lab.config, world=volsync.world, namespace=lab.namespace)
-        )
-        await script(volsync)
-    return stage
+        await story.play(VolSync(stage))
+    return stage.events
 
 
-@pytest.mark.parametrize("recording", SCRIPTS)
+@pytest.mark.parametrize("recording", STORIES)
 async def test_the_stand_in_writes_what_volsync_was_recorded_writing(lab: Lab, recording: str) -> None:
-    script, objects = SCRIPTS[recording]
-    stage = await play(lab, script)
-    assert {which: ways(steady(stage.events), which, fact) for which in objects} == {
-        which: ways(steady(recorded("volsync", recording)), which, fact) for which in objects
-    }
+    story = STORIES[recording]
+    assert_alike(steady(await played(lab, story)), steady(recorded("volsync", recording)), story.objects, fact)
 
 
 async def test_a_run_shows_an_error_for_a_moment_unless_the_world_is_calm(lab: Lab) -> None:
-    async def one(v: VolSync) -> None:
-        await v.make()
-        await v.done()
-
-    flickers = (await play(lab, one)).events
+    flickers = await played(lab, source(replicate(), done()))
     assert len(steady(flickers)) < len(flickers)
 
 
 async def test_none_and_two_movers_give_the_same_error(lab: Lab) -> None:
-    async def both(v: VolSync) -> None:
-        await v.make(name="none", none=True)
-        await v.make(name="two", restic=RESTIC, rclone={"copyMethod": "Direct"})
-        await v.stage.rest(5)
-
-    stage = await play(lab, both)
-    ends = [stage.ways(f"{SOURCE}/{name}", fact)[0][-1] for name in ("none", "two")]
+    two = replicate(name="two", restic=RESTIC, rclone={"copyMethod": "Direct"})
+    events = await played(lab, source(replicate(name="none", none=True), two, rest(5)))
+    ends = [ways(events, f"{SOURCE}/{name}", fact)[0][-1] for name in ("none", "two")]
     assert ends[0] == ends[1]
     assert ends[0][0] == "False/Error"
