@@ -23,9 +23,7 @@ GENERATION: Final = (
 INTENTS: Final = "tests/unit/test_fields.py::test_an_apply_is_skipped_only_if_nothing_would_change"
 DURING: Final = "tests/unit/runtime/test_events_during_a_reconcile.py::"
 STALE: Final = "tests/unit/runtime/test_stale_children.py::"
-GONE: Final = (
-    "tests/unit/runtime/test_gone_owner.py::test_the_children_of_an_owner_that_is_gone_are_not_made_again_and_again_"
-)
+GONE_OWNER: Final = "tests/unit/runtime/test_gone_owner.py::"
 WRITES_TO_ITSELF: Final = (
     "tests/unit/runtime/test_gone_owner.py::"
     "test_a_write_to_the_reconciled_object_reaches_no_other_one_and_makes_none_while_its_watch_is_interrupted"
@@ -348,7 +346,8 @@ BY_TEST: Final = (
         "Children._check_owner",
         "self._before is None or key not in self._before",
         "True",
-        test=GONE + "while_its_watch_is_interrupted",
+        test=GONE_OWNER
+        + "test_the_children_of_an_owner_that_is_gone_are_not_made_again_and_again_while_its_watch_is_interrupted",
     ),
     Mutant(
         "children-made-for-a-successor",
@@ -357,7 +356,8 @@ BY_TEST: Final = (
         "Children._check_owner",
         "stored is None or stored.uid != owner.uid or (stored.deleting and not owner.deleting)",
         "stored is None or (stored.deleting and not owner.deleting)",
-        test=GONE + "while_its_watch_is_interrupted",
+        test=GONE_OWNER
+        + "test_the_children_of_an_owner_that_is_gone_are_not_made_again_and_again_while_its_watch_is_interrupted",
     ),
     Mutant(
         "apply-makes-the-object-anew",
