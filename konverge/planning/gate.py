@@ -16,9 +16,9 @@ from konverge.planning.overlay import Cause
 from konverge.planning.report import Failed
 from konverge.rbac import plural_of
 from konverge.runtime import Controller
-from konverge.runtime.hooks.object_gate import Admission, GatedController
+from konverge.runtime.hooks.object_gate import Admission
 from konverge.runtime.observability.failures import Failure
-from konverge.runtime.observability.history import ReconcileRecord
+from konverge.runtime.observability.record import ReconcileRecord
 from konverge.words import Why
 
 __all__ = ["PlanGate", "PlanObserver", "Selector"]
@@ -62,8 +62,8 @@ class PlanGate:
     key only because time has passed.
     """
 
-    def __init__(self, host: GatedController, reasons: Callable[[Key], tuple[str, ...]]) -> None:
-        self.spec: Controller[Any] = host.spec
+    def __init__(self, spec: Controller[Any], reasons: Callable[[Key], tuple[str, ...]]) -> None:
+        self.spec = spec
         self.is_open = False
         self.initial: dict[Key, None] = {}
         self.not_tried: dict[Key, None] = {}

@@ -95,13 +95,14 @@ class _Planner:
         return ClientConfig.over(opened, server=config.server, namespace=config.namespace)
 
     def _gate_of(self, host: GatedController) -> PlanGate:
-        name = host.spec.name
+        name = host.name
+        spec = next(controller for controller in self._manager.controllers if controller.name == name)
 
         def reasons(key: Key) -> tuple[str, ...]:
             working = self._manager.runner(name).queue.snapshot(limit=0).working
             return next((run.reasons for run in working if run.key == key), ())
 
-        gate = self._gates[name] = PlanGate(host, reasons)
+        gate = self._gates[name] = PlanGate(spec, reasons)
         return gate
 
     async def run(self, fill: Callable[[Manager], Awaitable[None]]) -> PlanReport:

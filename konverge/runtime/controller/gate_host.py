@@ -39,6 +39,11 @@ class GateHost:
         self._enqueue_where = enqueue_where
 
     @property
+    def name(self) -> str:
+        """The controller's name, unique in its manager."""
+        return self._spec.name
+
+    @property
     def kind(self) -> Kind[Any]:
         """The controller's own kind."""
         return self._spec.kind

@@ -45,6 +45,10 @@ class GatedController(Protocol):
     """The services of a controller for its gate."""
 
     @property
+    def name(self) -> str:
+        """The controller's name, unique in its manager."""
+
+    @property
     def kind(self) -> Kind[Any]:
         """The controller's own kind."""
 

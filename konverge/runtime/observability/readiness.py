@@ -139,9 +139,7 @@ def why_not(kind: Kind[Any], informer: Informer, *, optional: bool, synced: bool
     """Return the obstacle that keeps one cache from being complete, or None; an optional kind may be absent."""
     problem = informer.problem
     if problem is None:
-        return (
-            None if synced or optional else Obstacle(kind.group_kind, SYNCING, "the first list is not complete yet")
-        )
+        return None if synced or optional else Obstacle(kind.group_kind, SYNCING, "the first list is not complete yet")
     if problem.cause == RestartCause.NOT_SERVED:
         if optional:
             return None
