@@ -143,8 +143,8 @@ class Probes:
         self.phase = "starting"
 
     def live(self) -> Iterable[Check]:
-        """Return no checks: a process that responds is alive."""
-        return ()
+        """Return the operator's own checks of liveness; apart from these a process that responds is alive."""
+        return checks_of(self._manager.liveness())
 
     def ready(self) -> Iterable[Check]:
         """Yield the checks of the manager, its controllers, and its informers."""

@@ -42,6 +42,8 @@ from konverge.runtime.hooks.leadership import Leadership
 from konverge.runtime.manager.manager import Manager
 from konverge.runtime.manager.settings import ElectionSettings, ManagerSettings, ShardingSettings
 from konverge.runtime.observability.readiness import ControllerReport, Report, State
+from konverge.runtime.parts.background import BackgroundServices
+from konverge.runtime.parts.lifetimes import HeldValue
 from konverge.runtime.reconcile.context import Context, HasStatus
 from konverge.runtime.reconcile.plan import Apply, ConditionUpdate, Delete, Patch, Plan, PlannedEvent
 from konverge.runtime.reconcile.status import StatusEditor
@@ -54,6 +56,7 @@ __all__ = [
     "Applied",
     "Applier",
     "Apply",
+    "BackgroundServices",
     "Caches",
     "Child",
     "Context",
@@ -65,6 +68,7 @@ __all__ = [
     "FieldsHeld",
     "HasStatus",
     "Held",
+    "HeldValue",
     "Leadership",
     "Live",
     "Manager",

@@ -78,7 +78,7 @@ class ProbeResponse:
 
 def checks_of(report: Report) -> tuple[Check, ...]:
     """Return one check for each controller of a manager, `controller/<name>`, `webhooks` if it serves any, `leader-election`, and one for
-    each background work with a status line, `background/<name>`, which never fails.
+    each background work with a status line, `background/<name>`, which never fails; then the operator's own checks, `check/<name>`.
     """
     checks = [Check(f"controller/{controller.name}", controller.why) for controller in report.controllers]
     if report.webhooks is not None:
@@ -86,6 +86,7 @@ def checks_of(report: Report) -> tuple[Check, ...]:
     if report.election is not None:
         checks.append(Check(report.election.name, report.election.why, note=report.election.note))
     checks += [Check(f"background/{work.name}", note=work.note) for work in report.background]
+    checks += [Check(check.name, check.why.removeprefix("check: ")) for check in report.checks]
     return tuple(checks)
 
 

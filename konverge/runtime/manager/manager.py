@@ -3,6 +3,7 @@
     opened in this order   closed in the reverse order      drained before that, in the reverse order
     connections            `closes`, without a limit
     client
+    lifetimes              stop hooks, then held values; no limit
     election       releases its Lease within the            -
                    deadlines of the election
     events         write what waits, a few seconds at most  -
@@ -30,32 +31,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from konverge.client import Client, ClientConfig, Fence
-from konverge.crds import Conversion
 from konverge.errors import NotReady, UsageError
-from konverge.kinds import Resource
+from konverge.kinds import Kind, Resource, kind_of
 from konverge.metrics import Metrics
-from konverge.rbac import Rule, merged
 from konverge.runtime.admission.registry import WebhookRegistry
-from konverge.runtime.admission.webhook import Webhook
-from konverge.runtime.builder.builder import Controller
-from konverge.runtime.cache.readers import Reorder
+from konverge.runtime.cache.readers import Reader, Reorder
 from konverge.runtime.controller.runner import ControllerRunner
 from konverge.runtime.hooks.leadership import Leadership
 from konverge.runtime.hooks.object_gate import ObjectGates, Owned
+from konverge.runtime.manager.declarations import Declarations
 from konverge.runtime.manager.explain import describe, explain
 from konverge.runtime.manager.settings import ManagerSettings
+from konverge.runtime.manager.shared_cache import shared_cache
 from konverge.runtime.manager.supervisor import Supervised
 from konverge.runtime.observability.failures import FailureObserver
 from konverge.runtime.observability.readiness import Report
-from konverge.runtime.parts.background import Background, BackgroundWork
+from konverge.runtime.parts.background import Background
+from konverge.runtime.parts.checks import OwnChecks
 from konverge.runtime.parts.controller_fence import ControllerFence
 from konverge.runtime.parts.controllers import Controllers
 from konverge.runtime.parts.core import Core
+from konverge.runtime.parts.lifetimes import Lifetimes
 from konverge.runtime.parts.part import ManagerPart
 from konverge.runtime.parts.resources import ApiClient, EventLoop, Events, Informers, SharedConnections
 from konverge.runtime.parts.webhooks import Webhooks
@@ -66,8 +67,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Manager"]
 
+R = TypeVar("R", bound=Resource)
 
-class Manager(Supervised):
+_CHECKED: Final = 1.0
+"""Seconds between two calls of the checks of the operator, while `ready` waits."""
+
+
+class Manager(Declarations, Supervised):
     """Runs controllers.
 
     `name` is the field manager of their writes, and part of the User-Agent. `config` None loads the kubeconfig or the mounted
@@ -106,14 +112,17 @@ class Manager(Supervised):
             config=config,
             started=lambda: self._supervisor is not None,
         )
-        super().__init__(core.readiness.notify)
+        Supervised.__init__(self, core.readiness.notify)
         self._connections = SharedConnections()
         self._admission = WebhookRegistry(name, chosen.webhooks, chosen.namespace)
         self._controllers = Controllers(core, namespace=chosen.namespace, strict=chosen.strict, drain=chosen.drain)
         self._background = Background(core)
+        self._lifetimes = Lifetimes()
+        self._checks = OwnChecks(core)
         self._parts: tuple[ManagerPart, ...] = (
             self._connections,
             ApiClient(core, chosen.client),
+            self._lifetimes,
             chosen.election_part(core, leadership),
             Events(core),
             Informers(core, chosen.informers),
@@ -122,102 +131,8 @@ class Manager(Supervised):
             self._controllers,
             *chosen.sharding_parts(core),
             self._background,
+            self._checks,
         )
-
-    # --- declarations --------------------------------------------------------------------------------------------------------
-
-    def add(self, controller: Controller[Any] | Webhook[Any] | Conversion[Any]) -> None:
-        """Add a controller, before the start or while running, or a webhook or a conversion, before the start.
-
-        Raises UsageError for a mistake that is visible in the declarations.
-        """
-        if isinstance(controller, Webhook):
-            self._admission.add(controller, started=self._core.started)
-        elif isinstance(controller, Conversion):
-            self._admission.add_conversion(controller, started=self._core.started)
-        else:
-            self._controllers.add(controller)
-
-    async def remove(self, name: str) -> None:
-        """Stop a controller, draining it, and forget it; before the start also a webhook or conversion, by its path, or background work.
-
-        Raises LookupError.
-        """
-        if not self._admission.remove(name) and not self._background.remove(name):
-            await self._controllers.remove(name)
-
-    def run_while_leading(self, name: str, work: BackgroundWork, *, note: Callable[[], str] | None = None) -> None:
-        """Run work that no controller does while this process leads; controller-runtime calls it a Runnable. Before the start only.
-
-        `work(services)` is cancelled if the lease is lost or the manager stops, and called again when the process leads once more. If it
-        raises, the error is logged and the work is called again after a pause. Declare its rights with `needs`.
-
-        `note` is called for each report and readiness probe, and returns a status line for /readyz?verbose, in the line
-        `background/<name>`; "" if all is well. It never fails readiness, since a restart repairs no other system. It must be quick, as it
-        runs on the event loop; the error of a note that raises is shown.
-        """
-        self._background.add(name, work, note)
-
-    def after_leading(self, call: Callable[[], None]) -> None:
-        """Call this whenever the process stops leading, and at the end of the manager. Before the start only.
-
-        Families delete the metrics of their objects here, because the metrics of a standby would be stale.
-        """
-        self._core.declare("say before what is to be called")
-        self._background.after_leading.append(call)
-
-    def closes(self, close: Callable[[], Awaitable[None]]) -> None:
-        """Await this at the end, after the last reconcile: connections that reconcilers share. Before the start only."""
-        self._core.declare("say before what it is to close")
-        self._connections.closes.append(close)
-
-    def needs(self, *rules: Rule) -> None:
-        """Declare rights beyond the rights of the controllers."""
-        self._core.rules.extend(rules)
-
-    def configure(self, config: ClientConfig) -> None:
-        """Name the API server of a manager without a configuration, for the next start."""
-        self._core.config = config
-
-    @property
-    def background(self) -> tuple[str, ...]:
-        """The names of the background work, in the order of its declaration."""
-        return self._background.names
-
-    @property
-    def controllers(self) -> tuple[Controller[Any], ...]:
-        """The controllers, in the order of their declaration."""
-        return tuple(self._core.controllers.values())
-
-    @property
-    def webhooks(self) -> tuple[Webhook[Any], ...]:
-        """The webhooks, in the order of their declaration."""
-        return self._admission.webhooks
-
-    @property
-    def conversions(self) -> tuple[Conversion[Any], ...]:
-        """The conversions between versions, in the order of their declaration."""
-        return self._admission.conversions
-
-    def rules(self) -> tuple[Rule, ...]:
-        """Return the RBAC rules of all parts, and the rules of `needs`."""
-        return merged((*(rule for part in self._parts for rule in part.rules()), *self._core.rules))
-
-    def webhook_configurations(self, *, bundle: bytes = b"", inject_from: str = "") -> list[dict[str, Any]]:
-        """Return the webhook configurations that the API server needs to call these webhooks; `konverge webhooks` prints them.
-
-        `bundle` are the PEM certificates that the API server trusts, `inject_from` names the cert-manager Certificate (namespace/name)
-        that provides them; with neither, the running manager adds its own. Raises UsageError if the settings name no address.
-        """
-        return self._admission.configurations(bundle=bundle, inject_from=inject_from)
-
-    def conversion_clients(self, *, bundle: bytes = b"") -> dict[str, dict[str, Any]]:
-        """Return the `clientConfig` of each conversion webhook by the name of its definition, for `konverge.crds.crd_manifests`.
-
-        `bundle` are the PEM certificates that the API server trusts; without them the running manager adds its own. Raises UsageError if
-        the settings name no address.
-        """
-        return self._admission.conversion_clients(bundle=bundle)
 
     # --- the manager at work -------------------------------------------------------------------------------------------------
 
@@ -242,6 +157,15 @@ class Manager(Supervised):
     def client(self) -> Client:
         """The client; raises UsageError before the start."""
         return self._core.client
+
+    def cache(self, what: Kind[R] | type[R], *, controller: str = "") -> Reader[R]:
+        """Return the cache of a kind that a controller declares, for code outside of reconcilers: a web page, background work.
+
+        The cache may lag behind the API server, and is empty until its first list is complete (`Reader.synced`). If several controllers
+        watch different selections of the kind, `controller` names the controller whose selection is meant. Raises CacheNotWatched if no
+        controller declares the kind, and UsageError for an ambiguous kind and before the start.
+        """
+        return shared_cache(self._core, kind_of(what), controller)
 
     @property
     def leads(self) -> bool:
@@ -280,8 +204,12 @@ class Manager(Supervised):
     # --- reports -------------------------------------------------------------------------------------------------------------
 
     def report(self) -> Report:
-        """Return whether each controller works, and if not, why; the same for the webhooks."""
+        """Return whether each controller works, and if not, why; the same for the webhooks and the checks of readiness."""
         return Report.joined(part.report() for part in self._parts)
+
+    def liveness(self) -> Report:
+        """Return the checks of liveness, run now."""
+        return self._checks.live()
 
     async def ready(self, timeout: float | None = 60.0) -> Report:
         """Wait until every controller is ready or the manager has ended, `timeout` seconds at most (None: no limit); returns the report."""
@@ -294,7 +222,10 @@ class Manager(Supervised):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 while not self.report() and self._running:
-                    await self._core.readiness.wait()
+                    with contextlib.suppress(TimeoutError):
+                        # A check of the operator announces no change.
+                        async with asyncio.timeout(_CHECKED if self._checks else None):
+                            await self._core.readiness.wait()
         if required and not self.report():
             waited = asyncio.get_running_loop().time() - began if timeout is None else timeout
             raise NotReady(f"manager {self.name} is not ready after {waited:g} s:\n{self.report()}")

@@ -96,6 +96,8 @@ class Report:
     """Whether the election works; its `note` names the leader; None if this process always leads."""
     background: tuple[ControllerReport, ...] = ()
     """Notes of background work; they never affect readiness."""
+    checks: tuple[ControllerReport, ...] = ()
+    """The operator's own checks."""
 
     def __bool__(self) -> bool:
         return all(one.ready for one in self._all)
@@ -106,6 +108,7 @@ class Report:
             *self.controllers,
             *(one for one in (self.webhooks, self.election) if one is not None),
             *self.background,
+            *self.checks,
         )
 
     @property
@@ -122,6 +125,7 @@ class Report:
             next((part.webhooks for part in parts if part.webhooks is not None), None),
             next((part.election for part in parts if part.election is not None), None),
             tuple(note for part in parts for note in part.background),
+            tuple(check for part in parts for check in part.checks),
         )
 
     def of(self, name: str) -> ControllerReport:

@@ -34,10 +34,16 @@ _LONGEST = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundServices:
-    """The services of background work."""
+    """The services of background work.
+
+    >>> async def poll(services: BackgroundServices) -> None:
+    ...     while True:
+    ...         nodes = await services.client.list(kind("v1", "Node"))
+    ...         await asyncio.sleep(60)
+    """
 
     client: Client
-    """Fenced: it writes only while the process leads."""
+    """Writes only while the process leads; the client of work on every replica always writes."""
     manager: str
     """The name of the manager."""
     metrics: Metrics
@@ -95,7 +101,7 @@ def _text_of(note: Callable[[], str]) -> str:
 
 
 def background_services(core: Core, services: ManagerServices) -> BackgroundServices:
-    """Return the services of background work that leads."""
+    """Return the services of background work with the client of these services."""
     return BackgroundServices(
         client=services.client,
         manager=core.name,
@@ -112,6 +118,8 @@ class Background(ManagerPart):
     def __init__(self, core: Core) -> None:
         self._core = core
         self._works: dict[str, BackgroundWork] = {}
+        self._everywhere: set[str] = set()
+        """The names of the work of each replica."""
         self._notes: dict[str, Callable[[], str]] = {}
         self._tasks: tuple[asyncio.Task[None], ...] = ()
         self.after_leading: list[Callable[[], None]] = []
@@ -122,14 +130,17 @@ class Background(ManagerPart):
         """The names of the background work, in the order of its declaration."""
         return tuple(self._works)
 
-    def add(self, name: str, work: BackgroundWork, note: Callable[[], str] | None) -> None:
-        """Declare background work, before the start."""
+    def add(self, name: str, work: BackgroundWork, note: Callable[[], str] | None, *, elected: bool) -> None:
+        """Declare background work, before the start; only the leader does `elected` work."""
         if self._core.started or name in self._works:
             raise UsageError(
                 f"background work {name!r}: give each work a name of its own, before the manager is started"
             )
         self._works[name] = work
-        self._core.has_background = True
+        if elected:
+            self._core.has_background = True
+        else:
+            self._everywhere.add(name)
         if note is not None:
             self._notes[name] = note
 
@@ -138,21 +149,24 @@ class Background(ManagerPart):
         if self._core.started or self._works.pop(name, None) is None:
             return False
         self._notes.pop(name, None)
-        self._core.has_background = bool(self._works)
+        self._core.has_background = bool(self._works.keys() - self._everywhere)
         return True
 
     def start(self) -> None:
         """Start the work, which waits for the first term."""
         core = self._core
         assert core.services is not None
-        given, term = background_services(core, core.services), core.services.term
+        assert core.unfenced is not None
         works = [*self._works.items()]
         if self.after_leading:
             works.append(("after leading", _at_the_end(self.after_leading)))
         self._tasks = tuple(
-            asyncio.create_task(run_background(name, work, given, term), name=f"konverge background {name}")
-            for name, work in works
+            self._task(name, work, core.unfenced if name in self._everywhere else core.services) for name, work in works
         )
+
+    def _task(self, name: str, work: BackgroundWork, services: ManagerServices) -> asyncio.Task[None]:
+        running = run_background(name, work, background_services(self._core, services), services.term)
+        return asyncio.create_task(running, name=f"konverge background {name}")
 
     def tasks(self) -> Collection[asyncio.Task[None]]:
         """Return the tasks of the work."""
