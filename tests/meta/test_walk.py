@@ -38,7 +38,7 @@ STEPS = (
     "KeyWorker._finish",
     "requeue_decision",
 )
-MOST_FILES = 36
+MOST_FILES = 35
 MOST_WRAPPERS = 15
 
 

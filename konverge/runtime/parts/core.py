@@ -41,7 +41,7 @@ class Core:
     unfenced_events: EventRecorder
     informers: InformerSet
     field_managers: frozenset[str]
-    event_loop: EventLoopMonitor
+    event_loop: EventLoopMonitor | None = None
 
     def __init__(
         self,

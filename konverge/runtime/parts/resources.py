@@ -107,5 +107,6 @@ class EventLoop(ManagerPart):
         core, loop = self._core, asyncio.get_running_loop()
         with EventLoopMonitor(
             loop, core.metrics, threshold=self._stall_seconds, lease_seconds=self._lease_seconds
-        ) as core.event_loop:
+        ) as monitor:
+            core.event_loop = monitor if monitor.enabled else None
             yield
