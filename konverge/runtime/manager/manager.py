@@ -107,6 +107,7 @@ class Manager(Supervised):
             started=lambda: self._supervisor is not None,
         )
         super().__init__(core.readiness.notify)
+        self._needs: list[Rule] = []
         self._connections = SharedConnections()
         self._admission = WebhookRegistry(name, chosen.webhooks, chosen.namespace)
         self._controllers = Controllers(core, namespace=chosen.namespace, strict=chosen.strict, drain=chosen.drain)
@@ -173,7 +174,7 @@ class Manager(Supervised):
 
     def needs(self, *rules: Rule) -> None:
         """Declare rights beyond the rights of the controllers."""
-        self._core.rules.extend(rules)
+        self._needs.extend(rules)
 
     def configure(self, config: ClientConfig) -> None:
         """Name the API server of a manager without a configuration, for the next start."""
@@ -201,7 +202,7 @@ class Manager(Supervised):
 
     def rules(self) -> tuple[Rule, ...]:
         """Return the RBAC rules of all parts, and the rules of `needs`."""
-        return merged((*(rule for part in self._parts for rule in part.rules()), *self._core.rules))
+        return merged((*(rule for part in self._parts for rule in part.rules()), *self._needs))
 
     def webhook_configurations(self, *, bundle: bytes = b"", inject_from: str = "") -> list[dict[str, Any]]:
         """Return the webhook configurations that the API server needs to call these webhooks; `konverge webhooks` prints them.
@@ -268,7 +269,8 @@ class Manager(Supervised):
         core = self._core
         if core.services is None:
             raise UsageError(f"manager {self.name!r} owns nothing before it is started")
-        return core.owner_of(object_.metadata) if core.owner_of else Owned(core.instance if core.leads else "", 0)
+        owner_of = core.plugged.owner_of
+        return owner_of(object_.metadata) if owner_of else Owned(core.instance if core.leads else "", 0)
 
     @property
     def admission(self) -> WebhookRunner:

@@ -65,7 +65,7 @@ class Events(ManagerPart):
         core = self._core
         async with AsyncExitStack() as stack:
             core.events = core.unfenced_events = await stack.enter_async_context(core.recorder(core.leader_client))
-            if core.leadership is not None:
+            if core.plugged.leadership is not None:
                 core.unfenced_events = await stack.enter_async_context(core.recorder(core.client))
             yield
 
