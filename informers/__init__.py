@@ -2,9 +2,9 @@
 
     machine.py             list and watch as a state machine; backoff.py, messages.py, problem.py beside it
     reflector.py           the driver of the machine, the only module that calls the client; resources that are not listed as a stream
-    decode.py              bytes to cached objects and changes (cached.py), with equal parts interned
-    store.py               objects and indexes; one writer, many readers
-    effect_handler.py      applies the machine's effects to store, handlers and reports (report.py, meters.py, statistics.py)
+    decode.py              bytes to cached objects and changes, with equal parts interned
+    store.py               cached objects and their indexes; one writer, many readers
+    effect_handler.py      the writer: applies the machine's effects to store, handlers and reports (report.py, meters.py, statistics.py)
     delivery.py            one coalescing queue per handler, and the time of its work before it yields to the event loop
     informer.py            one informer; informer_set.py: all informers of a manager, shared and owned
 
@@ -19,15 +19,15 @@ from __future__ import annotations
 if not __name__.startswith("konverge."):
     raise ImportError("import konverge.informers; the folder at the root is the same room under another name")
 
-from konverge.informers.cached import Cached, Change
 from konverge.informers.delivery import Handler, Registration
 from konverge.informers.informer import Informer
 from konverge.informers.informer_set import InformerSet, NamedApi
+from konverge.informers.messages import Change
 from konverge.informers.problem import Problem, RestartCause
 from konverge.informers.reflector import Api
 from konverge.informers.settings import InformerSettings, Selection, Transform, Whole
 from konverge.informers.statistics import HandlerStatistics, InformerStatistics
-from konverge.informers.store import OWNER, IndexFunction, Store
+from konverge.informers.store import OWNER, Cached, IndexFunction, Store
 
 __all__ = [
     "OWNER",

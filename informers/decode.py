@@ -22,11 +22,11 @@ import msgspec
 
 from konverge.client import WatchEvent, flattened, status_error
 from konverge.fields import Owner, owned_by
-from konverge.informers.cached import Cached, Change
-from konverge.informers.messages import Bookmark, Failed, Input, Items
+from konverge.informers.messages import Bookmark, Change, Failed, Input, Items
 from konverge.informers.outline import MOST_VALUES, has_too_many_values, outline
 from konverge.informers.problem import cause_of
 from konverge.informers.settings import Selection, Transform, Whole
+from konverge.informers.store import Cached
 from konverge.objects import FullMetadata, Metadata
 from konverge.words import Annotation
 

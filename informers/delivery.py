@@ -27,10 +27,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from konverge.errors import stack_of
-from konverge.informers.cached import Cached, Change
+from konverge.informers.messages import Change
 from konverge.informers.meters import Meters
 from konverge.informers.statistics import HandlerStatistics
-from konverge.informers.store import Path, Table
+from konverge.informers.store import Cached, Path, Table
 from konverge.logs import get_logger
 from konverge.words import LogKey
 

@@ -1,4 +1,4 @@
-"""The inputs and outputs of an informer's state machine, as frozen data.
+"""The changes of objects, and the inputs and outputs of an informer's state machine, as frozen data.
 
 An input is a result, an error or a timer. An output is an effect, which is applied at once and in order, or a command, which the driver
 executes next. Each step returns any number of effects and then exactly one command.
@@ -10,12 +10,13 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from konverge.informers.cached import Change
+from konverge.informers.store import Cached
 
 __all__ = [
     "Advance",
     "Started",
     "Bookmark",
+    "Change",
     "Command",
     "Commit",
     "Discard",
@@ -43,6 +44,20 @@ __all__ = [
     "Sleep",
     "Woke",
 ]
+
+
+class Change(msgspec.Struct, frozen=True, gc=False):
+    """A change of one key, from the watch event to the handler: added (`old` None), updated, or deleted (`new` None).
+
+    The decoder leaves `old` empty, and the store sets it to the object that it held. For a handler `old` is the object that it received
+    last, and `initial` marks objects that existed when the handler was added.
+    """
+
+    namespace: str
+    name: str
+    old: Cached | None
+    new: Cached | None
+    initial: bool = False
 
 
 class Moment(NamedTuple):

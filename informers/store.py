@@ -1,15 +1,18 @@
-"""The store of one informer and its indexes: many readers and one writer.
+"""Cached objects, and the store of one informer with its indexes: many readers and one writer (`effect_handler.py`).
 
 Guarantees
-- A reader sees each batch of events and each full state as one step.
-- Objects are immutable (`Cached`). `version` is the last resource version of an event, bookmark or full state.
-- A full state is built aside and swapped in (`Staging`, `StoreWriter.swap`). Unchanged objects keep their identity, so a relist does not
-  copy them. `difference` yields deletions first.
-- An event with the version that the store already holds changes nothing and is not delivered.
+- `Cached` is immutable and invisible to the cyclic garbage collector: decoded metadata, and the bytes of the rest. `data` and `decode`
+  return a private copy, decoded from the bytes, so a reader cannot corrupt the cache. The bytes hold no managedFields; the field sets that
+  this process's own managers applied are kept in `owned`, because they decide whether an apply would change anything.
+- A reader sees each batch of events and each full state as one step. `version` is the last resource version of an event, bookmark or full
+  state.
 - The function of an index is called once per object and change. Its values are stored, so it need not return the same values again for
   the old object. If the function raises, the object has no values, and the error is logged and counted.
 
-Caveats: objects have no common order, and two kinds are not equally fresh. Versions of different resources are never compared.
+Caveats: `metadata.labels` and `metadata.annotations` are shared between readers and read-only. Objects have no common order, and two kinds
+are not equally fresh. Versions of different resources are never compared.
+
+Memory of caches that keep every Secret and its managedFields: https://github.com/k8ssandra/k8ssandra-operator/issues/1752
 
 The barrier compares the store's version with the version of a write:
 https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5647-stale-controller-handling. The indexes of client-go:
@@ -19,31 +22,109 @@ https://github.com/kubernetes/client-go/blob/master/tools/cache/thread_safe_stor
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias, TypeVar
 
-from konverge.errors import UsageError, stack_of
-from konverge.informers.cached import Cached, Change
+import msgspec
+
+from konverge.errors import MetadataOnly, UsageError, stack_of
+from konverge.fields import Owner
+from konverge.kinds import Kind, Resource
 from konverge.logs import get_logger
-from konverge.objects import compare_versions, reached
+from konverge.objects import Metadata, compare_versions, reached
 from konverge.selectors import LabelSelector
 from konverge.words import LogKey
 
 __all__ = [
+    "EMPTY",
+    "OWNER",
+    "Cached",
+    "Contents",
     "Index",
     "IndexFunction",
-    "OWNER",
     "Path",
-    "Staging",
     "Store",
-    "StoreWriter",
     "Table",
     "controller_uid",
-    "difference",
 ]
 
 
 _LOG = get_logger("konverge.informers")
+
+R = TypeVar("R", bound=Resource)
+
+
+class _WithStatus(msgspec.Struct, gc=False):
+    status: Any = None
+
+
+_STATUS = msgspec.json.Decoder(_WithStatus)
+
+
+class Cached(msgspec.Struct, frozen=True, gc=False):
+    """One cached object.
+
+    `body` is its JSON without managedFields, b"" if only metadata is cached. `owned` holds FieldsV1 bytes by owner, None if no
+    manager of this process applied the object.
+
+    >>> Cached(Metadata(name="target", namespace="web"), b'{"spec":{"replicas":2}}').data()["spec"]
+    {'replicas': 2}
+    """
+
+    metadata: Metadata
+    body: bytes
+    owned: dict[Owner, bytes] | None = None
+
+    @property
+    def uid(self) -> str:
+        """`metadata.uid`."""
+        return self.metadata.uid
+
+    @property
+    def version(self) -> str:
+        """`metadata.resourceVersion`."""
+        return self.metadata.resource_version
+
+    @property
+    def metadata_only(self) -> bool:
+        """Whether only the metadata is cached."""
+        return not self.body
+
+    def __repr__(self) -> str:
+        """Return name, version and size without content, which may be a Secret's."""
+        return (
+            f"<cached {self.metadata.path} at {self.metadata.resource_version or 'no version'}, {len(self.body)} bytes>"
+        )
+
+    def same(self, other: Cached) -> bool:
+        """Report whether this is the same object at the same version."""
+        mine, theirs = self.metadata, other.metadata
+        return mine.resource_version == theirs.resource_version and mine.uid == theirs.uid
+
+    def data(self) -> dict[str, Any]:
+        """Return the object as a new dict, only its metadata if the body is not cached."""
+        decoded: dict[str, Any] = (
+            msgspec.json.decode(self.body) if self.body else {"metadata": msgspec.to_builtins(self.metadata)}
+        )
+        return decoded
+
+    def status(self) -> dict[str, Any]:
+        """Return the status as a new dict, {} if the object has none or only metadata is cached."""
+        status = _STATUS.decode(self.body).status if self.body else None
+        return status if isinstance(status, dict) else {}
+
+    def decode(self, kind: Kind[R]) -> R:
+        """Return a new copy of the object as an instance of this kind.
+
+        Raises InvalidObject if the object does not fit the kind's model, MetadataOnly if its body is not cached.
+        """
+        if not self.body:
+            raise MetadataOnly(
+                f"{kind.kind} {self.metadata.path} was read, but only its metadata is cached; "
+                f"read it live: await ctx.live(...).get({self.metadata.namespace!r}, {self.metadata.name!r})"
+            )
+        return kind.decode(self.data())
+
 
 Path: TypeAlias = tuple[str, str]
 """Namespace and name."""
@@ -152,10 +233,11 @@ Table: TypeAlias = dict[str, dict[str, Cached]]
 _Objects: TypeAlias = list[Cached]
 _Paths: TypeAlias = list[Path]
 
-_EMPTY: dict[str, Cached] = {}
+EMPTY: dict[str, Cached] = {}
+"""The objects of a namespace that has none."""
 
 
-class _Contents:
+class Contents:
     """The objects and indexes of a store; a full state replaces it as a whole."""
 
     __slots__ = ("count", "indexes", "size", "table")
@@ -170,6 +252,7 @@ class _Contents:
         self.size = 0
 
     def put(self, namespace: str, name: str, cached: Cached) -> Cached | None:
+        """Add or replace an object; return the replaced object."""
         inner = self.table.get(namespace)
         if inner is None:
             inner = self.table[namespace] = {}
@@ -185,6 +268,7 @@ class _Contents:
         return old
 
     def drop(self, namespace: str, name: str) -> Cached | None:
+        """Remove and return an object, if it exists."""
         inner = self.table.get(namespace)
         old = inner.pop(name, None) if inner is not None else None
         if inner is None or old is None:
@@ -206,7 +290,7 @@ class Store:
     """
 
     def __init__(self) -> None:
-        self._contents = _Contents({OWNER: Index(OWNER, controller_uid)})
+        self._contents = Contents({OWNER: Index(OWNER, controller_uid)})
         self._version = ""
         self._synced = False
         self._advanced: asyncio.Event | None = None
@@ -232,12 +316,12 @@ class Store:
 
     def get(self, namespace: str, name: str) -> Cached | None:
         """Return an object, None if it does not exist."""
-        return self._contents.table.get(namespace, _EMPTY).get(name)
+        return self._contents.table.get(namespace, EMPTY).get(name)
 
     def list(self, namespace: str | None = None, labels: LabelSelector | None = None) -> _Objects:
         """Return the objects of a namespace, or of all, whose labels match."""
         table = self._contents.table
-        tables: Iterable[dict[str, Cached]] = table.values() if namespace is None else (table.get(namespace, _EMPTY),)
+        tables: Iterable[dict[str, Cached]] = table.values() if namespace is None else (table.get(namespace, EMPTY),)
         objects = [cached for inner in tables for cached in inner.values()]
         if labels is None:
             return objects
@@ -247,7 +331,7 @@ class Store:
         """Return namespace and name of each object of a namespace, or of all."""
         table = self._contents.table
         if namespace is not None:
-            return [(namespace, name) for name in table.get(namespace, _EMPTY)]
+            return [(namespace, name) for name in table.get(namespace, EMPTY)]
         return [(where, name) for where, inner in table.items() for name in inner]
 
     def by_index(self, index: str, value: str) -> _Objects:
@@ -294,119 +378,3 @@ class Store:
     def snapshot(self) -> Table:
         """Return a copy of the table, which later changes of the store do not affect."""
         return {namespace: dict(inner) for namespace, inner in self._contents.table.items()}
-
-
-class Staging:
-    """A full state that is being received; it shares unchanged objects with the store."""
-
-    def __init__(self, store: Store) -> None:
-        self._known = store._contents.table
-        self.contents = _Contents({name: index.empty() for name, index in store._contents.indexes.items()})
-
-    @property
-    def table(self) -> Table:
-        """The objects so far."""
-        return self.contents.table
-
-    def take(self, changes: Iterable[Change]) -> None:
-        """Add the objects of a page or of a part of a streaming list."""
-        contents = self.contents
-        for change in changes:
-            namespace, name, new = change.namespace, change.name, change.new
-            if new is None:
-                contents.drop(namespace, name)
-                continue
-            known = self._known.get(namespace, _EMPTY).get(name)
-            contents.put(namespace, name, known if known is not None and known.same(new) else new)
-
-
-class StoreWriter:
-    """The write side of a store, held only by the informer's effect handler."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-
-    def apply(self, changes: Iterable[Change], version: str) -> list[Change]:
-        """Apply a batch of events, after which the store is at `version`; return the changes of the store in order."""
-        store = self.store
-        contents = store._contents
-        effective = []
-        for change in changes:
-            namespace, name, new = change.namespace, change.name, change.new
-            if new is None:
-                old = contents.drop(namespace, name)
-                if old is not None:
-                    effective.append(Change(namespace, name, old, None))
-                continue
-            held = contents.table.get(namespace, _EMPTY).get(name)
-            if held is None:
-                contents.put(namespace, name, new)
-                effective.append(change)
-            elif not held.same(new):
-                contents.put(namespace, name, new)
-                effective.append(Change(namespace, name, held, new))
-        self.advance(version)
-        return effective
-
-    def advance(self, version: str) -> None:
-        """Set the version, of a bookmark for example, and wake the tasks that wait for one."""
-        store = self.store
-        store._version = version
-        if store._advanced is not None:
-            store._advanced.set()
-            store._advanced = None
-
-    def swap(self, staging: Staging, version: str) -> Table:
-        """Replace the content by a staged state at `version`; return the old content, for `difference`."""
-        store = self.store
-        before = store._contents.table
-        # The staged state lacks an index that was added after its first page.
-        for name, index in store._contents.indexes.items():
-            if name not in staging.contents.indexes:
-                staging.contents.indexes[name] = _filled(index.empty(), staging.contents.table)
-        store._contents = staging.contents
-        store._synced = True
-        self.advance(version)
-        return before
-
-    def clear(self) -> Table:
-        """Remove all objects, because the kind is not served; return the old content, for `difference`."""
-        before = self.swap(Staging(self.store), "")
-        self.store._synced = False
-        return before
-
-    def add_index(self, name: str, function: IndexFunction) -> None:
-        """Add an index, and fill it with the objects of the store.
-
-        The same function may be added again under the same name. Raises UsageError for another function under a known name.
-        """
-        indexes = self.store._contents.indexes
-        known = indexes.get(name)
-        if known is None:
-            indexes[name] = _filled(Index(name, function), self.store._contents.table)
-        elif known.function != function:
-            raise UsageError(
-                f"there is another index {name!r} on this informer, which others share; choose another name"
-            )
-
-
-def _filled(index: Index, table: Table) -> Index:
-    for namespace, inner in table.items():
-        for name, cached in inner.items():
-            index.put(namespace, name, cached)
-    return index
-
-
-def difference(before: Table, after: Table) -> Iterator[Change]:
-    """Yield the changes from one table to another, deletions first. Neither may change during the iteration."""
-    for namespace, inner in before.items():
-        now = after.get(namespace, _EMPTY)
-        for name, old in inner.items():
-            if name not in now:
-                yield Change(namespace, name, old, None)
-    for namespace, inner in after.items():
-        past = before.get(namespace, _EMPTY)
-        for name, new in inner.items():
-            old_or_none = past.get(name)
-            if old_or_none is not new:
-                yield Change(namespace, name, old_or_none, new)

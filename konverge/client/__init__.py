@@ -9,9 +9,9 @@
     responses.py    bodies of successful responses: objects, pages, and the events of a watch; depth.py: JSON that is nested too deeply
     status.py       unsuccessful responses as typed errors
     retry.py        retries and their backoff: pure decisions, and the tenacity objects that execute them
-    round_tripper.py  one call over a connection of aiohttp, at about half of what a session costs
     transport.py    the interfaces of transports and fences
-    http_transport.py  the transport by aiohttp: sessions, keepalive, TLS
+    http_transport.py  the transport by aiohttp: calls over its connections, at about half of what a session costs; watches
+    sessions.py     aiohttp's sessions and their sockets: keepalive, the fence of each send
     fence.py        the last check before the bytes of a write are sent: whether this process still leads
     sender.py       one call: slot, attempts, credentials, metrics
     discovery.py    the resources that the server serves

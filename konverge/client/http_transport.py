@@ -2,10 +2,15 @@
 
 `HttpTransport` keeps two sessions, one for calls and one for watches, so that a hundred watches do not starve the calls.
 
-Guarantees: a connection is established within `connect_timeout` (TLS included); TCP notices a dead peer (keepalive, user timeout); proxies,
-cookies, redirects and netrc of the environment are ignored; the transport does not retry. Every failure below HTTP raises `Unreachable`,
-with `maybe_done` if the request may have arrived. After a rotation, new connections use the new certificates and open watches
-continue.
+Guarantees: redirects are ignored; the transport does not retry. Every failure below HTTP raises `Unreachable`, with `maybe_done` if the
+request may have arrived. After a rotation, new connections use the new certificates and open watches continue. `sessions.py` holds the
+guarantees of connections.
+
+A call takes a connection of aiohttp's pool, without a session around it. aiohttp keeps the connections (pool, TLS, name look-up, limits)
+and parses the responses. A session also handles redirects, cookies, netrc, trace hooks, form bodies and a task per request body, and a
+call to an API server needs none of these. For a status apply they are about half of a session's cost (docs/adr/0006). The bytes on the
+wire and the errors are the session's, except for the order of headers. If `is_supported` finds that the installed aiohttp lacks a part
+that `RoundTripper` uses, or a request is unusual (a proxy, a large body, a target that has to be escaped), the session carries the request.
 
 Caveats: the transport sets no deadline for an attempt; the caller does.
 """
@@ -13,60 +18,48 @@ Caveats: the transport sets no deadline for an attempt; the caller does.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import io
+import re
 import socket
-import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import cache, lru_cache
 from typing import Any
 from weakref import WeakSet
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from konverge.client.api_warnings import texts_of
 from konverge.client.credentials import Credentials, CredentialSource, FixedCredentials, TlsMaterial
 from konverge.client.requests import Request
-from konverge.client.round_tripper import LARGE_BODY, RoundTripper, is_plain, is_supported
+from konverge.client.sessions import Broken, open_session, sockets_closed
 from konverge.client.settings import ClientSettings
 from konverge.client.status import retry_after_seconds
 from konverge.client.tls import TlsOptions, handshake_hint, make_context
 from konverge.client.transport import Fence, OpenStream, Response
 from konverge.clock import wall_clock
-from konverge.errors import ConfigError, NotLeading, Unreachable, UsageError
+from konverge.errors import ConfigError, Unreachable, UsageError
 from konverge.logs import get_logger
 from konverge.words import LogKey
 
-__all__ = ["HttpTransport"]
+__all__ = ["LARGE_BODY", "HttpTransport", "RoundTripper", "is_plain", "is_supported"]
 
 _log = get_logger("konverge.client")
 
+LARGE_BODY = 64 * 1024
+"""The size in bytes above which a body is sent piece by piece, so that it does not block the loop."""
+
+_PLAIN = re.compile(r"/[!-~]*").fullmatch
+_UNSAFE = re.compile(r"[\r\n\0]").search
+_WANTED = {"read_until_eof", "auto_decompress"}
 _SENT_ONCE = frozenset({"PATCH", "POST"})
 """Methods that aiohttp does not repeat by itself, so that they need no `_no_second_attempt`."""
 _MAX_HEADER_SETS = 64
 """The largest number of combinations of Accept and Content-Type whose headers are cached."""
-_CLOSE_TIMEOUT = 1.0
-"""Seconds that `close` waits for the shutdown of connections."""
-
-
-class _Broken(Exception):
-    """Carries a transport error past aiohttp's own silent second attempt."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-
-async def _no_second_attempt(
-    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-) -> aiohttp.ClientResponse:
-    """Prevent aiohttp from repeating PUT and DELETE when a kept connection breaks, because `retry` decides that.
-
-    Source: https://github.com/aio-libs/aiohttp/issues/10790
-    """
-    try:
-        return await handler(request)
-    except (aiohttp.ClientError, OSError) as error:
-        raise _Broken(error) from error
 
 
 _NEVER_SENT = (
@@ -78,57 +71,6 @@ _NEVER_SENT = (
 )
 
 
-class _FencedSocket(socket.socket):
-    """A socket that hands no byte to the kernel behind its fence; asyncio then ends the connection."""
-
-    check: Callable[[], None]
-
-    def send(self, *args: Any) -> int:
-        self._check()
-        return super().send(*args)
-
-    def sendmsg(self, *args: Any) -> int:
-        self._check()
-        return super().sendmsg(*args)
-
-    def _check(self) -> None:
-        try:
-            self.check()
-        except NotLeading as error:
-            raise ConnectionAbortedError(str(error)) from error
-
-
-def _socket_factory(
-    settings: ClientSettings, sockets: WeakSet[socket.socket], check: Callable[[], None] | None = None
-) -> Any:
-    """Return a factory of sockets that detect a silently dead peer; it adds each to `sockets`. `check` is called before each send."""
-    options = [
-        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
-        (socket.IPPROTO_TCP, "TCP_KEEPIDLE", max(1, int(settings.keepalive_idle))),
-        (socket.IPPROTO_TCP, "TCP_KEEPINTVL", max(1, int(settings.keepalive_idle / 3))),
-        (socket.IPPROTO_TCP, "TCP_KEEPCNT", 3),
-        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", max(1, int(settings.tcp_user_timeout * 1000))),
-    ]
-
-    def make(address: tuple[Any, ...]) -> socket.socket:
-        connection: socket.socket
-        if check is None:
-            connection = socket.socket(family=address[0], type=address[1], proto=address[2])
-        else:
-            connection = _FencedSocket(family=address[0], type=address[1], proto=address[2])
-            connection.check = check
-            # A connection that is given up drops what the kernel has not sent, so that nothing of it arrives after an outage.
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        for level, name, value in options:
-            option = getattr(socket, name, None)  # not every platform has each of them
-            if option is not None:
-                connection.setsockopt(level, option, value)
-        sockets.add(connection)
-        return connection
-
-    return make
-
-
 class _HttpStream:
     """The body of one aiohttp response, read in parts."""
 
@@ -138,7 +80,7 @@ class _HttpStream:
         self._content = response.content
         self.status = response.status
         self.content_type = response.content_type
-        self.retry_after = _retry_after(response)
+        self.retry_after = _retry_after(response.headers)
 
     async def read(self) -> bytes:
         try:
@@ -147,8 +89,8 @@ class _HttpStream:
             raise self._transport.unreachable(self._request, error) from error
 
 
-def _retry_after(response: aiohttp.ClientResponse) -> float | None:
-    header = response.headers.get("Retry-After")
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    header = headers.get("Retry-After")
     return retry_after_seconds(header, wall_clock()) if header else None
 
 
@@ -225,19 +167,7 @@ class HttpTransport:
     def _session(self, *, limit: int) -> aiohttp.ClientSession:
         if self._closed:
             raise UsageError("the client is closed; make requests inside its `async with` block")
-        connector = aiohttp.TCPConnector(
-            limit=limit,
-            keepalive_timeout=self._settings.pool_idle,
-            socket_factory=_socket_factory(self._settings, self._sockets, self._check),
-        )
-        return aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._settings.connect_timeout),
-            headers=self._headers,
-            trust_env=False,
-            middlewares=(_no_second_attempt,),
-        )
+        return open_session(self._settings, self._headers, self._sockets, limit=limit, check=self._check)
 
     async def _start(self, session: aiohttp.ClientSession, request: Request) -> aiohttp.ClientResponse:
         credentials = await self._credentials()
@@ -261,7 +191,7 @@ class HttpTransport:
                 proxy=self._proxy,
                 middlewares=() if request.method in _SENT_ONCE else None,
             )
-        except _Broken as broken:
+        except Broken as broken:
             raise self.unreachable(request, broken.error) from broken.error
         except (aiohttp.ClientError, OSError) as error:
             raise self.unreachable(request, error) from error
@@ -284,10 +214,10 @@ class HttpTransport:
             except (aiohttp.ClientError, OSError) as error:
                 raise self.unreachable(request, error) from error
             warnings = texts_of(response.headers.getall("Warning", ()))
-            return Response(response.status, body, response.content_type, _retry_after(response), warnings)
+            return Response(response.status, body, response.content_type, _retry_after(response.headers), warnings)
 
     def _headers_for(self, request: Request, credentials: Credentials) -> tuple[tuple[str, str], ...]:
-        """All headers except Content-Length; cached, because `round_tripper` caches the encoded block by this tuple."""
+        """All headers except Content-Length; cached, because `_header_block` caches the encoded block by this tuple."""
         cached = self._header_cache.get((request.accept, request.content_type))
         if cached is not None and cached[0] is credentials:
             return cached[1]
@@ -314,15 +244,12 @@ class HttpTransport:
             )
             self._round_tripper = (self._context, round_tripper)
         try:
-            head = await self._round_tripper[1].send(request, headers)
+            response = await self._round_tripper[1].send(request, headers)
         except (aiohttp.ClientError, OSError) as error:
             raise self.unreachable(request, error) from error
-        if head.status == 401:
+        if response.status == 401:
             self._source.distrust()
-        again = head.header("Retry-After")
-        retry_after = retry_after_seconds(again, wall_clock()) if again else None
-        media_type = head.header("Content-Type").partition(";")[0].strip().lower()
-        return Response(head.status, head.body, media_type, retry_after, head.warnings)
+        return response
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[OpenStream]:
@@ -357,11 +284,88 @@ class HttpTransport:
         self._calls = self._watches = None
         for session in sessions:
             await session.close()
-        await self._sockets_closed()
+        await sockets_closed(self._sockets)
 
-    async def _sockets_closed(self) -> None:
-        """Wait until the loop has closed every socket, because aiohttp does not wait for the TLS shutdown of dropped connections."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + _CLOSE_TIMEOUT
-        while any(connection.fileno() != -1 for connection in self._sockets) and loop.time() < deadline:
-            await asyncio.sleep(0.005)
+
+@cache
+def is_supported() -> bool:
+    """Whether the installed aiohttp has the undocumented parts that `RoundTripper` uses."""
+    connect = inspect.signature(aiohttp.TCPConnector.connect).parameters
+    prepared = inspect.signature(ResponseHandler.set_response_params).parameters
+    return list(connect) == ["self", "req", "traces", "timeout"] and prepared.keys() >= _WANTED
+
+
+def is_plain(request: Request, headers: tuple[tuple[str, str], ...]) -> bool:
+    """Whether a request may be written unchanged: nothing in it needs escaping, and its body is sent in one piece."""
+    small = request.body is None or len(request.body) <= LARGE_BODY
+    return small and _PLAIN(request.target) is not None and bool(_header_block(headers))
+
+
+@lru_cache(maxsize=64)
+def _header_block(headers: tuple[tuple[str, str], ...]) -> str:
+    """Encode headers for the wire; "" if one of them holds a line break. Cached, because most requests share their headers."""
+    if any(_UNSAFE(name + value) for name, value in headers):
+        return ""
+    return "".join(f"{name}: {value}\r\n" for name, value in headers)
+
+
+class RoundTripper:
+    """Sends requests to one server over the connections of a session, with one TLS context."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        server: str,
+        *,
+        ssl: Any,
+        server_hostname: str | None,
+        timeout: aiohttp.ClientTimeout,
+        loop: Any,
+    ) -> None:
+        connector = session.connector
+        assert connector is not None
+        self._connector = connector
+        self._timeout = timeout
+        # The key of the connections in the pool; this request itself is never sent.
+        self._connection_key = aiohttp.ClientRequest(
+            "GET", URL(server), loop=loop, session=session, ssl=ssl, server_hostname=server_hostname
+        )
+        self._host = self._connection_key.headers["Host"]
+        # kcp and Rancher serve many API servers on one host, each below a path of its own.
+        self._path = self._connection_key.url.raw_path.rstrip("/")
+
+    async def send(self, request: Request, headers: tuple[tuple[str, str], ...]) -> Response:
+        """Send a request and return the whole response. Raises ClientError, OSError."""
+        sent = request.body
+        length = "" if sent is None else f"Content-Length: {len(sent)}\r\n"
+        head = (
+            f"{request.method} {self._path}{request.target} HTTP/1.1\r\n"
+            f"Host: {self._host}\r\n{_header_block(headers)}{length}\r\n"
+        )
+        try:
+            connection = await self._connector.connect(self._connection_key, traces=[], timeout=self._timeout)
+        except TimeoutError as error:
+            raise aiohttp.ConnectionTimeoutError(f"no connection to {self._host} in time") from error
+        try:
+            protocol = connection.protocol
+            transport = connection.transport
+            if protocol is None or transport is None:
+                raise aiohttp.ServerDisconnectedError
+            protocol.set_response_params(read_until_eof=True, auto_decompress=True)
+            transport.write(head.encode("latin-1") + (sent or b""))
+            message, payload = await protocol.read()
+            while message.code < 200:  # an interim response, for instance "Early Hints"
+                message, payload = await protocol.read()
+            body = await payload.read()
+        except HttpProcessingError as error:
+            connection.close()
+            raise aiohttp.ClientPayloadError(f"the response is not HTTP: {error.message}") from error
+        except BaseException:
+            connection.close()
+            raise
+        connection.release()
+        fields = message.headers
+        retry_after = _retry_after(fields) if "Retry-After" in fields else None
+        warnings = texts_of(fields.getall("Warning")) if "Warning" in fields else ()
+        media_type = fields.get("Content-Type", "").partition(";")[0].strip().lower()
+        return Response(message.code, body, media_type, retry_after, warnings)

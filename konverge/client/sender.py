@@ -208,18 +208,17 @@ class Sender:
 
     async def _counted(self, request: Request, coming: Awaitable[A]) -> A:
         """Await a response and count the attempt by its status code, or as an error."""
-        begun = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
         try:
             response = await coming
         except (Exception, asyncio.CancelledError):
-            self._count_attempt("<error>", request, begun)
+            if self._measures is not None:
+                self._measures.count_attempt("<error>", request.method, loop.time() - begun)
             raise
-        self._count_attempt(str(response.status), request, begun)
-        return response
-
-    def _count_attempt(self, code: str, request: Request, begun: float) -> None:
         if self._measures is not None:
-            self._measures.count_attempt(code, request.method, asyncio.get_running_loop().time() - begun)
+            self._measures.count_attempt(str(response.status), request.method, loop.time() - begun)
+        return response
 
     @asynccontextmanager
     async def open(self, request: Request, *, waits: bool = False) -> AsyncIterator[OpenStream]:

@@ -20,9 +20,10 @@ import msgspec
 
 from konverge.errors import UsageError
 from konverge.informers import Cached
-from konverge.informers.cached import Change
+from konverge.informers.effect_handler import Staging, StoreWriter
+from konverge.informers.messages import Change
 from konverge.informers.settings import Selection
-from konverge.informers.store import Staging, Store, StoreWriter
+from konverge.informers.store import Store
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.metrics import Metrics
 from konverge.objects import Metadata

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from konverge.client import Client, ClientConfig, ClientSettings, WatchIdle, WatchQuery, WriteState, credentials
-from konverge.client.http_transport import _socket_factory
+from konverge.client.sessions import socket_factory
 from konverge.client.tls import TlsOptions
 from konverge.clock import wall_clock
 from konverge.errors import ApiError, ConfigError, ServerFailure, TooManyRequests, Unreachable, UsageError
@@ -484,7 +484,7 @@ async def test_a_proxy_is_used_where_one_is_configured() -> None:
 def test_sockets_notice_a_peer_that_is_gone(name: int, option: str, wanted: int) -> None:
     if not hasattr(socket, option):
         pytest.skip(f"this platform has no {option}")
-    make = _socket_factory(ClientSettings(), WeakSet())
+    make = socket_factory(ClientSettings(), WeakSet())
     with make((socket.AF_INET, socket.SOCK_STREAM, 0, "", ())) as made:
         assert made.getsockopt(name, getattr(socket, option)) == wanted
 

@@ -20,7 +20,8 @@ from konverge.client.ledger import PendingWrite
 from konverge.errors import Conflict, NotFound
 from konverge.fields import owned_by, without_nulls
 from konverge.informers import Cached, Change, Selection
-from konverge.informers.store import Store, StoreWriter
+from konverge.informers.effect_handler import StoreWriter
+from konverge.informers.store import Store
 from konverge.kinds import Kind, kind_of
 from konverge.metrics import Metrics
 from konverge.objects import Metadata

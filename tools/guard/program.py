@@ -29,7 +29,7 @@ import konverge as kv
 import konverge_testing
 from konverge.client import Client
 from konverge.crds import crd
-from konverge.informers.cached import Cached
+from konverge.informers.store import Cached
 from konverge_testing import ApiServer
 from konverge_testing.lab import install_crds
 from konverge_testing.loop import VirtualTimeLoop

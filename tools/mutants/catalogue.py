@@ -145,7 +145,7 @@ _INFORMERS: Final = (
     Mutant(
         "store-update-lost",
         "a change of an object that the cache has is ignored",
-        INFORMERS + "store",
+        INFORMERS + "effect_handler",
         "StoreWriter.apply",
         "not held.same(new)",
         "held.uid != new.uid",
@@ -154,16 +154,16 @@ _INFORMERS: Final = (
     Mutant(
         "store-delete-lost",
         "a deletion leaves the object in the cache",
-        INFORMERS + "store",
+        INFORMERS + "effect_handler",
         "StoreWriter.apply",
         "contents.drop(namespace, name)",
-        "contents.table.get(namespace, _EMPTY).get(name)",
+        "contents.table.get(namespace, EMPTY).get(name)",
         ("sites",),
     ),
     Mutant(
         "store-delete-untold",
         "a deletion is stored but not delivered",
-        INFORMERS + "store",
+        INFORMERS + "effect_handler",
         "StoreWriter.apply",
         "if old is not None:\n    effective.append(Change(namespace, name, old, None))",
         "",
@@ -173,7 +173,7 @@ _INFORMERS: Final = (
     Mutant(
         "relist-forgets-deletions",
         "an object that was deleted between two lists causes no delete event",
-        INFORMERS + "store",
+        INFORMERS + "effect_handler",
         "difference",
         "yield Change(namespace, name, old, None)",
         "continue",
@@ -183,14 +183,14 @@ _INFORMERS: Final = (
     Mutant(
         "relist-keeps-deleted",
         "a new list does not remove from the cache what it no longer holds",
-        INFORMERS + "store",
+        INFORMERS + "effect_handler",
         "StoreWriter.swap",
         "for name, index in store._contents.indexes.items():\n"
         "    if name not in staging.contents.indexes:\n"
         "        staging.contents.indexes[name] = _filled(index.empty(), staging.contents.table)",
         "for where, inner in before.items():\n"
         "    for name, cached in inner.items():\n"
-        "        if name not in staging.contents.table.get(where, _EMPTY):\n"
+        "        if name not in staging.contents.table.get(where, EMPTY):\n"
         "            staging.contents.put(where, name, cached)\n"
         "for name, index in store._contents.indexes.items():\n"
         "    if name not in staging.contents.indexes:\n"

@@ -121,7 +121,7 @@ class ReconcilePipeline:
             self._failures.report(ctx, ended, reconciled=step is FinalizerStep.RECONCILE)
             ended = await self._status.write(key, cached, ctx, ended)
         if not isinstance(ended, Exception):
-            self._failures.forget(key)
+            self._failures.streaks.succeeded(key)
         return Result(ended, trace, invalid=invalid is not None)
 
     async def _refused(self, key: Key, cached: Cached, ctx: Context[Any], error: Exception) -> Outcome | Exception:
@@ -134,7 +134,7 @@ class ReconcilePipeline:
 
     def forget(self, key: Key) -> None:
         """Drop the failures of a deleted object."""
-        self._failures.forget(key)
+        self._failures.streaks.succeeded(key)
 
 
 class FinalizerStep(enum.Enum):

@@ -137,15 +137,11 @@ class FailureReport:
     def __init__(self, spec: Controller[Any]) -> None:
         self._spec = spec
         self._condition = failure_condition(spec)
-        self._streaks = FailureStreaks()
-
-    def forget(self, key: Key) -> None:
-        """Drop the failures of a key."""
-        self._streaks.succeeded(key)
+        self.streaks = FailureStreaks()
 
     def message(self, key: Key, error: Exception) -> str | None:
         """Count a failure of the key, and return the message that the status shows for it, None if it shows none."""
-        return failure_message(error, repeated=self._streaks.failed(key, asyncio.get_running_loop().time()))
+        return failure_message(error, repeated=self.streaks.failed(key, asyncio.get_running_loop().time()))
 
     def report(self, ctx: Context[Any], ended: Outcome | Exception, *, reconciled: bool) -> None:
         """Report a failure, or clear an earlier failure if the object was `reconciled` without an exception."""

@@ -14,8 +14,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from konverge.client import Fence
 from konverge.clock import wall_clock
@@ -38,6 +39,9 @@ from konverge.words import Why
 from konverge.workqueue import Item, WorkQueue
 
 __all__ = ["KeyWorker"]
+
+
+_UNWATCHED: Final = nullcontext()
 
 
 class _Run(NamedTuple):
@@ -84,13 +88,13 @@ class KeyWorker:
 
     async def run(self) -> None:
         """Work on one key after the other until the queue is shut down."""
-        metrics = self._metrics
+        metrics, monitor = self._metrics, self._shared.event_loop
         async for item in self._queue:
             metrics.active += 1
             task = asyncio.current_task()
             assert task is not None
             try:
-                with self._shared.event_loop.note(task, self._name, item.key):
+                with _UNWATCHED if monitor is None else monitor.note(task, self._name, item.key):
                     await self._work(item)
             except asyncio.CancelledError:
                 self._queue.add(item.key, reason=Why.INTERRUPTED, priority=item.priority)

@@ -39,12 +39,12 @@ class Election(ManagerPart):
         async with AsyncExitStack() as stack:
             leadership = await self._leadership(stack)
             if leadership is not None:
-                core.leadership, core.term = leadership, Term()
+                core.plugged.leadership, core.term = leadership, Term()
                 core.leader_client = core.client.fenced_by(leadership.fence)
                 if core.leader_client is not core.client:
                     stack.push_async_callback(core.leader_client.close)
                 self._leading = Leading(leadership, core.term, core.readiness)
-                core.leads_now.append(self._leading.leads)
+                core.plugged.leads.append(self._leading.leads)
             try:
                 yield
             finally:

@@ -34,6 +34,7 @@ class Declarations:
     """The declarations that a program gives to its `Manager`."""
 
     _core: Core
+    _needs: list[Rule]
     _parts: tuple[ManagerPart, ...]
     _connections: SharedConnections
     _admission: WebhookRegistry
@@ -145,7 +146,7 @@ class Declarations:
 
     def needs(self, *rules: Rule) -> None:
         """Declare rights beyond the rights of the controllers."""
-        self._core.rules.extend(rules)
+        self._needs.extend(rules)
 
     def configure(self, config: ClientConfig) -> None:
         """Name the API server of a manager without a configuration, for the next start."""
@@ -173,7 +174,7 @@ class Declarations:
 
     def rules(self) -> tuple[Rule, ...]:
         """Return the RBAC rules of all parts, and the rules of `needs`."""
-        return merged((*(rule for part in self._parts for rule in part.rules()), *self._core.rules))
+        return merged((*(rule for part in self._parts for rule in part.rules()), *self._needs))
 
     def webhook_configurations(self, *, bundle: bytes = b"", inject_from: str = "") -> list[dict[str, Any]]:
         """Return the webhook configurations that the API server needs to call these webhooks; `konverge webhooks` prints them.

@@ -39,6 +39,7 @@ from konverge.client import Client, ClientConfig, Fence
 from konverge.errors import NotReady, UsageError
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.metrics import Metrics
+from konverge.rbac import Rule
 from konverge.runtime.admission.registry import WebhookRegistry
 from konverge.runtime.cache.readers import Reader, Reorder
 from konverge.runtime.controller.runner import ControllerRunner
@@ -113,6 +114,7 @@ class Manager(Declarations, Supervised):
             started=lambda: self._supervisor is not None,
         )
         Supervised.__init__(self, core.readiness.notify)
+        self._needs: list[Rule] = []
         self._connections = SharedConnections()
         self._admission = WebhookRegistry(name, chosen.webhooks, chosen.namespace)
         self._controllers = Controllers(core, namespace=chosen.namespace, strict=chosen.strict, drain=chosen.drain)
@@ -192,7 +194,8 @@ class Manager(Declarations, Supervised):
         core = self._core
         if core.services is None:
             raise UsageError(f"manager {self.name!r} owns nothing before it is started")
-        return core.owner_of(object_.metadata) if core.owner_of else Owned(core.instance if core.leads else "", 0)
+        owner_of = core.plugged.owner_of
+        return owner_of(object_.metadata) if owner_of else Owned(core.instance if core.leads else "", 0)
 
     @property
     def admission(self) -> WebhookRunner:

@@ -86,7 +86,7 @@ class Controllers(ManagerPart):
             gates=core.gates,
         )
         core.unfenced = core.services
-        if core.leadership is not None:
+        if core.plugged.leadership is not None:
             core.unfenced = replace(
                 core.services, client=core.client, events=core.unfenced_events, term=Term(leads=True), fence=None
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -15,7 +16,6 @@ from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
 from konverge.objects import Metadata
-from konverge.rbac import Rule
 from konverge.runtime.admission.webhook import Webhook
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.cache.readers import Reorder
@@ -28,7 +28,21 @@ from konverge.runtime.observability.failures import FailureObserver
 from konverge.runtime.reconcile.services import ManagerServices
 from konverge.tasks import Broadcast
 
-__all__ = ["Core"]
+__all__ = ["Core", "Plugged"]
+
+
+@dataclass(slots=True)
+class Plugged:
+    """The answers of the plug-ins that are open: who leads, who may write, and who owns an object."""
+
+    leadership: Leadership | None = None
+    """Decides when this process leads; None: it always leads."""
+    leads: list[Callable[[], bool]] = field(default_factory=list)
+    """Whether a plug-in lets this process write; without plug-ins it always may."""
+    services: list[Callable[[Controller[Any]], ManagerServices | None]] = field(default_factory=list)
+    """Services of a plug-in for some controllers; None for the others."""
+    owner_of: Callable[[Metadata], Owned] | None = None
+    """The owner of an object, if replicas share objects."""
 
 
 class Core:
@@ -41,7 +55,7 @@ class Core:
     unfenced_events: EventRecorder
     informers: InformerSet
     field_managers: frozenset[str]
-    event_loop: EventLoopMonitor
+    event_loop: EventLoopMonitor | None = None
 
     def __init__(
         self,
@@ -66,21 +80,13 @@ class Core:
         self.controllers: dict[str, Controller[Any]] = {}
         self.webhooks: Callable[[], tuple[Webhook[Any], ...]] = tuple
         self.has_background = False
-        self.rules: list[Rule] = []
         # The manager at work
         self._client: Client | None = None
-        self.leadership: Leadership | None = None
-        """Decides when this process leads; None: it always leads."""
         self.services: ManagerServices | None = None
         """The services of controllers that work while this process leads; None unless the manager runs."""
         self.unfenced: ManagerServices | None = None
         """The services of controllers that work on every replica."""
-        self.other_services: list[Callable[[Controller[Any]], ManagerServices | None]] = []
-        """Services of a plug-in for some controllers; None for the others."""
-        self.leads_now: list[Callable[[], bool]] = []
-        """Whether a plug-in lets this process write; without plug-ins it always may."""
-        self.owner_of: Callable[[Metadata], Owned] | None = None
-        """The owner of an object, if replicas share objects."""
+        self.plugged = Plugged()
         self.runners: dict[str, ControllerRunner] = {}
         self.changed = asyncio.Event()
         """Set if the tasks of a part changed."""
@@ -105,18 +111,19 @@ class Core:
     @property
     def leads(self) -> bool:
         """Whether this process may write now."""
-        return self.services is not None and (not self.leads_now or any(leads() for leads in self.leads_now))
+        return self.services is not None and (not self.plugged.leads or any(leads() for leads in self.plugged.leads))
 
     @property
     def fence(self) -> Fence | None:
         """Refuses writes while this process does not lead; None if it always leads."""
-        return None if self.leadership is None else self.leadership.fence
+        leadership = self.plugged.leadership
+        return None if leadership is None else leadership.fence
 
     def services_of(self, controller: Controller[Any] | None) -> ManagerServices | None:
         """Return the services of a controller; None if it does not run."""
         if controller is None:
             return None
-        for other in self.other_services:
+        for other in self.plugged.services:
             if (services := other(controller)) is not None:
                 return services
         return self.services if controller.elected else self.unfenced

@@ -65,7 +65,7 @@ class Events(ManagerPart):
         core = self._core
         async with AsyncExitStack() as stack:
             core.events = core.unfenced_events = await stack.enter_async_context(core.recorder(core.leader_client))
-            if core.leadership is not None:
+            if core.plugged.leadership is not None:
                 core.unfenced_events = await stack.enter_async_context(core.recorder(core.client))
             yield
 
@@ -107,5 +107,6 @@ class EventLoop(ManagerPart):
         core, loop = self._core, asyncio.get_running_loop()
         with EventLoopMonitor(
             loop, core.metrics, threshold=self._stall_seconds, lease_seconds=self._lease_seconds
-        ) as core.event_loop:
+        ) as monitor:
+            core.event_loop = monitor if monitor.enabled else None
             yield

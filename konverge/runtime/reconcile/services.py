@@ -47,7 +47,8 @@ class ManagerServices:
     metrics: Metrics
     random: Random
     events: EventRecorder
-    event_loop: EventLoopMonitor
+    event_loop: EventLoopMonitor | None
+    """None if the loop is not watched."""
     namespace: str | None
     """The namespace that is watched; None for the whole cluster."""
     strict: bool

@@ -50,7 +50,7 @@ class Sharding(ManagerPart):
         self._ring: AnyRing | None = None
         self._leading: _Membership | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        core.other_services.append(self._services_of)
+        core.plugged.services.append(self._services_of)
 
     def _services_of(self, controller: Controller[Any]) -> ManagerServices | None:
         return None if controller.family is None else self._services
@@ -68,7 +68,7 @@ class Sharding(ManagerPart):
             if isinstance(ring, Ring):
                 ring.lease_events.reports_to(events)
             ownership = _ownership(ring, client, events, core)
-            core.owner_of = ownership.owns
+            core.plugged.owner_of = ownership.owns
             stack.push_async_callback(ownership.close)
             await stack.enter_async_context(ring.following(core.informers))
             term = Term()
@@ -81,11 +81,11 @@ class Sharding(ManagerPart):
                 gates=partial(_gate, ownership, trimmed_kinds(ring, core)),
             )
             self._leading = _Membership(ring, term, core.readiness)
-            core.leads_now.append(self._leading.leads)
+            core.plugged.leads.append(self._leading.leads)
             try:
                 yield
             finally:
-                self._services, core.owner_of = None, None
+                self._services, core.plugged.owner_of = None, None
                 await cancel_and_wait(*self._tasks)
 
     async def _open_ring(self, stack: AsyncExitStack) -> AnyRing:

@@ -377,7 +377,7 @@ async def test_two_replicas_with_one_identity_do_not_both_lead() -> None:
         await replicas.leader()
         b = await replicas.start("b")
         for replica in replicas.replicas.values():
-            election = replica.manager._core.leadership
+            election = replica.manager._core.plugged.leadership
             assert isinstance(election, LeaseElection)
             election.identity = election._candidate.identity = "both"
         await replicas.client.patch(
@@ -464,7 +464,7 @@ async def test_the_writes_of_a_leader_end_with_the_time_of_the_last_renewal_that
         a = await replicas.start("a")
         await replicas.leader()
         await asyncio.sleep(10)
-        election = a.manager._core.leadership
+        election = a.manager._core.plugged.leadership
         assert isinstance(election, LeaseElection)
         replicas.delays["a"] = lambda request: 4.0 if "/leases" in request.path else 0.0
         before = election.fence.until

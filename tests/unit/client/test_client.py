@@ -61,6 +61,21 @@ async def test_an_empty_list_may_have_no_items_at_all(client: Client, server: An
     assert len(await client.list(CONFIG_MAP)) == 0
 
 
+async def test_a_kind_is_discovered_again_only_once_discovery_is_old_or_forgotten(
+    connect: Callable[..., Client], server: Any, say: Say
+) -> None:
+    client = connect(discovery_seconds=600.0)
+    server.script = [say({"metadata": {"name": "a"}}) for _ in range(5)]
+    discoveries = []
+    for pause in (0.0, 599.0, 2.0, 0.0):
+        await asyncio.sleep(pause)
+        await client.get(CONFIG_MAP, "a", "web")
+        discoveries.append(len(server.discoveries))
+    client.forget_discovery("v1")
+    await client.get(CONFIG_MAP, "a", "web")
+    assert [*discoveries, len(server.discoveries)] == [1, 1, 2, 2, 3]
+
+
 async def test_a_page_is_not_decoded_further_than_needed(client: Client, server: Any, say: Say) -> None:
     server.script = [
         say({**page(["a"], "9", "t"), "metadata": {"resourceVersion": "9", "continue": "t", "remainingItemCount": 4}})

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from konverge.client import Client, ClientConfig, ClientSettings
-from konverge.client.round_tripper import LARGE_BODY
+from konverge.client.http_transport import LARGE_BODY
 from konverge.errors import Unreachable
 from konverge.kinds import kind
 from konverge.metrics import Metrics

@@ -7,8 +7,8 @@ import asyncio
 import aiohttp
 import pytest
 
+from konverge.client.http_transport import LARGE_BODY, RoundTripper, is_plain, is_supported
 from konverge.client.requests import Request
-from konverge.client.round_tripper import LARGE_BODY, RoundTripper, is_plain, is_supported
 
 ACCEPT = (("Accept", "application/json"),)
 

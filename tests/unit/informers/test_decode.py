@@ -11,11 +11,11 @@ import pytest
 from konverge.client import WatchEvent
 from konverge.errors import Expired, MetadataOnly, UsageError
 from konverge.fields import Owner
-from konverge.informers.cached import Cached
 from konverge.informers.decode import Decoder, Interner, strip
 from konverge.informers.messages import Bookmark, Failed, Items
 from konverge.informers.problem import RestartCause
 from konverge.informers.settings import Selection
+from konverge.informers.store import Cached
 from konverge.kinds import kind
 from konverge.objects import Metadata
 

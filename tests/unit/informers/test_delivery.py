@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from konverge.informers.cached import Cached, Change
 from konverge.informers.delivery import HandlerQueue, Registration, YieldBudget
-from konverge.informers.store import Table
+from konverge.informers.messages import Change
+from konverge.informers.store import Cached, Table
 from konverge.objects import Metadata
 
 

@@ -10,7 +10,7 @@ import pytest
 import konverge.informers
 
 MODULES = (
-    *("backoff", "cached", "decode", "delivery", "informer", "meters", "reflector"),
+    *("backoff", "decode", "delivery", "informer", "meters", "reflector"),
     *("problem", "settings", "statistics", "store"),
 )
 

@@ -22,11 +22,11 @@ from konverge.errors import (
     Unauthorized,
     Unreachable,
 )
-from konverge.informers.cached import Cached, Change
 from konverge.informers.machine import MachineState, Phase, initial_state, step
 from konverge.informers.messages import (
     Advance,
     Bookmark,
+    Change,
     Clear,
     Commit,
     Discard,
@@ -55,6 +55,7 @@ from konverge.informers.messages import (
 )
 from konverge.informers.problem import RestartCause, cause_of
 from konverge.informers.settings import InformerSettings
+from konverge.informers.store import Cached
 from konverge.objects import Metadata
 
 NOW = Moment(now=1000.0)

@@ -9,8 +9,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from konverge.errors import UsageError
-from konverge.informers.cached import Cached, Change
-from konverge.informers.store import Staging, Store, StoreWriter, difference
+from konverge.informers.effect_handler import Staging, StoreWriter, difference
+from konverge.informers.messages import Change
+from konverge.informers.store import Cached, Store
 from konverge.objects import Metadata, OwnerReference
 from konverge.selectors import LabelSelector
 

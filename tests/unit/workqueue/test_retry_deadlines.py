@@ -39,6 +39,34 @@ def test_a_kept_deadline_counts_no_failure() -> None:
     assert deadlines.failures("a") == 2
 
 
+def test_success_of_a_key_that_never_failed_does_not_enter_the_limiter() -> None:
+    calls = []
+
+    class Recording(ItemExponential[str]):
+        def failures(self, key: str) -> int:
+            calls.append(key)
+            return super().failures(key)
+
+        def forget(self, key: str) -> None:
+            calls.append(key)
+            super().forget(key)
+
+    limiter = Recording()
+    core = QueueCore[str](limiter=limiter)
+    for now in (0.0, 1.0):
+        core.add("a", now, reason="changed")
+        core.get(now)
+        core.forget("a")
+        core.done("a", now)
+    assert calls == []
+    core.add_rate_limited("a", 2.0, reason="failed")
+    item = core.get(3.0)
+    assert item is not None
+    assert item.failures == 1
+    core.forget("a")
+    assert calls == ["a", "a"]
+
+
 def test_forgetting_frees_the_deadline_too() -> None:
     deadlines = RetryDeadlines(ItemExponential[str](20.0, 1000.0))
     deadlines.retry_at("a", 0.0)
