@@ -217,16 +217,16 @@ def _call(
     after = {name: value for name, value in after.items() if value or name in given}
     schema = plain_schema_of(target)
     body = carried(given, before, after, schema)
-    head = {
-        "apiVersion": declaration_of(target).api_version,
-        "kind": given.get("kind"),
-        "metadata": given.get("metadata"),
-    }
+    head = {"apiVersion": declaration_of(target).api_version, "kind": given.get("kind")}
+    if "metadata" in given:
+        head["metadata"] = given["metadata"]
     defaults = object_defaults(target)
     return {**body, **head} if defaults is None else filled({**body, **head}, defaults)
 
 
 def _annotated(data: Data, annotations: dict[str, str]) -> Data:
+    if "metadata" not in data:  # a part of an object, while the server merges an apply
+        return data
     metadata = {name: value for name, value in data["metadata"].items() if name != "annotations"}
     return {**data, "metadata": {**metadata, "annotations": annotations} if annotations else metadata}
 
