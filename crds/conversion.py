@@ -213,7 +213,7 @@ def _call(
             f"{name} returned {type(result).__name__}; it converts {source.__name__} into {target.__name__}"
         )
     after = result.to_dict()
-    # An empty part that the former version did not have is no part: a status that nobody has written.
+    # A status that was never written stays absent.
     after = {name: value for name, value in after.items() if value or name in given}
     schema = plain_schema_of(target)
     body = carried(given, before, after, schema)

@@ -4,7 +4,7 @@
         check_round_trips(MIRRORS)
 
 Guarantees: hypothesis draws specs and statuses from the schema of each version, so that a new field is tested without a change of the test.
-An object goes to the other version and back through the code that serves the webhook. Two objects are equal if their models are: the
+An object is converted to the other version and back by the code that serves the webhook. Two objects are equal if their models are: the
 spelling of a value may change, as in `90m` and `1h30m`. The smallest failing object is shown.
 
 Needs hypothesis, which the kit does not install.

@@ -119,7 +119,7 @@ class Barrel(kv.CustomResource[BetaSpec, TankStatus]):
     """Another kind."""
 
 
-def test_classes_of_two_kinds_are_no_versions() -> None:
+def test_a_class_of_another_kind_is_refused_as_a_version() -> None:
     wrong: Any = Barrel
     with pytest.raises(UsageError, match="no version of Tank"):
         kv.Conversion.of(Tank).version(wrong, up=from_beta, down=to_beta)
