@@ -81,11 +81,11 @@ class Conversion(Generic[H]):
     spokes: tuple[Spoke, ...] = ()
     keeps: bool = False
 
-    @classmethod
-    def of(cls, hub: type[H]) -> Conversion[H]:
+    @staticmethod
+    def of(hub: type[S]) -> Conversion[S]:
         """Begin with the hub, the version that the controllers know."""
         declaration_of(hub)
-        return cls(hub)
+        return Conversion(hub)
 
     def version(self, spoke: type[S], *, up: Callable[[S], H], down: Callable[[H], S]) -> Conversion[H]:
         """Add a version: `up` converts its objects into the hub, `down` converts back.
