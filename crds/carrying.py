@@ -1,4 +1,4 @@
-"""What an object keeps of its former version: the spelling of unchanged values, and fields that no version of this program knows.
+"""The rest of an object in its former version: the spelling of unchanged values, and fields that no version of this program knows.
 
 Guarantees: pure; the arguments are not changed. An operator that is older than the installed definition does not remove a field that
 only the definition has, because such a field keeps its place if the other version does not use the place.

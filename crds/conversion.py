@@ -81,11 +81,11 @@ class Conversion(Generic[H]):
     spokes: tuple[Spoke, ...] = ()
     keeps: bool = False
 
-    @classmethod
-    def of(cls, hub: type[H]) -> Conversion[H]:
+    @staticmethod
+    def of(hub: type[S]) -> Conversion[S]:
         """Begin with the hub, the version that the controllers know."""
         declaration_of(hub)
-        return cls(hub)
+        return Conversion(hub)
 
     def version(self, spoke: type[S], *, up: Callable[[S], H], down: Callable[[H], S]) -> Conversion[H]:
         """Add a version: `up` converts its objects into the hub, `down` converts back.
@@ -213,20 +213,20 @@ def _call(
             f"{name} returned {type(result).__name__}; it converts {source.__name__} into {target.__name__}"
         )
     after = result.to_dict()
-    # An empty part that the former version did not have is no part: a status that nobody has written.
+    # A status that was never written stays absent.
     after = {name: value for name, value in after.items() if value or name in given}
     schema = plain_schema_of(target)
     body = carried(given, before, after, schema)
-    head = {
-        "apiVersion": declaration_of(target).api_version,
-        "kind": given.get("kind"),
-        "metadata": given.get("metadata"),
-    }
+    head = {"apiVersion": declaration_of(target).api_version, "kind": given.get("kind")}
+    if "metadata" in given:
+        head["metadata"] = given["metadata"]
     defaults = object_defaults(target)
     return {**body, **head} if defaults is None else filled({**body, **head}, defaults)
 
 
 def _annotated(data: Data, annotations: dict[str, str]) -> Data:
+    if "metadata" not in data:  # a part of an object, while the server merges an apply
+        return data
     metadata = {name: value for name, value in data["metadata"].items() if name != "annotations"}
     return {**data, "metadata": {**metadata, "annotations": annotations} if annotations else metadata}
 

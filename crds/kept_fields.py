@@ -80,7 +80,7 @@ def kept_text(entries: Sequence[Entry]) -> str:
 
 
 def restored(data: Mapping[str, Any], text: str, annotation: str) -> Data:
-    """Return an object with the fields of an annotation; raises NotConvertible for an annotation that is no such text, or too large."""
+    """Return an object with the fields of an annotation; raises NotConvertible if it cannot be read, or is the mark."""
     field = f'.metadata.annotations["{annotation}"]'
     if text == _TOO_LARGE:
         raise NotConvertible(

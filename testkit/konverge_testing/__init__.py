@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from konverge_testing.loop import VirtualTimeLoop
     from konverge_testing.memory_server import ApiServer
     from konverge_testing.proxy import FaultProxy
+    from konverge_testing.round_trips import check_round_trips
     from konverge_testing.wire import SilentWire
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "SilentWire",
     "VirtualTimeLoop",
     "admit",
+    "check_round_trips",
     "install_crds",
 ]
 
@@ -47,6 +49,7 @@ _HOMES = {
     "SilentWire": "konverge_testing.wire",
     "VirtualTimeLoop": "konverge_testing.loop",
     "admit": "konverge_testing.admission",
+    "check_round_trips": "konverge_testing.round_trips",
     "install_crds": "konverge_testing.lab",
 }
 

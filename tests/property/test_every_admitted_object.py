@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from any_value import admitted, changed
+from any_value import changed
 from apps.lab import OCI_CHART, Apps
 from apps.operations import Operations
 from hypothesis import HealthCheck, Phase, given, settings
@@ -44,6 +44,7 @@ from konverge.reconcilers.pools import PoolSettings
 from konverge.reconcilers.pools.instances import MaterialSettings
 from konverge.runtime import ManagerSettings
 from konverge_testing import Lab, install_crds
+from konverge_testing.admitted_values import admitted
 from konverge_testing.flux import flux_crds
 from konverge_testing.lab.plans import Plan
 from konverge_testing.lab.runs import run

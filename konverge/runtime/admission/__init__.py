@@ -1,10 +1,12 @@
-"""Admission webhooks: handlers that change or deny a write before it is stored.
+"""Webhooks: handlers that change or deny a write before it is stored, and conversions between the versions of a kind.
 
     webhook.py         a webhook as one sentence; request.py, verdicts.py the argument and the result of its handler
     review.py          AdmissionReview on the wire (pure); patching.py the JSON patch (pure)
-    handler.py         one request to one webhook, contained; router.py from a request's path to its webhook
+    conversion_review.py  ConversionReview on the wire (pure); konverge.crds.Conversion converts
+    responding.py      the HTTP response, counted and timed; handler.py and conversion_handler.py one request to one webhook, contained
+    router.py          from a request's path to its webhook
     configurations.py  the webhook configurations as data (pure); settings.py addresses, names and times
-    cert_secret.py     the Secret of self-made certificates (runtime/tls) and the CA bundles
+    cert_secret.py     the Secret of self-made certificates (runtime/tls); bundles.py the CA bundles (pure)
     registry.py        the webhooks of a manager; server.py runs them; serving.py the HTTP server (runtime/http/posts.py)
 
 Importing this loads neither aiohttp nor cryptography nor jsonpatch: the first manager that serves a webhook imports them.

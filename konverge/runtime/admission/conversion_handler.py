@@ -9,8 +9,8 @@ Guarantees
 - An object that is being deleted and cannot be converted passes with a new apiVersion only: its finalizers can be removed, and its
   namespace can end.
 
-Caveats: one object that cannot be converted fails every list of its kind in the other versions. A client that reads the version in which
-the object is stored needs no conversion.
+Caveats: one object that cannot be converted fails every list of its kind in the other versions. A request in the stored version needs no
+conversion.
 """
 
 from __future__ import annotations

@@ -62,6 +62,14 @@ def test_a_status_passes_and_an_absent_status_stays_absent() -> None:
     assert "status" not in TANKS.converted(tank(BETA, {"litres": 2}), V1)
 
 
+@pytest.mark.parametrize("conversion", [TANKS, KEEPING])
+def test_a_part_of_an_object_without_metadata_is_converted(conversion: kv.Conversion[Tank]) -> None:
+    part = {"apiVersion": V1, "kind": "Tank", "spec": {"volume": {"millilitres": 1500}}}
+    old = conversion.converted(part, BETA)
+    assert old == {"apiVersion": BETA, "kind": "Tank", "spec": {"litres": 1, "lid": "open", "pumps": []}}
+    assert "metadata" not in conversion.converted(old, V1)
+
+
 def test_a_field_that_only_the_installed_definition_has_keeps_its_place() -> None:
     given = tank(BETA, {"litres": 2, "material": "steel", "colour": 7})
     spec = TANKS.converted(given, V1)["spec"]
@@ -111,7 +119,7 @@ class Barrel(kv.CustomResource[BetaSpec, TankStatus]):
     """Another kind."""
 
 
-def test_classes_of_two_kinds_are_no_versions() -> None:
+def test_a_class_of_another_kind_is_refused_as_a_version() -> None:
     wrong: Any = Barrel
     with pytest.raises(UsageError, match="no version of Tank"):
         kv.Conversion.of(Tank).version(wrong, up=from_beta, down=to_beta)

@@ -149,7 +149,7 @@ async def test_a_refused_object_is_named_and_nothing_is_trimmed(upgraded: Lab) -
     assert await stored_versions(upgraded) == ["v1beta1", "v1"]
 
 
-async def test_a_definition_that_changes_meanwhile_is_not_trimmed(upgraded: Lab) -> None:
+async def test_a_definition_that_changes_during_a_migration_is_not_trimmed(upgraded: Lab) -> None:
     plan = plan_of((await upgraded.client.get(DEFINITION, NAME)).data)
     with pytest.raises(KonvergeError, match="changed during the migration"):
         await storage._trim(upgraded.client, replace(plan, before=("v1beta1",)))

@@ -7,7 +7,22 @@ from typing import Any
 
 import pytest
 import structlog
-from tanks import BETA, GROUP, KEEPING, TANKS, BetaSpec, BetaTank, Pump, Tank, TankSpec, Volume, from_beta, to_beta
+from tanks import (
+    BETA,
+    GROUP,
+    KEEPING,
+    TANKS,
+    V1,
+    BetaSpec,
+    BetaTank,
+    Pump,
+    Tank,
+    TankSpec,
+    TankStatus,
+    Volume,
+    from_beta,
+    to_beta,
+)
 from widgets import By
 
 import konverge as kv
@@ -68,6 +83,48 @@ async def test_a_write_in_an_older_version_keeps_what_it_cannot_hold(lab: Lab) -
     assert (tank.spec.lid, tank.spec.colour, tank.spec.volume.millilitres) == ("shut", "red", 3500)
     assert tank.spec.pumps == (Pump(name="p", speed=4),)
     assert not tank.annotations
+
+
+@kv.resource(V1, kind="Tank", storage=False, conditions=("Ready",))
+class NewTank(kv.CustomResource[TankSpec, TankStatus]):
+    """The hub of a release that still stores v1beta1."""
+
+
+@kv.resource(BETA, kind="Tank")
+class StoredBeta(kv.CustomResource[BetaSpec, TankStatus]):
+    """The stored version."""
+
+
+def from_stored(old: StoredBeta) -> NewTank:
+    volume = Volume(millilitres=old.spec.litres * 1000)
+    return NewTank(spec=TankSpec(volume=volume, lid=old.spec.lid), status=old.status)
+
+
+def to_stored(new: NewTank) -> StoredBeta:
+    spec = BetaSpec(litres=new.spec.volume.millilitres // 1000, lid=new.spec.lid)
+    return StoredBeta(spec=spec, status=new.status)
+
+
+async def fill(tank: NewTank, ctx: kv.Context[NewTank]) -> kv.Outcome:
+    ctx.status.set_condition("Ready", True, "Measured", f"{tank.spec.volume.millilitres} ml")
+    return kv.Done()
+
+
+async def test_a_hub_that_is_not_stored_keeps_all_fields(lab: Lab) -> None:
+    conversion = kv.Conversion.of(NewTank).version(StoredBeta, up=from_stored, down=to_stored).keeping_lost_fields()
+
+    def build(manager: kv.Manager) -> None:
+        manager.add(kv.Controller.of(NewTank).reconciled_by(By(fill)))
+        manager.add(conversion)
+
+    await lab.start(build)
+    spec = TankSpec(volume=Volume(millilitres=3500), colour="red", pumps=(Pump(name="p", speed=2),))
+    await lab.create(NewTank.new("a", spec=spec))
+    tank = await lab.until(NewTank, "a", kv.is_true("Ready"))
+    assert (tank.spec.volume.millilitres, tank.spec.colour, tank.spec.pumps[0].speed) == (3500, "red", 2)
+    assert tank.condition("Ready").message == "3500 ml"
+    assert not tank.annotations
+    assert (await lab.get(StoredBeta, "a")).spec.litres == 3
 
 
 async def test_an_apply_in_an_older_version_keeps_what_it_cannot_hold(lab: Lab) -> None:
@@ -154,11 +211,6 @@ def test_a_conversion_is_checked_when_it_is_added() -> None:
     with pytest.raises(UsageError, match="has two conversions"):
         manager.add(KEEPING)
     assert manager.conversions == (TANKS,)
-
-
-@kv.resource(BETA, kind="Tank")
-class StoredBeta(kv.CustomResource[BetaSpec, kv.Status]):
-    """A second version that is stored."""
 
 
 def test_two_stored_versions_are_refused() -> None:

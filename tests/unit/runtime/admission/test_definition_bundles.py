@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tanks import GROUP, TANKS
+from tanks import GROUP, TANKS, Tank
 
 import konverge as kv
 from konverge.client import Client
 from konverge.crds import crd
+from konverge.daemon.crds import apply_all
 from konverge.metrics import Metrics
 from konverge.rbac import cluster_role, narrowed_roles
 from konverge.runtime.admission.bundles import definition_injection
@@ -65,6 +66,20 @@ async def test_the_declared_rights_suffice_to_write_the_bundle(server: ApiServer
     stored = await admin.get(DEFINITION, NAME)
     bundle = stored.get("spec", "conversion", "webhook", "clientConfig", "caBundle")
     assert base64.b64decode(bundle) == trusted, "a second apply of the definition keeps the bundle"
+
+
+async def test_a_conversion_leaves_its_definition_with_the_old_versions(admin: Client) -> None:
+    keeper = CertificateKeeper(admin, PLACE, SETTINGS, "shop")
+    trusted = (await keeper.material()).trusted
+    async with Client(admin.config, name="konverge-crds") as crds:
+        assert await apply_all(crds, [crd(*TANKS.models, webhook=CLIENT)]) == [(NAME, "created")]
+        assert await keeper.inject([], trusted, [TANKS]) == []
+        assert await apply_all(crds, [crd(Tank)], dry_run=True) == [(NAME, "configured")]
+        assert await apply_all(crds, [crd(*TANKS.models, webhook=CLIENT)]) == [(NAME, "unchanged")]
+        assert await apply_all(crds, [crd(Tank)]) == [(NAME, "configured")]
+        assert await apply_all(crds, [crd(Tank)]) == [(NAME, "unchanged")]
+    spec = (await admin.get(DEFINITION, NAME)).data["spec"]
+    assert ([version["name"] for version in spec["versions"]], spec["conversion"]) == (["v1"], {"strategy": "None"})
 
 
 def definition(conversion: dict[str, Any] | None, **metadata: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The programs of docs/guide/admission.md run unchanged, with the command that a reader would give."""
+"""The programs of docs/guide/admission.md and versions.md run unchanged, with the command that a reader would give."""
 
 from __future__ import annotations
 
@@ -13,16 +13,21 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[4]
 
 
-def test_the_tests_of_the_guide_pass_as_a_reader_runs_them() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "examples/test_backup_admission.py", "-p", "no:cacheprovider"]
+@pytest.mark.parametrize("name", ["test_backup_admission.py", "test_mirror_operator.py"])
+def test_the_tests_of_the_guide_pass_as_a_reader_runs_them(name: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", f"examples/{name}", "-p", "no:cacheprovider"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 passed" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["backup_admission.py", "test_backup_admission.py"])
-def test_the_guide_shows_the_files_that_this_test_runs(name: str) -> None:
-    assert f"<!-- include: examples/{name} -->" in (ROOT / "docs" / "guide" / "admission.md").read_text()
+@pytest.mark.parametrize(
+    ("page", "program"), [("admission.md", "backup_admission"), ("versions.md", "mirror_operator")]
+)
+def test_the_guide_shows_the_files_that_this_test_runs(page: str, program: str) -> None:
+    text = (ROOT / "docs" / "guide" / page).read_text()
+    for name in (f"{program}.py", f"test_{program}.py"):
+        assert f"<!-- include: examples/{name} -->" in text
 
 
 def test_a_manager_without_webhooks_loads_no_server_no_keys_and_no_patches() -> None:
