@@ -115,7 +115,7 @@ MACHINES: Final = (
     Mutant(
         "machines-settings-of-a-shard-group",
         "a shard group sends variables of another writer than its pool",
-        FAMILY + "groups.decide",
+        FAMILY + "groups.shares",
         "pool_share",
         "group.spec.model_copy(update=settings)",
         "group.spec",
