@@ -51,8 +51,8 @@ MACHINES: Final = (
     Mutant(
         "machines-imported-in-part",
         "a static group whose pool was deleted becomes a pool of the shards that listed it first",
-        FAMILY + "clusters.reconciler",
-        "NstanceClusterReconciler._plan",
+        FAMILY + "clusters.observe",
+        "_imports",
         "{*existing, *states.unsettled}",
         "existing",
         test=POOLS
