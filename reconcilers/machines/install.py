@@ -23,7 +23,8 @@ from konverge.kinds import Kind, Resource, kind_of
 from konverge.reconcilers.machines.clusters.kubeconfig import secret_name
 from konverge.reconcilers.machines.clusters.reconciler import NstanceClusterReconciler
 from konverge.reconcilers.machines.gates import pause_of
-from konverge.reconcilers.machines.groups import reconciler as groups
+from konverge.reconcilers.machines.groups.observe import pause_of_group
+from konverge.reconcilers.machines.groups.reconciler import ShardGroupReconciler
 from konverge.reconcilers.machines.instances import indexes as instances
 from konverge.reconcilers.machines.instances.reconciler import NstanceMachineReconciler
 from konverge.reconcilers.machines.kinds import (
@@ -168,7 +169,7 @@ def _may_hold(metadata: Metadata, caches: Caches, *, service: NstanceService) ->
 
 
 def _may_hold_group(metadata: Metadata, caches: Caches, *, service: NstanceService) -> bool:
-    return service.acts_in(metadata.namespace) and not groups.pause_of_group(
+    return service.acts_in(metadata.namespace) and not pause_of_group(
         metadata, caches, cluster=service.settings.cluster_name
     )
 
@@ -212,7 +213,7 @@ def group_controller(service: NstanceService, metrics: MachineMetrics) -> Contro
         .indexes(NSTANCE_MACHINE, BY_RECORDED_ID, by=recorded_ids)
         .reads_live()
         .with_(concurrency=service.settings.groups_at_once)
-        .reconciled_by(groups.ShardGroupReconciler(service, metrics))
+        .reconciled_by(ShardGroupReconciler(service, metrics))
     )
 
 

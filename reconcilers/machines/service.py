@@ -17,7 +17,7 @@ from konverge.errors import ConfigError
 from konverge.keys import Key
 from konverge.kinds import kind_of
 from konverge.logs import get_logger
-from konverge.reconcilers.machines.clusters.keeper import ClusterKeeper
+from konverge.reconcilers.machines.clusters.upkeep import ClusterUpkeep
 from konverge.reconcilers.machines.drains.removal import NodeRemoval
 from konverge.reconcilers.machines.drains.running import RunningDrains
 from konverge.reconcilers.machines.identity.certificates import OperatorName
@@ -155,10 +155,10 @@ class NstanceService:
         if self._shards is not None:
             link.use(self._shards)
         link.use_authority(self._authority_version)
-        keeper = ClusterKeeper(services.client, settings, namespace)
+        upkeep = ClusterUpkeep(services.client, settings, namespace)
         removal = NodeRemoval(services, settings, self.shard)
         try:
-            await wait_first(link.run(services.client, services.random), keeper.run(), removal.run())
+            await wait_first(link.run(services.client, services.random), upkeep.run(), removal.run())
         finally:
             self._link = self._connections = None
             await self._drains.end()

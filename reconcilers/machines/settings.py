@@ -18,7 +18,7 @@ from konverge.reconcilers.machines.words import MachinesLabel
 __all__ = ["EVERY", "MachineSettings", "OnDemandAllowance"]
 
 _LONGEST_NAME = 63
-"""Of a Cluster, whose name is the value of a label."""
+"""The limit of the name of a Cluster, which is the value of a label."""
 
 
 def _identifier(text: str) -> str:
@@ -49,7 +49,7 @@ EVERY: Final = "*"
 
 
 class OnDemandAllowance(BaseModel):
-    """Pods that may ask for an instance of their own.
+    """Pods that may request an instance of their own.
 
     >>> OnDemandAllowance(namespaces=("web",), groups=("gpu",)).machines
     10
@@ -60,11 +60,11 @@ class OnDemandAllowance(BaseModel):
     namespaces: Annotated[tuple[Allowed, ...], Field(min_length=1)]
     """The namespaces of the pods; `*`: every namespace."""
     groups: Annotated[tuple[Allowed, ...], Field(min_length=1)]
-    """The groups of which the pods may ask for an instance; `*`: every group, also that of control plane machines."""
+    """The groups whose instances the pods may request; `*`: every group, including the group of control plane machines."""
     instance_types: tuple[Allowed, ...] = ()
-    """The instance types that the pods may ask for; empty: only the type of the group; `*`: every type that the group allows."""
+    """The instance types that the pods may request; empty: only the type of the group; `*`: every type that the group allows."""
     machines: Annotated[int, Field(ge=1)] = 10
-    """How many pods of one namespace have an instance at once, over all groups; further pods wait."""
+    """The number of pods of one namespace that have an instance at once, over all groups; further pods wait."""
 
 
 class MachineSettings(BaseModel):
@@ -77,8 +77,8 @@ class MachineSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     namespace: str = ""
-    """The namespace of the operator: of the document of shards, of its identity, and of the Cluster with all that is imported; empty: the
-    pod's own, or the one that the kubeconfig names."""
+    """The namespace of the operator, with the document of shards, the identity, the Cluster and the imported pools; empty: the namespace of
+    the operator's pod, or of the kubeconfig."""
     cluster_id: Identifier = "nstance"
     """The cluster of the Nstance servers; the certificate has to name it."""
     tenant: Identifier = "default"
@@ -94,26 +94,26 @@ class MachineSettings(BaseModel):
     nonce_secret: Name = "nstance-operator-nonce"  # noqa: S105  # the name of an object
     """The Secret with the nonce of the registration, key nonce.jwt; the operator deletes it after use."""
     control_plane_endpoint: Annotated[str, AfterValidator(_endpoint)] = ""
-    """Where machines reach the API server, as host:port; empty: where the operator reaches it."""
+    """The address of the API server for machines, as host:port; empty: the address that the operator uses."""
     watch_filter: LabelValue = ""
-    """Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value, and give it to all that are made; empty: every
+    """Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value, and set the label on created objects; empty: every
     object. Providers of Cluster API have it as --watch-filter."""
     control_plane_stub: bool = True
-    """Give the Cluster an NstanceControlPlane when it is made: Cluster API then counts it as initialized, watches its Nodes, and cordons,
-    drains and deletes the Node of a Machine that is deleted. Without it a Machine never becomes Ready, and the Node of a deleted one
+    """Create the Cluster with an NstanceControlPlane: Cluster API then counts the Cluster as initialized, watches its Nodes, and cordons,
+    drains and deletes the Node of a deleted Machine. Without it a Machine never becomes Ready, and the Node of a deleted Machine
     stays."""
     workload_account: OptionalName = "nstance-capi-workload"
-    """The ServiceAccount, in the operator's namespace, as which Cluster API reaches the Nodes: the operator keeps a token of it in the
-    Secret with the kubeconfig, renewed with ten minutes left of its hour. Empty: an administrator makes the Secret. One without the
-    annotation nstance.dev/token-expiry is an administrator's, and is never changed."""
+    """The ServiceAccount in the operator's namespace with which Cluster API reaches the Nodes: the operator keeps a token of it in the
+    Secret with the kubeconfig, renewed with ten minutes left of its hour. Empty: an administrator creates the Secret. A Secret without
+    the annotation nstance.dev/token-expiry is an administrator's, and is never changed."""
     protect_at_admission: bool | None = None
-    """Serve the webhook that denies changes of pools which no server would accept; null: if the manager says how the API server reaches its
-    webhooks (webhooks.service or webhooks.url). Without it such a change is stored, and shown as refused."""
+    """Serve the webhook that denies changes of pools that no server would accept; null: if a setting names the address of the webhooks
+    (webhooks.service or webhooks.url). Without the webhook such a change is stored, and the status reports it as refused."""
     on_demand_pods: bool = True
-    """Make a Machine for each pod that asks for an instance of its own and may have one. The metadata of all pods is then cached."""
+    """Create a Machine for each pod that requests an instance of its own and has permission. The metadata of all pods is then cached."""
     on_demand_allowances: tuple[OnDemandAllowance, ...] = ()
-    """Which pods may ask for an instance, beside those of the operator's own namespace; empty: no others. An instance costs money and joins
-    the cluster as a Node, so name the groups that tenants may use, and never that of control plane machines."""
+    """The pods that may request an instance, beside the pods of the operator's own namespace; empty: no other pods. An instance costs
+    money and joins the cluster as a Node, so name the groups that tenants may use, and never the group of control plane machines."""
     adopt_instances: bool = False
     """Let an NstanceMachine take over the instance that its annotation nstance.dev/instance names, although the instance was created for
     another object. Set it for the target of `clusterctl move` and after a restore, until each machine is ready: the status then records the
@@ -121,26 +121,26 @@ class MachineSettings(BaseModel):
     call_timeout: Seconds = 10.0
     """The longest time in seconds of one call to a server."""
     poll: Seconds = 30.0
-    """Seconds between two listings of the groups of a shard, without an event, and between two looks for Nodes whose instances are gone."""
+    """Seconds between two listings of the groups of a shard without an event, and between two checks for Nodes of deleted instances."""
     retry: Seconds = 30.0
-    """Seconds until a refused change of a group is sent again; doubled up to ten times as much."""
+    """Seconds until a refused change of a group is sent again, doubled with each refusal up to ten times as much."""
     unreachable_retry: Seconds = 10.0
-    """Seconds until something is tried again that a shard's absence prevents; the return of the shard wakes it earlier."""
+    """Seconds until a call to an unreachable shard is tried again; the object is reconciled earlier if the shard is reachable again."""
     instance_start_poll: Seconds = 5.0
-    """Seconds between two questions for the state of an instance on demand that does not run yet."""
+    """Seconds between two queries for the state of an instance on demand that does not run yet."""
     instance_poll: Seconds = 60.0
-    """Seconds between two questions for the state of one that runs: servers send no event when it ends."""
+    """Seconds between two queries for the state of a running instance on demand: servers send no event at its end."""
     drain_timeout: Seconds = 300.0
     """Seconds for a drain whose event names no time of the deletion."""
     drain_poll: Seconds = 5.0
-    """Seconds between two looks at the pods of a Node that is drained, and between two tries of an eviction that a budget refused."""
+    """Seconds between two checks of the pods of a drained Node, and between two tries of an eviction that a budget refused."""
     drain_margin: Seconds = 15.0
-    """Seconds before the server deletes the instance at which a drain is given up and acknowledged; at most a quarter of its time."""
+    """Seconds between the acknowledgement of a drain that timed out and the deletion of its instance; at most a quarter of its time."""
     machines_at_once: Annotated[int, Field(ge=1)] = 8
     """Workers of the controller of NstanceMachines: each waits for at most one call."""
     retire_after: Seconds = 30.0
-    """Seconds from the moment at which a server lists an instance of a pool no more until its provider id leaves the pool, which makes
-    Cluster API delete its Node. An instance that is being drained keeps its id until that has ended."""
+    """Seconds until the provider id of an instance that no server lists any more leaves its pool; Cluster API then deletes the Node. The
+    id of an instance that is being drained stays until the end of the drain."""
     groups_at_once: Annotated[int, Field(ge=1)] = 8
     """Workers of the controller of shard groups: each waits for at most one call."""
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from konverge.reconcilers.machines.clusters.imports import ImportedPool, ImportPlan, plan_imports
 from konverge.reconcilers.machines.correlation import matches, pool_provider_ids, the_match
-from konverge.reconcilers.machines.distribution import distribute
-from konverge.reconcilers.machines.imports import ImportedPool, ImportPlan, plan_imports
+from konverge.reconcilers.machines.pools.distribution import distribute
 from konverge.reconcilers.machines.shards.messages import Group
 
 SHARDS = st.lists(st.sampled_from(["a", "b", "c", "us-west-2a", "us-west-2b", "z"]), min_size=1, max_size=8)

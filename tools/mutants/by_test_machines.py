@@ -51,8 +51,8 @@ MACHINES: Final = (
     Mutant(
         "machines-imported-in-part",
         "a static group whose pool was deleted becomes a pool of the shards that listed it first",
-        FAMILY + "clusters.reconciler",
-        "NstanceClusterReconciler._plan",
+        FAMILY + "clusters.observe",
+        "_imports",
         "{*existing, *states.unsettled}",
         "existing",
         test=POOLS
@@ -115,7 +115,7 @@ MACHINES: Final = (
     Mutant(
         "machines-settings-of-a-shard-group",
         "a shard group sends variables of another writer than its pool",
-        FAMILY + "groups.decide",
+        FAMILY + "groups.shares",
         "pool_share",
         "group.spec.model_copy(update=settings)",
         "group.spec",

@@ -1,16 +1,26 @@
-"""The state of all shards as one condition. Pure."""
+"""The conditions and the endpoint of an NstanceCluster. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import timedelta
 from urllib.parse import urlsplit
 
-from konverge.crds.machines_v1beta1 import ControlPlaneEndpoint
+from konverge.crds.machines_v1beta1 import (
+    ControlPlaneEndpoint,
+    FailureDomain,
+    Initialization,
+    NstanceCluster,
+    NstanceClusterSpec,
+    NstanceClusterStatus,
+)
+from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.addresses import Address
-from konverge.reconcilers.machines.words import ClusterReason, MachinesCondition
-from konverge.runtime import ConditionUpdate
+from konverge.reconcilers.machines.words import ClusterReason, MachinesAnnotation, MachinesCondition
+from konverge.runtime import Apply, ConditionUpdate, Plan
 
-__all__ = ["endpoint_of", "shards_condition"]
+__all__ = ["endpoint_of", "next_check", "plan_provisioning", "shards_condition"]
 
 
 def shards_condition(
@@ -26,6 +36,32 @@ def shards_condition(
         named = "; ".join(f"{shard}: {problem}" for shard, problem in sorted(problems.items()))
         return _condition(False, ClusterReason.SHARD_UNREACHABLE, f"groups are not imported meanwhile: {named}")
     return _condition(True, ClusterReason.CONNECTED, f"{len(shards or ())} shards answer")
+
+
+def plan_provisioning(
+    cluster: NstanceCluster, server: str, shards: Collection[str] | None, settings: MachineSettings
+) -> Plan[NstanceClusterStatus]:
+    """Return the endpoint and the status that the contract of a Cluster requires; an externally managed NstanceCluster gets neither.
+
+    `server` is the address that this process has for the API server; `shards` None: no document was read yet.
+    """
+    if MachinesAnnotation.EXTERNALLY_MANAGED in (cluster.metadata.annotations or {}):
+        return Plan()
+    applies: tuple[Apply, ...] = ()
+    if cluster.spec.control_plane_endpoint is None:
+        spec = NstanceClusterSpec(control_plane_endpoint=endpoint_of(settings.control_plane_endpoint, server))
+        applies = (Apply(NstanceCluster.new(cluster.name, cluster.namespace, spec=spec), force=True),)
+    draft = NstanceClusterStatus(initialization=Initialization(provisioned=True))
+    if shards is not None:
+        draft.failure_domains = tuple(FailureDomain(name=shard) for shard in shards)
+    message = "there is nothing to provision for a Cluster"
+    ready = ConditionUpdate(MachinesCondition.READY, True, ClusterReason.PROVISIONED, message)
+    return Plan(applies=applies, set_conditions=(ready,), draft=draft)
+
+
+def next_check(settings: MachineSettings, *, lasts: bool) -> Outcome:
+    """Return the outcome of an NstanceCluster: it is reconciled again while a problem lasts that sends no event."""
+    return RequeueAfter(timedelta(seconds=settings.unreachable_retry)) if lasts else Done()
 
 
 def _condition(status: bool, reason: str, message: str) -> ConditionUpdate:

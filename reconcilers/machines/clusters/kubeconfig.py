@@ -40,14 +40,14 @@ def secret_name(cluster: str) -> str:
 
 def reached(config: ClientConfig, ca: bytes) -> dict[str, Any]:
     """Return the cluster of a kubeconfig: the API server as this process reaches it."""
-    found: dict[str, Any] = {"server": config.server}
+    cluster: dict[str, Any] = {"server": config.server}
     if ca:
-        found["certificate-authority-data"] = base64.b64encode(ca).decode()
+        cluster["certificate-authority-data"] = base64.b64encode(ca).decode()
     if not config.tls.verify:
-        found["insecure-skip-tls-verify"] = True
+        cluster["insecure-skip-tls-verify"] = True
     if config.tls.server_name:
-        found["tls-server-name"] = config.tls.server_name
-    return found
+        cluster["tls-server-name"] = config.tls.server_name
+    return cluster
 
 
 def kubeconfig(cluster: str, server: Mapping[str, Any], user: str, token: str) -> str:
@@ -85,7 +85,7 @@ def is_due(
 ) -> bool:
     """Tell whether to write the Secret again: its token ends soon, or its label, API server or content differ.
 
-    `age` is the time since this process was given the token; a wrong clock does not change it. Without `age` another process was given the
+    `age` is the time since this process received the token; a wrong clock does not change it. Without `age` another process received the
     token: an end beyond the token's life means that the clocks differ, or that another writer wrote it.
     """
     if secret.metadata.label(MachinesLabel.CLUSTER) != cluster:

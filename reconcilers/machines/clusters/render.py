@@ -14,7 +14,7 @@ from konverge.crds.machines_v1beta1 import (
 )
 from konverge.kinds import Resource
 from konverge.objects import Object
-from konverge.reconcilers.machines.imports import ImportedPool
+from konverge.reconcilers.machines.clusters.imports import ImportedPool
 from konverge.reconcilers.machines.kinds import CLUSTER, MACHINE_POOL
 from konverge.reconcilers.machines.words import ControlPlaneReason, MachinesAnnotation, MachinesCondition, MachinesLabel
 
@@ -60,21 +60,21 @@ def control_plane_status(now: str, generation: int) -> dict[str, Any]:
 
 
 def imported_pool(
-    found: ImportedPool, *, namespace: str, cluster: str, labels: Mapping[str, str]
+    imported: ImportedPool, *, namespace: str, cluster: str, labels: Mapping[str, str]
 ) -> NstanceMachinePool:
     """Return the pool of a group."""
-    spec: dict[str, Any] = {"group": found.group, "shards": list(found.shards)}
-    if found.template:
-        spec["template"] = found.template
-    if found.instance_type:
-        spec["instance_type"] = found.instance_type
-    if found.vars:
-        spec["vars"] = dict(found.vars)
+    spec: dict[str, Any] = {"group": imported.group, "shards": list(imported.shards)}
+    if imported.template:
+        spec["template"] = imported.template
+    if imported.instance_type:
+        spec["instance_type"] = imported.instance_type
+    if imported.vars:
+        spec["vars"] = dict(imported.vars)
     return NstanceMachinePool.new(
-        found.group,
+        imported.group,
         namespace,
         spec=NstanceMachinePoolSpec(**spec),
-        labels={MachinesLabel.CLUSTER: cluster, MachinesLabel.GROUP: found.group, **labels},
+        labels={MachinesLabel.CLUSTER: cluster, MachinesLabel.GROUP: imported.group, **labels},
         annotations=_OURS,
     )
 

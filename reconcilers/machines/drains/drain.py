@@ -49,7 +49,7 @@ class Acknowledge(Protocol):
     """Acknowledges the drain of an instance to the server of its shard; raises ShardFailure."""
 
     async def __call__(self, shard: str, instance_id: str) -> None:
-        """Make the call."""
+        """Send the acknowledgement."""
 
 
 class InstanceDrain:

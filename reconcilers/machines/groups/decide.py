@@ -1,50 +1,52 @@
-"""Whether a group is sent to its shard, and which settings are sent. Pure.
+"""The next step of a shard group, and its plans. Pure.
 
-A server merges the settings that it receives: an empty setting keeps the old value, and no call removes a key of vars. So only settings of
-the spec are compared. A static group is sent without template and subnet pool, which the server refuses.
+A static group is sent without template and subnet pool, which the server refuses.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TypeAlias
 
-from konverge.crds.machines_v1beta1 import NstanceShardGroup, NstanceShardGroupSpec, ShardGroupConfig
+from konverge.clock import rfc3339
+from konverge.crds.machines_v1beta1 import NstanceShardGroup, NstanceShardGroupSpec, NstanceShardGroupStatus
 from konverge.objects import Object
-from konverge.reconcilers.machines.kinds import POOL
-from konverge.reconcilers.machines.pools.render import group_name
-from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
+from konverge.outcome import Done, RequeueAfter
+from konverge.reconcilers.machines.groups.conditions import conditions_of_failure, in_sync, not_of_pool, unreachable
+from konverge.reconcilers.machines.groups.config import (
+    drift,
+    leftover_vars,
+    shown_config,
+    static_differences,
+    wanted_config,
+)
+from konverge.reconcilers.machines.groups.shares import was_sent
+from konverge.reconcilers.machines.records import AdmittedIds
+from konverge.reconcilers.machines.settings import MachineSettings
+from konverge.reconcilers.machines.shards.failures import ShardFailure
 from konverge.reconcilers.machines.shards.messages import Group, GroupConfig
 from konverge.reconcilers.machines.shards.states import GroupView
-from konverge.reconcilers.machines.words import GroupReason, MachinesCondition
-from konverge.runtime import ConditionUpdate
+from konverge.reconcilers.machines.words import GroupReason, MachinesCondition, MachinesEvent
+from konverge.runtime import Plan, PlannedEvent
+from konverge.words import EventType
 
 __all__ = [
     "GroupStep",
     "InSync",
     "SendGroup",
     "WaitForShard",
-    "conditions_of_failure",
-    "drift",
-    "has_share_name",
-    "in_sync",
-    "is_named_share",
-    "leftover_vars",
+    "deletion_obstacle",
+    "is_accepted",
     "next_step",
-    "not_of_pool",
-    "pool_share",
-    "shown_config",
-    "static_differences",
-    "unreachable",
-    "wanted_config",
+    "plan_deletion_failure",
+    "plan_failure",
+    "plan_not_of_pool",
+    "plan_synced",
+    "plan_unreachable",
 ]
 
-_VALIDATION = re.compile(
-    r"cannot override|is required for new group|has no subnet pool|template .*not found|\binvalid\b"
-)
-"""The texts of a server's refusal of settings: its code is the same as for transient failures."""
+GroupPlan = Plan[NstanceShardGroupStatus]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,61 +73,10 @@ class WaitForShard:
 GroupStep: TypeAlias = SendGroup | InSync | WaitForShard
 
 
-def is_named_share(group: NstanceShardGroup, pool: Object | None) -> bool:
-    """Tell whether a pool of the same namespace controls a shard group, which has the name and the group of a share of the pool."""
-    owner = group.metadata.controller
-    return (
-        pool is not None
-        and owner is not None
-        and (owner.kind, owner.group, owner.uid) == (POOL.kind, POOL.group, pool.metadata.uid)
-        and pool.namespace == group.namespace
-        and pool.get("spec", "group", default="") == group.spec.group
-        and has_share_name(group)
-    )
-
-
-def has_share_name(group: NstanceShardGroup) -> bool:
-    """Tell whether a shard group has the name of its group and shard: no two objects of a namespace have one name."""
-    return group.name == group_name(group.spec.group, group.spec.shard)
-
-
-def pool_share(group: NstanceShardGroup, pool: Object | None) -> NstanceShardGroupSpec | None:
-    """Return the settings to send for a shard group: its size with the settings of the pool, None if the pool has no such share.
-
-    The settings of the shard group are a copy, and another writer can add a key of vars to it: only the pool's own vars count.
-    """
-    if pool is None or not is_named_share(group, pool):
-        return None
-    spec = pool.get("spec", default={}) or {}
-    if group.spec.shard not in (spec.get("shards") or ()):
-        return None
-    settings = {
-        "template": spec.get("template"),
-        "instance_type": spec.get("instanceType"),
-        "subnets": tuple(spec.get("subnets") or ()) or None,
-        "vars": dict(spec.get("vars") or {}) or None,
-    }
-    return group.spec.model_copy(update=settings)
-
-
-def not_of_pool(group: NstanceShardGroup) -> ConditionUpdate:
-    """Return the condition of a shard group without a pool."""
-    message = (
-        f"no pool of this namespace has group {group.spec.group} on shard {group.spec.shard} and controls this object: "
-        "nothing is sent. Create an NstanceMachinePool, which creates its shard groups, and delete this one"
-    )
-    return ConditionUpdate(MachinesCondition.READY, False, GroupReason.NOT_OF_POOL, message)
-
-
-def wanted_config(spec: NstanceShardGroupSpec) -> GroupConfig:
-    """Return the settings of a spec."""
-    return GroupConfig(
-        size=spec.size,
-        template=spec.template or "",
-        instance_type=spec.instance_type or "",
-        subnet_pool=next(iter(spec.subnets or ()), ""),
-        vars=dict(spec.vars or {}),
-    )
+def is_accepted(group: NstanceShardGroup) -> bool:
+    """Tell whether the shard accepted the present generation."""
+    ready = group.find_condition(MachinesCondition.READY)
+    return ready is not None and ready.is_true and ready.observed_generation == group.metadata.generation
 
 
 def next_step(wanted: GroupConfig, view: GroupView, *, accepted: bool, static: bool) -> GroupStep:
@@ -140,115 +91,78 @@ def next_step(wanted: GroupConfig, view: GroupView, *, accepted: bool, static: b
     return SendGroup(wanted)
 
 
-def drift(wanted: GroupConfig, shown: Group) -> tuple[str, ...]:
-    """Return the names of the settings that differ between a group and the wanted group, sorted.
-
-    >>> drift(GroupConfig(2, vars={"a": "1"}), Group("workers", size=3, vars={"a": "1", "b": "2"}))
-    ('size',)
-    """
-    differs = {name for name in _TEXTS if getattr(wanted, name) not in ("", getattr(shown, name))}
-    if wanted.size != shown.size:
-        differs.add("size")
-    if any(shown.vars.get(name) != value for name, value in wanted.vars.items()):
-        differs.add("vars")
-    return tuple(sorted(differs))
+def plan_not_of_pool(group: NstanceShardGroup) -> GroupPlan:
+    """Return the status of a shard group without a pool that has such a share."""
+    return Plan(set_conditions=(not_of_pool(group),))
 
 
-_TEXTS = ("template", "instance_type", "subnet_pool")
+def plan_unreachable(step: WaitForShard, *, accepted: bool) -> GroupPlan:
+    """Return the status of a shard group whose shard is unreachable."""
+    return Plan(set_conditions=unreachable(step.problem, pending=not accepted))
 
 
-def shown_config(shown: Group) -> ShardGroupConfig:
-    """Return the settings of a group for a status."""
-    return ShardGroupConfig(
-        template=shown.template or None,
-        subnets=(shown.subnet_pool,) if shown.subnet_pool else (),
-        instance_type=shown.instance_type or None,
-        vars=dict(shown.vars) or None,
+def plan_failure(failure: ShardFailure) -> GroupPlan:
+    """Return the status of a shard group that its shard did not accept."""
+    return Plan(set_conditions=conditions_of_failure(failure, ready_reason=GroupReason.PROVIDER_ERROR))
+
+
+def plan_synced(
+    group: NstanceShardGroup,
+    spec: NstanceShardGroupSpec,
+    shown: Group,
+    ids: AdmittedIds,
+    step: SendGroup | InSync,
+    settings: MachineSettings,
+    now: datetime,
+) -> GroupPlan:
+    """Return the status of a shard group as its shard has it; `ids` are the admitted ids of the shard's listing."""
+    wanted = wanted_config(spec)
+    differing = drift(step.config, shown) if isinstance(step, SendGroup) else ()
+    outcome: Done | RequeueAfter = RequeueAfter(settings.retry) if differing else Done()
+    events: tuple[PlannedEvent, ...] = ()
+    if ids.foreign:
+        message = f"the shard lists {len(ids.foreign)} instances that are recorded for another shard: they are left out"
+        events = (PlannedEvent(MachinesEvent.PROVIDER_ERROR, message, EventType.WARNING),)
+        outcome = RequeueAfter(settings.unreachable_retry)
+    return Plan(
+        events=events,
+        set_conditions=in_sync(
+            leftover_vars(wanted, shown), static=static_differences(wanted, shown), differing=differing
+        ),
+        draft=_status(group.status, replace(shown, provider_ids=ids.ids), now),
+        outcome=outcome,
     )
 
 
-def conditions_of_failure(failure: ShardFailure, *, ready_reason: str) -> tuple[ConditionUpdate, ...]:
-    """Return the conditions after a call that failed; `ready_reason` is the reason of Ready if the shard responded."""
-    if failure.kind is FailureKind.UNREACHABLE:
-        return unreachable(failure.said, pending=True)
-    found = [
-        ConditionUpdate(MachinesCondition.READY, False, ready_reason, failure.said),
-        ConditionUpdate(MachinesCondition.SHARD_REACHABLE, True, GroupReason.CONNECTED, "the shard answers"),
-    ]
-    if failure.kind is FailureKind.INVALID or _VALIDATION.search(failure.said):
-        found.append(
-            ConditionUpdate(MachinesCondition.CONFIG_VALID, False, GroupReason.VALIDATION_FAILED, failure.said)
-        )
-    return tuple(found)
-
-
-def unreachable(problem: str, *, pending: bool) -> tuple[ConditionUpdate, ...]:
-    """Return the conditions of a group whose shard is unreachable; `pending` if the shard lacks present settings."""
-    found = [ConditionUpdate(MachinesCondition.SHARD_REACHABLE, False, GroupReason.SHARD_UNREACHABLE, problem)]
-    if pending:
-        message = f"the shard does not have the present settings: {problem}"
-        found.append(ConditionUpdate(MachinesCondition.READY, False, GroupReason.SYNCING, message))
-    return tuple(found)
-
-
-def leftover_vars(wanted: GroupConfig, shown: Group) -> tuple[str, ...]:
-    """Return the variables that a server has and the spec does not, sorted: no call removes one.
-
-    A static group keeps the variables of its configuration, which are not left over.
-
-    >>> leftover_vars(GroupConfig(2, vars={"a": "1"}), Group("workers", size=2, vars={"a": "1", "b": "2"}))
-    ('b',)
-    """
-    return () if shown.is_static else tuple(sorted(shown.vars.keys() - wanted.vars.keys()))
-
-
-def static_differences(wanted: GroupConfig, shown: Group) -> tuple[str, ...]:
-    """Return the settings of a spec that a static group does not have and that are never sent, as sentences.
-
-    >>> static_differences(GroupConfig(2, template="gpu"), Group("workers", "std", is_static=True))
-    ("template is 'gpu' here and 'std' on the shard",)
-    """
-    if not shown.is_static:
-        return ()
-    pairs = (("template", wanted.template, shown.template), ("subnets", wanted.subnet_pool, shown.subnet_pool))
-    return tuple(
-        f"{name} is {mine!r} here and {theirs!r} on the shard"
-        for name, mine, theirs in pairs
-        if mine not in ("", theirs)
+def _status(before: NstanceShardGroupStatus, shown: Group, now: datetime) -> NstanceShardGroupStatus:
+    """Return the fields of the status; the time changes only with them, so that a listing without news writes nothing."""
+    config, ids = shown_config(shown), tuple(sorted(shown.provider_ids))
+    news = (shown.actual_size, ids, shown.is_static, config) != (
+        before.replicas,
+        before.provider_ids,
+        before.is_static,
+        before.config,
+    )
+    synced = rfc3339(now) if news or before.last_sync_time is None else before.last_sync_time
+    return NstanceShardGroupStatus(
+        replicas=shown.actual_size, provider_ids=ids, is_static=shown.is_static, config=config, last_sync_time=synced
     )
 
 
-def in_sync(
-    leftover: Collection[str] = (), *, static: Collection[str] = (), differing: Collection[str] = ()
-) -> tuple[ConditionUpdate, ...]:
-    """Return the conditions of a group that its shard has.
+def deletion_obstacle(group: NstanceShardGroup, pool: Object | None, view: GroupView) -> PlannedEvent | None:
+    """Return the Event of a deleted shard group whose group stays on the shard, None if the group is deleted there."""
+    if not was_sent(group, pool):
+        message = "it was no share of a pool, so the group stays as it is on the shard"
+        return PlannedEvent(MachinesEvent.DELETE_SUCCEEDED, message)
+    if not view.known:
+        message = f"shard {group.spec.shard} is not in the document of shards: the group may still be there"
+        return PlannedEvent(MachinesEvent.DELETE_FAILED, message, EventType.WARNING)
+    return None
 
-    `leftover` are variables that cannot be removed, `static` differences of a static group, `differing` the settings that were sent and
-    that the shard has otherwise.
-    """
-    valid = ConditionUpdate(MachinesCondition.CONFIG_VALID, True, GroupReason.VALID, "the shard accepts the settings")
-    ready = ConditionUpdate(
-        MachinesCondition.READY, True, GroupReason.SYNC_SUCCEEDED, "the shard has the present settings"
-    )
-    if leftover:
-        message = (
-            f"the server keeps the vars {', '.join(leftover)}, which the spec does not name, and can remove none: "
-            "name each, with an empty value if need be, or replace the group by one of another name"
-        )
-        valid = ConditionUpdate(MachinesCondition.CONFIG_VALID, False, GroupReason.VARS_NOT_REMOVABLE, message)
-    if static:
-        message = (
-            f"the group is static, so the settings of the server count: {'; '.join(static)}. Take them out of the pool, set them to those "
-            "of the server, or change the configuration of the server"
-        )
-        valid = ConditionUpdate(MachinesCondition.CONFIG_VALID, False, GroupReason.STATIC_SETTINGS, message)
-        message = "the shard has the present settings, except for those that ConfigValid names"
-        ready = ConditionUpdate(MachinesCondition.READY, True, GroupReason.SYNC_SUCCEEDED, message)
-    if differing:
-        message = f"the shard has another value than it was sent: {', '.join(differing)}"
-        ready = ConditionUpdate(MachinesCondition.READY, False, GroupReason.PROVIDER_ERROR, message)
-    return (
-        ready,
-        ConditionUpdate(MachinesCondition.SHARD_REACHABLE, True, GroupReason.CONNECTED, "the shard answers"),
-        valid,
+
+def plan_deletion_failure(failure: ShardFailure, settings: MachineSettings) -> GroupPlan:
+    """Return the plan of a deleted shard group whose group the shard has not deleted."""
+    return Plan(
+        set_conditions=conditions_of_failure(failure, ready_reason=GroupReason.DELETE_FAILED),
+        outcome=RequeueAfter(settings.unreachable_retry),
     )

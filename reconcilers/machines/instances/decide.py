@@ -79,7 +79,7 @@ class InstancePlan:
 
 
 def plan_waiting(refused: NotPlaced, settings: MachineSettings) -> MachinePlan:
-    """Return the plan of an NstanceMachine for which no place can be chosen yet."""
+    """Return the plan of an NstanceMachine that has no place, because something is missing."""
     return _not_ready(refused.reason, refused.message, RequeueAfter(settings.unreachable_retry))
 
 

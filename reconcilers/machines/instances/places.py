@@ -1,7 +1,7 @@
 """The place of a new instance: its shard and its id. Pure.
 
-The shard and the id are chosen and stored before the instance is created, so that a crash at any point leaves them known. The id is derived
-from the object: its time of creation, then a hash of its uid.
+The shard and the id are chosen and stored before the instance is created, so that a crash at any point leaves them known. The id consists
+of the object's time of creation and a hash of its uid.
 """
 
 from __future__ import annotations

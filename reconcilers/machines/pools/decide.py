@@ -20,8 +20,8 @@ from konverge.crds.machines_v1beta1 import (
 from konverge.objects import Metadata
 from konverge.outcome import Done, RequeueAfter
 from konverge.reconcilers.machines.correlation import pool_provider_ids
-from konverge.reconcilers.machines.distribution import distribute
 from konverge.reconcilers.machines.kinds import CAPI_GROUP, POOL
+from konverge.reconcilers.machines.pools.distribution import distribute
 from konverge.reconcilers.machines.pools.observe import ObservedPool
 from konverge.reconcilers.machines.pools.render import shard_group
 from konverge.reconcilers.machines.settings import MachineSettings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from konverge.crds.machines_v1beta1 import NstanceMachinePool, NstanceShardGroup
 from konverge.objects import Metadata, Object
-from konverge.reconcilers.machines.groups.decide import has_share_name
+from konverge.reconcilers.machines.groups.shares import has_share_name
 from konverge.reconcilers.machines.kinds import MACHINE_POOL, NODE, POOL
 from konverge.reconcilers.machines.pools.duplicates import SameGroupPool, duplicate_of
 from konverge.reconcilers.machines.pools.indexes import BY_GROUP, BY_INSTANCE, BY_POOL

@@ -1,23 +1,26 @@
-"""The settings sent for a group, and the status of a pool: the decisions as tables."""
+"""The settings sent for a group, and its status: the decisions as tables."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from konverge.crds.machines_v1beta1 import ControlPlaneEndpoint
+from konverge.crds.machines_v1beta1 import ControlPlaneEndpoint, NstanceShardGroup
+from konverge.outcome import RequeueAfter
 from konverge.reconcilers.machines.clusters.decide import endpoint_of, shards_condition
+from konverge.reconcilers.machines.groups.conditions import conditions_of_failure, in_sync
+from konverge.reconcilers.machines.groups.config import drift, leftover_vars, static_differences
 from konverge.reconcilers.machines.groups.decide import (
     GroupStep,
     InSync,
     SendGroup,
     WaitForShard,
-    conditions_of_failure,
-    drift,
-    in_sync,
-    leftover_vars,
+    deletion_obstacle,
     next_step,
-    static_differences,
+    plan_synced,
 )
+from konverge.reconcilers.machines.records import AdmittedIds
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.reconcilers.machines.shards.failures import FailureKind, ShardFailure
 from konverge.reconcilers.machines.shards.messages import Group, GroupConfig
@@ -205,3 +208,55 @@ def test_refused_changes_are_sent_again_later_and_later_and_those_of_a_shard_tha
     assert delays.after("u2", refused) == 30, "each object has its own"
     delays.forget("u1")
     assert delays.after("u1", refused) == 30
+
+
+def shard_group(**status: object) -> NstanceShardGroup:
+    return NstanceShardGroup.model_validate(
+        {
+            "metadata": {"name": "workers--a", "namespace": "ops"},
+            "spec": {"group": "workers", "shard": "a", "size": 3},
+            "status": status,
+        }
+    )
+
+
+def test_a_listing_without_news_keeps_the_time_of_the_status() -> None:
+    ids, settings, now = AdmittedIds(("i-1",)), MachineSettings(), datetime(2026, 1, 2, tzinfo=UTC)
+    stored = {"replicas": 0, "providerIDs": ["i-1"], "isStatic": True, "lastSyncTime": "2026-01-01T00:00:00Z"}
+    shown = Group("workers", size=3, is_static=True)
+
+    def synced(group: NstanceShardGroup) -> str | None:
+        draft = plan_synced(group, group.spec, shown, ids, InSync(shown), settings, now).draft
+        assert draft is not None
+        return draft.last_sync_time
+
+    assert synced(shard_group(**stored, config={})) == "2026-01-01T00:00:00Z"
+    assert synced(shard_group(**{**stored, "providerIDs": ["i-0"]}, config={})) == "2026-01-02T00:00:00Z"
+
+
+def test_the_instances_of_another_shard_are_left_out_with_an_event() -> None:
+    group, shown, ids = shard_group(), Group("workers", size=3), AdmittedIds(("i-1",), foreign=("i-2",))
+    plan = plan_synced(
+        group, group.spec, shown, ids, InSync(shown), MachineSettings(), datetime(2026, 1, 2, tzinfo=UTC)
+    )
+    assert plan.draft is not None
+    assert plan.draft.provider_ids == ("i-1",)
+    assert [(event.reason, event.type_) for event in plan.events] == [("ProviderError", "Warning")]
+    assert plan.outcome == RequeueAfter(MachineSettings().unreachable_retry)
+
+
+@pytest.mark.parametrize(
+    ("group", "view", "reason"),
+    [
+        (shard_group(), GroupView(True), "DeleteSucceeded"),
+        (shard_group(lastSyncTime="2026-01-01T00:00:00Z"), GroupView(False), "DeleteFailed"),
+        (shard_group(lastSyncTime="2026-01-01T00:00:00Z"), GroupView(True), None),
+        (shard_group(lastSyncTime="2026-01-01T00:00:00Z"), GroupView(True, "no response"), None),
+    ],
+    ids=["never-sent", "shard-removed", "sent", "shard-unreachable"],
+)
+def test_a_group_is_deleted_on_its_shard_only_if_it_was_sent(
+    group: NstanceShardGroup, view: GroupView, reason: str | None
+) -> None:
+    obstacle = deletion_obstacle(group, None, view)
+    assert (None if obstacle is None else obstacle.reason) == reason

@@ -9,7 +9,7 @@ import pytest
 
 from konverge.crds.machines_v1beta1 import NstanceShardGroup
 from konverge.objects import Object
-from konverge.reconcilers.machines.groups.decide import pool_share
+from konverge.reconcilers.machines.groups.shares import pool_share
 from konverge.reconcilers.machines.kinds import NSTANCE_MACHINE, POOL, SHARD_GROUP
 from konverge.reconcilers.machines.records import AdmittedIds, ShardRecords, admitted_ids
 

@@ -1,4 +1,6 @@
-"""Creates the Cluster and the objects that it refers to, and keeps the kubeconfig that Cluster API uses for its Nodes. Background work.
+"""Creates the Cluster and the objects that it refers to, and keeps the kubeconfig that Cluster API uses for its Nodes.
+
+It is background work of the leader and no reconciler: the object to reconcile is among the objects that it creates.
 
 Guarantees: an existing object is never changed, even if another client created it. A kubeconfig without the annotation of its token's end
 is not changed either. A token is renewed at the last check before it would expire, also if the clock of this process is wrong: a token that
@@ -33,32 +35,32 @@ from konverge.reconcilers.machines.kinds import SECRET
 from konverge.reconcilers.machines.settings import MachineSettings
 from konverge.words import LogKey
 
-__all__ = ["ClusterKeeper"]
+__all__ = ["ClusterUpkeep"]
 
-_LOOK_AGAIN: Final = 30.0
+_CHECK_SECONDS: Final = 30.0
 """Seconds between two checks that the objects exist."""
 
 
-class ClusterKeeper:
-    """Keeps the objects of one operator; `run` never returns."""
+class ClusterUpkeep:
+    """Keeps the Cluster of one operator; `run` never returns."""
 
     def __init__(self, client: Client, settings: MachineSettings, namespace: str) -> None:
         self._client = client
         self._settings = settings
         self._namespace = namespace
-        self._given: tuple[Any, float] | None = None
-        """The data of the Secret with the last token that was given to this process, and when."""
+        self._issued: tuple[Any, float] | None = None
+        """The data of the Secret with the last token that this process received, and the time of its request."""
         self._log = get_logger("konverge.machines")
 
     async def run(self) -> None:
         """Create missing and deleted objects, and renew the kubeconfig."""
-        said: set[str] = set()
+        reported: set[str] = set()
         while True:
             problems = {problem for problem in (await self._keep_objects(), await self._keep_kubeconfig()) if problem}
-            for problem in sorted(problems - said):
+            for problem in sorted(problems - reported):
                 self._log.warning("the Cluster is not as it has to be", **{LogKey.ERROR: problem})
-            said = problems
-            await asyncio.sleep(_LOOK_AGAIN)
+            reported = problems
+            await asyncio.sleep(_CHECK_SECONDS)
 
     async def _keep_objects(self) -> str:
         """Return the problem of the Cluster, "" if there is none."""
@@ -70,15 +72,15 @@ class ClusterKeeper:
             control_plane=settings.control_plane_stub,
         )
         try:
-            for one in wanted:
-                found = await self._client.get_or_create(one)
-                problem = problem or _filtered_out(found, settings)
-                if isinstance(found, NstanceControlPlane) and found.status.initialization is None:
+            for object_ in wanted:
+                stored = await self._client.get_or_create(object_)
+                problem = problem or _filtered_out(stored, settings)
+                if isinstance(stored, NstanceControlPlane) and stored.status.initialization is None:
                     await self._client.patch(
-                        kind_of(found),
-                        found.name,
+                        kind_of(stored),
+                        stored.name,
                         self._namespace,
-                        patch=control_plane_status(rfc3339(wall_clock()), found.metadata.generation),
+                        patch=control_plane_status(rfc3339(wall_clock()), stored.metadata.generation),
                         style="merge",
                         subresource="status",
                     )
@@ -94,22 +96,23 @@ class ClusterKeeper:
         name = secret_name(settings.cluster_name)
         try:
             server = reached(self._client.config, (await self._client.config.source.current()).tls.ca)
-            found = await self._client.find(SECRET, name, self._namespace)
-            if found is None:
-                await self._client.create(await self._issued(server))
-            elif is_ours(found) and is_due(found, settings.cluster_name, server, wall_clock(), self._age(found)):
-                issued = await self._issued(server)
-                metadata = {"labels": issued.metadata.labels, "annotations": issued.metadata.annotations}
-                patch = {"metadata": metadata, "data": issued.get("data")}
-                await self._client.patch(SECRET, expect=found, patch=patch, style="merge")
+            stored = await self._client.find(SECRET, name, self._namespace)
+            if stored is None:
+                await self._client.create(await self._new_secret(server))
+            elif is_ours(stored) and is_due(stored, settings.cluster_name, server, wall_clock(), self._age(stored)):
+                renewed = await self._new_secret(server)
+                metadata = {"labels": renewed.metadata.labels, "annotations": renewed.metadata.annotations}
+                patch = {"metadata": metadata, "data": renewed.get("data")}
+                await self._client.patch(SECRET, expect=stored, patch=patch, style="merge")
         except (ApiError, KonvergeError) as error:
             return f"Secret {name}, by which Cluster API reaches the Nodes: {error}"
         return ""
 
-    async def _issued(self, server: dict[str, Any]) -> Object:
+    async def _new_secret(self, server: dict[str, Any]) -> Object:
         """Return the Secret with a new token of the account."""
-        settings, account, asked = self._settings, self._settings.workload_account, asyncio.get_running_loop().time()
-        answer = await self._client.raw(
+        settings, account = self._settings, self._settings.workload_account
+        requested = asyncio.get_running_loop().time()
+        response = await self._client.raw(
             "POST",
             f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{account}/token",
             body={
@@ -118,24 +121,24 @@ class ClusterKeeper:
                 "spec": {"expirationSeconds": int(LIFE.total_seconds())},
             },
         )
-        issued = json.loads(answer)["status"]
-        text = kubeconfig(settings.cluster_name, server, account, issued["token"])
-        expiry = from_rfc3339(issued["expirationTimestamp"])
-        made = kubeconfig_secret(settings.cluster_name, self._namespace, text, expiry, settings.filter_labels)
-        self._given = made.get("data"), asked
-        return made
+        token = json.loads(response)["status"]
+        text = kubeconfig(settings.cluster_name, server, account, token["token"])
+        expiry = from_rfc3339(token["expirationTimestamp"])
+        secret = kubeconfig_secret(settings.cluster_name, self._namespace, text, expiry, settings.filter_labels)
+        self._issued = secret.get("data"), requested
+        return secret
 
     def _age(self, secret: Object) -> timedelta | None:
-        """Return the time since this process was given the token, None if it was given another token."""
-        if self._given is None or self._given[0] != secret.get("data"):
+        """Return the time since this process requested the token, None if the Secret has a token of another process."""
+        if self._issued is None or self._issued[0] != secret.get("data"):
             return None
-        return timedelta(seconds=asyncio.get_running_loop().time() - self._given[1])
+        return timedelta(seconds=asyncio.get_running_loop().time() - self._issued[1])
 
 
-def _filtered_out(found: Resource, settings: MachineSettings) -> str:
+def _filtered_out(stored: Resource, settings: MachineSettings) -> str:
     """Return why an existing object is not reconciled, "" if it is."""
     missing = [
-        f"{name}={value}" for name, value in settings.filter_labels.items() if found.metadata.label(name) != value
+        f"{name}={value}" for name, value in settings.filter_labels.items() if stored.metadata.label(name) != value
     ]
-    named = f"{kind_of(found).kind} {found.metadata.name}"
+    named = f"{kind_of(stored).kind} {stored.metadata.name}"
     return f"{named} is left alone without the label {missing[0]}: add it" if missing else ""

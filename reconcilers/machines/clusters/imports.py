@@ -45,13 +45,13 @@ def plan_imports(
     missing = tuple(sorted(set(expected) - listed.keys()))
     if missing or not expected:
         return ImportPlan(missing=missing)
-    found: dict[str, dict[str, Group]] = {}
+    groups: dict[str, dict[str, Group]] = {}
     for shard in sorted(expected):
         for group in listed[shard]:
-            found.setdefault(group.key, {})[shard] = group
-    new = sorted(found.keys() - set(existing))
+            groups.setdefault(group.key, {})[shard] = group
+    new = sorted(groups.keys() - set(existing))
     return ImportPlan(
-        pools=tuple(_pool(key, found[key]) for key in new if is_identifier(key)),
+        pools=tuple(_pool(key, groups[key]) for key in new if is_identifier(key)),
         refused=tuple(key for key in new if not is_identifier(key)),
     )
 
