@@ -42,7 +42,7 @@ class RunningOperation:
     ref: EngineRef
     stop: Stop
     blind: EngineBlocked | None = None
-    """The missing right to watch the object, because of which its cache is out of date, and it is read live."""
+    """The missing right to watch the object, if any: its cache is out of date, so the object is read live."""
     served: bool = True
     """Whether the cluster serves the kind of the object."""
 

@@ -40,7 +40,7 @@ async def claim_target(
     now: datetime,
     ctx: Context[Operation],
 ) -> OpPlan:
-    """Make the Operation the holder of its target; returns the plan of its start at `now`, or of an Operation that waits for another.
+    """Add the Operation to the holders of its target; returns the plan of its start at `now`, or of its wait for another Operation.
 
     Raises Forbidden if a right was missing before and still is.
     """
